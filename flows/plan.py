@@ -22,7 +22,7 @@ from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import find_pending
 from slowwave.tasks.job import Job
 from slowwave.tasks.llm.ask import NIGHTLY, Model, check_llm, close_models, find_answered, get_model
-from slowwave.tasks.observe.by_model import extract
+from slowwave.tasks.observe import by_model as extract
 from slowwave.tasks.observe.task import compute_observations_key
 from slowwave.tasks.pending import (
     find_missing_messages,
@@ -51,7 +51,7 @@ from slowwave.tasks.plan import (
     read_token_counts,
 )
 from slowwave.tasks.relate.task import list_questions as list_related
-from slowwave.tasks.summarize import narrate
+from slowwave.tasks.summarize import by_model
 from slowwave.tasks.summarize.task import compute_summaries_key
 from slowwave.tasks.supersede.task import list_questions
 from slowwave.tasks.topics.task import compute_assign_key
@@ -199,8 +199,8 @@ class Planner:
         self._add_requests(self.observe, plan.requests, answers, model)
 
     def _add_gists(self, rows: list[dict[str, object]], model: Model) -> None:
-        wanted = [row for row in rows if narrate.needs_gist(row, self.job.settings.extract)]
-        requests = narrate.build_gist_requests(wanted, model.library, lambda t: self.count(list(t)), self.window)
+        wanted = [row for row in rows if by_model.needs_gist(row, self.job.settings.extract)]
+        requests = by_model.build_gist_requests(wanted, model.library, lambda t: self.count(list(t)), self.window)
         self.gists.units += len(wanted)
         mean = self.known.answer_tokens.get("gists", GIST_ANSWER)
         self._add_requests(self.gists, requests, [mean] * len(requests), model)

@@ -29,10 +29,11 @@ from slowwave.tasks.dedupe.task import dedupe_observations
 from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.habits.task import find_habits
 from slowwave.tasks.ingest.task import read_transcripts
-from slowwave.tasks.job import Job, StepReport, is_model_key
+from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import get_model, keeps_model_rows
 from slowwave.tasks.observe.task import observe_sessions
 from slowwave.tasks.passages.task import write_passages
+from slowwave.tasks.pending import is_made_by_model
 from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.relate.task import name_unit, relate_claims
 from slowwave.tasks.summarize.task import roll_up
@@ -53,7 +54,7 @@ def forget_rows(store: Store, chosen: pl.DataFrame, table: Any) -> None:
 
 def forget_keys(store: Store, rows: pa.Table, table: Any, *, keep: bool) -> None:
     """Forget under which settings these rows were made, but for a model's: they stand until others take their place."""
-    said = [row for row in rows.to_pylist() if not (keep and is_model_key(row["step_key"]))]
+    said = [row for row in rows.to_pylist() if not (keep and is_made_by_model(row["step_key"]))]
     store.merge(table, pa.Table.from_pylist([{**row, "step_key": ""} for row in said], schema=table.schema))
 
 
@@ -83,7 +84,7 @@ def forget_column(store: Store, chosen: pl.DataFrame, column: str, *, keep: bool
         *store.read_ids(OBSERVATIONS, heads, by="canonical_id").to_pylist(),
     ]
     rows = list({row["observation_id"]: row for row in [*mine, *group]}.values())
-    rows = [row for row in rows if row[column] is not None and not (keep and is_model_key(row[column]))]
+    rows = [row for row in rows if row[column] is not None and not (keep and is_made_by_model(row[column]))]
     pending = [{**row, column: None} for row in rows if row["status"] in (Status.ACTIVE, Status.DUPLICATE)]
     store.merge(OBSERVATIONS, pa.Table.from_pylist(pending, schema=OBSERVATIONS.schema))
 
@@ -109,7 +110,7 @@ def forget_topics(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
     forget_column(store, chosen, "assign_key", keep=keep)
     for table, of_topics in ((TOPIC_HISTORY, None), (SUMMARIES, pc.field("scope") == SummaryScope.TOPIC)):
         rows = store.read(table, [table.key, "step_key"], of_topics).to_pylist()
-        store.delete_ids(table, [r[table.key] for r in rows if not (keep and is_model_key(r["step_key"]))])
+        store.delete_ids(table, [r[table.key] for r in rows if not (keep and is_made_by_model(r["step_key"]))])
 
 
 def forget_gists(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:

@@ -20,7 +20,7 @@ from slowwave.schemas.tables import QUARANTINE
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import EXCERPT, quarantine_rejected
-from slowwave.tasks.llm.claims import Rejected
+from slowwave.tasks.llm.library import Rejected
 from slowwave.text.redact import redact_text
 
 LOG = logging.getLogger(__name__)

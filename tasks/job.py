@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
-import pyarrow.compute as pc
 from pydantic import BaseModel
 
 from slowwave.schemas.ids import compute_content_id
@@ -49,20 +48,6 @@ class StepReport:
     def as_dict(self) -> dict[str, object]:
         """Return the report for the run's row and its JSON."""
         return {**asdict(self), "counts": dict(self.counts), "seconds": round(self.seconds, 3)}
-
-
-MODEL_KEY = "llm:"
-"""What a step's key begins with where a language model does the step."""
-
-
-def fits_model_key(column: str) -> pc.Expression:
-    """Return the filter of rows whose `column` is a key of a language model's."""
-    return pc.starts_with(pc.field(column), MODEL_KEY)
-
-
-def is_model_key(key: str | None) -> bool:
-    """Return whether what bears this key was made by a language model."""
-    return key is not None and key.startswith(MODEL_KEY)
 
 
 @contextmanager

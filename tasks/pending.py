@@ -1,6 +1,7 @@
 """What a step has still to do: sessions and messages that lack its output, in batches, and marks of what is done."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -11,8 +12,23 @@ from slowwave.schemas.tables import MARKS, MESSAGES, SESSIONS, Table
 from slowwave.schemas.vocabulary import Origin
 from slowwave.store.store import Store
 
+MODEL_KEY = "llm:"
+"""What a step's key begins with where a language model does the step."""
 BY_MODEL = ("model_input", "model_head")
 """What a mark knows of a session that a language model did the step with."""
+
+
+def is_made_by_model(keys: Any) -> Any:
+    """Return whether a key, or each of a column of them (an array or an expression), says that a model made its row."""
+    if keys is None or isinstance(keys, str):
+        return keys is not None and keys.startswith(MODEL_KEY)
+    return pc.starts_with(keys, MODEL_KEY)
+
+
+def is_current(keys: Any, key: str, *, keep: bool) -> Any:
+    """Return which keys of a column are the step's own now; with `keep` (`keeps_model_rows`), or a model's."""
+    mine = pc.equal(keys, key)
+    return pc.or_kleene(mine, is_made_by_model(keys)) if keep else mine
 
 
 def find_pending_sessions(
@@ -66,6 +82,27 @@ def mark_done(
     ]
     if rows:
         store.merge_changed(MARKS, pa.Table.from_pylist(rows, schema=MARKS.schema))
+
+
+def mark_sessions_done(
+    store: Store,
+    step: str,
+    sessions: pl.DataFrame,
+    *,
+    by_model: bool,
+    keep: bool,
+    notes: Mapping[str, str] | None = None,
+    degraded: Container[str] = (),
+) -> None:
+    """Note sessions (rows of `find_pending_sessions`) the step is done with, `by_model` or with what one made kept.
+
+    Those that are `degraded` were done without the model for now: their marks are none of this key.
+    """
+    rows = sessions.select("session_id", "input_key").rows()
+    done = [(s, f"{key} degraded" if s in degraded else key, (notes or {}).get(s)) for s, key in rows]
+    columns = BY_MODEL if keep else ("content", "head_hash")
+    known = {s: (content, head) for s, content, head in sessions.select("session_id", *columns).iter_rows()}
+    mark_done(store, step, done, {s: v for s, v in known.items() if s not in degraded} if by_model or keep else None)
 
 
 def group_sessions(sessions: pl.DataFrame, messages: int) -> Iterable[pl.DataFrame]:

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from slowwave.schemas.settings import LLMSettings, PyramidSettings
-from slowwave.tasks.topics.assign_llm import SIZES
+from slowwave.tasks.topics.by_model import SIZES
 
 ANSWER_SHARE = 0.35
 """Tokens of claims over tokens of transcript, before anything was measured."""

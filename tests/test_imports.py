@@ -41,7 +41,7 @@ OVER_THE_STORE = {
     "slowwave.tasks.forget.check": "holds a certificate against the store",
     "slowwave.tasks.boilerplate.echo": "hashes a sentence as the log of recalls does; the log itself is handed in",
 }
-"""Modules of `tasks` beside `task.py` and `task_llm.py` that know the store, and what for."""
+"""Modules of `tasks` beside `task.py` and `by_model.py` that know the store, and what for."""
 OF_RECALL = {"slowwave.tasks.publish.task": "a release keeps the scale of relevance that recall's own scores give"}
 FOR_TYPES = {"slowwave.context.request": "names `Memory`, for types alone"}
 
@@ -96,7 +96,7 @@ def test_steps_know_neither_the_flows_nor_those_who_ask() -> None:
 
 
 def test_the_pure_files_of_steps_do_not_know_the_store() -> None:
-    pure = {name for name in MODULES if name_room(name) == "tasks" and MODULES[name].stem not in ("task", "task_llm")}
+    pure = {name for name in MODULES if name_room(name) == "tasks" and MODULES[name].stem not in ("task", "by_model")}
     assert {module for module, room in find_edges("tasks") if room == "store" and module in pure} == set(OVER_THE_STORE)
 
 

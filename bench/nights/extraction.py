@@ -32,7 +32,7 @@ from slowwave.schemas.settings import ExtractSettings, LLMSettings, ObserveSetti
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.library import Library
-from slowwave.tasks.observe.by_model.distil import ExtractionResult, extract_claims
+from slowwave.tasks.observe.by_model import ExtractionResult, extract_claims
 
 
 @dataclass

@@ -29,7 +29,7 @@ from slowwave.schemas.tables import MESSAGES
 from slowwave.store.store import Store
 from slowwave.tasks.llm.claims import read_answer
 from slowwave.tasks.llm.library import Library
-from slowwave.tasks.observe.by_model.extract import Plan, plan_requests
+from slowwave.tasks.observe.by_model import Plan, plan_requests
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 

@@ -28,7 +28,8 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import SPOKEN, Status
 from slowwave.store import Store
 from slowwave.tasks.ingest.task import read_transcripts
-from slowwave.tasks.job import Job, is_model_key
+from slowwave.tasks.job import Job
+from slowwave.tasks.pending import is_made_by_model
 
 SAID = ["session_id", "message_id", "role", "speaker", "workspace", "ts", "text", "seq", "origin"]
 
@@ -87,7 +88,7 @@ def measure_standing(store: Store) -> Standing:
     return Standing(
         claims,
         len(summaries),
-        sum(is_model_key(row["step_key"]) for row in summaries),
+        sum(is_made_by_model(row["step_key"]) for row in summaries),
         sum(bool(row["stale"]) for row in summaries),
         {name: dict(sorted(found.items(), reverse=True)) for name, found in sorted(sizes.items())},
         sum(not row["base"] for row in topics),

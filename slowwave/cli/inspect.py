@@ -183,7 +183,7 @@ def _note_judgements(ledger: list[Row]) -> list[Row]:
     """Return the judgements among the ledger's rows; each row gets `answer`, the model's on its pair or None, and
     `against_classifier`, whether something else follows than from the classifier alone.
     """
-    from slowwave.tasks.supersede.verdicts import Answer, has_disagreement
+    from slowwave.tasks.supersede.judge import Answer, has_disagreement
 
     judged = [row for row in ledger if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != Answer.UNANSWERED]
     by_pair = {frozenset((row["loser_id"], row["winner_id"])): row for row in judged}

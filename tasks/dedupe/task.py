@@ -14,8 +14,10 @@ from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.dedupe import VERSION, dedupe
 from slowwave.tasks.dedupe.judge_llm import Texts
 from slowwave.tasks.dedupe.pairs import Judge
-from slowwave.tasks.job import MODEL_KEY, Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows
+from slowwave.tasks.llm.library import index_questions, list_requests
+from slowwave.tasks.pending import is_current
 
 
 def dedupe_observations(job: Job) -> StepReport:
@@ -47,19 +49,19 @@ def make_judge(model: Model, report: StepReport) -> Judge:
     """Return the model as a judge of pairs; what it does not answer stays apart."""
 
     def judge(pairs: Sequence[Texts]) -> list[bool | None]:
-        asked = judge_llm.build_batches(pairs, model.library)
-        said = judge_llm.collect_verdicts(asked, model.ask([b.request for b in asked], "dedupe"), len(pairs))
+        asked = index_questions(judge_llm.build_batches(pairs, model.library))
+        told = model.ask("dedupe", asked, list_requests, judge_llm.read_verdicts).values
+        said = {place: same for batch in told.values() for place, same in batch.items()}
         report.counts["pairs asked of the model"] += len(pairs)
-        report.counts["pairs it left open"] += said.count(None)
-        return said
+        report.counts["pairs it left open"] += len(pairs) - len(said)
+        return [said.get(place) for place in range(len(pairs))]
 
     return judge
 
 
 def mask_seen(rows: pa.Table, key: str, *, keep: bool = False) -> pa.ChunkedArray:
     """Return which rows were looked at under this key; with `keep`, or with a model as judge."""
-    seen = pc.equal(rows["dedupe_key"], key)
-    return pc.fill_null(pc.or_(seen, pc.starts_with(rows["dedupe_key"], MODEL_KEY)) if keep else seen, False)
+    return pc.fill_null(is_current(rows["dedupe_key"], key, keep=keep), False)
 
 
 def select_rows_to_dedupe(rows: pa.Table, seen: pa.ChunkedArray) -> pa.Table:

@@ -1,6 +1,6 @@
 """A gist of every spoken message that lacks one. Only run where gists are on: off costs nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,17 +10,22 @@ import pyarrow.compute as pc
 
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.engines.errors import EncoderFailed
-from slowwave.engines.llm.protocol import LASTING, EngineUnavailable, Request, make_failure
+from slowwave.engines.llm.protocol import Completion, Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import GISTS, MESSAGES, VECTORS
 from slowwave.tasks.gists.gists import VERSION, Gist, build_gists
-from slowwave.tasks.job import Job, StepReport, compute_step_key, fits_model_key, report_step
-from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
-from slowwave.tasks.llm.claims import Rejected
+from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.llm.ask import Model, Unusable, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
-from slowwave.tasks.pending import find_missing_messages, iter_batches, read_inactive_ids, read_spoken_messages
+from slowwave.tasks.pending import (
+    find_missing_messages,
+    is_made_by_model,
+    iter_batches,
+    read_inactive_ids,
+    read_spoken_messages,
+)
 from slowwave.tasks.progress import show_progress
-from slowwave.tasks.summarize import narrate
+from slowwave.tasks.summarize import by_model
 from slowwave.tasks.vectors import (
     compute_vector_ids,
     describe_encoder,
@@ -41,11 +46,11 @@ def write_gists(job: Job) -> StepReport:
         key = compute_gists_key(job, model)
         taken_back = job.store.read_ids(GISTS, sorted(read_inactive_ids(job.store)), ["message_id"])
         job.store.delete_ids(GISTS, taken_back["message_id"].to_pylist())
-        by_model = None
+        kept = None
         if keeps_model_rows(job, model):
-            by_model = (pc.field("strategy") == "llm") | fits_model_key("step_key")
-            report.counts["gists that a model wrote, left as they are"] = job.store.count(GISTS, by_model)
-        pending = find_missing_messages(job.store, read_spoken_messages(job.store), GISTS, key, by_model)
+            kept = (pc.field("strategy") == "llm") | is_made_by_model(pc.field("step_key"))
+            report.counts["gists that a model wrote, left as they are"] = job.store.count(GISTS, kept)
+        pending = find_missing_messages(job.store, read_spoken_messages(job.store), GISTS, key, kept)
         report.rows_in = pending.height
         with show_progress("gists", pending.height) as advance:
             for batch in iter_batches(pending, BATCH):
@@ -62,7 +67,7 @@ def compute_gists_key(job: Job, model: Model | None) -> str:
     if model is None:
         return key
     words = str(job.settings.extract.gist_words)
-    return compute_model_key(model, "gists", narrate.VERSION, narrate.GIST_PROMPTS, key, words)
+    return compute_model_key(model, "gists", by_model.VERSION, by_model.GIST_PROMPTS, key, words)
 
 
 def _write_gist_batch(job: Job, batch: pl.DataFrame, key: str, model: Model | None, report: StepReport) -> int:
@@ -91,29 +96,26 @@ def _ask_model(
     """Return the model's gists that say what their messages say; messages whose gists wait for another night; and those
     whose gists are made without the model for now. Other answers go to quarantine, but for what was over the budget.
     """
-    wanted = [row for row in rows.values() if narrate.needs_gist(row, job.settings.extract)]
-    try:
-        requests = narrate.build_gist_requests(wanted, model.library, model.count, model.llm.context_window)
-        answers = model.ask(requests, "gists")
-    except EngineUnavailable as error:
-        bare = [Request(f"{row['message_id']}/gist", ()) for row in wanted]
-        answers = {request.id: make_failure(request, "unavailable", str(error), model.llm) for request in bare}
-    made: dict[str, Gist] = {}
-    rejected: list[Rejected] = []
-    for request, answer in answers.items():
-        row = rows[request.split("/")[0]]
-        gist = narrate.parse_gist(answer) if answer.ok else None
-        times = (row["ts"],) if row["ts"] else ()
-        strange = explain_unfounded(gist.summary, GroundingContext(row["text"], row["text"], times)) if gist else None
-        if gist and not strange:
-            made[row["message_id"]] = gist
-        elif answer.error != "budget":
-            reason = strange or (f"{answer.error}: {answer.reason}" if answer.error else "the answer is no gist")
-            rejected.append(Rejected(request, reason, answer.text))
-    report.counts["rows in quarantine"] += quarantine_rejected(job.store, "gists", rejected, rows)
-    waiting = {i.split("/")[0] for i, c in answers.items() if model.is_postponed(c)}
-    report.counts["gists left for another night"] += len(waiting)
-    return made, waiting, {i.split("/")[0] for i, c in answers.items() if c.error and c.error not in LASTING} - waiting
+    wanted = {f"{i}/gist": row for i, row in rows.items() if by_model.needs_gist(row, job.settings.extract)}
+
+    def build(some: Sequence[Row]) -> list[Request]:
+        return by_model.build_gist_requests(some, model.library, model.count, model.llm.context_window)
+
+    told = model.ask("gists", wanted, build, _read_gist)
+    quarantine_rejected(job.store, "gists", told.rejected, rows, report)
+    report.counts["gists left for another night"] += len(told.waiting)
+    waiting, degraded = ({wanted[name]["message_id"] for name in names} for names in (told.waiting, told.degraded))
+    return {wanted[name]["message_id"]: gist for name, gist in told.values.items()}, waiting, degraded
+
+
+def _read_gist(row: Row, completion: Completion) -> Gist:
+    """Return the gist in an answer, if it says what its message says."""
+    gist = by_model.parse_gist(completion)
+    times = (row["ts"],) if row["ts"] else ()
+    strange = explain_unfounded(gist.summary, GroundingContext(row["text"], row["text"], times)) if gist else None
+    if gist is None or strange:
+        raise Unusable(strange or "the answer is no gist")
+    return gist
 
 
 def _make_gists(job: Job, texts: list[str], report: StepReport) -> tuple[list[Gist], bool]:

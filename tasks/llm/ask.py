@@ -5,8 +5,9 @@ the store before they are used, so a run that was killed repeats no call. What i
 report.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,11 +28,13 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings
 from slowwave.schemas.tables import COMPLETIONS, QUARANTINE
 from slowwave.store.store import Store
-from slowwave.tasks.job import MODEL_KEY, Job, StepReport, compute_step_key
-from slowwave.tasks.llm.claims import Rejected
-from slowwave.tasks.llm.library import Library
+from slowwave.tasks.job import Job, StepReport, compute_step_key
+from slowwave.tasks.llm.library import Library, Rejected
+from slowwave.tasks.pending import MODEL_KEY
 from slowwave.tasks.progress import show_progress
 
+T = TypeVar("T")
+V = TypeVar("V")
 EXCERPT = 2_000
 NIGHTLY: tuple[ModelTask, ...] = ("extract", "judge", "topics", "summaries")
 """What a night asks a model for."""
@@ -52,6 +55,35 @@ class StoredCompletions:
     def keep(self, completions: Mapping[str, Completion]) -> None:
         """Keep these answers; they are on disk when this returns."""
         self.store.merge(COMPLETIONS, build_completion_rows(completions))
+
+
+class Unusable(Exception):
+    """An answer of the right form that is nothing the step can use; the message says why."""
+
+
+@dataclass
+class Answers(Generic[V]):
+    """What became of some questions, by the ids of their requests."""
+
+    values: dict[str, V] = field(default_factory=dict)
+    """What the answers say."""
+    errors: dict[str, Completion] = field(default_factory=dict)
+    """Completions that say nothing of use."""
+    waiting: set[str] = field(default_factory=set)
+    """Of these, those to be asked again another night, before which nothing is done about their items."""
+    rejected: list[Rejected] = field(default_factory=list)
+    """What goes into quarantine."""
+
+    @property
+    def degraded(self) -> set[str]:
+        """Of the errors those that don't wait and don't last: done without the model, until it is asked again."""
+        lasting = {i for i, c in self.errors.items() if c.error is None or c.error in LASTING}
+        return self.errors.keys() - self.waiting - lasting
+
+
+def explain_error(completion: Completion) -> str:
+    """Return what is wrong with a completion, as quarantine says it."""
+    return f"{completion.error}: {completion.reason}"
 
 
 @dataclass
@@ -79,30 +111,55 @@ class Model:
         """Return tokens of each text by the model's tokenizer."""
         return self.llm.count_tokens(texts) if texts else []
 
-    def ask(self, requests: Sequence[Request], step: str) -> dict[str, Completion]:
-        """Return a completion of each request, by id.
+    def ask(
+        self,
+        step: str,
+        items: Mapping[str, T],
+        build: Callable[[Sequence[T]], Sequence[Request]],
+        read: Callable[[T, Completion], V],
+        *,
+        patient: bool = False,
+    ) -> "Answers[V]":
+        """Put items to the model, and return what became of each: every step that asks a model does so here.
 
-        An engine that can't be had is an error of every request it left.
+        Args:
+            step: for the progress bar.
+            items: by the ids of their requests.
+            build: makes the requests.
+            read: makes of an item and its answer what the step is after; raises `Unusable` where it is nothing.
+            patient: whether what goes wrong for now waits for another night, though work may be done without a model.
         """
-        got: dict[str, Completion] = {}
-        if not requests:
-            return got
+        told, given = Answers[V](), dict[str, Completion]()
+        if not items:
+            return told
         try:
+            requests = build([*items.values()])
             with show_progress(step, len(requests)) as advance:
                 for completion in self.llm.complete(requests):
-                    got[completion.id] = completion
+                    given[completion.id] = completion
                     advance(1)
         except EngineUnavailable as error:
-            got |= {r.id: make_failure(r, "unavailable", str(error), self.llm) for r in requests if r.id not in got}
-        return got
-
-    def is_postponed(self, completion: Completion) -> bool:
-        """Return whether this has to wait for another night: asked again it may be answered, and nothing else does
-        it.
-        """
-        if completion.error is None or completion.error in LASTING:
-            return False
-        return completion.error == "budget" or not self.extractive
+            given |= {
+                i: make_failure(Request(i, ()), "unavailable", str(error), self.llm) for i in items.keys() - given
+            }
+        for name, item in items.items():
+            completion = given[name]
+            if completion.error is None:
+                try:
+                    told.values[name] = read(item, completion)
+                except Unusable as unusable:
+                    told.errors[name] = completion
+                    told.rejected.append(Rejected(name, str(unusable), completion.text))
+                continue
+            told.errors[name] = completion
+            postponed = completion.error not in LASTING and (
+                patient or completion.error == "budget" or not self.extractive
+            )
+            if postponed:
+                told.waiting.add(name)
+            if completion.error != "budget" and not (postponed and patient):  # else it is the next night's turn
+                told.rejected.append(Rejected(name, explain_error(completion), completion.text))
+        return told
 
     def record_usage(self, report: StepReport) -> None:
         """Write what the model cost since the last time into a step's report, by model."""
@@ -227,20 +284,23 @@ def resolve_pack_names(settings: Settings) -> list[str]:
 def compute_model_key(model: Model, step: str, version: int, prompts: Iterable[str], *parts: str) -> str:
     """Return what of a step's key comes from the model: engine, sampling, prompts, and the settings in `parts`.
 
-    It says itself that a model made what bears it (`slowwave.tasks.job.is_model_key`).
+    It says itself that a model made what bears it (`slowwave.tasks.pending.is_made_by_model`).
     """
     what = model.compute_identity(), model.library.compute_digest(prompts)
     return MODEL_KEY + compute_step_key(step, version, *what, *parts)
 
 
-def quarantine_rejected(store: Store, step: str, rejected: Iterable[Rejected], settled: Iterable[str]) -> int:
-    """Write down what could not be used; what was so before and is not any more is marked resolved. Returns the news.
+def quarantine_rejected(
+    store: Store, step: str, rejected: Iterable[Rejected], settled: Iterable[str], report: StepReport | None = None
+) -> None:
+    """Write down what could not be used, and count it; what was so before and is not any more is marked resolved.
 
     Args:
         store: where to.
         step: the step that could not use it.
         rejected: with `row_id` `<unit>/…`.
         settled: units (sessions, messages), or whole row_ids, that the step has just looked at anew.
+        report: where what is new is counted.
     """
     rows = {row["quarantine_id"]: row for row in (_build_rejected_row(step, one) for one in rejected)}
     units = set(settled)
@@ -253,7 +313,9 @@ def quarantine_rejected(store: Store, step: str, rejected: Iterable[Rejected], s
             rows[row["quarantine_id"]] = {**row, "resolved": True}
     if rows:
         store.merge_changed(QUARANTINE, pa.Table.from_pylist(list(rows.values()), schema=QUARANTINE.schema))
-    return sum(not row["resolved"] for key, row in rows.items() if key not in known)
+    if report:
+        new = sum(not row["resolved"] for key, row in rows.items() if key not in known)
+        report.counts["rows in quarantine"] += new
 
 
 def _build_rejected_row(step: str, one: Rejected) -> dict[str, object]:

@@ -12,14 +12,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from functools import lru_cache
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, create_model
 from pydantic_core import from_json
 from rapidfuzz import fuzz
 
-from slowwave.engines.llm.protocol import Completion
+from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Origin
@@ -28,6 +29,7 @@ from slowwave.tasks.dedupe.normalise import normalise_claim
 from slowwave.tasks.llm.chunks import Chunk, Turn
 from slowwave.tasks.llm.fence import find_injections, has_injection, has_overlap
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
+from slowwave.tasks.llm.library import Pack, Rejected, limit_answer
 from slowwave.tasks.llm.quotes import (
     Anchor,
     compute_support,
@@ -37,9 +39,9 @@ from slowwave.tasks.llm.quotes import (
     is_unspaced,
     normalise_text,
 )
-from slowwave.tasks.observe.by_model.extract import CONFIDENCE, ClaimAnswer, Part
 from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, GOES_ON
 
+CONFIDENCE = {"high": 0.9, "medium": 0.6, "low": 0.3}
 SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in (*COLUMNS, *GATE_COLUMNS)])
 SAME = 85.0
 """token_sort_ratio of two summaries on one quote from which they are one claim."""
@@ -56,14 +58,37 @@ LEAST_WORDS = 4
 """A summary of fewer words says next to nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A claim, or a whole part, that could not be used."""
+class ClaimAnswer(AnswerModel):
+    """One claim as the model answers it: the quote before the words that rest on it."""
 
-    row_id: str
-    """`<session>/<part>`, or `<session>/<part>#<claim>`."""
-    reason: str
-    excerpt: str
+    messages: list[Annotated[int, Field(ge=0, le=9_999)]] = Field(max_length=4)
+    quote: str = Field(max_length=300)
+    category: str
+    summary: str = Field(max_length=300)
+    detail: str = Field(max_length=300)
+    files: list[Annotated[str, Field(max_length=160)]] = Field(max_length=5)
+    speaker: str = Field(max_length=60)
+    confidence: Literal["high", "medium", "low"]
+    reusable: bool
+    non_trivial: bool
+    specific: bool
+    doubt: str = Field(max_length=120)
+
+
+class ClaimsAnswer(AnswerModel):
+    """The claims of a chunk."""
+
+    claims: list[ClaimAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One request: a chunk of a session."""
+
+    request: Request
+    session_id: str
+    pack: Pack
+    chunk: Chunk
 
 
 @dataclass(slots=True)
@@ -73,6 +98,14 @@ class ParsedClaims:
     claims: list[dict[str, Any]] = field(default_factory=list)
     """Rows of SCHEMA."""
     rejected: list[Rejected] = field(default_factory=list)
+
+
+@lru_cache(maxsize=64)
+def build_claims_answer(categories: tuple[str, ...], most: int) -> type[ClaimsAnswer]:
+    """Return the form of an answer with at most so many claims, each of one of these categories."""
+    category: Any = Literal[categories]
+    claim: Any = create_model("ClaimAnswer", __base__=ClaimAnswer, category=(category, ...))
+    return limit_answer(create_model("ClaimsAnswer", __base__=ClaimsAnswer, claims=(list[claim], ...)), claims=most)
 
 
 def read_answer(part: Part, completion: Completion, rows: Sequence[Mapping[str, Any]]) -> ParsedClaims:

@@ -7,22 +7,66 @@ in the folder of `extract.prompts` is taken instead; a pack that ships nowhere i
 """
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from string import Template
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from slowwave.engines.llm.protocol import AnswerModel, Message
+from slowwave.engines.llm.protocol import AnswerModel, Message, Request
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
+from slowwave.tasks.llm.chunks import Counter
+from slowwave.text.fence import fence_entries
 
 A = TypeVar("A", bound=AnswerModel)
+T = TypeVar("T")
 SHIPPED = Path(__file__).parent
 SYSTEM, USER = "=== system ===", "=== user ==="
+TEMPLATE_TOKENS = 80
+"""For the chat template and the fence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[T]):
+    """One request, and what it is about."""
+
+    request: Request
+    about: T
+
+
+class HasRequest(Protocol):
+    """What bears its request."""
+
+    @property
+    def request(self) -> Request:
+        """The request."""
+
+
+Q = TypeVar("Q", bound=HasRequest)
+
+
+def index_questions(questions: Iterable[Q]) -> dict[str, Q]:
+    """Return questions by the ids of their requests."""
+    return {question.request.id: question for question in questions}
+
+
+def list_requests(questions: Iterable[HasRequest]) -> list[Request]:
+    """Return the questions' requests."""
+    return [question.request for question in questions]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """What could not be used: a request's answer, or a claim in it."""
+
+    row_id: str
+    """The request's id, or `<request>#<claim>`."""
+    reason: str
+    excerpt: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +127,31 @@ class Library:
         of_level = [self.folder.expanduser() / f"{name}_{level}.md"] if self.folder and level is not None else []
         path, text = self._read_text("prompts", of_level + self._list_candidates(f"{name}.md", "prompts"))
         return _parse_prompt(name, str(path), text)
+
+    def build_request(
+        self,
+        prompt: str,
+        name: str,
+        entries: Sequence[str],
+        answer: type[AnswerModel],
+        tokens: int,
+        level: int | None = None,
+        **values: object,
+    ) -> Request:
+        """Return the request of that name: a prompt, of a level if there is one, with its values and, fenced, entries.
+
+        Raises:
+            UsageError: as `load_prompt`.
+        """
+        messages = self.load_prompt(prompt, level).render_messages(**values, **fence_entries(entries))
+        return Request(name, messages, answer, tokens)
+
+    def count_room(
+        self, prompt: str, window: int, count: Counter, tokens: int, level: int | None = None, **values: object
+    ) -> int:
+        """Return the tokens that a prompt leaves for its entries in a context window, beside `tokens` of answer."""
+        empty = self.load_prompt(prompt, level).render_messages(**values, **fence_entries([]))
+        return window - sum(count([message["content"] for message in empty])) - tokens - TEMPLATE_TOKENS
 
     def load_pack(self, name: str) -> Pack:
         """Return the pack of that name.

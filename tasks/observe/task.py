@@ -14,7 +14,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask, find_masked_claims, restore_verbatim_quotes
 from slowwave.tasks.gists.keywords import extract_keywords
 from slowwave.tasks.isolate import do_apart, note_failed_units
-from slowwave.tasks.job import Job, StepReport, compute_step_key, fits_model_key, report_step
+from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import (
     SESSIONS_MESSAGES,
     Model,
@@ -25,12 +25,18 @@ from slowwave.tasks.llm.ask import (
     resolve_pack_names,
 )
 from slowwave.tasks.llm.claims import build_claims_table
-from slowwave.tasks.observe.by_model import extract
-from slowwave.tasks.observe.by_model.distil import ExtractionResult, extract_claims
+from slowwave.tasks.observe import by_model
+from slowwave.tasks.observe.by_model import ExtractionResult, extract_claims
 from slowwave.tasks.observe.exclusions import add_exclusions, remove_excluded_claims
 from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, OBSERVER, compute_observe_key, observe
 from slowwave.tasks.observe.shared import build_shared_claims, split_shared
-from slowwave.tasks.pending import BY_MODEL, find_pending_sessions, group_sessions, mark_done
+from slowwave.tasks.pending import (
+    find_pending_sessions,
+    group_sessions,
+    is_made_by_model,
+    mark_done,
+    mark_sessions_done,
+)
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import (
@@ -63,8 +69,8 @@ def observe_sessions(job: Job) -> StepReport:
         sessions = find_pending_sessions(job.store, "observe", key, also, basis, keep=keep)
         _complete_claims(job, report)
         if keep:
-            of_model = job.store.read(OBSERVATIONS, ["session_id"], fits_model_key("step_key"))["session_id"]
-            report.counts["sessions whose claims a model made, left as they are"] = len(of_model.unique())
+            of_model = job.store.read(OBSERVATIONS, ["session_id"], is_made_by_model(pc.field("step_key")))
+            report.counts["sessions whose claims a model made, left as they are"] = len(of_model["session_id"].unique())
         report.rows_in = sessions.height
         with show_progress("observe", sessions.height) as advance:
             failed: dict[str, Exception] = {}
@@ -104,7 +110,7 @@ def compute_observations_key(job: Job, model: Model | None) -> str:
         return key
     what = job.settings.extract.model_dump_json(include={"chunk_tokens", "answer_tokens", "max_claims"})
     packs = model.library.compute_digest((), resolve_pack_names(job.settings))
-    return compute_model_key(model, "observe", extract.VERSION, extract.PROMPTS, key, packs, what)
+    return compute_model_key(model, "observe", by_model.VERSION, by_model.PROMPTS, key, packs, what)
 
 
 def _observe_group(
@@ -139,19 +145,10 @@ def _observe_group(
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
     report.counts["claims withdrawn"] += pc.sum(pc.is_in(fresh["reason"], pa.array(WITHDRAWALS))).as_py() or 0
     if model:
-        report.counts["rows in quarantine"] += quarantine_rejected(
-            job.store, "observe", seen.rejected, set(ids) - set(waiting)
-        )
+        quarantine_rejected(job.store, "observe", seen.rejected, set(ids) - set(waiting), report)
     done = group.filter(~pl.col("session_id").is_in(waiting))
-    rows = done[["session_id", "input_key"]].rows()
-    columns = BY_MODEL if keep else ("content", "head_hash")
-    by_model = done.filter(~pl.col("session_id").is_in(sorted(seen.degraded))).select("session_id", *columns)
-    mark_done(
-        job.store,
-        "observe",
-        [(s, f"{k} degraded" if s in seen.degraded else k, seen.notes.get(s)) for s, k in rows],
-        {sid: (content, head) for sid, content, head in by_model.iter_rows()} if keep or model else None,
-    )
+    notes, degraded = seen.notes, seen.degraded
+    mark_sessions_done(job.store, "observe", done, by_model=bool(model), keep=keep, notes=notes, degraded=degraded)
 
 
 def _find_seen_messages(store: Store, group: pl.DataFrame, live: pa.Table) -> set[str]:

@@ -17,11 +17,12 @@ from slowwave.schemas.vocabulary import Status
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.upkeep import compact_store, drop_old_versions
-from slowwave.tasks.job import Job, StepReport, fits_model_key, report_step
+from slowwave.tasks.job import Job, StepReport, report_step
+from slowwave.tasks.pending import is_made_by_model
 from slowwave.tasks.publish.gates import ReleaseHeld, check_gates
 from slowwave.tasks.publish.news import check_news, collect_news
+from slowwave.tasks.summarize.by_model import MEASURED, measure_summaries
 from slowwave.tasks.summarize.coherence import Coherence
-from slowwave.tasks.summarize.task_llm import MEASURED, measure_summaries
 from slowwave.tasks.topics.merge import TopicFigures
 from slowwave.tasks.topics.task import measure_stored_topics
 from slowwave.tasks.vectors import is_encoder_away
@@ -97,11 +98,11 @@ def _measure_model_rows(job: Job, live: Release) -> tuple[TopicFigures | None, l
     """Return how topics stand apart where a model placed claims since, and how its new summaries stand on theirs."""
     before = Snapshot(job.settings.store, job.settings.space, live.release_id)
     told = {(row["summary_id"], row["text"]) for row in before.read(SUMMARIES, ["summary_id", "text"]).to_pylist()}
-    of_model = fits_model_key("step_key")
+    of_model = is_made_by_model(pc.field("step_key"))
     rows = job.store.read(SUMMARIES, [*MEASURED, "stale"], of_model).to_pylist()
     new = [row for row in rows if (row["summary_id"], row["text"]) not in told and not row["stale"]]
-    placed = before.read(OBSERVATIONS, ["observation_id"], fits_model_key("assign_key"))["observation_id"]
-    now = job.store.read(OBSERVATIONS, ["observation_id"], fits_model_key("assign_key"))["observation_id"]
+    placed = before.read(OBSERVATIONS, ["observation_id"], is_made_by_model(pc.field("assign_key")))["observation_id"]
+    now = job.store.read(OBSERVATIONS, ["observation_id"], is_made_by_model(pc.field("assign_key")))["observation_id"]
     topics = measure_stored_topics(job.store) if set(now.to_pylist()) - set(placed.to_pylist()) else None
     return topics, measure_summaries(job.store, new, job.settings.pyramid.sum_window)
 

@@ -16,11 +16,12 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MARKS, OBSERVATIONS, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
 from slowwave.store.store import Store
-from slowwave.tasks.job import Job, StepReport, compute_step_key, is_model_key, report_step
+from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, get_model, keeps_model_rows
-from slowwave.tasks.pending import mark_done
+from slowwave.tasks.llm.library import Question
+from slowwave.tasks.pending import is_made_by_model, mark_done
+from slowwave.tasks.relate.by_model import Pairs, ask_labels, build_questions, choose_questions, compute_labels_key
 from slowwave.tasks.relate.relate import COLUMNS, VERSION, Relation, build_rows, find_relations, keep_best
-from slowwave.tasks.relate.task_llm import Question, ask_labels, build_questions, choose_questions, compute_labels_key
 from slowwave.tasks.vectors import describe_encoder
 
 DECIDING = ["observation_id", "summary", "session_id", "message_ids", "files", "observed_at", "status", "workspace"]
@@ -78,7 +79,7 @@ def relate_claims(job: Job) -> StepReport:
     return report
 
 
-def list_questions(job: Job, model: Model) -> list[Question]:
+def list_questions(job: Job, model: Model) -> list[Question[Pairs]]:
     """Return what the step would ask the model about the claims that the store has now; nothing is asked."""
     pending = find_pending(job.store, compute_input_key(job, model))
     questions = build_unit_questions(find_unit_relations(job.store, pending), pending, model)
@@ -134,7 +135,7 @@ def find_unit_relations(store: Store, pending: Pending) -> list[Relation]:
     return list(keep_best(found))
 
 
-def build_unit_questions(found: list[Relation], pending: Pending, model: Model) -> list[Question]:
+def build_unit_questions(found: list[Relation], pending: Pending, model: Model) -> list[Question[Pairs]]:
     """Return what to ask about relations, the closest first."""
     texts = {
         row["observation_id"]: (f"{row['speaker']}: " if row["speaker"] else "")
@@ -157,7 +158,7 @@ def list_labels(held: list[Row], pending: Pending, among: Set[frozenset[str]] | 
     kept = [
         row
         for row in held
-        if is_model_key(row["step_key"])
+        if is_made_by_model(row["step_key"])
         and (unit := of.get(row["from_id"])) is not None
         and of.get(row["to_id"]) == unit
         and (among is None or frozenset((row["from_id"], row["to_id"])) in among)

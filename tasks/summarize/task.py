@@ -16,7 +16,7 @@ from slowwave.schemas.vocabulary import SHARED, SPOKEN, Status, SummaryScope
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.isolate import do_apart, note_failed_units
-from slowwave.tasks.job import Job, StepReport, compute_step_key, fits_model_key, is_model_key, report_step
+from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import (
     SESSIONS_MESSAGES,
     Model,
@@ -26,13 +26,19 @@ from slowwave.tasks.llm.ask import (
     quarantine_rejected,
 )
 from slowwave.tasks.observe.worth import compute_worth_digest
-from slowwave.tasks.pending import BY_MODEL, find_pending_sessions, group_sessions, mark_done, read_inactive_ids
+from slowwave.tasks.pending import (
+    find_pending_sessions,
+    group_sessions,
+    is_current,
+    is_made_by_model,
+    mark_sessions_done,
+    read_inactive_ids,
+)
 from slowwave.tasks.progress import show_progress
-from slowwave.tasks.summarize import narrate
+from slowwave.tasks.summarize import by_model
+from slowwave.tasks.summarize.by_model import MEASURED, SummaryWriter, TopicInfo, measure_summaries
 from slowwave.tasks.summarize.coherence import Coherence, count_coherence
 from slowwave.tasks.summarize.mend import mend
-from slowwave.tasks.summarize.narrate import TopicInfo
-from slowwave.tasks.summarize.task_llm import MEASURED, SummaryWriter, measure_summaries
 from slowwave.tasks.summarize.worthy import cut_to_worthy_sentences
 from slowwave.tasks.vectors import attach_vectors_if_there, describe_encoder, fill_missing_vectors
 from slowwave.text.pyramid import (
@@ -119,7 +125,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
             of_topics = {unit: error for unit, error in failed.items() if unit in talk.claims}
             note_failed_units(job, report, "topic", of_topics)
         waiting |= failed.keys()
-        other = (pc.field("step_key") != key) & ~fits_model_key("step_key") if keep else pc.field("step_key") != key
+        other = ~is_current(pc.field("step_key"), key, keep=keep)
         old = job.store.read(SUMMARIES, ["summary_id", "scope_id"], other).to_pylist()
         done = [
             r["summary_id"] for r in old if r["scope_id"] not in waiting and (only is None or r["scope_id"] in only)
@@ -127,7 +133,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
         job.store.delete_ids(SUMMARIES, done)
         report.counts["summaries that wait for a model"] = job.store.count(SUMMARIES, pc.field("stale"))
         if keep:
-            of_models = job.store.count(SUMMARIES, fits_model_key("step_key"))
+            of_models = job.store.count(SUMMARIES, is_made_by_model(pc.field("step_key")))
             report.counts["summaries that a model wrote, left as they are"] = of_models
     return report
 
@@ -138,7 +144,7 @@ def compute_summaries_key(job: Job, model: Model | None) -> str:
     key = compute_step_key("rollup", 2, job.settings.pyramid, encoder)
     if model is None:
         return compute_content_id(key, compute_worth_digest())
-    return compute_model_key(model, "rollup", narrate.VERSION, narrate.SUMMARY_PROMPTS, key)
+    return compute_model_key(model, "rollup", by_model.VERSION, by_model.SUMMARY_PROMPTS, key)
 
 
 def _grow_all(
@@ -161,10 +167,8 @@ def _grow_all(
         scopes = [*_build_topic_scopes(job, talk, ids, SMALL if model or keep else 0), *of_sessions]
         late = _grow_and_store(job, key, scopes, narrator, report)
         waiting.update(late)
-        done = [(s, k, None) for s, k in sessions[["session_id", "input_key"]].rows() if s not in late]
-        of_mark = BY_MODEL if keep else ("content", "head_hash")
-        by_model = {s: (content, head) for s, content, head in sessions.select("session_id", *of_mark).iter_rows()}
-        mark_done(job.store, "rollup", done, by_model if keep or model else None)
+        done = sessions.filter(~pl.col("session_id").is_in(sorted(late)))
+        mark_sessions_done(job.store, "rollup", done, by_model=model is not None, keep=keep)
 
     groups = group_sessions(pending, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE)
     batches = [group["session_id"].to_list() for group in groups]
@@ -189,7 +193,7 @@ def _grow_and_store(
     get_words = job.settings.pyramid.get_words
 
     def extract(drafts: list[Draft]) -> list[str | None]:
-        theirs = [d.previous is not None and is_model_key(d.previous.key) for d in drafts]
+        theirs = [d.previous is not None and is_made_by_model(d.previous.key) for d in drafts]
         small = [d.scope == SummaryScope.TOPIC and d.tier == MASTER for d in drafts]  # its few claims say it themselves
         left = [a or b for a, b in zip(theirs, small, strict=True)]
         return [None if kept else summarize_draft(d, get_words(d.tier)) for d, kept in zip(drafts, left, strict=True)]
@@ -223,8 +227,8 @@ def _flush_summary_writer(job: Job, narrator: SummaryWriter, report: StepReport)
     """Free the GPU for the encoder, and write down what the model could not answer."""
     narrator.model.free_gpu()
     narrator.model.record_usage(report)
-    report.counts["rows in quarantine"] += quarantine_rejected(job.store, "rollup", narrator.rejected, narrator.settled)
-    narrator.rejected, narrator.settled = [], set()
+    quarantine_rejected(job.store, "rollup", narrator.rejected, narrator.written, report)
+    narrator.rejected = []
 
 
 def load_topic_info(store: Store) -> dict[str, TopicInfo]:
@@ -324,8 +328,7 @@ def _load_sealed_pyramids(
     """Return pyramids as far as they are made under this key, or where that is to be kept by a model, by topic or
     session.
     """
-    mine = pc.field("step_key") == key
-    where = (pc.field("scope") == scope) & (mine | fits_model_key("step_key") if keep else mine)
+    where = (pc.field("scope") == scope) & is_current(pc.field("step_key"), key, keep=keep)
     found = pl.DataFrame(job.store.read(SUMMARIES, GROUP, where))
     if ids is not None:
         found = found.filter(pl.col("scope_id").is_in(list(ids)))

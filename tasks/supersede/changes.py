@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from slowwave.tasks.supersede.claims import CandidateClaims
-from slowwave.tasks.supersede.verdicts import Outcome, Verdict, find_outcome
+from slowwave.tasks.supersede.judge import Outcome, Rows, Verdict, find_outcome
 
 CHANGED, REAFFIRMED, PERHAPS = "changed", "reaffirmed", "perhaps"
 """Rules of the ledger: the later changes the earlier; the earlier was said again; the later may change it."""
-
-Rows = tuple[int, int]
-"""A pair, the row of the earlier claim first."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Candidates (vector neighbours, shared rare words) within one workspace and one s
 of each pair → how likely the later changes the earlier (`slowwave.tasks.supersede.model`) → retired where that is sure,
 unless it was said again since; linked where it is likely: both stand, and the ledger tells of the later one. What is
 retired stays so until it is said again or the newer is withdrawn. `unsupersede` takes either back. Where a language
-model judges (`slowwave.tasks.supersede.asking`) its answer counts before the classifier's guess.
+model judges (`slowwave.tasks.supersede.judge`) its answer counts before the classifier's guess.
 """
 
 from collections.abc import Mapping, Set
@@ -19,11 +19,9 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind, Status, is_shared
 from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
-from slowwave.tasks.supersede.asking import Asked, ask_judge, reopen_misjudged
 from slowwave.tasks.supersede.candidates import Scores
 from slowwave.tasks.supersede.changes import (
     Change,
-    Rows,
     find_changes,
     find_reaffirmations,
     select_changes,
@@ -31,8 +29,18 @@ from slowwave.tasks.supersede.changes import (
 )
 from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
 from slowwave.tasks.supersede.evidence import Evidence
+from slowwave.tasks.supersede.judge import (
+    Answer,
+    Asked,
+    Ids,
+    Judge,
+    Rows,
+    Verdict,
+    ask_judge,
+    build_verdict_rows,
+    reopen_misjudged,
+)
 from slowwave.tasks.supersede.model import load_change_model
-from slowwave.tasks.supersede.verdicts import Answer, Ids, Judge, Verdict, build_verdict_rows
 
 __all__ = ["KINDS", "VERSION", "Superseded", "supersede", "unsupersede"]
 

@@ -5,20 +5,29 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.engines.llm.protocol import LASTING, Request
+from slowwave.engines.llm.protocol import Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MARKS, MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.task import read_undone_pairs
-from slowwave.tasks.job import MODEL_KEY, Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, quarantine_rejected
-from slowwave.tasks.llm.claims import Rejected
-from slowwave.tasks.pending import mark_done
-from slowwave.tasks.supersede import judge_llm
+from slowwave.tasks.llm.library import Question, index_questions, list_requests
+from slowwave.tasks.pending import MODEL_KEY, mark_done
+from slowwave.tasks.supersede import judge
+from slowwave.tasks.supersede.judge import (
+    Answer,
+    Answered,
+    Judge,
+    Pair,
+    build_request,
+    count_disagreements,
+    parse_answer,
+    read_verdicts,
+)
 from slowwave.tasks.supersede.model import compute_model_digest
 from slowwave.tasks.supersede.supersede import VERSION, Superseded, supersede
-from slowwave.tasks.supersede.verdicts import Answer, Answered, Judge, Pair, count_disagreements, read_verdicts
 from slowwave.tasks.vectors import describe_encoder
 
 UNIT = "observations"
@@ -36,8 +45,7 @@ def supersede_observations(job: Job) -> StepReport:
         undone, done_key = read_undone_pairs(job.store), compute_supersede_key(job, model)
         if is_done(job.store, compute_input_key(job.store, done_key, undone)):
             return report
-        judge = None if model is None else make_judge(job, model, report)
-        found = _supersede_all(job, undone, judge)
+        found = _supersede_all(job, undone, make_judge(job, model, report) if model else None)
         job.store.merge_changed(MERGES, found.merges)
         job.store.delete_ids(MERGES, find_settled_doubts(job.store, found.merges))
         report.rows_in = job.store.count(OBSERVATIONS)
@@ -58,7 +66,7 @@ def list_questions(job: Job, model: Model) -> list[Request]:
     asked: list[Request] = []
 
     def note(pairs: Sequence[Pair]) -> list[None]:
-        asked.extend(judge_llm.build_request(pair, model.library) for pair in pairs)
+        asked.extend(build_request(pair, model.library) for pair in pairs)
         return [None] * len(pairs)
 
     _supersede_all(job, undone, Judge(compute_judge_key(job, model), job.settings.supersede.pairs, note))
@@ -74,29 +82,17 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
     """Return the model as a judge of pairs; what it can't answer is quarantined, and what has to wait is None."""
 
     def ask(pairs: Sequence[Pair]) -> list[Answered | None]:
-        asked = [judge_llm.build_request(pair, model.library) for pair in pairs]
-        answers = model.ask(asked, "supersede")
-        said: list[Answered | None] = []
-        rejected: list[Rejected] = []
-        for pair, request in zip(pairs, asked, strict=True):
-            completion = answers[request.id]
-            if completion.ok:
-                said.append(judge_llm.parse_answer(completion, pair))
-            elif completion.error in LASTING:
-                said.append((Answer.UNANSWERED, ""))
-                rejected.append(Rejected(request.id, f"{completion.error}: {completion.reason}", completion.text))
-            else:
-                said.append(None)
-        settled = [request.id for request in asked if answers[request.id].ok]
-        report.counts["rows in quarantine"] += quarantine_rejected(job.store, "supersede", rejected, settled)
-        return said
+        asked = index_questions(Question(build_request(pair, model.library), pair) for pair in pairs)
+        told = model.ask("supersede", asked, list_requests, lambda q, c: parse_answer(c, q.about), patient=True)
+        quarantine_rejected(job.store, "supersede", told.rejected, told.values, report)
+        return [None if i in told.waiting else told.values.get(i, (Answer.UNANSWERED, "")) for i in asked]
 
     return Judge(compute_judge_key(job, model), job.settings.supersede.pairs, ask)
 
 
 def compute_judge_key(job: Job, model: Model) -> str:
     """Return what a model's answer about a pair depends on, beside the pair."""
-    return compute_model_key(model, "judge", judge_llm.VERSION, judge_llm.PROMPTS).removeprefix(MODEL_KEY)
+    return compute_model_key(model, "judge", judge.VERSION, judge.PROMPTS).removeprefix(MODEL_KEY)
 
 
 def compute_supersede_key(job: Job, model: Model | None = None) -> str:
@@ -129,11 +125,11 @@ def is_done(store: Store, now: str) -> bool:
     return {"unit_id": UNIT, "input_key": now} in rows.to_pylist()
 
 
-def _supersede_all(job: Job, undone: set[tuple[str, str]], judge: Judge | None) -> Superseded:
+def _supersede_all(job: Job, undone: set[tuple[str, str]], asked: Judge | None) -> Superseded:
     """Judge all that is held; rows that the classifier decides bear its key, whether or not there is a model."""
     known = read_verdicts(job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT))
     rows = job.store.read(OBSERVATIONS)
-    return supersede(rows, compute_supersede_key(job), undone=undone, verdicts=known, judge=judge)
+    return supersede(rows, compute_supersede_key(job), undone=undone, verdicts=known, judge=asked)
 
 
 def _count_outcomes(found: Superseded, report: StepReport) -> None:

@@ -14,9 +14,10 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import OBSERVATIONS, TOPIC_HISTORY, TOPICS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.store import Store
-from slowwave.tasks.job import MODEL_KEY, Job, StepReport, compute_step_key, is_model_key, report_step
+from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows
-from slowwave.tasks.topics import assign_llm, cluster
+from slowwave.tasks.pending import is_current, is_made_by_model
+from slowwave.tasks.topics import by_model, cluster
 from slowwave.tasks.topics.assign import (
     VERSION,
     Assigned,
@@ -26,14 +27,14 @@ from slowwave.tasks.topics.assign import (
     make_empty_topic,
     split_topic,
 )
-from slowwave.tasks.topics.merge import TopicFigures, measure_topics
-from slowwave.tasks.topics.names import TopicClaim, name_topics
-from slowwave.tasks.topics.task_llm import (
+from slowwave.tasks.topics.by_model import (
     Names,
     find_merges_by_model,
     name_topics_by_model,
     place_by_model,
 )
+from slowwave.tasks.topics.merge import TopicFigures, measure_topics
+from slowwave.tasks.topics.names import TopicClaim, name_topics
 from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import describe_encoder
 
@@ -51,12 +52,14 @@ def assign_topics(job: Job) -> StepReport:
         key = compute_assign_key(job, model)
         namer = partial(name_topics_by_model, model) if model else None
         rows = job.store.read(OBSERVATIONS, where=pc.field("status") == Status.ACTIVE)
-        waits = pc.invert(_mask_placed(rows["assign_key"], key, keep=keep))
+        waits = pc.invert(pc.fill_null(is_current(rows["assign_key"], key, keep=keep), False))
         pending = rows.filter(waits)
         report.rows_in = pending.num_rows
         refresh = partial(refresh_topics, job.store, key, namer, keep=keep)
         if keep:
-            report.counts["claims that a model placed, left there"] = _count_placed_by_model(rows["assign_key"])
+            report.counts["claims that a model placed, left there"] = (
+                pc.sum(is_made_by_model(rows["assign_key"])).as_py() or 0
+            )
         if pending.num_rows:
             live = refresh()
             known = _read_live_topics(job.store, key, live)
@@ -103,27 +106,17 @@ def measure_stored_topics(store: Store) -> TopicFigures | None:
     return measure_topics(topics, claims["topic_id"].to_pylist(), build_vector_matrix(claims["vector"]))
 
 
-def _mask_placed(keys: pa.ChunkedArray, key: str, *, keep: bool) -> pa.ChunkedArray:
-    """Return which claims were placed under this key; with `keep`, or by a model."""
-    mine = pc.equal(keys, key)
-    return pc.fill_null(pc.or_(mine, pc.starts_with(keys, MODEL_KEY)) if keep else mine, False)
-
-
-def _count_placed_by_model(keys: pa.ChunkedArray) -> int:
-    return pc.sum(pc.starts_with(keys, MODEL_KEY)).as_py() or 0
-
-
 def _drop_models_topics(merged: Mapping[str, str], known: pa.Table) -> dict[str, str]:
     """Return the merges without those of topics that a model keeps apart."""
     keys = dict(zip(known["topic_id"].to_pylist(), known["step_key"].to_pylist(), strict=True))
-    return {old: new for old, new in merged.items() if not is_model_key(keys[old])}
+    return {old: new for old, new in merged.items() if not is_made_by_model(keys[old])}
 
 
 def compute_assign_key(job: Job, model: Model | None) -> str:
     """Return what a claim's topic depends on besides the claims."""
     encoder = describe_encoder(job.settings)
     key = compute_step_key("assign", 2, VERSION, encoder)
-    return compute_model_key(model, "assign", assign_llm.VERSION, assign_llm.PROMPTS, key) if model else key
+    return compute_model_key(model, "assign", by_model.VERSION, by_model.PROMPTS, key) if model else key
 
 
 def _read_live_topics(store: Store, key: str, live: set[str]) -> pa.Table:
@@ -215,12 +208,11 @@ def refresh_topics(store: Store, key: str, namer: Namer | None = None, *, keep: 
     those of claims that wait to be placed anew: it stays as it was until they are. With `keep` what a model placed
     counts too, and a topic that one named keeps name and purpose. Returns the topics that count.
     """
-    everything = pl.DataFrame(store.read(OBSERVATIONS, [*SAID, "assign_key"], pc.field("status") == Status.ACTIVE))
-    everything = everything.drop_nulls("topic_id")
-    waited_for = set(everything["topic_id"].to_list())
-    of_model = pl.col("assign_key").str.starts_with(MODEL_KEY)
-    placed = (pl.col("assign_key") == key) | of_model if keep else pl.col("assign_key") == key
-    claims = everything.filter(placed).sort("observed_at", "observation_id", nulls_last=True)
+    rows = store.read(OBSERVATIONS, [*SAID, "assign_key"], pc.field("status") == Status.ACTIVE)
+    everything = rows.filter(pc.is_valid(rows["topic_id"]))
+    waited_for = set(everything["topic_id"].to_pylist())
+    placed = everything.filter(is_current(everything["assign_key"], key, keep=keep))
+    claims = pl.DataFrame(placed).sort("observed_at", "observation_id", nulls_last=True)
     members = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
     names = name_topics({topic: _make_topic_claims(mine) for topic, mine in members.items()})
     ids = {topic: mine["observation_id"].to_list() for topic, mine in members.items()}
@@ -228,8 +220,8 @@ def refresh_topics(store: Store, key: str, namer: Namer | None = None, *, keep: 
     if namer:
         names = dict(namer(rows, {topic: mine["summary"].to_list() for topic, mine in members.items()}, names))
     if keep:
-        names = names | {r["topic_id"]: (r["name"], r["purpose"]) for r in rows if is_model_key(r["step_key"])}
-    keys = {r["topic_id"]: r["step_key"] if keep and is_model_key(r["step_key"]) else key for r in rows}
+        names = names | {r["topic_id"]: (r["name"], r["purpose"]) for r in rows if is_made_by_model(r["step_key"])}
+    keys = {r["topic_id"]: r["step_key"] if keep and is_made_by_model(r["step_key"]) else key for r in rows}
     now = [_fill_name(row, names, ids.get(row["topic_id"], []), keys[row["topic_id"]]) for row in rows]
     changed = [new for old, new in zip(rows, now, strict=True) if new != old and (new["base"] or new["size"])]
     fresh = [_fill_centroid(store, row, ids.get(row["topic_id"], [])) for row in changed]

@@ -11,7 +11,7 @@ from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.dedupe import dedupe
-from slowwave.tasks.dedupe.judge_llm import build_batches, collect_verdicts
+from slowwave.tasks.dedupe.judge_llm import build_batches, read_verdicts
 from slowwave.tasks.llm.library import Library
 
 LIKE = "The nightly importer skips rows without any customer number"
@@ -49,15 +49,15 @@ def test_a_judge_is_asked_what_the_rules_leave_open_and_no_more() -> None:
 def test_what_the_model_does_not_say_stays_open() -> None:
     pairs = [(f"claim {n} one", f"claim {n} two") for n in range(12)]
     asked = build_batches(pairs, Library())
-    assert [len(batch.places) for batch in asked] == [10, 2]
+    assert [len(batch.about) for batch in asked] == [10, 2]
 
     def script(request: Request) -> object:
         if request.id.endswith("/0"):
             return {"pairs": [{"pair": 1, "same": True}, {"pair": 2, "same": False}, {"pair": 77, "same": True}]}
         return {"pairs": "all of them"}
 
-    answers = {c.id: c for c in CheckedLLM(ScriptedLLM(script)).complete([batch.request for batch in asked])}
-    assert collect_verdicts(asked, answers, len(pairs)) == [True, False, *[None] * 10]
+    first, second = CheckedLLM(ScriptedLLM(script)).complete([batch.request for batch in asked])
+    assert (read_verdicts(asked[0], first), second.error) == ({0: True, 1: False}, "schema")
 
 
 def test_the_claims_are_fenced_as_data() -> None:

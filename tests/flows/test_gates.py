@@ -25,12 +25,13 @@ from slowwave.schemas.settings import GateSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, RUNS, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.releases import read_releases
-from slowwave.tasks.job import MODEL_KEY, Job
+from slowwave.tasks.job import Job
+from slowwave.tasks.pending import is_made_by_model
 from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds, check_gates
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.summarize.coherence import Coherence
-from slowwave.tasks.topics import assign_llm, cluster
+from slowwave.tasks.topics import by_model, cluster
 from slowwave.tasks.topics.merge import TopicFigures
 
 RUNNER = CliRunner()
@@ -175,7 +176,7 @@ def test_a_model_named_for_a_step_is_asked_for_nothing_before_it(settings: Setti
     after = store.read(OBSERVATIONS).sort_by("observation_id")
     placed = ["topic_id", "assign_key"]
     assert after.drop_columns(placed) == claims.drop_columns(placed)
-    assert pc.all(pc.starts_with(after["assign_key"], MODEL_KEY)).as_py()
+    assert pc.all(is_made_by_model(after["assign_key"])).as_py()
 
 
 def test_what_is_asked_for_by_hand_is_held_as_a_night_is(settings: Settings) -> None:
@@ -219,7 +220,7 @@ def test_an_answer_that_news_push_down_is_not_lost(settings: Settings, tmp_path:
 def test_a_model_whose_summaries_tell_nothing_or_whose_base_topic_holds_all_is_held_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assign_llm, "SIZES", assign_llm.Sizes(batch=5))
+    monkeypatch.setattr(by_model, "SIZES", by_model.Sizes(batch=5))
     monkeypatch.setattr(cluster, "LIMITS", cluster.Limits(min_to_split=1_000))
     monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10, summaries=10))
 

@@ -17,8 +17,8 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import GISTS, MERGES, OBSERVATIONS, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import WITHDRAWN
 from slowwave.store import Store
-from slowwave.tasks.job import is_model_key
 from slowwave.tasks.observe.task import CLAIM
+from slowwave.tasks.pending import is_made_by_model
 
 SAID = [
     "I moved to Porto in March and I love the river.",
@@ -58,7 +58,7 @@ def read_made(store: Path) -> dict[str, dict[str, Any]]:
         f"{table.name} {row[table.key]}": row
         for table, key in MADE.items()
         for row in opened.read(table).to_pylist()
-        if is_model_key(row[key]) and row.get("reason") != WITHDRAWN
+        if is_made_by_model(row[key]) and row.get("reason") != WITHDRAWN
     }
 
 
@@ -144,7 +144,7 @@ def test_what_was_said_since_is_added_without_a_model_and_read_by_it_when_it_is_
     assert count(back, "summaries that wait for a model") == 0
     rows = Store.open(store).read(OBSERVATIONS).to_pylist()
     assert {row["observer"] for row in rows if row["status"] == "active"} == {"scripted"}
-    assert all(is_model_key(row["step_key"]) for row in Store.open(store).read(SUMMARIES).to_pylist())
+    assert all(is_made_by_model(row["step_key"]) for row in Store.open(store).read(SUMMARIES).to_pylist())
 
 
 def test_told_to_a_command_makes_it_again_without_a_model(tmp_path: Path) -> None:

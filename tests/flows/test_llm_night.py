@@ -41,8 +41,8 @@ from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.library import Library
-from slowwave.tasks.observe.by_model.distil import extract_claims
-from slowwave.tasks.topics import assign_llm
+from slowwave.tasks.observe.by_model import extract_claims
+from slowwave.tasks.topics import by_model
 from tests.llm_scripts import faithful
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -269,8 +269,8 @@ def figures(store: Path) -> dict[str, int]:
 def test_claims_that_wait_keep_the_topic_they_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_night([CHATS], settings(tmp_path, gists="off"))
     before = figures(tmp_path)
-    monkeypatch.setattr(assign_llm, "SIZES", assign_llm.Sizes(batch=7))
-    monkeypatch.setattr(assign_llm, "VERSION", 99)  # what was assigned is pending again, and no token is left for it
+    monkeypatch.setattr(by_model, "SIZES", by_model.Sizes(batch=7))
+    monkeypatch.setattr(by_model, "VERSION", 99)  # what was assigned is pending again, and no token is left for it
     run_night([CHATS], settings(tmp_path, gists="off", model={"max_tokens": 1}))
     store = Store.open(tmp_path)
     waiting = [c for c in store.read(OBSERVATIONS).to_pylist() if c["status"] == "active"]

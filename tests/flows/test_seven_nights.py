@@ -15,7 +15,7 @@ from slowwave.flows.reprocess import FORGET
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import GISTS, OBSERVATIONS, SUMMARIES, TOPICS
 from slowwave.store import Store
-from slowwave.tasks.job import is_model_key
+from slowwave.tasks.pending import is_made_by_model
 from tests.killed_nights import SAMPLES
 from tests.llm_scripts import FIRST_NEW, faithful, kind, material
 
@@ -106,7 +106,7 @@ def read_models_rows(store: Store) -> dict[str, Any]:
         f"{table.name} {row[table.key]}": row
         for table, columns in keys.items()
         for row in store.read(table).to_pylist()
-        if any(is_model_key(row[name]) for name in columns)
+        if any(is_made_by_model(row[name]) for name in columns)
     }
 
 

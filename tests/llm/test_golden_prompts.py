@@ -21,14 +21,14 @@ from slowwave.schemas.tables import MESSAGES
 from slowwave.schemas.vocabulary import RelationKind
 from slowwave.tasks.dedupe import judge_llm as same
 from slowwave.tasks.llm.library import SHIPPED, Library
-from slowwave.tasks.observe.by_model import consolidate
-from slowwave.tasks.observe.by_model.extract import plan_requests
+from slowwave.tasks.observe import by_model as consolidate
+from slowwave.tasks.observe.by_model import plan_requests
+from slowwave.tasks.relate.by_model import build_questions
 from slowwave.tasks.relate.relate import Relation
-from slowwave.tasks.relate.task_llm import build_questions
-from slowwave.tasks.summarize.narrate import TopicInfo, build_gist_requests, build_summary_request
-from slowwave.tasks.supersede import judge_llm as change
-from slowwave.tasks.supersede.verdicts import ClaimShown
-from slowwave.tasks.topics.assign_llm import Board, Topic, build_purpose_request
+from slowwave.tasks.summarize.by_model import TopicInfo, build_gist_requests, build_summary_request
+from slowwave.tasks.supersede import judge as change
+from slowwave.tasks.supersede.judge import ClaimShown
+from slowwave.tasks.topics.by_model import Board, Topic, build_purpose_request
 from slowwave.text.pyramid import MASTER, Draft, Member
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -22,10 +22,10 @@ from slowwave.tasks.llm.chunks import Turn, build_turns, split_into_chunks, spli
 from slowwave.tasks.llm.claims import SCHEMA, ParsedClaims, build_claims_table, drop_repeated_claims, read_answer
 from slowwave.tasks.llm.library import Library, limit_answer
 from slowwave.tasks.llm.quotes import compute_support, find_anchor
-from slowwave.tasks.observe.by_model import consolidate
-from slowwave.tasks.observe.by_model.extract import Plan, build_claims_answer, plan_requests
-from slowwave.tasks.summarize.narrate import GistAnswer, SummaryAnswer, build_summary_answer, parse_gist, parse_summary
-from slowwave.tasks.topics.assign_llm import BatchAnswer, Board, Topic, split_waves
+from slowwave.tasks.observe import by_model as consolidate
+from slowwave.tasks.observe.by_model import Plan, build_claims_answer, plan_requests
+from slowwave.tasks.summarize.by_model import GistAnswer, SummaryAnswer, build_summary_answer, parse_gist, parse_summary
+from slowwave.tasks.topics.by_model import BatchAnswer, Board, Topic, split_waves
 from tests.llm_scripts import claim
 
 SAID = [

@@ -21,7 +21,7 @@ from slowwave.tasks.llm.claims import NEAR, NEAR_SUPPORT, SUPPORT, ParsedClaims,
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.llm.library import Library
 from slowwave.tasks.llm.quotes import compute_support
-from slowwave.tasks.observe.by_model.extract import plan_requests
+from slowwave.tasks.observe.by_model import plan_requests
 from tests.llm_scripts import claim
 
 SAID = [

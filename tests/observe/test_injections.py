@@ -27,8 +27,8 @@ from slowwave.tasks.llm.fence import (
     mask_injections,
 )
 from slowwave.tasks.llm.library import Library
-from slowwave.tasks.observe.by_model.extract import Plan, plan_requests
-from slowwave.tasks.summarize.narrate import GistAnswer, SummaryAnswer, parse_gist, parse_summary
+from slowwave.tasks.observe.by_model import Plan, plan_requests
+from slowwave.tasks.summarize.by_model import GistAnswer, SummaryAnswer, parse_gist, parse_summary
 from slowwave.text.fence import fence_entries, format_entry, neutralize_template_marks
 from tests.llm_scripts import claim
 

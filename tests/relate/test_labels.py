@@ -20,9 +20,9 @@ from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.library import SHIPPED, Library
 from slowwave.tasks.plan import Line
 from slowwave.tasks.publish.task import publish_release
+from slowwave.tasks.relate.by_model import LabelsAnswer, build_questions, parse_labels
 from slowwave.tasks.relate.relate import Relation
 from slowwave.tasks.relate.task import relate_claims
-from slowwave.tasks.relate.task_llm import LabelsAnswer, build_questions, parse_labels
 from tests.relate.test_relate import OTHERS, REDIS, settled, told
 
 ONE, TWO, THREE = (f"{n:08x}" for n in (1, 2, 3))
@@ -39,14 +39,14 @@ def test_a_question_is_about_one_claim_and_stays_the_same_whatever_comes_later()
     of = [tie("c15", f"c{n:02}", n / 20) for n in range(12)]
     more = [tie("c15", "c03", 0.9, "same_file"), tie("c15", "c02", 1, "contradicts")]
     asked = build_questions([*of, *more], texts, Library())
-    assert [[pair.end for pair in one.pairs] for one in asked] == [
+    assert [[pair.end for pair in one.about] for one in asked] == [
         [f"c{n:02}" for n in range(10)],
         ["c10", "c11"],
     ]
-    assert asked[0].pairs[3].weight == 0.9
+    assert asked[0].about[3].weight == 0.9
     assert "10. Claim 9" in asked[0].request.messages[1]["content"]
     later = build_questions([tie("c16", "c15", 1.0), *of, *more], texts, Library())
-    assert [one.pairs[0].start for one in later] == ["c16", "c15", "c15"]
+    assert [one.about[0].start for one in later] == ["c16", "c15", "c15"]
     assert [one.request.messages for one in later[1:]] == [one.request.messages for one in asked]
 
 

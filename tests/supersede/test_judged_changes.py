@@ -23,10 +23,7 @@ from slowwave.store import Store
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.library import Library
 from slowwave.tasks.plan import Line
-from slowwave.tasks.supersede.judge_llm import build_request, parse_answer
-from slowwave.tasks.supersede.supersede import Superseded, supersede
-from slowwave.tasks.supersede.task import supersede_observations
-from slowwave.tasks.supersede.verdicts import (
+from slowwave.tasks.supersede.judge import (
     Answer,
     Answered,
     ClaimShown,
@@ -34,9 +31,13 @@ from slowwave.tasks.supersede.verdicts import (
     Outcome,
     Pair,
     Verdict,
+    build_request,
     has_disagreement,
+    parse_answer,
     read_verdicts,
 )
+from slowwave.tasks.supersede.supersede import Superseded, supersede
+from slowwave.tasks.supersede.task import supersede_observations
 from tests.claim_rows import DAY
 from tests.supersede.test_supersede import AGAIN, MOVED, SAME, claim, table, told, told_by
 from tests.supersede.test_truth import FIRST, LATER

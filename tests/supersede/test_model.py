@@ -12,9 +12,9 @@ from bench.fit.changes import FEW, Source, count_called, find_names, fit_model, 
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.supersede.claims import build_candidate_claims
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
+from slowwave.tasks.supersede.judge import LINKED, SUPERSEDED
 from slowwave.tasks.supersede.model import FILE, load_change_model
 from slowwave.tasks.supersede.trees import Trees
-from slowwave.tasks.supersede.verdicts import LINKED, SUPERSEDED
 from tests.bench_inputs import ROOT
 from tests.claim_rows import observation
 from tests.supersede.test_supersede import AGAIN, COMPANY, MOVED, SAME, claim, told_by

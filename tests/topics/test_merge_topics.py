@@ -15,7 +15,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
-from slowwave.tasks.topics import assign_llm, cluster
+from slowwave.tasks.topics import by_model, cluster
 from slowwave.tasks.topics.cluster import Limits
 from slowwave.tasks.topics.merge import TopicFigures, find_same_topics, measure_topics
 from tests.llm_scripts import ENTRY, FIRST_NEW, faithful, kind, material
@@ -56,7 +56,7 @@ def selfish(request: Request) -> Any:
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assign_llm, "SIZES", assign_llm.Sizes(batch=5))
+    monkeypatch.setattr(by_model, "SIZES", by_model.Sizes(batch=5))
 
 
 def run(folder: Path, script: str, said: list[str]) -> tuple[RunReport, Store]:

@@ -5,21 +5,19 @@ known, whatever other claims come. An answer counts for the claims it names; of 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
 from pydantic import Field
 
-from slowwave.engines.llm.protocol import LASTING, AnswerModel, Completion, Request
+from slowwave.engines.llm.protocol import AnswerModel, Completion
 from slowwave.schemas.vocabulary import RelationKind
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import Model, compute_model_key, find_answered, quarantine_rejected
-from slowwave.tasks.llm.claims import Rejected
 from slowwave.tasks.llm.fence import mask_injections
-from slowwave.tasks.llm.library import Library, limit_answer
+from slowwave.tasks.llm.library import Library, Question, index_questions, limit_answer, list_requests
 from slowwave.tasks.relate.relate import Relation
-from slowwave.text.fence import fence_entries, format_entry
+from slowwave.text.fence import format_entry
 
 VERSION = 1
 CLAIMS_AT_ONCE = 10
@@ -49,12 +47,8 @@ class LabelsAnswer(AnswerModel):
     relations: list[LabelAnswer]
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A claim, the closest relation to each of some earlier ones, and what to ask about them."""
-
-    pairs: tuple[Relation, ...]
-    request: Request
+Pairs = tuple[Relation, ...]
+"""What a question is about: the closest relation of a claim to each of some earlier ones."""
 
 
 def compute_labels_key(model: Model) -> str:
@@ -62,7 +56,7 @@ def compute_labels_key(model: Model) -> str:
     return compute_model_key(model, "relate", VERSION, ("relate",))
 
 
-def build_questions(found: Iterable[Relation], texts: Mapping[str, str], library: Library) -> list[Question]:
+def build_questions(found: Iterable[Relation], texts: Mapping[str, str], library: Library) -> list[Question[Pairs]]:
     """Return what to ask about related claims, the closest first.
 
     Args:
@@ -81,16 +75,15 @@ def build_questions(found: Iterable[Relation], texts: Mapping[str, str], library
             pairs = all_pairs[at : at + CLAIMS_AT_ONCE]
             shown = [("claim:", start), *((f"{n}.", pair.end) for n, pair in enumerate(pairs, 1))]
             entries = [format_entry(label, mask_injections(texts[claim])[:CLAIM_CHARS]) for label, claim in shown]
-            messages = library.load_prompt("relate").render_messages(**fence_entries(entries))
-            answer = limit_answer(LabelsAnswer, relations=len(pairs))
-            request = Request(f"{start}/relate/{at // CLAIMS_AT_ONCE}", messages, answer, TOKENS_A_CLAIM * len(shown))
-            questions.append(Question(pairs, request))
-    return sorted(questions, key=lambda one: (-max(pair.weight for pair in one.pairs), one.request.id))
+            name, answer = f"{start}/relate/{at // CLAIMS_AT_ONCE}", limit_answer(LabelsAnswer, relations=len(pairs))
+            request = library.build_request("relate", name, entries, answer, TOKENS_A_CLAIM * len(shown))
+            questions.append(Question(request, pairs))
+    return sorted(questions, key=lambda one: (-max(pair.weight for pair in one.about), one.request.id))
 
 
-def parse_labels(question: Question, completion: Completion) -> list[Relation]:
+def parse_labels(question: Question[Pairs], completion: Completion) -> list[Relation]:
     """Return the relations that a good completion tells, each from what supports or depends."""
-    pairs = dict(enumerate(question.pairs, 1))
+    pairs = dict(enumerate(question.about, 1))
     told = [(pairs.get(one.earlier), MEANT.get(one.answer)) for one in completion.value.relations]
     return [
         Relation(meant[0], *((pair.end, pair.start) if meant[1] else (pair.start, pair.end)), pair.weight, pair.reason)
@@ -99,38 +92,29 @@ def parse_labels(question: Question, completion: Completion) -> list[Relation]:
     ]
 
 
-def choose_questions(job: Job, model: Model, asked: Sequence[Question]) -> tuple[list[Question], list[Question]]:
+def choose_questions(
+    job: Job, model: Model, asked: Sequence[Question[Pairs]]
+) -> tuple[list[Question[Pairs]], list[Question[Pairs]]]:
     """Return the questions of this night, new ones until they have as many pairs as settings allow, and the others."""
     known = find_answered(job.store, [one.request for one in asked], model)
     left = job.settings.relate.pairs
-    now, later = list[Question](), list[Question]()
+    now, later = list[Question[Pairs]](), list[Question[Pairs]]()
     for one in asked:
         free = one.request.id in known
         (now if free or left > 0 else later).append(one)
-        left -= 0 if free else len(one.pairs)
+        left -= 0 if free else len(one.about)
     return now, later
 
 
 def ask_labels(
-    job: Job, model: Model, questions: Sequence[Question], report: StepReport
+    job: Job, model: Model, questions: Sequence[Question[Pairs]], report: StepReport
 ) -> tuple[list[Relation], list[Relation]]:
     """Return what the model says, the closest pairs first, and the pairs that wait for another night."""
     asked, left = choose_questions(job, model, questions)
-    answers = model.ask([one.request for one in asked], "relate")
-    told: list[Relation] = []
-    rejected: list[Rejected] = []
-    for one in asked:
-        completion = answers[one.request.id]
-        if completion.ok:
-            told += parse_labels(one, completion)
-        elif completion.error in LASTING:
-            reason = f"{completion.error}: {completion.reason}"
-            rejected.append(Rejected(one.request.id, reason, completion.text))
-        else:
-            left.append(one)
-    settled = [one.request.id for one in asked if answers[one.request.id].ok]
-    report.counts["rows in quarantine"] += quarantine_rejected(job.store, "relate", rejected, settled)
-    waiting = [pair for one in left for pair in one.pairs]
+    answers = model.ask("relate", index_questions(asked), list_requests, parse_labels, patient=True)
+    quarantine_rejected(job.store, "relate", answers.rejected, answers.values, report)
+    left += [one for one in asked if one.request.id in answers.waiting]
+    waiting = [pair for one in left for pair in one.about]
     report.counts["pairs left for another night"] = len(waiting)
     model.record_usage(report)
-    return told, waiting
+    return [one for labels in answers.values.values() for one in labels], waiting

@@ -1,27 +1,39 @@
-"""Gists, summaries and titles by a language model: requests made and answers read. Pure.
+"""Gists, summaries and titles by a language model: requests made, and answers read; and how the summaries stand on what
+the store has of their members.
 
 A member that is longer than its share of the prompt is condensed extractively first, so that no prompt exceeds the
-model's window and every member has its say.
+model's window and every member has its say. Summaries are one batch a tier over all topics and sessions.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
+import pyarrow as pa
 from pydantic import Field
 
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.settings import ExtractSettings
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SUMMARIES, Table
+from slowwave.schemas.vocabulary import SummaryScope
+from slowwave.store.store import Store
 from slowwave.tasks.gists.gists import KEYWORDS, Gist
+from slowwave.tasks.job import Job, StepReport
+from slowwave.tasks.llm.ask import Model, Unusable
 from slowwave.tasks.llm.chunks import Counter, split_text
 from slowwave.tasks.llm.fence import LEFT_OUT, has_injection, mask_injections
-from slowwave.tasks.llm.library import Library, format_bullets, limit_answer
-from slowwave.tasks.observe.by_model.extract import TEMPLATE_TOKENS
-from slowwave.text.fence import fence_entries, format_entry
-from slowwave.text.pyramid import MASTER, Draft, Member
+from slowwave.tasks.llm.library import TEMPLATE_TOKENS, Library, Rejected, format_bullets, limit_answer
+from slowwave.tasks.pending import is_made_by_model
+from slowwave.tasks.summarize.coherence import Coherence, Shown, measure_coherence
+from slowwave.text.fence import format_entry
+from slowwave.text.pyramid import MASTER, Draft, Member, summarize_draft
 from slowwave.text.summarise import Part, build_extractive_summary, truncate_words
 
+MEASURED = ["summary_id", "scope", "scope_id", "tier", "seq", "text", "member_ids", "vector"]
+"""Columns of SUMMARIES by which their coherence is measured."""
 VERSION = 2
 GIST_PROMPTS = ("gist",)
 SUMMARY_PROMPTS = ("narrate_topic", "narrate_session", "master")
@@ -78,22 +90,12 @@ def build_gist_requests(
     rows: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int
 ) -> list[Request]:
     """Return what to ask about each message (columns message_id and text)."""
-    prompt = library.load_prompt("gist")
-    room = (
-        window
-        - _count_message_tokens(prompt.render_messages(**fence_entries([])), count)
-        - GIST_TOKENS
-        - TEMPLATE_TOKENS
-    )
+    room = library.count_room("gist", window, count, GIST_TOKENS)
     texts = [mask_injections(row["text"]) for row in rows]
-    tokens = count(texts)
-    shown = [_fit_texts([t], room, count)[0] if n > room // 2 else t for t, n in zip(texts, tokens, strict=True)]
+    shown = [_fit_texts([t], room, count)[0] if n > room // 2 else t for t, n in zip(texts, count(texts), strict=True)]
     return [
-        Request(
-            f"{row['message_id']}/gist",
-            prompt.render_messages(**fence_entries([format_entry("message:", text)])),
-            GistAnswer,
-            GIST_TOKENS,
+        library.build_request(
+            "gist", f"{row['message_id']}/gist", [format_entry("message:", text)], GistAnswer, GIST_TOKENS
         )
         for row, text in zip(rows, shown, strict=True)
     ]
@@ -120,17 +122,16 @@ def build_summary_request(
     """Return what to ask for a draft's summary; `about` is a topic's, None for a session's."""
     titled = draft.tier == MASTER and about is None
     form = build_summary_answer(max_words, titled=titled)
-    prompt = library.load_prompt("narrate_topic" if about else "narrate_session", draft.tier)
     values: dict[str, object] = {"max_words": max_words}
-    if titled:
-        prompt = library.load_prompt("master")
-    elif about:
+    if about:
         samples = format_bullets(format_entry("", mask_injections(s)).strip() for s in about.samples) or "- nothing yet"
         values |= {"topic": about.name, "purpose": about.purpose, "samples": samples}
+    prompt = "master" if titled else "narrate_topic" if about else "narrate_session"
+    level = None if titled else draft.tier
     answer = int(max_words * TOKENS_A_WORD) + (60 if titled else 20)
-    room = window - _count_message_tokens(prompt.render_messages(**values, **fence_entries([])), count) - answer
+    room = library.count_room(prompt, window, count, answer - TEMPLATE_TOKENS, level, **values)
     lines = _format_entries(draft, room, count)
-    return Request(format_summary_id(draft), prompt.render_messages(**values, **fence_entries(lines)), form, answer)
+    return library.build_request(prompt, format_summary_id(draft), lines, form, answer, level, **values)
 
 
 def build_summary_answer(max_words: int, *, titled: bool) -> type[AnswerModel]:
@@ -204,5 +205,96 @@ def _condense_text(text: str, tokens: int, count: Counter) -> str:
     return next(iter(split_text(short, tokens, count)), "")
 
 
-def _count_message_tokens(messages: Sequence[Mapping[str, Any]], count: Counter) -> int:
-    return sum(count([message["content"] for message in messages]))
+class SummaryWriter:
+    """Writes drafts' summaries; keeps the titles, and what could not be used, for whoever stores them."""
+
+    def __init__(self, job: Job, model: Model, report: StepReport, topics: Mapping[str, TopicInfo]) -> None:
+        self.model, self.report, self.topics = model, report, topics
+        self.get_words = job.settings.pyramid.get_words
+        self.titles: dict[str, str] = {}
+        """Session to the title of its master summary."""
+        self.written: set[str] = set()
+        """Requests whose answer is a summary now."""
+        self.rejected: list[Rejected] = []
+
+    def write(self, drafts: list[Draft]) -> list[str | None]:
+        """Return a text for each draft: the model's, or an extractive one where it failed.
+
+        None where it has to wait, or where a model's words stand.
+        """
+        asked = {format_summary_id(draft): draft for draft in drafts}
+        told = self.model.ask("summaries", asked, self._build_requests, self._read_summary)
+        self.rejected += told.rejected
+        self.written |= told.values.keys()
+        self.report.counts["summaries left for another night"] += len(told.waiting)
+        self.report.counts["summaries by the model"] += len(told.values)
+        for name, summary in told.values.items():
+            if asked[name].tier == MASTER and summary.title:
+                self.titles[asked[name].scope_id] = summary.title
+        return [
+            told.values[name].text if name in told.values else self._write_without_model(draft, name in told.waiting)
+            for name, draft in asked.items()
+        ]
+
+    def _build_requests(self, drafts: Sequence[Draft]) -> list[Request]:
+        prompts = self.model.library, self.model.count, self.model.llm.context_window
+        return [build_summary_request(d, self._get_topic_info(d), self.get_words(d.tier), *prompts) for d in drafts]
+
+    def _read_summary(self, draft: Draft, completion: Completion) -> ParsedSummary:
+        summary = parse_summary(completion, self.get_words(draft.tier))
+        if summary is None:
+            raise Unusable("the answer is no summary")
+        return summary
+
+    def _get_topic_info(self, draft: Draft) -> TopicInfo | None:
+        if draft.scope != SummaryScope.TOPIC:
+            return None
+        return self.topics.get(draft.scope_id) or TopicInfo("unnamed", "what its entries have in common")
+
+    def _write_without_model(self, draft: Draft, waits: bool) -> str | None:
+        if waits or (draft.previous and is_made_by_model(draft.previous.key)):
+            return None
+        self.report.counts["summaries made without the model"] += 1
+        return summarize_draft(draft, self.get_words(draft.tier))
+
+
+def measure_summaries(store: Store, rows: Sequence[Mapping[str, Any]], window: int) -> list[Coherence]:
+    """Return how some rows of SUMMARIES stand on their members, each with its vector as it is stored.
+
+    Of a session the `window` messages before a group's first count as read along with it.
+    """
+    of_topics = [m for row in rows if row["scope"] == SummaryScope.TOPIC for m in row["member_ids"]]
+    sessions = {row["scope_id"] for row in rows if row["scope"] == SummaryScope.SESSION}
+    held = _read_shown(store, SUMMARIES, [m for row in rows for m in row["member_ids"]], "text", "first_at")
+    claims = _read_shown(store, OBSERVATIONS, of_topics, "summary", "observed_at", "speaker")
+    columns = ["message_id", "session_id", "text", "speaker", "ts"]
+    said = store.read_ids(MESSAGES, sessions, [*columns, "seq"], "session_id").sort_by("seq").to_pylist()
+    wanted = {m for row in rows for m in row["member_ids"]}
+    vectors = defaultdict(list)
+    for part in store.read_ids(PASSAGES, sessions, ["message_id", "vector"], "session_id").to_pylist():
+        if part["message_id"] in wanted and part["vector"] is not None:
+            vectors[part["message_id"]].append(part["vector"])
+    told: dict[str, Shown] = {}
+    talk: defaultdict[str, list[str]] = defaultdict(list)
+    earlier: dict[str, str] = {}
+    for row in said:
+        if row["text"]:
+            mine = vectors.get(row["message_id"])
+            vector = None if mine is None else np.asarray(mine, dtype=np.float64).mean(axis=0).astype(np.float32)
+            told[row["message_id"]] = Shown(row["text"], row["speaker"], row["ts"], vector)
+            before = talk[row["session_id"]]
+            earlier[row["message_id"]] = "\n".join(before[-window:]) if window else ""
+            before.append(f"{row['speaker'] or ''}: {row['text']}")
+    before_groups = {row["summary_id"]: earlier.get(row["member_ids"][0], "") for row in rows if row["member_ids"]}
+    return measure_coherence(rows, held | claims | told, before_groups)
+
+
+def _read_shown(
+    store: Store, table: Table, ids: Iterable[str], text: str, at: str, speaker: str | None = None
+) -> dict[str, Shown]:
+    columns = [table.key, text, at, "vector", *([speaker] if speaker else [])]
+    rows: pa.Table = store.read_ids(table, ids, columns)
+    return {
+        row[table.key]: Shown(row[text], row[speaker] if speaker else None, row[at], row["vector"])
+        for row in rows.to_pylist()
+    }

@@ -1,4 +1,4 @@
-"""Topics by a language model: what belongs to each, where new claims go, and which topics are missing. Pure.
+"""Topics by a language model: what belongs to each, where new claims go, and which topics are missing.
 
 Claims go out in batches, each with the topics that may fit: name, purpose, latest samples. Batches of one wave are
 asked together and know the same topics; what they propose anew is there for the next wave, which is twice as large.
@@ -12,17 +12,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 from rapidfuzz import fuzz, process
 
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.tables import OBSERVATIONS, TOPIC_HISTORY, TOPICS
+from slowwave.store.store import Store
+from slowwave.tasks.job import Job, StepReport
+from slowwave.tasks.llm.ask import Model, quarantine_rejected
 from slowwave.tasks.llm.chunks import Counter
 from slowwave.tasks.llm.fence import has_injection, mask_injections
-from slowwave.tasks.llm.library import Library, limit_answer
-from slowwave.tasks.observe.by_model.extract import TEMPLATE_TOKENS
-from slowwave.text.fence import fence_entries, format_entry
+from slowwave.tasks.llm.library import Library, Rejected, index_questions, limit_answer, list_requests
+from slowwave.tasks.topics import cluster
+from slowwave.tasks.topics.assign import Assigned, assign, make_empty_topic
+from slowwave.tasks.topics.merge import find_same_topics, resolve_topic
+from slowwave.tasks.vector_columns import build_vector_matrix
+from slowwave.tasks.vectors import attach_vectors_if_there
+from slowwave.text.fence import format_entry
 
+Names = Mapping[str, tuple[str, str]]
+"""Topic to its name and purpose."""
 VERSION = 1
 PROMPTS = ("purpose", "assign")
 LARGEST_WAVE = 64
@@ -115,10 +127,8 @@ def build_purpose_request(topic: Topic, claims: Sequence[str], library: Library)
     first = list(claims[: reached[-1]])
     drawn = random.Random(topic.id).sample(first, min(SIZES.purpose_samples, len(first)))
     lines = [format_entry("-", mask_injections(text)[:400]) for text in drawn]
-    messages = library.load_prompt("purpose").render_messages(
-        topic=" ".join(topic.name.split()), **fence_entries(lines)
-    )
-    return Request(f"{topic.id}/purpose", messages, PurposeAnswer, PURPOSE_TOKENS)
+    name, of = f"{topic.id}/purpose", " ".join(topic.name.split())
+    return library.build_request("purpose", name, lines, PurposeAnswer, PURPOSE_TOKENS, topic=of)
 
 
 def parse_purpose(completion: Completion) -> str | None:
@@ -157,16 +167,12 @@ class Board:
         lines = [format_entry(f"entry {n}:", mask_injections(claim["summary"])) for n, claim in numbered.items()]
         near = self._rank_topics(claims)
         shown = [self._render_topic(n, topic) for n, topic in enumerate(near, 1)]
-        empty = library.load_prompt("assign").render_messages(first_new=999, **fence_entries([]))
-        room = window - sum(count([m["content"] for m in empty])) - answer - TEMPLATE_TOKENS
-        room -= sum(count(lines)) + 2 * len(lines)
+        room = library.count_room("assign", window, count, answer, first_new=999) - sum(count(lines)) - 2 * len(lines)
         kept = _count_fitting(shown, room, count)
-        fence = fence_entries([*shown[:kept], "", *lines])
-        messages = library.load_prompt("assign").render_messages(first_new=kept + 1, **fence)
-        name = f"{compute_content_id(*(claim['observation_id'] for claim in claims))}/assign"
         topics = {n: topic.id for n, topic in enumerate(near[:kept], 1)}
-        form = limit_answer(BatchAnswer, placements=len(claims))
-        return Batch(Request(name, messages, form, answer), numbered, topics)
+        form, entries = limit_answer(BatchAnswer, placements=len(claims)), [*shown[:kept], "", *lines]
+        request = library.build_request("assign", name_batch(claims), entries, form, answer, first_new=kept + 1)
+        return Batch(request, numbered, topics)
 
     def apply_answer(self, batch: Batch, completion: Completion) -> None:
         """Place a batch's claims as the answer says; what it leaves out or puts nowhere is in `misplaced`."""
@@ -228,6 +234,11 @@ class Board:
         return format_entry(f"topic {number}:", f"{topic.name}\nbelongs here: {topic.purpose}\nlately: {samples}")
 
 
+def name_batch(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the request for some claims is called."""
+    return f"{compute_content_id(*(claim['observation_id'] for claim in claims))}/assign"
+
+
 def make_topic_id(name: str) -> str:
     """Return id of a topic that the model named."""
     return compute_content_id("topic", "named", name.casefold())
@@ -246,3 +257,130 @@ def _count_fitting(shown: Sequence[str], room: int, count: Counter) -> int:
         if room < 0:
             return kept
     return len(shown)
+
+
+def place_by_model(
+    job: Job, pending: pa.Table, topics: pa.Table, key: str, model: Model, report: StepReport
+) -> Assigned:
+    """Return topics for the pending claims: the model's, or by likeness where it failed; those that have to wait are
+    left out.
+
+    In and out as in `slowwave.tasks.topics.assign.assign`.
+    """
+    rows = sorted(
+        pending.to_pylist(), key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"])
+    )
+    board = Board(_build_board_topics(job.store, topics), cluster.LIMITS.samples, _read_aliases(job.store, topics))
+    waiting = _place_in_waves(job, rows, board, model, report)
+    report.counts["claims placed by the model"] += len(board.placed)
+    report.counts["claims left for another night"] += len(waiting)
+    new = [make_empty_topic(t.id, t.name, t.purpose, key, base=False) for t in board.list_opened()]
+    mine = [
+        {**row, "topic_id": board.placed[row["observation_id"]], "assign_key": key}
+        for row in rows
+        if row["observation_id"] in board.placed
+    ]
+    rest = [r for r in rows if r["observation_id"] not in board.placed and r["observation_id"] not in waiting]
+    others = assign(pa.Table.from_pylist(rest, schema=OBSERVATIONS.schema), topics, cluster.LIMITS, key)
+    return Assigned(
+        pa.concat_tables([pa.Table.from_pylist(mine, schema=OBSERVATIONS.schema), others.observations]),
+        pa.concat_tables([pa.Table.from_pylist(new, schema=TOPICS.schema), others.topics]),
+        {},  # topics that a model keeps apart are not put together by their claims' likeness alone
+    )
+
+
+def _place_in_waves(
+    job: Job, rows: Sequence[Mapping[str, Any]], board: Board, model: Model, report: StepReport
+) -> set[str]:
+    """Put on the board what the model places, and return the claims that have to wait."""
+    waiting, rejected, settled = set[str](), list[Rejected](), set[str]()
+    for wave in split_waves(rows, SIZES.batch):
+        batches: dict[str, Batch] = {}
+
+        def build(wave: Sequence[Sequence[Mapping[str, Any]]], batches: dict[str, Batch] = batches) -> list[Request]:
+            window = model.llm.context_window
+            made = [board.build_batch(claims, model.library, model.count, window) for claims in wave]
+            batches |= index_questions(made)
+            return list_requests(made)
+
+        told = model.ask("topics", {name_batch(claims): claims for claims in wave}, build, lambda _, answer: answer)
+        for name, answer in told.values.items():
+            board.apply_answer(batches[name], answer)
+        waiting |= {row["observation_id"] for claims in wave if name_batch(claims) in told.waiting for row in claims}
+        rejected += told.rejected
+        settled |= told.values.keys()
+    quarantine_rejected(job.store, "assign", rejected, settled, report)
+    return waiting
+
+
+def _read_aliases(store: Store, topics: pa.Table) -> dict[str, str]:
+    """Return names of topics that were merged -> the topic that has their claims: the model may name them again."""
+    merged = store.read(TOPIC_HISTORY, where=pc.field("kind") == "merge").to_pylist()
+    into = {row["topic_id"]: row["other_id"] for row in merged}
+    live = set(topics["topic_id"].to_pylist())
+    found = {row["name"]: resolve_topic(row["topic_id"], into) for row in merged}
+    return {name: topic for name, topic in found.items() if topic in live}
+
+
+def find_merges_by_model(job: Job, report: StepReport) -> dict[str, str]:
+    """Return topic -> the one it is the same as, by what they are called and for and by their claims.
+
+    Without an encoder none: words alone don't tell.
+    """
+    rows = job.store.read(TOPICS).sort_by("topic_id").to_pylist()
+    said = pa.table({"text": [f"{row['name']}. {row['purpose']}" for row in rows]})
+    encoded = attach_vectors_if_there(job, said, "text", report)
+    if "vector" not in encoded.column_names:
+        return {}
+    purposes = build_vector_matrix(encoded["vector"])
+    return find_same_topics(rows, purposes, cluster.LIMITS)
+
+
+def _build_board_topics(store: Store, topics: pa.Table) -> list[Topic]:
+    """Return the board's topics from rows of TOPICS."""
+    rows = topics.to_pylist()
+    ids = [oid for row in rows for oid in row["samples"]]
+    found = store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary"]).to_pylist()
+    said = {row["observation_id"]: row["summary"] for row in found}
+    return [
+        Topic(
+            row["topic_id"],
+            row["name"],
+            row["purpose"],
+            [said[oid] for oid in row["samples"] if oid in said],
+            None if row["centroid"] is None else np.asarray(row["centroid"], dtype="float32"),
+            row["size"],
+            row["base"],
+        )
+        for row in rows
+    ]
+
+
+def name_topics_by_model(
+    model: Model, rows: Sequence[Mapping[str, Any]], claims: Mapping[str, Sequence[str]], by_words: Names
+) -> Names:
+    """Return names and purposes: the model's where it opened the topic; a purpose from random claims where these are
+    enough.
+
+    Args:
+        model: whom to ask; answers it gave before cost nothing.
+        rows: rows of TOPICS.
+        claims: topic to its claims' summaries, in order of time.
+        by_words: names and purposes without a model.
+    """
+    names = dict(by_words)
+    for row in rows:
+        if make_topic_id(row["name"]) == row["topic_id"] and row["topic_id"] in names:
+            names[row["topic_id"]] = (row["name"], row["purpose"])
+    requests = []
+    for topic_id, (name, purpose) in sorted(names.items()):
+        topic = Topic(topic_id, name, purpose)
+        request = build_purpose_request(topic, claims[topic_id], model.library)
+        requests += [request] if request else []
+    told = model.ask(
+        "purposes", {r.id: r for r in requests}, lambda some: some, lambda _, answer: parse_purpose(answer)
+    )
+    for request_id, written in told.values.items():
+        topic_id = request_id.split("/")[0]
+        names[topic_id] = (names[topic_id][0], written or names[topic_id][1])
+    return names

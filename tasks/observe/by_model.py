@@ -1,0 +1,407 @@
+"""Claims by a language model: sessions in chunks, their claims, and of a long session the final state. Pure.
+
+Each session is cut into chunks (`slowwave.tasks.llm.chunks`), each chunk is one request, and an answer is a list of
+claims with the numbers of the messages they stand on (`slowwave.tasks.llm.claims` reads it). What was decided in the
+first chunk and changed in the fifth must not survive as two claims: of a session of several chunks the model sees all
+claims in order of speech and names those to drop, each with the claim that stands instead. It writes nothing itself, so
+every claim that stays keeps its own verified quote. All first prompts go out in one call, all second ones in another.
+
+What no model answered is made extractively where the chain ends in `extractive`, message by message of just the parts
+that failed; else it is quarantined. A session whose answers are still to be had is left for another night whole.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pyarrow as pa
+from pydantic import Field
+
+from slowwave.engines.llm.protocol import AnswerModel, Completion, EngineUnavailable, Message, Request
+from slowwave.schemas.settings import ExtractSettings, ObserveSettings, Settings
+from slowwave.schemas.tables import MESSAGES
+from slowwave.schemas.vocabulary import count_turns
+from slowwave.tasks.job import StepReport
+from slowwave.tasks.llm.ask import Model, explain_error
+from slowwave.tasks.llm.chunks import Chunk, build_turns, split_into_chunks
+from slowwave.tasks.llm.chunks import Counter as TokenCounter
+from slowwave.tasks.llm.claims import (
+    ParsedClaims,
+    Part,
+    build_claims_answer,
+    build_claims_table,
+    drop_repeated_claims,
+    read_answer,
+)
+from slowwave.tasks.llm.fence import count_injections
+from slowwave.tasks.llm.library import (
+    TEMPLATE_TOKENS,
+    Library,
+    Pack,
+    Question,
+    Rejected,
+    format_bullets,
+    index_questions,
+    list_requests,
+)
+from slowwave.tasks.observe.coding import is_coding
+from slowwave.tasks.observe.observe import observe
+from slowwave.text.fence import fence_entries, format_entry
+
+VERSION = 3
+"""Raised when the method changes: every claim made under an older one is pending again."""
+PROMPTS = ("extract", "consolidate")
+MOST_DROPS = 60
+DROPS_TOKENS = 768
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the model is to be asked about some sessions."""
+
+    parts: list[Part]
+    rows: dict[str, list[dict[str, Any]]]
+    """Rows of MESSAGES by session, in order of seq: tool traffic too."""
+    skipped: dict[str, str]
+    """Session to the reason it is not asked about."""
+
+    @property
+    def requests(self) -> list[Request]:
+        """Every request, in order of session and part."""
+        return [part.request for part in self.parts]
+
+
+def plan_requests(
+    messages: pa.Table,
+    observe: ObserveSettings,
+    extract: ExtractSettings,
+    library: Library,
+    count: TokenCounter,
+    window: int,
+    min_messages: int = 2,
+) -> Plan:
+    """Return requests for every session in `messages`.
+
+    In: rows of MESSAGES, the active ones, of whole sessions, in any order. `window` is the model's context window and
+    `count` counts tokens as it does. No request exceeds the window. Sessions of fewer than `min_messages` spoken
+    messages are in `skipped`; a chunk begins with up to 200 tokens of the last.
+
+    Raises:
+        EngineUnavailable: the window is too small for the prompt itself and an answer.
+    """
+    plan = Plan([], _group_by_session(messages), {})
+    overhead: dict[str, int] = {}
+    for session, rows in plan.rows.items():
+        turns = build_turns(rows)
+        if not turns or count_turns(rows) < min_messages:
+            plan.skipped[session] = f"{len(turns)} spoken messages, {min_messages} needed"
+            continue
+        pack = library.load_pack(select_pack(rows, observe))
+        if pack.name not in overhead:
+            overhead[pack.name] = _count_overhead_tokens(library, pack, extract, count)
+        room = min(extract.chunk_tokens, window - overhead[pack.name] - extract.answer_tokens)
+        if room < 50:
+            raise EngineUnavailable(
+                "extraction",
+                f"a context window of {window:,} tokens leaves {room} for a transcript beside a prompt of "
+                f"{overhead[pack.name]:,} and an answer of {extract.answer_tokens:,}: lower extract.answer_tokens",
+            )
+        chunks = split_into_chunks(turns, room, min(200, room // 4), count)
+        plan.parts.extend(
+            _build_part(session, pack, chunk, (n, len(chunks)), extract, library) for n, chunk in enumerate(chunks)
+        )
+    return plan
+
+
+def select_pack(rows: Sequence[Mapping[str, Any]], observe: ObserveSettings) -> str:
+    """Return the pack for a session: the one that is set, else by the look of it."""
+    if observe.pack != "auto":
+        return observe.pack
+    return "coding" if is_coding(dict(row) for row in rows) else "personal"
+
+
+def _group_by_session(messages: pa.Table) -> dict[str, list[dict[str, Any]]]:
+    sessions: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in messages.to_pylist():
+        sessions[row["session_id"]].append(row)
+    return {sid: sorted(sessions[sid], key=lambda r: int(r["seq"])) for sid in sorted(sessions)}
+
+
+def _build_part(
+    session: str, pack: Pack, chunk: Chunk, place: tuple[int, int], extract: ExtractSettings, library: Library
+) -> Part:
+    n, parts = place
+    workspace = chunk.turns[0].row["workspace"]
+    where = f" in {' '.join(str(workspace).split())[:120]}" if workspace else ""
+    shown = [turn.shown for turn in chunk.turns]
+    messages = _build_messages(library, pack, extract, shown, part=n + 1, parts=parts, where=where)
+    answer = build_claims_answer(tuple(pack.categories), extract.max_claims)
+    return Part(Request(f"{session}/{n}", messages, answer, extract.answer_tokens), session, pack, chunk)
+
+
+def _build_messages(
+    library: Library, pack: Pack, extract: ExtractSettings, shown: Sequence[str], **place: object
+) -> tuple[Message, ...]:
+    """Return the prompt: what is always the same, the pack's example as a part done already, and the transcript
+    last.
+    """
+    prompt, constants = library.load_prompt("extract"), _build_prompt_constants(pack, extract)
+    system, user = prompt.render_messages(**constants, **place, **fence_entries(shown))
+    if pack.example is None:
+        return system, user
+    lines = pack.example.transcript.strip().splitlines()
+    _, before = prompt.render_messages(**constants, part=1, parts=1, where="", **fence_entries(lines))
+    return system, before, {"role": "assistant", "content": pack.example.answer.strip()}, user
+
+
+def _build_prompt_constants(pack: Pack, extract: ExtractSettings) -> dict[str, object]:
+    """Return what of a prompt is the same for every transcript."""
+    categories = format_bullets(f"{name}: {meaning}" for name, meaning in pack.categories.items())
+    return {
+        "max_claims": extract.max_claims,
+        "about": pack.about,
+        "categories": categories,
+        "ignore": format_bullets(pack.ignore),
+    }
+
+
+def _count_overhead_tokens(library: Library, pack: Pack, extract: ExtractSettings, count: TokenCounter) -> int:
+    """Return tokens of a prompt without its transcript."""
+    empty = _build_messages(library, pack, extract, [], part=99, parts=99, where=" in " + "w" * 120)
+    return sum(count([message["content"] for message in empty])) + TEMPLATE_TOKENS
+
+
+class Drop(AnswerModel):
+    """A claim that no longer holds, and the one that stands instead, by their numbers."""
+
+    claim: int = Field(ge=0, le=9_999)
+    kept: int = Field(ge=0, le=9_999)
+    why: Literal["amended", "repeated", "rejected"]
+
+
+class DropsAnswer(AnswerModel):
+    """What the model says of a session's claims."""
+
+    drops: list[Drop] = Field(max_length=MOST_DROPS)
+
+
+Numbers = Mapping[int, str]
+"""What a question about a session's claims is about: number to observation_id."""
+
+
+def build_questions(
+    session: str, claims: Sequence[Mapping[str, Any]], library: Library, count: TokenCounter, window: int
+) -> list[Question[Numbers]]:
+    """Return what to ask about one session's claims (rows of `claims.SCHEMA`, in order of speech)."""
+    shown = {n: _render_numbered_claim(n, claim) for n, claim in enumerate(claims, 1)}
+    tokens = dict(zip(shown, count(list(shown.values())), strict=True))
+    room = library.count_room("consolidate", window, count, DROPS_TOKENS)
+    return [
+        Question(
+            library.build_request(
+                "consolidate", f"{session}/final/{n}", [shown[n] for n in group], DropsAnswer, DROPS_TOKENS
+            ),
+            {n: claims[n - 1]["observation_id"] for n in group},
+        )
+        for n, group in enumerate(_group_claims(claims, tokens, room))
+    ]
+
+
+def apply_drops(read: ParsedClaims, asked: Sequence[tuple[Question[Numbers], Completion]]) -> ParsedClaims:
+    """Return the session's claims without those that no longer hold; each of these is rejected with what stands
+    instead.
+
+    A drop counts only if both claims exist, what amends was said later, and the claim kept is kept in the end: drops
+    in a circle are all left out.
+    """
+    by_id = {claim["observation_id"]: claim for claim in read.claims}
+    drops: dict[str, tuple[str, str, str]] = {}
+    for question, completion in asked:
+        for drop in completion.value.drops:
+            gone, kept = question.about.get(drop.claim), question.about.get(drop.kept)
+            backwards = drop.why == "amended" and drop.kept < drop.claim
+            if gone and kept and gone != kept and gone not in drops and not backwards:
+                drops[gone] = (kept, drop.why, question.request.id)
+    final = ParsedClaims(rejected=list(read.rejected))
+    for oid, claim in by_id.items():
+        stands = _find_replacement(oid, drops)
+        if stands is None:
+            final.claims.append(claim)
+            continue
+        _, why, request = drops[oid]
+        reason = f"{why} within its session: “{by_id[stands]['summary']}” stands instead"
+        final.rejected.append(Rejected(f"{request}#{oid[:8]}", reason, f"{claim['summary']} | “{claim['quote']}”"))
+    return final
+
+
+def _find_replacement(oid: str, drops: Mapping[str, tuple[str, str, str]]) -> str | None:
+    """Return the claim at the end of the chain of drops; None for a claim that is kept or stands in a circle."""
+    seen, at = {oid}, oid
+    while at in drops:
+        at = drops[at][0]
+        if at in seen:
+            return None
+        seen.add(at)
+    return None if at == oid else at
+
+
+def _group_claims(claims: Sequence[Mapping[str, Any]], tokens: Mapping[int, int], room: int) -> list[list[int]]:
+    """Return numbers of claims that go under one prompt: all, or by category, and then as many as fit."""
+    if sum(tokens.values()) + len(tokens) <= room:
+        return [list(tokens)]
+    groups: list[list[int]] = []
+    for category in sorted({claim["category"] for claim in claims}):
+        used = room + 1
+        for n in tokens:
+            if claims[n - 1]["category"] != category:
+                continue
+            if used + tokens[n] + 1 > room:
+                groups.append([])
+                used = 0
+            groups[-1].append(n)
+            used += tokens[n] + 1
+    return [group for group in groups if len(group) > 1]
+
+
+def _render_numbered_claim(number: int, claim: Mapping[str, Any]) -> str:
+    """Return a claim as the prompt shows it."""
+    speaker = f", {claim['speaker']}" if claim["speaker"] else ""
+    detail = f" ({claim['detail']})" if claim["detail"] else ""
+    return format_entry(f"[{number}] {claim['category']}{speaker}:", f"{claim['summary']}{detail}")
+
+
+@dataclass
+class ExtractionResult:
+    """What became of each session."""
+
+    claims: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of claims.SCHEMA."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """Session to why there is no claim, or less than there could be."""
+    pending: dict[str, str] = field(default_factory=dict)
+    """Session to why it waits for another night: nothing of it is written."""
+    degraded: set[str] = field(default_factory=set)
+    """Sessions done without the model for now: it is asked again another night."""
+    rejected: list[Rejected] = field(default_factory=list)
+
+    def build_table(self) -> pa.Table:
+        """Return the claims."""
+        return build_claims_table(self.claims)
+
+
+def extract_claims(messages: pa.Table, settings: Settings, model: Model, report: StepReport) -> ExtractionResult:
+    """Return claims of every session in `messages` (rows of MESSAGES, the active ones, of whole sessions)."""
+    try:
+        window = model.llm.context_window
+        plan = plan_requests(messages, settings.observe, settings.extract, model.library, model.count, window)
+    except EngineUnavailable as error:
+        return _observe_without_model(messages, settings, model, f"{error}")
+    spoken = (turn.row["text"] for part in plan.parts for turn in part.chunk.turns)
+    report.counts["passages left out that address the memory"] += count_injections(spoken)[1]
+    report.counts["sessions skipped"] += len(plan.skipped)
+
+    def read(part: Part, completion: Completion) -> ParsedClaims:
+        return read_answer(part, completion, plan.rows[part.session_id])
+
+    told = model.ask("observe", index_questions(plan.parts), list_requests, read)
+    done = ExtractionResult(notes=dict(plan.skipped), rejected=told.rejected)
+    by_session: dict[str, list[Part]] = defaultdict(list)
+    for part in plan.parts:
+        by_session[part.session_id].append(part)
+    reads: dict[str, ParsedClaims] = {}
+    for session, parts in by_session.items():
+        failed = {part.request.id: told.errors[part.request.id] for part in parts if part.request.id in told.errors}
+        if late := [explain_error(error) for name, error in failed.items() if name in told.waiting]:
+            done.pending[session] = late[0]
+            continue
+        if failed:
+            kinds = ", ".join(sorted({str(error.error) for error in failed.values()}))
+            how = "extractive" if model.extractive else "left out"
+            done.notes[session] = f"{len(failed)} of {len(parts)} parts {how}, or as far as the answer came: {kinds}"
+        if failed.keys() & told.degraded:
+            done.degraded.add(session)
+        for part in parts:
+            if part.request.id in failed:
+                told.values[part.request.id] = _recover_part(part, failed[part.request.id], read, settings, model)
+        reads[session] = drop_repeated_claims((part.request.id, told.values[part.request.id]) for part in parts)
+    many = {session for session, read_ in reads.items() if len(by_session[session]) > 1 and len(read_.claims) > 1}
+    final = _consolidate_claims(reads, many, model, done)
+    for session in sorted(final):
+        done.claims += final[session].claims
+        done.rejected += final[session].rejected
+        if not final[session].claims:
+            done.notes.setdefault(session, "the model found no claim")
+    _count_outcomes(done, report)
+    return done
+
+
+def _recover_part(
+    part: Part, error: Completion, read: Callable[[Part, Completion], ParsedClaims], settings: Settings, model: Model
+) -> ParsedClaims:
+    """Return what is left of a part whose answer failed: the claims before a cut, else extractive ones if these may
+    be.
+    """
+    made = read(part, error) if error.error == "cut" else ParsedClaims()
+    if not made.claims and model.extractive:
+        made.claims = _observe_part(part, settings)
+    return made
+
+
+def _consolidate_claims(
+    reads: Mapping[str, ParsedClaims], many: Collection[str], model: Model, done: ExtractionResult
+) -> dict[str, ParsedClaims]:
+    """Return the sessions' claims at their final state; those of `many` are put to the model again."""
+    window = model.llm.context_window if many else 0
+    asked = {s: build_questions(s, reads[s].claims, model.library, model.count, window) for s in sorted(many)}
+    questions = index_questions(question for some in asked.values() for question in some)
+    told = model.ask("consolidate", questions, list_requests, lambda _, answer: answer)
+    done.rejected += told.rejected
+    final = dict(reads)
+    for session, some in asked.items():
+        names = {question.request.id for question in some}
+        if late := sorted(names & told.waiting):
+            done.pending[session] = explain_error(told.errors[late[0]])
+            del final[session]
+            continue
+        good = [(q, told.values[q.request.id]) for q in some if q.request.id in told.values]
+        final[session] = apply_drops(reads[session], good)
+        if names & told.degraded:
+            done.degraded.add(session)
+    return final
+
+
+def _observe_part(part: Part, settings: Settings) -> list[dict[str, Any]]:
+    """Return claims of one part's messages without the model, as rows of claims.SCHEMA with their places."""
+    rows = {turn.row["message_id"]: dict(turn.row) for turn in part.chunk.turns}
+    table = pa.Table.from_pylist(list(rows.values()), schema=MESSAGES.schema)
+    seen = observe(table, settings.observe, min_messages=1)
+    return [_add_place(claim, rows[claim["message_ids"][0]]) for claim in seen.claims.to_pylist()]
+
+
+def _add_place(claim: dict[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    start = max(0, row["text"].find(claim["quote"]))
+    return {**claim, "span": (start, start + len(claim["quote"])), "place": (row["seq"], start)}
+
+
+def _observe_without_model(messages: pa.Table, settings: Settings, model: Model, why: str) -> ExtractionResult:
+    """Return every session extractively, or left for another night, since no engine can be had."""
+    done = ExtractionResult()
+    sessions = sorted(set(messages["session_id"].to_pylist()))
+    if not model.extractive:
+        done.pending = dict.fromkeys(sessions, why)
+        done.rejected = [Rejected(f"{session}/all", why, "") for session in sessions]
+        return done
+    seen = observe(messages, settings.observe)
+    done.claims = seen.claims.to_pylist()
+    done.notes = {**dict.fromkeys(sessions, f"extractive: {why}"), **seen.skipped}
+    done.degraded = set(sessions)
+    return done
+
+
+def _count_outcomes(done: ExtractionResult, report: StepReport) -> None:
+    """Count what became of the claims: every one the model made is kept or rejected with a reason."""
+    report.counts["claims kept"] += len(done.claims)
+    report.counts["claims and parts rejected"] += len(done.rejected)
+    report.counts["sessions left for another night"] += len(done.pending)
+    report.counts["sessions done without the model"] += len(done.degraded)
