@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.tasks.ingest.formats.agents import aider, specstory
+from slowwave.tasks.ingest.formats.agents import markdown
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Limits, Message, Record, Rejected, Session, Skipped
@@ -283,7 +283,7 @@ def test_specstory_before_the_first_turn_is_quarantined(tmp_path: Path) -> None:
 
 
 def test_aider(tmp_path: Path) -> None:
-    path = put(tmp_path / "barn" / aider.NAME, AIDER)
+    path = put(tmp_path / "barn" / markdown.AIDER_NAME, AIDER)
     records = read(path)
     sessions = [r for r in records if isinstance(r, Session)]
     assert [s.native_id for s in sessions] == ["barn@2025-12-03 14:43:45", "barn@2025-12-03 14:43:45 2"]
@@ -308,17 +308,19 @@ def test_aider(tmp_path: Path) -> None:
 
 def test_aider_whose_trailing_spaces_were_taken_off(tmp_path: Path) -> None:
     text = "# aider chat started at 2025-12-03 14:43:45\n\n> Aider v0.50\n\n#### hi\n\nHello.\n\n> Tokens: 1\n"
-    path = put(tmp_path / aider.NAME, text)
+    path = put(tmp_path / markdown.AIDER_NAME, text)
     assert [role for role, _, _ in told(path)] == ["tool", "user", "assistant", "tool"]
 
 
-@pytest.mark.parametrize(("name", "text"), [(SPECSTORY_NAME, CLI), (SPECSTORY_NAME, EDITOR), (aider.NAME, AIDER)])
+@pytest.mark.parametrize(
+    ("name", "text"), [(SPECSTORY_NAME, CLI), (SPECSTORY_NAME, EDITOR), (markdown.AIDER_NAME, AIDER)]
+)
 def test_a_file_that_grows_keeps_the_names_of_what_it_held(tmp_path: Path, name: str, text: str) -> None:
     """Cut at any line, but for the message that was being written."""
     lines = text.splitlines(keepends=True)
 
     def named(upto: int) -> dict[tuple[str, str], object]:
-        found = specstory.read if name == SPECSTORY_NAME else aider.read
+        found = markdown.read_specstory if name == SPECSTORY_NAME else markdown.read_aider
         records = found(put(tmp_path / name, "".join(lines[:upto])), Limits())
         return {(m.session, m.native_id): m.blocks for m in records if isinstance(m, Message)}
 
@@ -331,7 +333,7 @@ def test_a_file_that_grows_keeps_the_names_of_what_it_held(tmp_path: Path, name:
 
 
 def test_histories_are_found_below_a_folder(tmp_path: Path) -> None:
-    wanted = [put(tmp_path / aider.NAME, AIDER), put(tmp_path / SPECSTORY_NAME, EDITOR)]
+    wanted = [put(tmp_path / markdown.AIDER_NAME, AIDER), put(tmp_path / SPECSTORY_NAME, EDITOR)]
     put(tmp_path / "shop/README.md", "# shop")
     put(tmp_path / ".aider.input.history", "+hi")
     assert list(find_files([tmp_path])) == sorted(wanted)
@@ -352,7 +354,7 @@ PIECES = [line.encode() for line in [*CLI.splitlines(), *EDITOR.splitlines(), *A
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.binary(max_size=12)), max_size=40))
 def test_no_bytes_raise_and_no_line_is_lost(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
     path = put(tmp_path_factory.getbasetemp() / f"h{random.random()}.md", b"\n" + b"\n".join(lines))
-    for reader in (specstory.READER, aider.READER):
+    for reader in (markdown.SPECSTORY, markdown.AIDER):
         records = list(reader.read(path, Limits()))
         text = [line.decode() for line in b"\n".join(lines).split(b"\n") if is_utf8(line)]
         assert find_lost([line.replace("\r", "") for line in text if "\r" not in line], records) == []
@@ -361,7 +363,7 @@ def test_no_bytes_raise_and_no_line_is_lost(tmp_path_factory: pytest.TempPathFac
 
 def test_an_aider_history_that_somebody_wrote_above_is_one_by_its_name(tmp_path: Path) -> None:
     text = "-*- mode: fundamental -*-\n> lint failed  \n\n" + AIDER
-    path = put(tmp_path / "barn" / aider.NAME, text)
-    assert detect_reader(path) is aider.READER
+    path = put(tmp_path / "barn" / markdown.AIDER_NAME, text)
+    assert detect_reader(path) is markdown.AIDER
     assert next(one.native_id for one in read(path) if isinstance(one, Session)) == "barn@"
-    assert not aider.sniff(read_head(put(tmp_path / "notes.md", text)))
+    assert not markdown.sniff_aider(read_head(put(tmp_path / "notes.md", text)))

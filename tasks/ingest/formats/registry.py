@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from slowwave.tasks.ingest.formats import chatgpt, chats
-from slowwave.tasks.ingest.formats.agents import aider, opencode, specstory
+from slowwave.tasks.ingest.formats.agents import markdown, opencode
 from slowwave.tasks.ingest.formats.agents.claude_code import reader as claude_code
 from slowwave.tasks.ingest.formats.agents.codex import reader as codex
 from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
@@ -28,8 +28,8 @@ from slowwave.tasks.ingest.parsing.records import Head, NoSuchPath, Reader, Unkn
 LOG = logging.getLogger(__name__)
 GROUP = "slowwave.readers"
 OWN: tuple[Reader, ...] = (
-    specstory.READER,
-    aider.READER,
+    markdown.SPECSTORY,
+    markdown.AIDER,
     openclaw_sqlite.READER,
     opencode.READER,
     pmm.READER,
