@@ -52,8 +52,7 @@ from slowwave.store.repair import (
     salvage,
 )
 from slowwave.store.store import Store
-from slowwave.tasks.ingest.refill import refill_vault
-from slowwave.tasks.ingest.task import read_transcripts
+from slowwave.tasks.ingest.task import read_transcripts, refill_vault
 from slowwave.tasks.job import Job
 
 STEPS_OF: dict[str, tuple[str, ...]] = {

@@ -36,7 +36,7 @@ def check(
     damage, messages = [str(one) for one in checked.damage], None
     if not quick and not damage:
         from slowwave.store.store import Store
-        from slowwave.tasks.ingest.verify import find_broken_chains
+        from slowwave.tasks.ingest.vault import find_broken_chains
 
         chains, broken = find_broken_chains(Store.open(settings.store, settings.space))
         damage += [str(one) for one in broken]

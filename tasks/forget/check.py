@@ -12,7 +12,7 @@ from slowwave.tasks.forget.exports import list_exports
 from slowwave.tasks.forget.ledger import read_forgotten_links
 from slowwave.tasks.forget.scan import Scan
 from slowwave.tasks.forget.seal import scan_store
-from slowwave.tasks.ingest.verify import find_broken_chains
+from slowwave.tasks.ingest.vault import find_broken_chains
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,15 @@ holds is left out by id. So a crash anywhere is mended by reading the file again
 rewritten or went away takes nothing with it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
 from slowwave.store.store import Store
 from slowwave.tasks.forget.ledger import read_forgotten
@@ -31,6 +33,7 @@ from slowwave.tasks.ingest.vault import (
     chain_row,
     compute_message_id,
     compute_message_identity,
+    fill_gaps,
 )
 from slowwave.tasks.job import Job, StepReport, report_step
 from slowwave.tasks.progress import show_progress
@@ -170,6 +173,19 @@ def iter_new_rows(
                 got.rejected.append(record)
             case Skipped():
                 got.skipped[redact_text(record.kind) if redact else record.kind] += 1
+
+
+def refill_vault(store: Store, settings: Settings, paths: Iterable[Path]) -> int:
+    """Put back from transcripts what is missing in the midst of their sessions; returns messages put back."""
+    known, limits = VaultIndex(store), Limits(settings.read.max_line_bytes)
+    read, held = (defaultdict[str, list[dict[str, Any]]](list) for _ in range(2))
+    for transcript in find_pending({}, settings, paths).pending:
+        got = IngestedTranscript(transcript)
+        for row in iter_new_rows(got, known, limits, redact=settings.redact, exclude=settings.read.exclude):
+            read[row["session_id"]].append(row)
+    for row in store.read_ids(MESSAGES, read, by="session_id").to_pylist():
+        held[row["session_id"]].append(row)
+    return store.append(MESSAGES, build_message_table([row for sid in held for row in fill_gaps(held[sid], read[sid])]))
 
 
 def _redact_session(session: Session) -> Session:

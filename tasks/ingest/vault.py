@@ -6,25 +6,31 @@ Haber & Stornetta, "How to time-stamp a digital document" (1991).
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
 import orjson
+import polars as pl
 import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import MESSAGES
+from slowwave.schemas.tables import MESSAGES, SESSIONS
+from slowwave.store.releases import read_releases
+from slowwave.store.store import Store
 from slowwave.tasks.forget.erase import is_blank
+from slowwave.tasks.forget.ledger import read_forgotten_links
 from slowwave.tasks.ingest.parsing.records import Block, Message
+from slowwave.tasks.progress import show_progress
 
 GENESIS = "0" * 64
 """prev_hash of a session's first message."""
 
 CHAINED = tuple(name for name in MESSAGES.schema.names if name not in ("prev_hash", "hash"))
 BYTES_PER_TOKEN = 4
+SESSIONS_AT_ONCE = 50
 BLOCK_FIELDS = tuple(f.name for f in fields(Block))
 
 
@@ -117,6 +123,70 @@ def find_first_break(
     if not seen_head:
         return seq + 1, "the chain ends here, but the session's head hash names a later message"
     return None
+
+
+def fill_gaps(held: Iterable[dict[str, Any]], read: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return those of the rows read that fit where rows of a session are missing, chained.
+
+    What is lost at a session's end is added by reading the transcript again. What is lost from its midst has a place,
+    and is put there only where the rows read lead from the hash before the gap to the one that the row after it names.
+
+    Args:
+        held: what is left of the session.
+        read: what its transcript has besides, in order.
+    """
+    filled: list[dict[str, Any]] = []
+    prev, seq, left = GENESIS, 0, list(read)
+    for row in sorted(held, key=lambda one: int(one["seq"])):
+        gap: list[dict[str, Any]] = []
+        for one in left[: row["seq"] - seq]:
+            gap.append(chain_row(one, seq + len(gap), gap[-1]["hash"] if gap else prev))
+        if gap and gap[-1]["hash"] == row["prev_hash"]:
+            filled += gap
+            left = left[len(gap) :]
+        prev, seq = row["hash"], row["seq"] + 1
+    return filled
+
+
+@dataclass
+class VerifyStats:
+    """How much was looked at."""
+
+    messages: int = 0
+    sessions: int = 0
+
+
+def find_broken_chains(store: Store) -> tuple[VerifyStats, list[str]]:
+    """Return how much was checked, and one sentence for the first broken row of each session that has one."""
+    sessions = store.read(SESSIONS, ["session_id", "native_id", "head_hash"]).to_pylist()
+    heads = {row["session_id"]: row for row in sessions}
+    counted = pl.DataFrame(store.read(MESSAGES, ["session_id"]))["session_id"].unique().sort().to_list()
+    ids = sorted({*heads, *counted})
+    forgotten = read_forgotten_links(store)
+    checked, broken = VerifyStats(sessions=len(ids)), []
+    with show_progress("verify", len(ids)) as advance:
+        for start in range(0, len(ids), SESSIONS_AT_ONCE):
+            chunk = ids[start : start + SESSIONS_AT_ONCE]
+            rows = store.read_ids(MESSAGES, chunk, by="session_id").to_pylist()
+            checked.messages += len(rows)
+            for sid in chunk:
+                mine = sorted((r for r in rows if r["session_id"] == sid), key=lambda r: r["seq"])
+                head = heads.get(sid, {})
+                found = find_first_break(mine, head.get("head_hash"), forgotten)
+                if found:
+                    broken.append(f"session {head.get('native_id', sid)}, message {found[0]}: {found[1]}")
+            advance(len(chunk))
+    return checked, [*broken, *_find_removed_sessions(store, checked)]
+
+
+def _find_removed_sessions(store: Store, checked: VerifyStats) -> list[str]:
+    """Return a sentence for each count that is below the newest release's: the vault only grows."""
+    return [
+        f"release {release.name} counted {release.counts[name]:,} {name}, {held:,} are left: sessions were removed"
+        for release in read_releases(store)[-1:]
+        for name, held in (("messages", checked.messages), ("sessions", checked.sessions))
+        if release.counts.get(name, 0) > held
+    ]
 
 
 def build_message_table(rows: list[dict[str, Any]]) -> pa.Table:

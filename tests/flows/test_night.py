@@ -34,8 +34,7 @@ from slowwave.tasks.ingest.parsing.records import Limits
 from slowwave.tasks.ingest.store_messages import IngestedTranscript
 from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import find_pending
-from slowwave.tasks.ingest.vault import build_message_table
-from slowwave.tasks.ingest.verify import find_broken_chains
+from slowwave.tasks.ingest.vault import build_message_table, find_broken_chains
 from slowwave.tasks.job import Job, StepReport
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"

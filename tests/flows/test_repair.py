@@ -23,7 +23,7 @@ from slowwave.schemas.tables import RUNS, TABLES
 from slowwave.store import Store
 from slowwave.store.manifest import REPAIR_FILE, compute_table_digest, list_versions
 from slowwave.store.repair import check_store
-from slowwave.tasks.ingest.verify import find_broken_chains
+from slowwave.tasks.ingest.vault import find_broken_chains
 from tests.killed_nights import SAMPLES
 
 QUERY = "Which database does tidepool use for the gauge readings?"

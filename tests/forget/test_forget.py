@@ -55,7 +55,7 @@ from slowwave.tasks.forget.certificate import load_certificate
 from slowwave.tasks.forget.check import check_certificate
 from slowwave.tasks.forget.scan import Scan, scan_files
 from slowwave.tasks.forget.select import Wanted
-from slowwave.tasks.ingest.verify import find_broken_chains
+from slowwave.tasks.ingest.vault import find_broken_chains
 from slowwave.tasks.vectors import compute_vector_id
 from tests.words_in_store import SECRET, find_word
 

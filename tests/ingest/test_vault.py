@@ -17,9 +17,9 @@ from slowwave.tasks.ingest.vault import (
     compute_message_id,
     compute_message_identity,
     estimate_block_tokens,
+    find_broken_chains,
     find_first_break,
 )
-from slowwave.tasks.ingest.verify import find_broken_chains
 
 
 def said(text: str, native: str = "m1", session: str = "s1", identity_: str | None = None) -> Message:

@@ -15,7 +15,7 @@ from slowwave.store import Store
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
 from slowwave.tasks.ingest.parsing.records import Limits, Rejected
 from slowwave.tasks.ingest.task import read_transcripts
-from slowwave.tasks.ingest.verify import find_broken_chains
+from slowwave.tasks.ingest.vault import find_broken_chains
 from slowwave.tasks.job import Job
 from slowwave.tasks.publish.export import FORMATS
 
