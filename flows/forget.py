@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from slowwave.flows.nightly import erase_plans, run_steps_after_read
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function, run_step
 from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
@@ -124,17 +125,7 @@ def take_in_notes(settings: Settings, call: Caller = run_as_function) -> None:
         run_step(call, report, read_transcripts, job, find_journals(job.store.dir))
 
 
-def erase_plans(job: Job, report: RunReport) -> None:
-    """Go on with what a run that was killed had begun to forget."""
-    for plan in read_plans(job.store.dir):
-        report.notes.append(f"forgetting {plan.run_id} was not finished: it is gone on with")
-        if not plan.erased:
-            erase(job.store, plan)
-
-
 def _rebuild(job: Job, report: RunReport, call: Caller) -> None:
-    from slowwave.flows.nightly import run_steps_after_read
-
     try:
         run_steps_after_read(job, report, call, gated=False)  # erasing is what a forgetting is for
     except StoreError:  # what is half made anew is not released

@@ -11,7 +11,6 @@ others nor the release (`run_step`, `slowwave/tasks/isolate.py`).
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from slowwave.flows.forget import erase_plans
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function, run_step
 from slowwave.schemas.settings import Settings
@@ -20,6 +19,7 @@ from slowwave.tasks.boilerplate.task import find_boilerplate
 from slowwave.tasks.dedupe.task import dedupe_observations
 from slowwave.tasks.forget.lineage import read_plans
 from slowwave.tasks.forget.seal import find_live, rewrite_store, seal_plans
+from slowwave.tasks.forget.stages import erase
 from slowwave.tasks.forget.task import forget_due
 from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.habits.task import find_habits
@@ -70,6 +70,14 @@ def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_funct
         if seal_plans(job):
             report.release = find_live(job.store)
     return report
+
+
+def erase_plans(job: Job, report: RunReport) -> None:
+    """Go on with what a run that was killed had begun to forget."""
+    for plan in read_plans(job.store.dir):
+        report.notes.append(f"forgetting {plan.run_id} was not finished: it is gone on with")
+        if not plan.erased:
+            erase(job.store, plan)
 
 
 def run_steps_after_read(
