@@ -26,7 +26,7 @@ from slowwave.schemas.settings import Settings
 settings = Settings(store=Path(sys.argv[2]), encoder="hash-384")
 run_night([Path(sys.argv[1])], settings)
 hits = Memory.open(settings.store).recall("Which database keeps the tickets?")
-print(slowwave.__file__, import_object("slowwave.flows.nightly.nightly").name, hits[0].text, sep="\\n")
+print(slowwave.__file__, import_object("slowwave.flows.prefect.nightly").name, hits[0].text, sep="\\n")
 """
 
 

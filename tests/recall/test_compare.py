@@ -89,8 +89,10 @@ def test_rolling_back_to_what_is_live_is_refused(store: Store) -> None:
 
 
 def test_check_tells_what_it_looked_at_and_fails_on_damage(store: Store) -> None:
-    whole = RUNNER.invoke(app, ["check", "--full", "--store", str(store.root)])
-    assert (whole.exit_code, whole.stdout) == (0, "2 releases checked: 0 damaged\n")
+    whole = RUNNER.invoke(app, ["check", "--store", str(store.root)])
+    assert whole.exit_code == 0
+    assert whole.stdout.startswith("2 releases, ")
+    assert whole.stdout.endswith(" checked: 0 damaged\n")
     data = next((store.dir / "observations.lance" / "data").iterdir())
     data.write_bytes(data.read_bytes()[:-1] + b"\x00")
     harmed = RUNNER.invoke(app, ["check", "--json", "--store", str(store.root)])
