@@ -69,7 +69,8 @@ def transcripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def environment(**more: object) -> dict[str, str]:
     sparing = {f"SLOWWAVE_MODEL__{name}": str(value) for name, value in (SPARING | more).items() if value != ""}
-    short = {"EXTRACT__ANSWER_TOKENS": 448, "EXTRACT__MAX_CLAIMS": 3, "PYRAMID__N_SUM": 12, "PYRAMID__MAX_WORDS": "[30]"}
+    short: dict[str, object] = {"EXTRACT__ANSWER_TOKENS": 448, "EXTRACT__MAX_CLAIMS": 3}
+    short |= {"PYRAMID__N_SUM": 12, "PYRAMID__MAX_WORDS": "[30]"}
     sparing |= {f"SLOWWAVE_{name}": str(value) for name, value in short.items()}
     quiet = {"SLOWWAVE_GISTS": "llm", "SLOWWAVE_EXTRACT__GIST_WORDS": "45", "PREFECT_LOGGING_LEVEL": "ERROR"}
     return os.environ | sparing | quiet
