@@ -6,8 +6,6 @@ Requirements are pyproject.toml's, and those of each installed package; sizes ar
 for the CPU is a third of what PyPI's, for CUDA, takes with the libraries that it asks for.
 """
 
-import argparse
-import json
 import tomllib
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -15,6 +13,8 @@ from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from bench.harness import build_parser, print_rows
 
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
 WAYS = ("slowwave", "slowwave[mcp]", "slowwave[night]", "slowwave[dev]")
@@ -58,21 +58,14 @@ def count_packages(way: str) -> dict[str, Any]:
     try:
         packages = find_packages(way)
     except PackageNotFoundError as missing:
-        return {"install": way, "lacks": f"not installed here: {missing.name}"}
+        return {"install": way, "packages": f"not installed here: {missing.name}", "megabytes": None}
     return {"install": way, "packages": len(packages), "megabytes": round(sum_megabytes(packages))}
 
 
 def main() -> None:
     """Print a row for each way to install."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    rows = [count_packages(way) for way in WAYS]
-    if options.json:
-        print(json.dumps(rows))
-        return
-    for row in rows:
-        print(row["install"].ljust(18), row.get("lacks") or f"{row['packages']:>4} packages {row['megabytes']:>6,} MB")
+    given = build_parser(__doc__).parse_args()
+    print_rows([count_packages(way) for way in WAYS], given.as_json)
 
 
 if __name__ == "__main__":

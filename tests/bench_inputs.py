@@ -23,8 +23,8 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "all": [([], "skipped: no ")],
         "recall.changes": [
             ([pay, "--misses"], "what changed"),
-            ([boat, *PLAIN], "100.0%"),
-            ([pay, "--llm", "scripted:tests.llm_scripts:mumbling", "--json"], '"retired":0,'),  # without a model: 2
+            ([boat, *PLAIN], "1.000"),
+            ([pay, "--llm", "scripted:tests.llm_scripts:mumbling", "--json"], '"retired": 0,'),  # without a model: 2
         ],
         "recall.answers": [
             ([told, "--sample", 2, *PLAIN], "stale first"),
@@ -45,7 +45,6 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "nights.model_nights": [
             ([talk, "--nights", 2, "--llm", "scripted:tests.llm_scripts:mumbling", *PLAIN], "night 2: ")
         ],
-        "nights.narration": [([ROOT / "data" / "samples" / name for name in ("claude-code", "openclaw")], "tier")],
         "nights.night": [([talk, *PLAIN], "nothing changed")],
         "nights.observe": [([told], "first person")],
         "packages": [([], "slowwave[night]")],

@@ -8,22 +8,17 @@ pairs known to contradict each other the share merged. Nearly all of the time is
 MSRP and SICK take 14 minutes of one core, and some seconds with `--no-encoder`.
 """
 
-import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
-import orjson
 from rapidfuzz import fuzz
-from rich.console import Console
-from rich.table import Table
 from sklearn.metrics import average_precision_score
 
+from bench.harness import build_parser, print_rows
 from bench.nights.pair_files import Labelled, PairFile, read_pairs
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.errors import EncoderNotFound
-from slowwave.schemas.settings import Settings
 from slowwave.tasks.dedupe.decide import Decision, Rules, compare_sentences
 
 LEVELS = (95, 90, 85, 80)
@@ -95,38 +90,17 @@ def _build_result(file: PairFile, method: str, merged: list[bool], scores: list[
     return Result(file.name, method, precision, recall, f1, ap, merged_against)
 
 
-def render_results(file: PairFile, rows: Sequence[Result]) -> Table:
-    """Return a file's results to look at."""
-    same_pairs, against = sum(p.same for p in file.pairs), sum(p.contradiction for p in file.pairs)
-    title = f"{file.name} ({file.layout}): {len(file.pairs):,} pairs, {same_pairs:,} the same"
-    title += f", {against:,} contradictions" if against else ""
-    table = Table(title=title + (f", {file.skipped:,} lines skipped" if file.skipped else ""))
-    table.add_column("method", no_wrap=True)
-    for name in ("precision", "recall", "F1", "AP", "contradictions merged"):
-        table.add_column(name, justify="right")
-    share: Callable[[float | None], str] = lambda x: "–" if x is None else f"{x:.3f}"  # noqa: E731
-    for r in rows:
-        table.add_row(r.method, *(share(x) for x in (r.precision, r.recall, r.f1, r.ap, r.contradictions)))
-    return table
-
-
 def main() -> None:
     """Read the files, print a table each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--encoder", default=Settings().encoder)
+    parser = build_parser(__doc__, "files…")
     parser.add_argument("--no-encoder", action="store_true", help="rules alone")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    args = parser.parse_args()
-    console = Console(width=110)
-    for path in args.files:
+    given = parser.parse_args()
+    for path in given.files:
         file = read_pairs(path)
-        cosines = None if args.no_encoder else compute_cosines(file.pairs, args.encoder)
-        rows = evaluate_file(file, cosines)
-        if args.json:
-            print("\n".join(orjson.dumps(asdict(row)).decode() for row in rows))
-        else:
-            console.print(render_results(file, rows))
+        rows = evaluate_file(file, None if given.no_encoder else compute_cosines(file.pairs, given.encoder))
+        same, against = sum(p.same for p in file.pairs), sum(p.contradiction for p in file.pairs)
+        title = f"{file.name} ({file.layout}): {len(file.pairs):,} pairs, {same:,} the same, {against:,} contradictions"
+        print_rows(list(map(asdict, rows)), given.as_json, title, [f"{file.skipped:,} lines skipped"])
 
 
 if __name__ == "__main__":

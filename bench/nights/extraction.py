@@ -9,7 +9,6 @@ the model's claims whose quote stands in its messages; then claims kept and reje
 alone. Both methods read the same sessions. `--cache FILE` keeps answers between runs.
 """
 
-import argparse
 import random
 import time
 from collections import Counter
@@ -18,11 +17,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
+from bench.harness import build_parser, print_rows
 from bench.nights.observe import Claim, collect_llm_facts, observe_claims, score_claims
 from bench.recall.locomo_files import Conversation, build_message_rows, load_conversations
 from slowwave.engines.llm.budget import MeteredLLM
@@ -133,20 +130,6 @@ def _average_scores(method: str, done: Sequence[tuple[Conversation, list[Claim]]
     return Result(method, evidence, answers, words, cited, claims=sum(len(claims) for _, claims in done))
 
 
-def render_extraction_table(results: Sequence[Result]) -> Table:
-    """For people."""
-    shares = ["evidence", "answers", "words", "cited", "claims", "quotes"]
-    shown = Table("method", *shares, "prompt tokens", "answer tokens", "cached", "seconds", "rejected")
-    for r in results:
-        parts = [f"{v:.3f}" for v in (r.evidence, r.answers, r.words, r.cited)]
-        quotes = "" if r.quotes is None else f"{r.quotes:.3f}"
-        counts = [f"{r.prompt_tokens:,}", f"{r.answer_tokens:,}", f"{r.cached:,}", f"{r.seconds:,.1f}"]
-        shown.add_row(
-            r.method, *parts, f"{r.claims:,}", quotes, *counts, "; ".join(f"{n} {w}" for w, n in r.rejected.items())
-        )
-    return shown
-
-
 def load_cached_answers(path: Path | None) -> DictCache:
     """Return answers kept by an earlier run, in Parquet."""
     cache = DictCache()
@@ -157,35 +140,31 @@ def load_cached_answers(path: Path | None) -> DictCache:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("locomo", type=Path, help="a LoCoMo file: a JSON list of conversations")
+    parser = build_parser(__doc__, "locomo")
     parser.add_argument("--llm", action="append", default=[], help="an engine, as in SLOWWAVE_LLM; may be repeated")
     parser.add_argument("--sessions", type=int, help="random sessions to read (default: all)")
     parser.add_argument("--window", type=int, help="the model's context window, in tokens")
     parser.add_argument("--chunk", type=int, default=ExtractSettings().chunk_tokens, help="transcript tokens a prompt")
     parser.add_argument("--answer", type=int, default=ExtractSettings().answer_tokens, help="answer tokens a prompt")
     parser.add_argument("--cache", type=Path, help="file that keeps answers between runs")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    found, cache = sample_conversations(load_conversations(args.locomo), args.sessions), load_cached_answers(args.cache)
+    given = parser.parse_args()
+    found, cache = (
+        sample_conversations(load_conversations(given.locomo), given.sessions),
+        load_cached_answers(given.cache),
+    )
     share = ObserveSettings().max_share
     results = [_average_scores("extractive", [(c, observe_claims(c, share)[0]) for c in found])]
     results.append(_average_scores("LoCoMo's LLM facts", [(c, collect_llm_facts(c)) for c in found]))
-    extract = ExtractSettings(chunk_tokens=args.chunk, answer_tokens=args.answer)
+    extract = ExtractSettings(chunk_tokens=given.chunk, answer_tokens=given.answer)
     settings = Settings(
-        model=LLMSettings(context_window=args.window), extract=extract, observe=ObserveSettings(pack="personal")
+        model=LLMSettings(context_window=given.window), extract=extract, observe=ObserveSettings(pack="personal")
     )
-    for spec in args.llm:
+    for spec in given.llm:
         results.append(extract_with_model(spec, found, settings, cache))
-        if args.cache:
-            pq.write_table(build_completion_rows(cache.kept), args.cache)
-    if args.json:
-        print(orjson.dumps([asdict(r) for r in results], option=orjson.OPT_INDENT_2).decode())
-        return
-    sessions = sum(len({t.session for t in c.turns}) for c in found)
-    Console(width=220).print(
-        render_extraction_table(results), f"{sessions} sessions, {sum(len(c.questions) for c in found)} questions"
-    )
+        if given.cache:
+            pq.write_table(build_completion_rows(cache.kept), given.cache)
+    rows = [{**asdict(result), "rejected": str(result.rejected)} for result in results]
+    print_rows(rows, given.as_json)
 
 
 if __name__ == "__main__":

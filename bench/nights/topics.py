@@ -8,8 +8,6 @@ of claims that are nearer to another topic's centroid than to their own. Means o
 file's); the last rows are claims arriving in ten nights, and in nights of one claim.
 """
 
-import argparse
-import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -21,10 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
 from sklearn.metrics import adjusted_rand_score
 
+from bench.harness import build_parser, print_rows
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, TOPICS
 from slowwave.tasks.topics.assign import assign, build_base_topics, find_oversized_topic, split_topic
@@ -176,25 +173,14 @@ def _average_dicts(rows: list[dict[str, float]]) -> dict[str, float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
+    parser = build_parser(__doc__, "file")
     parser.add_argument("--orders", type=int, default=5)
-    parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
     said = load_labelled_claims(given.file, given.encoder)
-    found = measure_topic_methods(said, given.orders)
-    if given.as_json:
-        print(json.dumps({"methods": found, "base topics right": compute_base_accuracy(said)}, indent=2))
-        return
-    table = Table("method", "topics", "purity", "rand", "alone", "largest", "overlap")
-    for name, row in found.items():
-        table.add_row(name, f"{row['topics']:.0f}", *(f"{row[n]:.2f}" for n in list(row)[1:]))
-    console = Console()
-    console.print(table)
-    console.print(
-        f"{len(said.texts)} claims; self, user and system told from the rest: {compute_base_accuracy(said):.1%} right."
-    )
+    rows = [{"method": name, **figures} for name, figures in measure_topic_methods(said, given.orders).items()]
+    right = compute_base_accuracy(said)
+    note = f"{len(said.texts)} claims; self, user and system told from the rest: {right:.1%} right."
+    print_rows(rows, given.as_json, notes=[note])
 
 
 if __name__ == "__main__":

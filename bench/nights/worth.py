@@ -15,7 +15,6 @@ Sentences were drawn evenly by message, so claims of long messages count less th
 of 341, by their hash (useful, context: useful with its neighbours, noise, or wrong out of its context).
 """
 
-import argparse
 import csv
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -25,9 +24,8 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
 
+from bench.harness import build_parser, print_rows
 from bench.nights.draw_sentences import cut_sentences, hash_parts, name_project, read_shown_messages, share_out
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.observe import observe
@@ -125,25 +123,17 @@ def measure_worth(sentences: Sequence[Sentence]) -> list[Result]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("paths", nargs="+", type=Path, help="transcripts, or folders of them")
+    parser = build_parser(__doc__, "paths…")
     parser.add_argument("--labels", type=Path, default=LABELS, help="labelled sentences, by hash")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--draw", type=int, default=0, help="print so many claims to read, in place of figures")
     parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    if args.draw:
-        for one in draw_claims(read_shown_messages(args.paths), args.draw, args.seed):
+    given = parser.parse_args()
+    if given.draw:
+        for one in draw_claims(read_shown_messages(given.paths), given.draw, given.seed):
             print(orjson.dumps(one).decode())
         return
-    results = measure_worth(match_sentences(read_shown_messages(args.paths), read_labels(args.labels)))
-    if args.json:
-        print(orjson.dumps(results, option=orjson.OPT_INDENT_2).decode())
-    else:
-        table = Table(*results[0])
-        for one in results:
-            table.add_row(*("" if v is None else f"{v:.0%}" if isinstance(v, float) else str(v) for v in one.values()))
-        Console(width=120).print(table)
+    results = measure_worth(match_sentences(read_shown_messages(given.paths), read_labels(given.labels)))
+    print_rows(results, given.as_json)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,6 @@ With `--cases`, FILEs are conversations with cases (`bench/recall/amendment_case
 night and is asked its own questions, all of them fair, and those of the other files (about half a minute a file).
 """
 
-import argparse
-import json
-import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,8 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
+from bench.harness import build_parser, forbid_cached_answers, print_rows
 from bench.recall.amendment_cases import read_cases
 from bench.recall.changes import run_night_over
 from bench.recall.locomo import compute_recall_at
@@ -146,27 +143,26 @@ def score_silence(
     return {
         "precision": round(100 * right / max(right + wrong, 1), 1),
         "recall": round(100 * right / max(sum(one.kind == kind for one in asked), 1), 1),
-        "lost": round(100 * (total - left) / max(total, 1e-9), 1),
+        "evidence lost": round(100 * (total - left) / max(total, 1e-9), 1),
     }
 
 
-def compute_abstention_scores(
-    asked: Sequence[AskedQuestion], threshold: float
-) -> dict[str, dict[str, dict[str, float]]]:
-    """Per way of keeping silent and kind of question."""
+def compute_abstention_scores(asked: Sequence[AskedQuestion], threshold: float) -> list[dict[str, object]]:
+    """Return a row for each way of keeping silent and kind of question."""
     far = [one.cosine < threshold for one in asked]
     near = [0.0 if quiet else one.found for one, quiet in zip(asked, far, strict=True)]
     ways = {
         "recall, automatic": ([one.silent for one in asked], [one.unasked for one in asked]),
         f"cosine < {threshold} (fixed)": (far, near),
     }
-    return {
-        name: {kind: score_silence(asked, kind, silent, kept) for kind in KINDS[1:]}
+    return [
+        {"silence by": name, "asked": kind, **score_silence(asked, kind, silent, kept)}
         for name, (silent, kept) in ways.items()
-    }
+        for kind in KINDS[1:]
+    ]
 
 
-def measure_silenced_share(files: Sequence[Path]) -> dict[str, dict[str, float]]:
+def measure_silenced_share(files: Sequence[Path]) -> list[dict[str, object]]:
     """Return share of the questions met with silence, unasked, in percent: by kinds of memory, and fair or foreign."""
     asked = {file: [case.query for case in read_cases([file])[1]] for file in files}
     silent: dict[tuple[str, str], list[bool]] = {}
@@ -179,23 +175,21 @@ def measure_silenced_share(files: Sequence[Path]) -> dict[str, dict[str, float]]
                 for name, queries in (("fair", asked[file]), ("foreign", foreign)):
                     found = memory.recall_many(queries, k=5, kinds=kinds, automatic=True)
                     silent.setdefault((", ".join(kinds), name), []).extend(not hits for hits in found)
+    names = [", ".join(kinds) for kinds in ASKED]
     shares = {key: round(100 * float(np.mean(some)), 1) for key, some in silent.items()}
-    return {", ".join(kinds): {n: shares[", ".join(kinds), n] for n in ("fair", "foreign")} for kinds in ASKED}
+    return [{"kinds": kinds, "fair": shares[kinds, "fair"], "foreign": shares[kinds, "foreign"]} for kinds in names]
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, nargs="?")
+    parser = build_parser(__doc__, "file?")
     parser.add_argument("--cases", type=Path, nargs="+", default=[], metavar="FILE")
     parser.add_argument("--threshold", type=float, default=0.5)
     parser.add_argument("--stride", type=int, default=2, help="every n-th question")
-    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
-    parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
-    os.environ["SLOWWAVE_RECALL__CACHED_ANSWERS"] = "0"  # leave no answers in the user's cache
+    forbid_cached_answers()
     if given.cases:
-        print(json.dumps(measure_silenced_share(given.cases), indent=2))
+        print_rows(measure_silenced_share(given.cases), given.as_json, "questions met with silence, unasked, %")
         return
     if given.file is None:
         parser.error("a file of LoCoMo, or --cases")
@@ -203,15 +197,7 @@ def main() -> None:
     for one in track(read, "conversations", console=Console(stderr=True)):
         foreign = [q for c in read if c.id != one.id for q in c.questions][:: given.stride * 3]
         asked += ask_about_conversation(one, foreign, encoder, given.stride)
-    found = compute_abstention_scores(asked, given.threshold)
-    if given.as_json:
-        print(json.dumps(found, indent=2))
-        return
-    table = Table("silence by", "asked", "precision", "recall", "evidence lost", title="saying nothing unasked, %")
-    for name, kinds in found.items():
-        for kind, row in kinds.items():
-            table.add_row(name, kind, *(f"{row[part]:.1f}" for part in ("precision", "recall", "lost")))
-    Console().print(table)
+    print_rows(compute_abstention_scores(asked, given.threshold), given.as_json, "saying nothing unasked, %")
 
 
 if __name__ == "__main__":

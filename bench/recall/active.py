@@ -10,8 +10,6 @@ many drawn by chance, and what a turn costs early and late. About a minute a con
 of it the encoder's.
 """
 
-import argparse
-import json
 import time
 import tomllib
 from collections.abc import Callable, Sequence
@@ -19,9 +17,8 @@ from pathlib import Path
 from statistics import mean, median
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from bench.harness import build_parser, print_rows
 from bench.nights.draw_sentences import read_shown_messages
 from bench.recall.locomo_files import Conversation, Question, Turn, load_conversations
 from slowwave.chat.active import ActiveMemory
@@ -59,17 +56,23 @@ def load_samples(path: Path) -> Conversation:
 
 def measure_conversation(
     one: Conversation, encoder: Encoder, budgets: Sequence[int], count: Count
-) -> dict[str, object]:
-    """Return the figures of one conversation, in percent."""
+) -> list[dict[str, object]]:
+    """Return the figures of one conversation, in percent, a row a budget."""
     told = [(turn.speaker, turn.text) for turn in one.turns]
     asked = [question for question in one.questions if question.evidence]
     known = KnownEncoder(encoder, [f"{who}: {text}" for who, text in told] + [question.text for question in asked])
-    return {
-        "conversation": one.id,
-        "evidence": {budget: _measure_evidence(one, asked, known, budget, count) for budget in budgets},
-        "facts": {back: _count_facts(told, back, known, min(budgets), count) for back in BACK if back < len(told)},
-        "kept over chance": {share: _measure_pruning(one, asked, known, share) for share in CAPACITIES},
-    }
+    facts = {back: _count_facts(told, back, known, min(budgets), count) for back in BACK if back < len(told)}
+    kept = {f"kept over chance, {share:.0%}": _measure_pruning(one, asked, known, share) for share in CAPACITIES}
+    return [
+        {
+            "conversation": one.id,
+            "tokens": budget,
+            **_measure_evidence(one, asked, known, budget, count),
+            "facts back, of 5": str(facts),
+            **kept,
+        }
+        for budget in budgets
+    ]
 
 
 def _tell(told: Sequence[tuple[str, str]], encoder: Encoder, count: Count) -> Turns:
@@ -155,29 +158,10 @@ def measure_cost(told: Sequence[tuple[str, str]], encoder: Encoder, count: Count
     return found
 
 
-def print_active_table(found: Sequence[dict[str, object]]) -> None:
-    """Print a table."""
-    table = Table(title="evidence that reaches the prompt, %")
-    for heading in ("conversation", "tokens", *SYSTEMS, "facts back, of 5", "kept over chance"):
-        table.add_column(heading, no_wrap=True)
-    for one in found:
-        evidence = one["evidence"]
-        assert isinstance(evidence, dict)
-        for budget, shares in evidence.items():
-            cells = (str(shares[name]) for name in SYSTEMS)
-            table.add_row(
-                str(one["conversation"]), str(budget), *cells, str(one["facts"]), str(one["kept over chance"])
-            )
-    Console(width=max(160, Console().width)).print(table)
-
-
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path)
+    parser = build_parser(__doc__, "file")
     parser.add_argument("--budget", type=int, nargs="+", default=[1_200, 4_000])
-    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
-    parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
     tokenizer, encoder = load_tokenizer("minilm"), load_encoder(given.encoder)
 
@@ -185,13 +169,10 @@ def main() -> None:
         return [tokenizer(text) for text in texts]
 
     read = [load_samples(given.file)] if given.file.suffix == ".toml" else load_conversations(given.file)
-    found = [measure_conversation(one, encoder, given.budget, count) for one in read]
+    rows = [row for one in read for row in measure_conversation(one, encoder, given.budget, count)]
     cost = measure_cost([(turn.speaker, turn.text) for turn in read[0].turns], encoder, count)
-    if given.as_json:
-        print(json.dumps({"conversations": found, "milliseconds a turn": cost}, indent=2))
-    else:
-        print_active_table(found)
-        print(f"milliseconds a turn, at turns told: {cost}")
+    rows = [{**row, "milliseconds a turn": str(cost)} for row in rows]
+    print_rows(rows, given.as_json, "evidence that reaches the prompt, %")
 
 
 if __name__ == "__main__":

@@ -15,9 +15,6 @@ what does, of those that tell either. `--sample` takes so many of a file's quest
 second a question; a night over one of LoCoMo's conversations takes about a minute on one core.
 """
 
-import argparse
-import json
-import os
 import statistics
 import tempfile
 import tomllib
@@ -29,8 +26,8 @@ from pathlib import Path
 import orjson
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
+from bench.harness import build_parser, forbid_cached_answers, print_rows
 from bench.recall.context import pack_turns
 from bench.recall.locomo_files import CATEGORIES, Conversation, build_message_rows, load_conversations
 from slowwave import Memory
@@ -196,24 +193,27 @@ def is_stale_first(lines: Iterable[Line], asked: Asked) -> bool | None:
     return None if first is None or not asked.current else first in asked.stale
 
 
-def compute_answer_figures(found: Sequence[Answered]) -> dict[str, dict[str, float | int | None]]:
+def compute_answer_figures(name: str, found: Sequence[Answered]) -> list[dict[str, object]]:
     """Return the figures, overall and by kind, at each budget."""
-    kinds = {"all": {one.kind for one in found}} | {kind: {kind} for kind in dict.fromkeys(one.kind for one in found)}
-    figures: dict[str, dict[str, float | int | None]] = {}
-    for name, kept in kinds.items():
+    rows: list[dict[str, object]] = []
+    for kind in ("all", *dict.fromkeys(one.kind for one in found if one.kind != "all")):
         for budget in BUDGETS:
-            some = [one for one in found if one.kind in kept and one.budget == budget]
+            some = [one for one in found if kind in ("all", one.kind) and one.budget == budget]
             changed = [one.stale_first for one in some if one.stale_first is not None]
-            figures[f"{name} @{budget}"] = {
-                "questions": len(some),
-                "whole": round(statistics.fmean(one.whole for one in some), 3),
-                "block": round(statistics.fmean(one.block for one in some), 3),
-                "empty": round(statistics.fmean(one.block == 0 for one in some), 3),
-                "lines": round(statistics.fmean(one.lines for one in some), 1),
-                "noise": round(sum(one.noise for one in some) / (sum(one.lines for one in some) or 1), 3),
-                "stale first": round(statistics.fmean(changed), 3) if changed else None,
-            }
-    return figures
+            rows.append(
+                {
+                    "file": name,
+                    "kind": f"{kind} @{budget}",
+                    "questions": len(some),
+                    "whole": round(statistics.fmean(one.whole for one in some), 3),
+                    "block": round(statistics.fmean(one.block for one in some), 3),
+                    "empty": round(statistics.fmean(one.block == 0 for one in some), 3),
+                    "lines": round(statistics.fmean(one.lines for one in some), 1),
+                    "noise": round(sum(one.noise for one in some) / (sum(one.lines for one in some) or 1), 3),
+                    "stale first": round(statistics.fmean(changed), 3) if changed else None,
+                }
+            )
+    return rows
 
 
 def evaluate_file(
@@ -234,43 +234,24 @@ def evaluate_file(
     return found
 
 
-def print_answers_table(name: str, figures: dict[str, dict[str, float | int | None]]) -> None:
-    """Print the table."""
-    columns = list(next(iter(figures.values())))
-    table = Table("kind", *columns, title=f"{name}: what answers, in whole messages and in the block")
-    for kind, row in figures.items():
-        table.add_row(kind, *("-" if row[column] is None else str(row[column]) for column in columns))
-    Console(width=max(110, Console().width)).print(table)
-
-
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser = build_parser(__doc__, "files…")
     parser.add_argument(
         "--talks", nargs="+", type=Path, default=[], metavar="PATH", help="what X.queries.json is about"
     )
     parser.add_argument("--sample", type=int, metavar="N", help="so many questions of each file")
     parser.add_argument("--store", type=Path, metavar="DIR", help="where stores are, or are kept")
-    parser.add_argument("--encoder", default=Settings().encoder)
-    parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
-    os.environ["SLOWWAVE_RECALL__CACHED_ANSWERS"] = "0"  # leave no answers in the user's cache
+    forbid_cached_answers()
+    rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory(prefix="slowwave-answers-") as folder:
         scratch = Path(folder)
-        figures = {
-            path.name: compute_answer_figures(
-                evaluate_file(
-                    path, given.talks, given.store or scratch / "stores", scratch, given.sample, given.encoder
-                )
-            )
-            for path in given.files
-        }
-    if given.as_json:
-        print(json.dumps({"budgets": BUDGETS, "files": figures}, indent=2))
-    else:
-        for name, some in figures.items():
-            print_answers_table(name, some)
+        for path in given.files:
+            stores = given.store or scratch / "stores"
+            found = evaluate_file(path, given.talks, stores, scratch, given.sample, given.encoder)
+            rows += compute_answer_figures(path.name, found)
+    print_rows(rows, given.as_json, "what answers, in whole messages and in the block")
 
 
 if __name__ == "__main__":

@@ -16,17 +16,17 @@ none of the ten hits tells what is stale without a word of it: superseded, or li
 first and marked.
 """
 
-import argparse
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import orjson
-from rich.console import Console
-from rich.table import Table
 
+from bench.harness import build_parser, print_rows
 from bench.recall.amendment_cases import NoCases, read_cases
 from slowwave import Memory
 from slowwave.context.rendering import Line
@@ -70,22 +70,6 @@ class Answer:
     top: bool
     in_the_block: bool
     marked: bool
-
-
-@dataclass(frozen=True)
-class Result:
-    """One file."""
-
-    file: str
-    claims: int
-    retired: int
-    linked: int
-    asked: int
-    newer_first: float
-    top: float
-    in_the_block: float
-    marked: float
-    both: float
 
 
 def read_questions(path: Path) -> list[Question]:
@@ -132,7 +116,7 @@ def judge_changes(settings: Settings) -> None:
         report.steps += [supersede_observations(job), publish_release(job)]
 
 
-def evaluate_file(path: Path, settings: Settings) -> tuple[Result, list[Answer]]:
+def evaluate_file(path: Path, settings: Settings) -> tuple[dict[str, Any], list[Answer]]:
     """Run a night over a file in the settings' store, have its model judge where there is one, count, and ask."""
     run_night_over(path, settings.model_copy(update={"llm": "off"}))
     if settings.llm != "off":
@@ -140,17 +124,16 @@ def evaluate_file(path: Path, settings: Settings) -> tuple[Result, list[Answer]]
     memory = Memory.open(settings.store)
     answers = [_ask(memory, question) for question in read_questions(path)]
     claims, retired, linked = count_changes(memory)
-    shares = (
-        sum(values) / len(answers) if answers else float("nan")
-        for values in (
-            [a.newer_first for a in answers],
-            [a.top for a in answers],
-            [a.in_the_block for a in answers],
-            [a.marked for a in answers],
-            [a.newer_first and a.marked for a in answers],
-        )
-    )
-    return Result(path.stem, claims, retired, linked, len(answers), *shares), answers
+    told = {
+        "newer first": [a.newer_first for a in answers],
+        "top": [a.top for a in answers],
+        "in the block": [a.in_the_block for a in answers],
+        "marked": [a.marked for a in answers],
+        "both": [a.newer_first and a.marked for a in answers],
+    }
+    shares = {name: fmean(values) if values else None for name, values in told.items()}
+    counts = {"claims": claims, "retired": retired, "linked": linked, "asked": len(answers)}
+    return {"file": path.stem, **counts, **shares}, answers
 
 
 def count_changes(memory: Memory) -> tuple[int, int, int]:
@@ -206,40 +189,21 @@ def _is_current_first(question: Question, told: Sequence[Told]) -> bool:
     return next(telling, False)
 
 
-def render_changes_table(results: Sequence[Result]) -> Table:
-    """For people."""
-    table = Table(title="what changed and what did not, extractive nights")
-    for field in fields(Result):
-        table.add_column(field.name.replace("_", " "), justify="left" if field.name == "file" else "right")
-    for result in results:
-        cells = astuple(result)
-        shares = (f"{value:.1%}" if value == value else "–" for value in cells[5:])
-        table.add_row(cells[0], *(f"{value:,}" for value in cells[1:5]), *shares)
-    return table
-
-
 def main() -> None:
     """Run a night a file, ask, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser = build_parser(__doc__, "files…")
     parser.add_argument("--misses", action="store_true", help="list the questions of which the newer is not first")
-    parser.add_argument("--encoder", default=Settings().encoder)
     parser.add_argument("--llm", default="off", help="who judges pairs after the night: an engine, as in SLOWWAVE_LLM")
-    parser.add_argument("--json", action="store_true", help="one JSON object a file, with its answers")
-    args = parser.parse_args()
-    results = []
-    for path in args.files:
+    given = parser.parse_args()
+    rows, misses = list[dict[str, Any]](), list[str]()
+    for path in given.files:
         with tempfile.TemporaryDirectory() as folder:
-            settings = Settings(store=Path(folder) / "store", encoder=args.encoder, llm=args.llm, supersede=ALL_PAIRS)
-            result, answers = evaluate_file(path, settings)
-        results.append(result)
-        if args.json:
-            print(orjson.dumps({**asdict(result), "answers": [asdict(answer) for answer in answers]}).decode())
-        for answer in answers if args.misses else []:
-            if not (answer.newer_first and answer.in_the_block and answer.marked):
-                print(f"{path.stem}: {answer}")
-    if not args.json:
-        Console(width=140).print(render_changes_table(results))
+            settings = Settings(store=Path(folder) / "store", encoder=given.encoder, llm=given.llm, supersede=ALL_PAIRS)
+            row, answers = evaluate_file(path, settings)
+        rows.append(row)
+        missed = [one for one in answers if not (one.newer_first and one.in_the_block and one.marked)]
+        misses += [f"{path.stem}: {answer}" for answer in missed if given.misses]
+    print_rows(rows, given.as_json, "what changed and what did not, extractive nights", misses)
 
 
 if __name__ == "__main__":

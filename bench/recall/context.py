@@ -9,9 +9,9 @@ beside it whole turns by BM25, by recall, and by recall with the right session k
 and among five. About 2 minutes on one core, most of it the night's.
 """
 
-import argparse
 import json
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
+from bench.harness import build_parser, print_rows
 from bench.recall.locomo import score_bm25
 from slowwave.context.tokens import load_tokenizer
 from slowwave.flows.nightly import run_night
@@ -86,60 +86,42 @@ def rank_session(memory: Memory, case: dict[str, Any]) -> int:
     return ranking.index(case["session_id"]) + 1 if case["session_id"] in ranking else 0
 
 
-def evaluate_context(memory: Memory, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return mean shares by system and budget, how many blocks hold a stale wording, and the sessions' recall."""
+def evaluate_context(memory: Memory, cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row a system: mean shares by budget, and how many blocks hold a stale wording."""
     view = memory._get_view()
     names = {r["session_id"]: r["native_id"] for r in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()}
     rows = view.read(PASSAGES, ["session_id", "text"]).to_pylist()
     turns = [(names[row["session_id"]], row["text"]) for row in rows]
     words = score_bm25([text for _, text in turns], [case["report"] for case in cases])
-    shares: dict[str, dict[int, list[float]]] = {name: {b: [] for b in BUDGETS} for name in SYSTEMS}
-    stale: dict[str, dict[int, list[float]]] = {name: {b: [] for b in BUDGETS} for name in SYSTEMS}
+    shares: dict[tuple[str, str], list[float]] = defaultdict(list)
     for case, row in track(list(zip(cases, words, strict=True)), "reports", console=Console(stderr=True)):
         for name, block in build_blocks(memory, turns, case, row).items():
             for budget in BUDGETS:
                 text = block(budget)
-                shares[name][budget].append(compute_word_share(case["decision"], text))
-                stale[name][budget] += [float(any(old in text for old in case["stale"]))] if case["stale"] else []
-    ranks = [rank_session(memory, case) for case in cases]
-    return {
-        "shares": {name: {b: round(float(np.mean(x)), 3) for b, x in some.items()} for name, some in shares.items()},
-        "stale": {
-            name: {b: round(float(np.mean(x or [0])), 3) for b, x in some.items()} for name, some in stale.items()
-        },
-        "R@1": round(float(np.mean([r == 1 for r in ranks])), 3),
-        "R@5": round(float(np.mean([0 < r <= 5 for r in ranks])), 3),
-    }
-
-
-def print_context_table(found: dict[str, Any]) -> None:
-    """Print the table."""
-    table = Table(title="share of a decision's content words in the block; blocks with a stale wording")
-    for heading in ("packing", *(f"{b} tokens" for b in BUDGETS), *(f"stale at {b}" for b in BUDGETS)):
-        table.add_column(heading, justify="left" if heading == "packing" else "right", no_wrap=True)
-    for name in SYSTEMS:
-        table.add_row(name, *(f"{found[what][name][b]:.3f}" for what in ("shares", "stale") for b in BUDGETS))
-    console = Console(width=max(100, Console().width))
-    console.print(table)
-    console.print(f"sessions: R@1 {found['R@1']:.3f}, R@5 {found['R@5']:.3f}", highlight=False)
+                shares[name, f"@{budget}"].append(compute_word_share(case["decision"], text))
+                if case["stale"]:
+                    shares[name, f"stale @{budget}"].append(any(old in text for old in case["stale"]))
+    headings = [f"{what}@{budget}" for what in ("", "stale ") for budget in BUDGETS]
+    return [{"packing": name, **{h: float(np.mean(shares[name, h] or [0])) for h in headings}} for name in SYSTEMS]
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path)
+    parser = build_parser(__doc__, "file")
     parser.add_argument("--reports", type=Path)
     parser.add_argument("--store", type=Path)
-    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
-    parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
     reports = given.reports or given.file.with_name(given.file.name.replace("decisions", "bug_reports"))
     cases = [json.loads(line) for line in reports.read_text(encoding="utf-8").splitlines()]
     with tempfile.TemporaryDirectory(prefix="slowwave-context-") as scratch:
         store = given.store or Path(scratch)
         run_night([given.file.absolute()], Settings(store=store, encoder=given.encoder)).check_complete()
-        found = evaluate_context(Memory.open(store), cases)
-    print(json.dumps(found, indent=2)) if given.as_json else print_context_table(found)
+        memory = Memory.open(store)
+        rows, ranks = evaluate_context(memory, cases), [rank_session(memory, case) for case in cases]
+    first, five = (float(np.mean([0 < rank <= cut for rank in ranks])) for cut in (1, 5))
+    title = "share of a decision's content words in the block; blocks with a stale wording"
+    rows.append({"packing": "sessions", "R@1": first, "R@5": five} if given.as_json else {})
+    print_rows([row for row in rows if row], given.as_json, title, [f"sessions: R@1 {first:.3f}, R@5 {five:.3f}"])
 
 
 if __name__ == "__main__":

@@ -8,11 +8,8 @@ kinds. About 3 minutes a conversation on one core, nearly all of it the encoder'
 object of a class of yours, as `Memory.open(reranker=…)` takes it.
 """
 
-import argparse
-import json
-import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
@@ -24,8 +21,8 @@ import pyarrow as pa
 import Stemmer  # type: ignore[import-not-found]
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
+from bench.harness import build_parser, forbid_cached_answers, print_rows
 from bench.recall.locomo_files import CATEGORIES, Conversation, Question, build_message_rows, load_conversations
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
@@ -43,8 +40,6 @@ RRF_K = 60
 SYSTEMS = ("BM25", "vectors", "plain RRF", "slowwave, no vectors", "slowwave")
 """BM25 and the vectors see the speaker before each turn, BM25 the date too."""
 RERANKED = "slowwave, reranked"
-MACRO = "macro"
-"""The mean over the kinds of question, which are not asked equally often."""
 
 Ranking = list[str]
 """Turn ids, best first."""
@@ -156,61 +151,44 @@ def compute_recall_at(ranking: Ranking, evidence: frozenset[str]) -> list[float]
 
 def compute_recall_figures(
     pools: Sequence[TurnCollection], encoder: Encoder, reranker: Reranker | None = None
-) -> dict[str, dict[str, list[float]]]:
-    """Per system, overall and by category: mean evidence recall at each cut, in percent; and the questions."""
+) -> list[dict[str, object]]:
+    """Return a row a system, in percent of the evidence: over all questions and over their kinds at each cut, and of
+    each kind among the first ten.
+    """
     shares: dict[str, list[tuple[int, list[float]]]] = {name: [] for name in SYSTEMS}
     shares |= {RERANKED: []} if reranker is not None else {}
     for pool in track(pools, "conversations", console=Console(stderr=True)):
         for name, answers in rank_all_systems(pool, encoder, reranker).items():
             for (question, evidence), ranking in zip(pool.asked, answers, strict=True):
                 shares[name].append((question.category, compute_recall_at(ranking, evidence)))
-    groups: list[tuple[str, set[int]]] = [("all", set(CATEGORIES)), *((n, {c}) for c, n in CATEGORIES.items())]
-    found = {
-        name: {group: _average_rows([row for category, row in rows if category in some]) for group, some in groups}
-        for name, rows in shares.items()
-    }
-    return {name: {**by_group, MACRO: _average_kinds(by_group)} for name, by_group in found.items()}
-
-
-def _average_kinds(groups: Mapping[str, list[float]]) -> list[float]:
-    """Return the mean over the kinds of question that were asked."""
-    return [round(float(x), 1) for x in np.mean([groups[kind] for kind in CATEGORIES.values() if groups[kind]], axis=0)]
-
-
-def _average_rows(rows: list[list[float]]) -> list[float]:
-    return [round(float(x) * 100, 1) for x in np.mean(rows, axis=0)] if rows else []
-
-
-def print_locomo_table(found: dict[str, dict[str, list[float]]]) -> None:
-    """Print the table."""
-    table = Table(title="LoCoMo: evidence recall, %: mean over questions / over kinds of question; by kind @10")
-    for heading in ("ranking", *(f"@{cut}" for cut in CUTS), *CATEGORIES.values()):
-        table.add_column(heading, justify="left" if heading == "ranking" else "right", no_wrap=True)
-    for name, groups in found.items():
-        by_category = [f"{groups[c][1]:.1f}" if groups[c] else "-" for c in CATEGORIES.values()]
-        shares = (f"{micro:.1f} / {macro:.1f}" for micro, macro in zip(groups["all"], groups[MACRO], strict=True))
-        table.add_row(name, *shares, *by_category)
-    Console(width=max(125, Console().width)).print(table)
+    rows = []
+    for name, asked in shares.items():
+        kinds = {kind: [row for category, row in asked if category == kind] for kind in CATEGORIES}
+        means = {CATEGORIES[kind]: np.mean(some, axis=0) * 100 for kind, some in kinds.items() if some}
+        micro, macro = np.mean([row for _, row in asked], axis=0) * 100, np.mean(list(means.values()), axis=0)
+        rows.append(
+            {
+                "ranking": name,
+                **{f"@{cut}": round(float(value), 1) for cut, value in zip(CUTS, micro, strict=True)},
+                **{f"macro @{cut}": round(float(value), 1) for cut, value in zip(CUTS, macro, strict=True)},
+                **{kind: round(float(values[1]), 1) for kind, values in means.items()},
+            }
+        )
+    return rows
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path)
+    parser = build_parser(__doc__, "file")
     parser.add_argument("--pool", choices=("conversation", "all"), default="conversation")
-    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
     parser.add_argument("--reranker", metavar="MODULE:CLASS")
-    parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
-    os.environ["SLOWWAVE_RECALL__CACHED_ANSWERS"] = "0"  # leave no answers in the user's cache
+    forbid_cached_answers()
     read = load_conversations(given.file)
     pools = [TurnCollection("all", tuple(read))] if given.pool == "all" else [TurnCollection(c.id, (c,)) for c in read]
     reranker = resolve_name(given.reranker)() if given.reranker else None
-    found = compute_recall_figures(pools, load_encoder(given.encoder), reranker)
-    if given.as_json:
-        print(json.dumps({"cuts": CUTS, "systems": found}, indent=2))
-    else:
-        print_locomo_table(found)
+    title = "LoCoMo: evidence recall, %: mean over questions, and over kinds of question; by kind @10"
+    print_rows(compute_recall_figures(pools, load_encoder(given.encoder), reranker), given.as_json, title)
 
 
 if __name__ == "__main__":

@@ -10,20 +10,18 @@ later one. The figure may only rise: `--record` writes it to `bench/newer_first.
 that file. Takes a quarter of a minute.
 """
 
-import argparse
 import json
 import re
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from pathlib import Path
 
 import orjson
-from rich.console import Console
-from rich.table import Table
 
+from bench.harness import build_parser, print_rows
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
@@ -150,44 +148,32 @@ def carries(text: str, value: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(value)}s?(?!\w)", text, re.I) is not None
 
 
-def count_newer_first(answers: Sequence[Answer]) -> dict[str, object]:
-    """Return the pairs, those of which the newer is first, and their share."""
-    newer = sum(answer.newer_first for answer in answers)
-    return {"pairs": len(answers), "newer_first": newer, "share": round(newer / len(answers), 3)}
-
-
-def print_pairs_table(pairs: Sequence[Pair], answers: Sequence[Answer], figures: dict[str, object]) -> None:
-    """Print a line a workspace, and one for all."""
-    table = Table("workspace", "pairs", "newer first", title="the later of two statements first, extractive night")
-    for name in dict.fromkeys(pair.workspace for pair in pairs):
-        some = [answer for pair, answer in zip(pairs, answers, strict=True) if pair.workspace == name]
-        table.add_row(name, str(len(some)), str(sum(answer.newer_first for answer in some)))
-    table.add_row("all", str(figures["pairs"]), f"{figures['newer_first']} ({figures['share']:.1%})")
-    Console().print(table)
+def count_newer_first(pairs: Sequence[Pair], answers: Sequence[Answer]) -> list[dict[str, object]]:
+    """Return the pairs, those of which the newer is first, and their share: of all, and by workspace."""
+    rows: list[dict[str, object]] = []
+    for name in ("all", *dict.fromkeys(pair.workspace for pair in pairs)):
+        some = [a.newer_first for p, a in zip(pairs, answers, strict=True) if name in ("all", p.workspace)]
+        share = round(sum(some) / len(some), 3)
+        rows.append({"workspace": name, "pairs": len(some), "newer first": sum(some), "share": share})
+    return rows
 
 
 def main() -> None:
     """Run the night, ask, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, nargs="?", default=PAIRS, metavar="FILE")
+    parser = build_parser(__doc__, "file?")
     parser.add_argument("--misses", action="store_true", help="list the questions of which the newer is not first")
     parser.add_argument("--record", action="store_true", help=f"write the figure to {RECORD.name}")
-    parser.add_argument("--encoder", default=Settings().encoder)
-    parser.add_argument("--json", action="store_true", help="one JSON object: the figures and each answer")
     given = parser.parse_args()
-    pairs = read_pairs(given.file)
+    pairs = read_pairs(given.file or PAIRS)
     with tempfile.TemporaryDirectory(prefix="slowwave-newer-") as folder:
         answers = ask_pairs(pairs, Path(folder), given.encoder)
-    figures = count_newer_first(answers)
+    rows = count_newer_first(pairs, answers)
     if given.record:
+        figures = {"pairs": rows[0]["pairs"], "newer_first": rows[0]["newer first"], "share": rows[0]["share"]}
         RECORD.write_text(json.dumps({**figures, "encoder": given.encoder}, indent=2) + "\n", encoding="utf-8")
-    if given.json:
-        print(json.dumps({**figures, "answers": [asdict(answer) for answer in answers]}, indent=2, ensure_ascii=False))
-        return
-    for answer in answers if given.misses else []:
-        if not answer.newer_first:
-            print(f"{answer.question} {answer.first or 'no hit carries either value'}")
-    print_pairs_table(pairs, answers, figures)
+    misses = [answer for answer in answers if given.misses and not answer.newer_first]
+    notes = [f"{answer.question} {answer.first or 'no hit carries either value'}" for answer in misses]
+    print_rows(rows, given.as_json, "the later of two statements first, extractive night", notes)
 
 
 if __name__ == "__main__":

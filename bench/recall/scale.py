@@ -11,8 +11,6 @@ nearest by brute force that recall's own vectors bring, and what eight readers m
 Stores stay in the folder and are used again. About 3 minutes for the two sizes, half of it writing rows.
 """
 
-import argparse
-import json
 import os
 import random
 import resource
@@ -26,8 +24,8 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
+from bench.harness import build_parser, print_rows
 from bench.recall.checks import measure_nearest_recall, recall_while_swapping
 from slowwave.engines.encoders.load import load_encoder, load_query_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
@@ -50,7 +48,6 @@ WORDS = 10
 REPORT = 4
 """Queries that make a report, whose block of context is built another way."""
 BUDGET = 500
-PARTS = ("first", "p50", "p95", "p99", "cpu")
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -176,12 +173,9 @@ def measure_recall(root: Path, encoder: Encoder, queries: Sequence[str]) -> dict
 
 def main() -> None:
     """Build what is missing, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser = build_parser(__doc__, "folder")
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--queries", type=int, default=50)
-    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
-    parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
     os.environ["XDG_CACHE_HOME"] = str(given.folder / "cache")  # recall keeps its last answers: that is timed too
     encoder, texts = load_query_encoder(given.encoder), load_sample_texts()
@@ -191,19 +185,20 @@ def main() -> None:
     for rows in missing:
         build_scaled_store(given.folder / str(rows), rows, texts, vectors, encoder.name)
     found = {rows: measure_recall(given.folder / str(rows), encoder, queries) for rows in given.rows}
-    if given.as_json:
-        print(json.dumps({"rows": found}, indent=2))
-        return
-    table = Table("rows", "search", *PARTS, title="milliseconds a query, k = 10")
-    for rows, one in found.items():
-        for name, took in one["milliseconds"].items():
-            table.add_row(f"{rows:,}", name, *(f"{took[part]:.1f}" for part in PARTS))
-    Console().print(table)
-    for rows, one in found.items():
+    rows = [
+        {"rows": size, "search": name, **took}
+        for size, one in found.items()
+        for name, took in one["milliseconds"].items()
+    ]
+    notes = []
+    for size, one in found.items():
         met = one["while_releases_change"]
         asked = f"{met['queries']} queries over {len(met['releases'])} releases, {len(met['errors'])} errors"
         near = f"of the ten nearest {one['nearest_found']:.1%} found"
-        Console().print(f"{rows:,} rows: overhead {one['overhead']}, {one['peak_mb']:,} MB; {near}; {asked}")
+        notes.append(f"{size:,} rows: overhead {one['overhead']}, {one['peak_mb']:,} MB; {near}; {asked}")
+    if given.as_json:
+        rows += [{"rows": size, **{name: one[name] for name in list(one)[1:]}} for size, one in found.items()]
+    print_rows(rows, given.as_json, "milliseconds a query, k = 10", notes)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ rankings: sessions of recall's messages, BM25 over whole sessions, words and nea
 (`rank_sessions`), and `Memory.sessions`. 10 to 60 seconds a file, most of it the night's.
 """
 
-import argparse
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,8 +19,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
+from bench.harness import build_parser, print_rows
 from bench.recall.context import list_session_ranking
 from bench.recall.locomo import TurnCollection, build_pool_store, score_bm25
 from bench.recall.locomo_files import load_conversations
@@ -108,58 +107,37 @@ def rank_all(memory: Memory, cases: Sequence[Case]) -> tuple[dict[str, list[list
 
 
 def compute_figures(
-    cases: Sequence[Case], found: Mapping[str, Sequence[list[str]]], sure: list[float]
+    name: str, cases: Sequence[Case], found: Mapping[str, Sequence[list[str]]], sure: list[float]
 ) -> dict[str, Any]:
     """Return the share of cases with a right session among the first, by system and cut; and the mean probability of
     the first.
     """
-    shares = {
-        name: {
-            f"S@{cut}": round(
-                float(np.mean([bool(gold & set(one[:cut])) for (_, gold), one in zip(cases, some, strict=True)])), 3
-            )
-            for cut in CUTS
-        }
-        for name, some in found.items()
-    }
-    return {"cases": len(cases), "shares": shares, "probability": round(float(np.mean(sure)), 3)}
-
-
-def print_session_table(found: Mapping[str, dict[str, Any]]) -> None:
-    """Print the table, a line a memory, and the means."""
-    table = Table(title=f"the right session among the first {' / '.join(map(str, CUTS))}")
-    for heading in ("memory", "cases", *SYSTEMS, "probability of its first"):
-        table.add_column(heading, justify="left" if heading == "memory" else "right")
-    for name, of in found.items():
-        shares = (" / ".join(f"{share:.3f}" for share in of["shares"][system].values()) for system in SYSTEMS)
-        table.add_row(name, str(of["cases"]), *shares, f"{of['probability']:.3f}")
-    means = (
-        " / ".join(f"{np.mean([of['shares'][system][f'S@{cut}'] for of in found.values()]):.3f}" for cut in CUTS)
-        for system in SYSTEMS
-    )
-    table.add_row("mean", str(sum(of["cases"] for of in found.values())), *means, "")
-    Console(width=max(120, Console().width)).print(table)
+    shares = {}
+    for system, rankings in found.items():
+        for cut in CUTS:
+            right = [bool(gold & set(ranked[:cut])) for (_, gold), ranked in zip(cases, rankings, strict=True)]
+            shares[f"{system} @{cut}"] = float(np.mean(right))
+    return {"memory": name, "cases": len(cases), **shares, "probability of its first": float(np.mean(sure))}
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", type=Path, nargs="+")
+    parser = build_parser(__doc__, "files…")
     parser.add_argument("--together", action="store_true")
     parser.add_argument("--store", type=Path)
-    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
-    parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
     asked = [one for path in given.files for one in read_collections(path)]
     if given.together:
         paths = tuple(path for one in asked for path in one.paths)
         asked = [Collection("together", [case for one in asked for case in one.cases], paths)]
-    encoder, figures = load_encoder(given.encoder), dict[str, Any]()
+    encoder, rows = load_encoder(given.encoder), list[dict[str, Any]]()
     with tempfile.TemporaryDirectory(prefix="slowwave-sessions-") as scratch:
         for one in asked:
             memory = one.open((given.store or Path(scratch)) / one.name, encoder)
-            figures[one.name] = compute_figures(one.cases, *rank_all(memory, one.cases))
-    print(json.dumps(figures, indent=2)) if given.as_json else print_session_table(figures)
+            rows.append(compute_figures(one.name, one.cases, *rank_all(memory, one.cases)))
+    means = {heading: float(np.mean([row[heading] for row in rows])) for heading in list(rows[0])[2:]}
+    rows.append({"memory": "mean", "cases": sum(row["cases"] for row in rows), **means})
+    print_rows(rows, given.as_json, "the right session among the first")
 
 
 if __name__ == "__main__":
