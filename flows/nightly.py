@@ -60,8 +60,7 @@ def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_funct
     with open_run("nightly", settings, create=True) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         erase_plans(job, report)
-        named = [path for path in paths if path.is_file()]
-        run_step(call, report, read_transcripts, job, [*(paths or collect_transcript_roots()), *written], named)
+        run_step(call, report, read_transcripts, job, [*(paths or collect_transcript_roots()), *written], paths)
         if settings.retention.has_limits and is_held(job.store):
             report.notes.append("what is due to be forgotten waits until the night that is held back is decided on")
         elif settings.retention.has_limits:

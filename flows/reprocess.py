@@ -100,7 +100,8 @@ def forget_summaries(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
 
 
 def forget_topics(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
-    """Count the topics, their history and their summaries as never made, but for a model's; observations stay.
+    """Count the topics, their history and their summaries as never made, but for a model's; observations stay, and
+    summaries until others take their place.
 
     Raises:
         UsageError: not every session is chosen.
@@ -108,9 +109,10 @@ def forget_topics(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
     if chosen.height != store.count(SESSIONS):
         raise UsageError("topics are made anew from all sessions: `assign` places the claims of some of them again")
     forget_column(store, chosen, "assign_key", keep=keep)
-    for table, of_topics in ((TOPIC_HISTORY, None), (SUMMARIES, pc.field("scope") == SummaryScope.TOPIC)):
-        rows = store.read(table, [table.key, "step_key"], of_topics).to_pylist()
-        store.delete_ids(table, [r[table.key] for r in rows if not (keep and is_made_by_model(r["step_key"]))])
+    events = store.read(TOPIC_HISTORY, [TOPIC_HISTORY.key, "step_key"]).to_pylist()
+    again = [row[TOPIC_HISTORY.key] for row in events if not (keep and is_made_by_model(row["step_key"]))]
+    store.delete_ids(TOPIC_HISTORY, again)
+    forget_keys(store, store.read(SUMMARIES, where=pc.field("scope") == SummaryScope.TOPIC), SUMMARIES, keep=keep)
 
 
 def forget_gists(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:

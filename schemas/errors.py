@@ -34,6 +34,9 @@ from pathlib import Path
 class SlowwaveError(Exception):
     """Base of every error raised on purpose."""
 
+    exit_status = 1
+    """What a command that ends in it exits with: 3 where what a person named can't be had."""
+
 
 class StoreError(SlowwaveError):
     """The store could not do what was asked."""

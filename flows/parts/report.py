@@ -38,6 +38,8 @@ USAGE_HEADINGS = (
 )
 ERRORS = "errors ("
 REDACTED = "redacted "
+LATER = " left for another night"
+"""What a step calls that which its model has not answered."""
 LOST = frozenset(KINDS) - {"added", "returned"}
 """What may have become of a claim that was known before."""
 
@@ -95,7 +97,9 @@ class RunReport:
     def news(self) -> str:
         """What was read that is new, in a few words that quote nothing."""
         read = next((step for step in self.steps if step.step == "read" and step.rows_out), None)
-        return f"{read.rows_out:,} messages in {read.counts['sessions']:,} sessions" if read else "nothing"
+        if read is None:
+            return "nothing"
+        return f"{_count_noun(read.rows_out, 'message')} in {_count_noun(read.counts['sessions'], 'session')}"
 
     @property
     def seconds(self) -> float:
@@ -105,7 +109,8 @@ class RunReport:
     def format_verdict(self) -> str:
         """Return one sentence: what is live now."""
         unread = "; ".join(line for step in self.steps for line in step.unread)
-        but = " Not everything was done: `slowwave inspect quarantine` has why." if self.failures else ""
+        failed = any(step.failed for step in self.steps)
+        but = " Not everything was done: `slowwave inspect quarantine` has why." if failed else ""
         but += f" Nothing was read from {unread}." if unread else ""
         if self.held:
             return (
@@ -231,7 +236,7 @@ def describe_night(report: RunReport, store: Store, width: int) -> Iterator[str]
     """
     yield f"New: {report.news}."
     made = report.release
-    earlier = [one for one in read_releases(store) if made and one.number < made.number][-1:]
+    earlier = [one for one in read_releases(store) if made is None or one.number < made.number][-1:]
     before = next((one for one in earlier if not is_dropped(store.dir, one)), None)
     if made and bool(before) == bool(earlier):
         yield from _describe_claims(View(store.dir, made), View(store.dir, before) if before else None, width)
@@ -248,7 +253,7 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
     sure = new.look_up_confidences(list(added))
     foremost = [*(one.id for one in standing if one.id in added), *sorted(sure, key=lambda key: (-sure[key], key))]
     for n, key in enumerate(list(dict.fromkeys(foremost))[: BOUNDS.examples]):
-        yield ("Learnt: " if n == 0 else "        ") + shorten(added[key], width - len("Learnt: "), placeholder=" …")
+        yield ("Learnt: " if n == 0 else "        ") + shorten(added[key], 2 * width, placeholder=" …")
     lost = Counter(one.kind for one in found if one.kind in LOST)
     told = [f"{kind} {n:,}" for kind, n in lost.items()]
     doubts, doubted = new.doubts.of_claim, new.doubts.of_claim.keys() - (old.doubts.of_claim.keys() if old else ())
@@ -267,11 +272,17 @@ def _collect_left_out(report: RunReport, store: Store, before: Release | None) -
     counts = sum((step.counts for step in report.steps), Counter[str]())
     masked = {name.removeprefix(REDACTED): n for name, n in counts.items() if name.startswith(REDACTED)}
     old = Snapshot(store.root, store.space, before.release_id) if before else None
-    unread, rejected = collect_quarantined(store, old) if counts["quarantined"] or report.release else ([], [])
+    looked = counts["quarantined"] or counts["files unreadable"] or report.release
+    unread, rejected = collect_quarantined(store, old) if looked else ([], [])
     reasons = [reason for reason, _ in Counter([*unread, *rejected]).most_common(BOUNDS.examples)]
     told = [f"in quarantine {len(unread) + len(rejected):,} ({'; '.join(reasons)})"] if reasons else []
     told += [f"secrets masked {sum(masked.values()):,} ({', '.join(sorted(masked))})"] if masked else []
+    told += [f"{name} {n:,}" for name, n in sorted(counts.items()) if name.endswith(LATER) and n]
     return told + [f"{name} {counts[name]:,}" for name in ("records that are no conversation",) if counts[name]]
+
+
+def _count_noun(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def format_counts(step: StepReport) -> str:

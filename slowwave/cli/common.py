@@ -173,22 +173,22 @@ def end_run(report: "RunReport") -> None:
 
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """Report an error raised on purpose, or by the file system, as one line on stderr; exit status 1.
+    """Report an error raised on purpose, or by the file system, as one line on stderr, and exit with its status.
 
     So is what a night needs and an install for reading alone does not have.
     """
     try:
         yield
     except (SlowwaveError, OSError) as error:
-        message = str(error)
+        message, status = str(error), getattr(error, "exit_status", 1)
     except ModuleNotFoundError as missing:
         if find_spec("prefect"):
             raise  # the night's packages are here: what is missing is a mistake
-        message = f"this needs what a night does (no module {missing.name}): pip install 'slowwave[night]'"
+        message, status = f"this needs what a night does (no module {missing.name}): pip install 'slowwave[night]'", 1
     else:
         return
     ERR.print(f"slowwave: {message}", style="red")
-    raise typer.Exit(1)
+    raise typer.Exit(status)
 
 
 @contextmanager

@@ -84,7 +84,7 @@ def run(
 ) -> "RunReport":
     """Do a night: read what is new, distil it, release it.
 
-    Exit status 0: all was done; 3: something failed and is tried again next night, or a named file gave nothing, and
+    Exit status 0: all was done; 3: something failed and is tried again next night, or a named path gave nothing, and
     the rest is released; 4: what was made is outside the bounds of `gates` and held back; 1: nothing was released.
     """
     from slowwave.tasks.ingest.formats.registry import check_paths

@@ -131,6 +131,7 @@ def _read_input_lines() -> Iterator[str]:
 
 def _print_answer(conversation: "Conversation", said: str) -> None:
     """Print the answer as it comes; a turn that fails costs that turn alone."""
+    from slowwave.engines.llm.protocol import ModelNotServed
     from slowwave.schemas.errors import SlowwaveError
 
     if said.startswith("/"):
@@ -142,6 +143,8 @@ def _print_answer(conversation: "Conversation", said: str) -> None:
                 OUT.print(piece, end="")
     except KeyboardInterrupt:
         OUT.print(" … stopped", end="")
+    except ModelNotServed:
+        raise  # no later turn will have it either
     except SlowwaveError as trouble:
         ERR.print(f"slowwave: {trouble}", style="red")
     OUT.print(_format_block_counts(conversation), style="dim")

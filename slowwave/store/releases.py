@@ -24,7 +24,7 @@ from slowwave.schemas.errors import (
     UsageError,
 )
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import MESSAGES, RELEASED, RELEASES, SESSIONS, TABLES, VECTOR, Table
+from slowwave.schemas.tables import FILES, MESSAGES, QUARANTINE, RELEASED, RELEASES, SESSIONS, TABLES, VECTOR, Table
 from slowwave.store.manifest import (
     check_files_unaltered,
     check_ledger_whole,
@@ -44,6 +44,10 @@ from slowwave.store.trouble import READ_TROUBLE, translate_read_errors, translat
 
 if TYPE_CHECKING:  # readers import this, and lancedb takes a second to import
     from slowwave.store.store import Store
+
+
+NOTED = (FILES, QUARANTINE)
+"""Of the tables that a release pins those that no reader asks: files read again, or in vain, make no release."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +190,7 @@ def publish(
     """
     known = read_releases(store)
     published = [r for r in known if r.restores is None]
-    if published and not any(_has_changes(store, table, published[-1]) for table in RELEASED):
+    if published and not any(_has_changes(store, table, published[-1]) for table in RELEASED if table not in NOTED):
         return None
     draft = draft_newest(store, known, run_id, encoder)
     if not published and not any(draft.counts.values()):

@@ -85,7 +85,7 @@ def read_transcripts(job: Job, paths: list[Path], named: Sequence[Path] = ()) ->
     Args:
         job: the run.
         paths: files and folders.
-        named: files among them that a person named: one that gave no message is reported.
+        named: those that a person named: a file that gave no message is reported, and a folder without a transcript.
     """
     with report_step("read") as report:
         repair_sessions(job.store)
@@ -102,12 +102,19 @@ def read_transcripts(job: Job, paths: list[Path], named: Sequence[Path] = ()) ->
 
 
 def find_unread(job: Job, named: Sequence[Path], unreadable: dict[Path, str]) -> list[str]:
-    """Return a line for each named file that gave no message, now or when it was last read, with the reason."""
+    """Return a line for each named file that gave no message, now or when it was last read, and for each named folder
+    without a file, with the reason.
+    """
     files = {row["path"]: row for row in job.store.read(FILES).to_pylist()} if named else {}
     lines = []
     for path in named:
         row = files.get(name_path(path, job.settings))
-        if path in unreadable:
+        if path.is_dir():
+            below = f"{name_path(path, job.settings).rstrip('/')}/"
+            if any(name.startswith(below) for name in files) or any(path in one.parents for one in unreadable):
+                continue
+            why = "no transcript is in it"
+        elif path in unreadable:
             why = unreadable[path].removeprefix(f"{path}: ")
         elif is_excluded(path, job.settings.read.exclude):
             why = "the setting read.exclude leaves it out"

@@ -162,15 +162,20 @@ class Model:
         return told
 
     def record_usage(self, report: StepReport) -> None:
-        """Write what the model cost since the last time into a step's report, by model."""
+        """Write what the model cost since the last time into a step's report, by model.
+
+        An engine that does not know its model has failed; so have all that are down, where nothing takes their place.
+        """
         for usage in self.llm.take_usage():
             report.counts.update(count_usage(usage))
         notes = self.choice.notes[self.told :]
         self.told += len(notes)
-        down = self.choice.chain.down.values() if self.choice.chain else ()
-        misnamed = {str(error) for error in down if isinstance(error, ModelNotServed)}
+        chain = self.choice.chain
+        down = chain.down.values() if chain else ()
+        alone = chain is not None and len(down) == len(chain.engines) and not self.extractive
+        failed = {str(error) for error in down if alone or isinstance(error, ModelNotServed)}
         for note in dict.fromkeys(notes):
-            (report.failed if note in misnamed else report.notes).append(note)
+            (report.failed if note in failed else report.notes).append(note)
 
     def free_gpu(self) -> None:
         """Make room for the encoder."""

@@ -296,7 +296,9 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
         window = model.llm.context_window
         plan = plan_requests(messages, settings.observe, settings.extract, model.library, model.count, window)
     except EngineUnavailable as error:
-        return _observe_without_model(messages, settings, model, f"{error}")
+        done = _observe_without_model(messages, settings, model, f"{error}")
+        _count_outcomes(done, report)
+        return done
     spoken = (turn.row["text"] for part in plan.parts for turn in part.chunk.turns)
     report.counts["passages left out that address the memory"] += count_injections(spoken)[1]
     report.counts["sessions skipped"] += len(plan.skipped)

@@ -64,6 +64,7 @@ def check_gates(
     topics: TopicFigures | None = None,
     summaries: Sequence[Coherence] = (),
     fewer: int = 0,
+    summarised: tuple[int, int] = (0, 0),
 ) -> list[str]:
     """Return why a release should not be made, a line a gate with examples; none where it should.
 
@@ -76,6 +77,7 @@ def check_gates(
         topics: how they stand apart in the release to be, where a model made them.
         summaries: those of it that a model wrote since.
         fewer: how many claims less there are of the sessions that were observed by other rules since.
+        summarised: sessions and topics that have a summary in the live release, and those of them that lost it.
     """
     return [
         *_check_rows(*counts),
@@ -83,6 +85,7 @@ def check_gates(
         *(_check_shares(settings, active, became, fewer) if active >= BOUNDS.claims else ()),
         *(_check_topics(topics) if topics and active >= BOUNDS.claims else ()),
         *(_check_summaries(summaries) if len(summaries) >= BOUNDS.summaries else ()),
+        *_check_summarised(settings, *summarised),
     ]
 
 
@@ -107,6 +110,12 @@ def _check_shares(settings: GateSettings, active: int, became: Sequence[tuple[st
             which = " or ".join(kinds)
             told = "; ".join([*less, *([examples] if examples else [])])
             yield f"{share:.0%} of {active:,} claims {which}, gates.{name} allows {bound:.0%}: {told}"
+
+
+def _check_summarised(settings: GateSettings, had: int, lost: int) -> Iterator[str]:
+    if had >= BOUNDS.summaries and lost > settings.max_lost * had:
+        share = f"gates.max_lost allows {settings.max_lost:.0%}"
+        yield f"{lost:,} of {had:,} sessions and topics lost their summaries, {share}"
 
 
 def _check_topics(topics: TopicFigures) -> Iterator[str]:

@@ -12,7 +12,7 @@ from slowwave.engines.errors import EncoderFailed, EncoderNotFound
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, compare_claims
-from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES
+from slowwave.schemas.tables import OBSERVATIONS, SESSIONS, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.snapshot import Snapshot
@@ -84,7 +84,8 @@ def check_candidate(job: Job, draft: Release) -> None:
     counts = releases[-1].counts, draft.counts
     topics, summaries = _measure_model_rows(job, releases[-1])
     news = collect_news(job.store, releases[-1], observed_anew.to_pylist())
-    reasons = check_gates(job.settings.gates, active, became, counts, lost, topics, summaries, fewer)
+    summarised = _count_summarised(job, releases[-1])
+    reasons = check_gates(job.settings.gates, active, became, counts, lost, topics, summaries, fewer, summarised)
     reasons += check_news(job.settings.gates, news)
     if reasons:
         raise ReleaseHeld(reasons)
@@ -92,6 +93,17 @@ def check_candidate(job: Job, draft: Release) -> None:
 
 def _count_active(claims: pa.Table) -> int:
     return sum(status == Status.ACTIVE for status in claims["status"].to_pylist())
+
+
+def _count_summarised(job: Job, live: Release) -> tuple[int, int]:
+    """Return sessions and topics that have summaries in the live release and are still there, and those without any
+    now.
+    """
+    before = Snapshot(job.settings.store, job.settings.space, live.release_id)
+    there = {*job.store.read(SESSIONS, ["session_id"])["session_id"].to_pylist()}
+    there |= {*job.store.read(TOPICS, ["topic_id"])["topic_id"].to_pylist()}
+    had = there.intersection(before.read(SUMMARIES, ["scope_id"])["scope_id"].to_pylist())
+    return len(had), len(had.difference(job.store.read(SUMMARIES, ["scope_id"])["scope_id"].to_pylist()))
 
 
 def _measure_model_rows(job: Job, live: Release) -> tuple[TopicFigures | None, list[Coherence]]:

@@ -165,7 +165,7 @@ def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(t
         "Convention: every migration gets a rollback test from now on.",
     ]
     told = tell(write("bb", moved))
-    assert told[0] == "New: 2 messages in 1 sessions."
+    assert told[0] == "New: 2 messages in 1 session."
     assert told[1].startswith("Learnt: ")
     changed = next(line for line in told if line.startswith("Changed: "))
     assert "tidepool listens on port 8080, everywhere” is " in changed
@@ -177,7 +177,6 @@ def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:
     for words, said in (
         (("recall", "x", "--store", tmp_path / "none"), "no store at"),
         (("check", "--store", tmp_path / "none"), "no store at"),
-        (("run", tmp_path / "none", "--plain", "--store", tmp_path / "s"), "no such file or folder"),
         (("run", SAMPLES, "--plain", "--gists", "nice", "--store", tmp_path / "s"), "setting gists"),
         (("run", SAMPLES, "--plain", "--space", "../up", "--store", tmp_path / "s"), "setting space"),
     ):
@@ -194,9 +193,9 @@ def test_a_path_that_cannot_be_read_is_refused_before_prefect_starts(
     os.mkfifo(tmp_path / "pipe")
     for path, why in (("none", "no such file or folder"), ("pipe", "expected a file or a folder, got a pipe")):
         result = typed("run", tmp_path / path, "--store", tmp_path / "s")
-        assert result.exit_code == 1
+        assert result.exit_code == 3
         assert f"{tmp_path / path}: {why}" in result.output
-    assert typed("run", "/dev/null", "--store", tmp_path / "s").exit_code == 1
+    assert typed("run", "/dev/null", "--store", tmp_path / "s").exit_code == 3
     assert not (tmp_path / "s").exists()
 
 
@@ -205,7 +204,7 @@ def test_a_named_file_of_which_nothing_is_read_is_named_in_the_last_line(tmp_pat
         "diary.txt": "Dear diary,\n",
         "torn.jsonl": '{"role": "user", "content": 5}\n' * 3,
         "empty.jsonl": "",
-        "good.jsonl": '{"role": "user", "content": "We keep the gauge readings in PostgreSQL."}\n',
+        "good.jsonl": '{"role": "user", "session_id": "s", "content": "We keep the gauge readings in PostgreSQL."}\n',
         "folder/diary.jsonl": "Dear diary,\n",
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -224,8 +223,17 @@ def test_a_named_file_of_which_nothing_is_read_is_named_in_the_last_line(tmp_pat
             assert last.startswith(verdict)
             assert f"Nothing was read from {tmp_path / name} (" in last
             assert reason in last
+    (tmp_path / "bare").mkdir()
+    bare = typed("run", tmp_path / "bare", tmp_path / "good.jsonl", "--plain", "--store", tmp_path / "s-bare")
+    assert bare.exit_code == 3
+    assert f"Nothing was read from {tmp_path / 'bare'} (no transcript is in it)." in bare.output.splitlines()[-1]
     nobody_named_it = typed("run", tmp_path / "folder", tmp_path / "good.jsonl", "--plain", "--store", tmp_path / "s")
     assert nobody_named_it.exit_code == 0
+    copy = shutil.copy(tmp_path / "good.jsonl", tmp_path / "folder" / "copy.jsonl")
+    (tmp_path / "folder" / "letter.jsonl").write_text("Dear friend,\n")
+    again = typed("run", tmp_path / "folder", copy, "--plain", "--store", tmp_path / "s")
+    assert "Nothing changed" in again.output.splitlines()[-1]  # a copy and an unreadable file are no news
+    assert "letter.jsonl: no known transcript format" in again.output
 
 
 def test_a_settings_file_with_a_typo_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -240,6 +240,24 @@ def test_a_model_whose_summaries_tell_nothing_or_whose_base_topic_holds_all_is_h
     assert "50% of the claims in one base topic, 40% at most is right" in held
 
 
+def test_summaries_that_are_lost_are_told() -> None:
+    assert check_gates(GateSettings(), 5, [], ({}, {}), summarised=(20, 3)) == [
+        "3 of 20 sessions and topics lost their summaries, gates.max_lost allows 10%"
+    ]
+    assert check_gates(GateSettings(), 5, [], ({}, {}), summarised=(20, 2)) == []
+    assert check_gates(GateSettings(), 5, [], ({}, {}), summarised=(19, 19)) == []  # too few to tell
+
+
+def test_a_night_that_loses_summaries_is_held(tmp_path: Path) -> None:
+    made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+    run_night([write_talk(tmp_path / "a.jsonl", 0, 24)], made)
+    store = Store.open(made.store)
+    rows = store.read(SUMMARIES, ["summary_id", "scope"], pc.field("scope") == "session").to_pylist()
+    store.delete_ids(SUMMARIES, [row["summary_id"] for row in rows])
+    held = publish_release(Job(made, "lossy")).held
+    assert ["sessions and topics lost their summaries" in line for line in held] == [True]
+
+
 def test_topics_of_which_another_is_nearer_are_told() -> None:
     topics = TopicFigures(largest=0.2, base=0.1, overlap=0.8)
     assert check_gates(GateSettings(), 100, [], ({}, {}), topics=topics) == [

@@ -65,6 +65,24 @@ def test_a_server_that_goes_down_at_a_stage_costs_no_night(
     assert run_night([SAMPLES / "generic"], make_settings(tmp_path)).release is None
 
 
+def test_of_a_dead_model_the_last_lines_tell_and_what_stood_before_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
+    store, dead = ("--store", str(tmp_path)), ("--llm", "openai:nope@http://127.0.0.1:9/v1")
+    first = CliRunner().invoke(app, ["run", str(SAMPLES / "generic"), "--plain", *store])
+    assert first.exit_code == 0
+    before = {row["summary_id"]: row["text"] for row in Store.open(tmp_path).read(SUMMARIES).to_pylist()}
+    again = CliRunner().invoke(app, ["reprocess", "topics", *dead, *store])
+    assert {row["summary_id"]: row["text"] for row in Store.open(tmp_path).read(SUMMARIES).to_pylist()} == before
+    night = CliRunner().invoke(app, ["run", str(SAMPLES / "generic"), "--plain", *dead, *store])
+    assert (again.exit_code, night.exit_code) == (INCOMPLETE, INCOMPLETE)
+    left = next(line for line in night.output.splitlines() if line.startswith("Left out: "))
+    assert "sessions left for another night" in left
+    assert "summaries left for another night" in left
+    assert night.output.count("openai:nope is unavailable") == 1
+
+
 @pytest.mark.parametrize("instead", ["", " > extractive"])
 def test_a_model_that_the_server_does_not_have_is_a_failure_in_one_line(
     instead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,7 +12,7 @@ import pytest
 
 from slowwave.tasks.ingest.formats.pmm import ledger as pmm
 from slowwave.tasks.ingest.parsing.lines import read_head
-from slowwave.tasks.ingest.parsing.records import Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 
 Recipe = Callable[[int, str, str, str, dict[str, object], str | None], str]
 SAID = [
@@ -197,7 +197,9 @@ def test_a_forged_row_among_events_is_named(recipe: Manager, tmp_path: Path) -> 
     forged = changed(
         managed(tmp_path / "pmm.db", recipe), "UPDATE events SET content = 'User said: I hate it.' WHERE id IN (1, 4)"
     )
-    assert [line for line, why in breaks(read(forged)) if why.startswith("the hash chain breaks")] == [1, 4]
+    records = read(forged)
+    assert [line for line, why in breaks(records) if why.startswith("the hash chain breaks")] == [1, 4]
+    assert [one.native_id for one in records if isinstance(one, Inactive)] == ["1", "4"]  # nobody's words: no claim
 
 
 def test_of_a_recipe_that_is_not_known_the_links_are_checked_and_that_is_said(tmp_path: Path) -> None:

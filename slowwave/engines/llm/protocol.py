@@ -62,6 +62,8 @@ class EngineUnavailable(EngineError):
 class ModelNotServed(EngineUnavailable):
     """The engine has no model of that name, and no later night will have one: the name in the settings is wrong."""
 
+    exit_status = 3
+
 
 class Message(TypedDict):
     """One turn of a prompt. Constant text first and the transcript last: equal beginnings are computed once."""

@@ -216,6 +216,8 @@ class UnknownFormat(ReadError):
 class NoSuchPath(ReadError):
     """A path that was asked for does not exist, or is a pipe or a device."""
 
+    exit_status = 3
+
     def __init__(self, path: Path, why: str = "no such file or folder") -> None:
         self.path = path
         super().__init__(f"{path}: {why}; nothing was read")

@@ -58,6 +58,8 @@ class Chain:
         """Kinds of rows of which one's hash was recomputed."""
         self.unverified: list[tuple[int, object, str]] = []
         """Id, kind and hash of rows whose hash no recipe gives."""
+        self.forged: list[int] = []
+        """Rows that do not say what was written when their chain was made, once `judge_unverified` has told."""
 
     def check(self, event: Event) -> str | None:
         """Return why a row does not continue the chain; None where it does, or where `judge_unverified` will tell.
@@ -67,23 +69,27 @@ class Chain:
         before, self.before = self.before, event.hash or self.before
         if event.hash is None and event.prev_hash is None and before is None:
             return None
-        if (event.prev_hash or None) != before:
-            return f"prev_hash is {event.prev_hash}, the hash before it is {before}"
         if event.hash is None:
+            self.forged.append(event.id)
             return "it has no hash"
         if event.long:
-            return None  # the link holds; of what was not read there is no hash
-        if event.hash in self._compute_hashes(event):
+            pass  # of what was not read there is no hash
+        elif event.hash in self._compute_hashes(event):
             self.borne_out.add(event.kind)
         else:
             self.unverified.append((event.id, event.kind, event.hash))
+        if (event.prev_hash or None) != before:
+            return f"prev_hash is {event.prev_hash}, the hash before it is {before}"
         return None
 
     def judge_unverified(self) -> Iterator[Rejected]:
-        """Yield each row whose hash is not its content's, and once a kind what could not be recomputed."""
+        """Yield each row whose hash is not its content's, which is forged, and once a kind what could not be
+        recomputed.
+        """
         unknown: dict[object, list[int]] = {}
         for row, kind, digest in self.unverified:
             if kind in self.borne_out:
+                self.forged.append(row)
                 yield Rejected(row, f"the hash chain breaks at row {row}: hash is {digest}, its content gives another")
             else:
                 unknown.setdefault(kind, []).append(row)

@@ -1,11 +1,12 @@
 """The Persistent Mind Model's ledger: a table `events(id, ts, kind, content, meta, prev_hash, hash)`, in SQLite or as
 JSON lines of the same fields (github.com/scottonanski, `persistent-mind-model` and `persistent-mind-model-v1.0`).
 
-Its hash chain is checked while it is read (`pmm_chain.py`). Only what was said is read: messages of their own kind, and
-rows of kind `event` whose type is a conversation's or an own expression's, which hold it condensed behind "User said: "
-or "I responded: ". What `meta` keeps of it whole is taken instead; what is condensed is nobody's words. A `meta.role`
-says who speaks; its tags, and what else it holds, stay with the message in blocks of their own. The mind's other events
-(reflections, commitments, metrics, …) are counted by kind.
+Its hash chain is checked while it is read (`chain.py`); a row whose hash is not its content's is taken back. Only what
+was said is read: messages of their own kind, and rows of kind `event` whose type is a conversation's or an own
+expression's, which hold it condensed behind "User said: " or "I responded: ". What `meta` keeps of it whole is taken
+instead; what is condensed is nobody's words. A `meta.role` says who speaks; its tags, and what else it holds, stay
+with the message in blocks of their own. The mind's other events (reflections, commitments, metrics, …) are counted by
+kind.
 """
 
 import json
@@ -22,6 +23,7 @@ from slowwave.tasks.ingest.parsing.lines import DAMAGE, read_head
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     Head,
+    Inactive,
     Limits,
     Message,
     Origin,
@@ -150,6 +152,8 @@ def _read_ledger(events: Iterator[Event], stem: str, limits: Limits) -> Iterator
             yield Rejected(event.id, f"the hash chain breaks at row {event.id}: {why}")
         yield _parse_ledger_row(session, event, limits, heard)
     yield from chain.judge_unverified()
+    if session:
+        yield from (Inactive(session, str(row), "its hash is not its content's") for row in chain.forged)
 
 
 def _parse_ledger_row(
@@ -217,4 +221,4 @@ def _extract_said(kind: str, content: str, meta: Mapping[str, object]) -> tuple[
     return text, text.endswith(CUT) and len(text.removesuffix(CUT)) in CUT_AT
 
 
-READER = Reader("pmm", 4, sniff, read, suffixes=("", "-wal"))
+READER = Reader("pmm", 5, sniff, read, suffixes=("", "-wal"))
