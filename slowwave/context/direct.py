@@ -1,11 +1,11 @@
 """A plain question's block: recall's best messages whole, the likeliest to answer first.
 
-A message is shown as it stands, since a figure or a date stays beside what it is of; of a long one the passage that was
-found, or as many of its sentences as there is room for. How likely one answers falls with its place among recall's
+A message is shown as it stands, since a figure or a date stays beside what it is of; of a long one the passage that
+was found, or as many of its sentences as there is room for. How likely one answers falls with its place among recall's
 hits, and further where the question names a speaker and somebody else said it, or where it asks something itself: then
-what was said next may be the answer. One that tells nothing beyond the question and the lines above it is left out. One
-that a later claim has changed is left out where that was found too; else it tells what the later one says, as one that
-perhaps is changed does.
+what was said next may be the answer. One that tells nothing beyond the question and the lines above it is left out,
+and so are sentences that stand above word for word. One that a later claim has changed is left out where that was
+found too; else it tells what the later one says, as one that perhaps is changed does.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,6 +24,7 @@ from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.text.sentences import Sentence, split_sentences
+from slowwave.text.spans import MIN_WORDS
 from slowwave.text.words import extract_content_words, stem
 
 DIRECT_WORDS = 16
@@ -213,8 +214,11 @@ def pack_messages(
     asked = frozenset(extract_content_words(query))
     shown, groups, chosen, room = set[str](), set[object](), list[Line](), budget
     asking, answered = set[tuple[str | None, int]](), False
-    wanted = set(map(stem, asked))
-    for one in said:
+    wanted, sentences = set(map(stem, asked)), set[str]()
+    for message in said:
+        if not (text := drop_sentences(message.text, sentences)):
+            continue
+        one = replace(message, text=text)
         opening = 0 if one.source.group in groups else head(one.source)
         left = room - opening
         most = max(int(budget * share), left // 2)
@@ -235,7 +239,19 @@ def pack_messages(
         if _asks(one.text):
             asking.add((line.source.session, line.source.seq or 0))
         shown.update(words)
+        sentences.update(span.text for span in split_sentences(line.text))
     return chosen
+
+
+def drop_sentences(text: str, told: Collection[str]) -> str:
+    """Return a text without its sentences of MIN_WORDS words or more that are told; empty where none is left."""
+    spans = split_sentences(text)
+    gone = [one for one in spans if one.text in told and len(one.text.split()) >= MIN_WORDS]
+    if len(gone) == len(spans):
+        return "" if gone else text
+    for one in reversed(gone):
+        text = f"{text[: one.start].rstrip()} {OMITTED} {text[one.end :].lstrip(ENDS).lstrip()}".strip()
+    return text
 
 
 def _is_idle(words: Collection[str], asked: frozenset[str]) -> bool:

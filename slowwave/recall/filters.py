@@ -16,6 +16,7 @@ from slowwave.recall.hits import Kind
 from slowwave.recall.query import Query, normalise_path
 from slowwave.recall.release.columns import Ints, Mask, find_code
 from slowwave.recall.release.view import View, normalise_name
+from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import CATEGORIES, OBSERVATIONS, PASSAGES
 from slowwave.store.workspaces import explain_unknown_workspace, find_workspaces
 
@@ -176,11 +177,15 @@ def explain_unknown_category(view: View, category: str) -> str | None:
 
 
 def explain_empty_filters(view: View, query: Query) -> str | None:
-    """Return why the conditions on workspace, category, speaker and files let nothing through; None where they may."""
+    """Return why the conditions on workspace, category, speaker and files let nothing through; None where they may.
+
+    Raises:
+        UsageError: there is no such category.
+    """
     if query.places and view.workspaces.isdisjoint(query.places):
         return explain_unknown_workspace(str(query.workspace), view.workspaces)
     if query.category is not None and (unknown := explain_unknown_category(view, query.category)):
-        return unknown
+        raise UsageError(unknown)
     if query.speaker is not None and not resolve_speakers(view, query.speaker):
         return f"nobody called {query.speaker!r} speaks in this memory"
     if query.is_narrowed and query.kinds == ("summary",):

@@ -147,7 +147,7 @@ class Search:
 
         A query for a time alone is answered by what is of that time; by the nearest, where nothing is.
         """
-        best = [one.select_best(max(depth, ABOUT)) for one in answers]
+        best = [one.select_best(max(depth, ABOUT), self.view.is_copy) for one in answers]
         found = boost_matching_dates(merge_kinds(best), plan.query)
         of_time = plan.is_time_only and any(one.relevance for one in found)
         return [one for one in found if one.relevance >= least and (one.relevance or not of_time)]

@@ -89,12 +89,14 @@ def _split_prose(prose: str) -> Iterator[str]:
 
 def _ends_sentence(piece: str, prose: str, at: int) -> bool:
     """Return whether the piece, which ends at this place of the prose, ends with a token: not within one, and not with
-    a dot that stands alone, as in "git add . && git commit". Scripts that write no spaces have stops of their own.
+    a dot that stands alone, as in "git add . && git commit" or "cp ./. out". Scripts that write no spaces have stops of
+    their own.
     """
     if not piece[-1].isspace():
         return not piece[-1].isascii() or not WITHIN.match(prose, at)
-    alone = all(not word.strip(".") for word in piece.rsplit(None, 1)[-1:])
-    return not alone or at == len(prose) or prose[at].isalnum()
+    last = piece.split()[-1] if piece.strip() else ""
+    alone = not last.strip("./")
+    return not alone or at == len(prose) or ("/" not in last and prose[at].isalnum())
 
 
 def _trim_piece(piece: str, offset: int, opener: re.Pattern[str], closer: re.Pattern[str]) -> tuple[int, int]:

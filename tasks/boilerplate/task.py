@@ -15,7 +15,10 @@ from slowwave.schemas.vocabulary import SPOKEN, Origin, Status
 from slowwave.store.journal import load_recalled_spans
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.echo import mask_echoes
-from slowwave.tasks.boilerplate.masks import (
+from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
+from slowwave.tasks.progress import show_progress
+from slowwave.text.spans import (
     VERSION,
     find_recurring_spans,
     find_repeating_sessions,
@@ -26,9 +29,6 @@ from slowwave.tasks.boilerplate.masks import (
     parse_span_id,
     restore_quote,
 )
-from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
-from slowwave.tasks.progress import show_progress
 
 MESSAGES_AT_ONCE = 5_000
 TEXT_COLUMNS = ["session_id", "message_id", "seq", "text"]

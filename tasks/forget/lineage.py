@@ -26,7 +26,6 @@ from slowwave.schemas.tables import (
 from slowwave.store.journal import Rating, hash_spans, read
 from slowwave.store.private import make_private_folder, replace_file
 from slowwave.store.store import Store
-from slowwave.tasks.boilerplate.masks import format_span_id
 from slowwave.tasks.forget.canaries import pick_canaries
 from slowwave.tasks.forget.erase import FORGOTTEN_REASON
 from slowwave.tasks.forget.exports import holds_any, list_exports
@@ -39,6 +38,7 @@ from slowwave.tasks.forget.plan import (
     find_quarantined,
     find_summaries,
 )
+from slowwave.text.spans import format_span_id
 
 FOLDER = "forgetting"
 """Plans that are not carried out yet, in the space's folder."""

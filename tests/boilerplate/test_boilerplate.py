@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.recall.locomo_files import build_message_rows, load_conversations
+from slowwave import Memory
 from slowwave.cli.main import app
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
@@ -19,7 +20,8 @@ from slowwave.store import Store
 from slowwave.store.journal import load_recalled_spans, log_recall
 from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.boilerplate.echo import mask_echoes
-from slowwave.tasks.boilerplate.masks import (
+from slowwave.tasks.forget.select import Wanted
+from slowwave.text.spans import (
     extract_spans,
     find_recurring_spans,
     find_repeating_sessions,
@@ -27,7 +29,6 @@ from slowwave.tasks.boilerplate.masks import (
     mask_spans,
     restore_quote,
 )
-from slowwave.tasks.forget.select import Wanted
 
 RULES = """# House rules
 - Use tabs.
@@ -226,3 +227,14 @@ def test_synthetic_and_tool_turns_are_nobodys_words(tmp_path: Path, origin: str)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     run_night([path], options)
     assert not [c for c in claims(options) if any(said[:-1] in c["quote"] for said in SAID)]
+
+
+def test_a_rule_that_every_session_begins_with_is_found_once_and_stands_once_in_a_block(tmp_path: Path) -> None:
+    rule = "We decided to keep every secret in the vault of the team, and never in a file."
+    paths = [transcript(tmp_path, i, rule, "Noted.", f"Good. {rule} {said}") for i, said in enumerate(SAID)]
+    run_night(paths, settings(tmp_path))
+    memory = Memory.open(tmp_path / "store")
+    hits = memory.recall("Where do we keep every secret?", 10, "message")
+    assert [hit.sources[0].session for hit in hits if hit.text == rule] == ["s0"]
+    assert sum(rule in hit.text for hit in hits) > 1  # what else a message says is asked for too
+    assert memory.context("Where do we keep every secret?", 500).text.count(rule) == 1

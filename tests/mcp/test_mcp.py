@@ -208,6 +208,7 @@ def test_what_recall_answers_fits_its_budget_over_stdio(samples_night: tuple[Pat
         ),
         ("context", {"query": "gauge", "workspace": "/tied"}, "no workspace '/tied' is known here"),
         ("briefing", {"workspace": "/tied"}, "no workspace '/tied' is known here"),
+        ("recall", {"query": "gauge", "category": "decisions"}, "no category is called 'decisions': it is one of "),
         ("claims", {"category": "decisions"}, "no category is called 'decisions': it is one of decision, "),
         ("claims", {"limit": 0}, "limit is 0: Input should be greater than or equal to 1"),
         ("rate", {"id": "abcdef", "verdict": "so\nso"}, "verdict is 'so\\nso': Input should be 'good' or 'bad'"),

@@ -15,6 +15,7 @@ from slowwave.recall.ranking.rank import ScoredRow, demote_echoes, merge_kinds
 from slowwave.recall.release.claims import ClaimLayout
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.messages import compute_statement_length
+from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 
@@ -69,8 +70,8 @@ def test_filters_hold_for_claims_that_a_message_brings(root: Path) -> None:
     assert {h.sources[0].session for h in memory.recall(asked, kinds="observation", workspace="b")} == {"b"}
     later = memory.recall(asked, kinds="observation", since="2025-03-15", until="2025-04-30")
     assert {h.sources[0].session for h in later} == {"b"}
-    nothing = memory.recall(asked, kinds="observation", category="decisions")
-    assert (nothing, str(nothing.reason)[:58]) == ([], "no category is called 'decisions': it is one of decision, ")
+    with pytest.raises(UsageError, match=r"no category is called 'decisions': it is one of decision, "):
+        memory.recall(asked, kinds="observation", category="decisions")
     decided = memory.recall(asked, category="decision")
     assert decided
     rows = memory.snapshot.read(OBSERVATIONS).to_pylist()

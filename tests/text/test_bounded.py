@@ -16,7 +16,6 @@ from slowwave.engines.llm.checks import check_completion
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.recall.times import MOST_TIMES, parse_times
 from slowwave.schemas.tables import OBSERVATIONS
-from slowwave.tasks.boilerplate.masks import extract_spans
 from slowwave.tasks.habits.calls import PATCH_FILE
 from slowwave.tasks.ingest.formats.agents.openclaw.content import parse_model_text
 from slowwave.tasks.llm.fence import find_injections
@@ -24,6 +23,7 @@ from slowwave.tasks.observe.cues import find_cue
 from slowwave.tasks.supersede.supersede import supersede
 from slowwave.text.redact import redact
 from slowwave.text.sentences import split_sentences
+from slowwave.text.spans import extract_spans
 from tests.claim_rows import DAY, observation
 
 TIMES = 16

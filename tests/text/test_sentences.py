@@ -9,6 +9,7 @@ from slowwave.text.sentences import split_sentences
     ("text", "sentences"),
     [
         ("Always run ./gradlew test before you commit.", ["Always run ./gradlew test before you commit"]),
+        ("Copy ./. and ../. over first. Go on.", ["Copy ./. and ../. over first", "Go on"]),
         ("Run it. ./gradlew test is slow.", ["Run it", "./gradlew test is slow"]),
         (
             "Copy ../shared/config.yml to ./config.yml first. Then run src/../setup.sh.",

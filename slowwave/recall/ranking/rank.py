@@ -9,10 +9,10 @@ and does not name that time either.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import chain
+from itertools import chain, islice
 from typing import cast
 
 import numpy as np
@@ -73,12 +73,18 @@ class ScoredPool:
     best: float
     """Relevance of the best, candidate or not."""
 
-    def select_best(self, depth: int) -> list[ScoredRow]:
-        """Return the best rows, one an owner, best first: of several passages of a message the best."""
+    def select_best(self, depth: int, is_copy: Callable[[str, str], bool]) -> list[ScoredRow]:
+        """Return the best rows, one an owner, best first: of several passages of a message the best.
+
+        Messages that are copies of an earlier one (`View.is_copy`) are left out.
+        """
         pool, rows = self.candidates.pool, self.candidates.rows
         owners = [str(row[pool.owner]) for row in rows]
         cosine = self.candidates.signals.get("vector", np.full(len(owners), np.nan))
-        best = select_best_per_owner(self.scores, owners, self.candidates.ids)[:depth]
+        ranked: Iterable[int] = select_best_per_owner(self.scores, owners, self.candidates.ids)
+        if pool.kind == "message":
+            ranked = (i for i in ranked if not is_copy(str(rows[i]["session_id"]), str(rows[i]["text"])))
+        best = islice(ranked, depth)
         return [
             ScoredRow(
                 *(pool.kind, owners[i], rows[i]), float(self.scores[i]), float(cosine[i]), float(self.relevance[i])

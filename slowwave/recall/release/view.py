@@ -21,9 +21,10 @@ from slowwave.recall.release.doubts import Doubts, read_doubts
 from slowwave.recall.release.passages import Layout, read_layout
 from slowwave.recall.release.supersessions import SupersessionIndex, read_supersessions
 from slowwave.recall.release.tables import LRUCache, Tables, shared_property
-from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SESSIONS
+from slowwave.schemas.tables import BOILERPLATE, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.releases import Release
+from slowwave.text.spans import extract_spans
 
 LOOKUPS_AT_ONCE = 4
 KEPT_WORDS = 4_096
@@ -83,6 +84,18 @@ class View(Tables):
     def agent_notes(self) -> dict[str, bool]:
         """Sessions that are notes of an agent's, and whether a person has confirmed them."""
         return find_agent_notes(self)
+
+    @shared_property
+    def first_copies(self) -> dict[str, str]:
+        """Texts that persons type in many sessions -> the session in which each was typed first."""
+        rows = self.read(BOILERPLATE, ["text", "kept"]).to_pylist() if self.count(BOILERPLATE) else []
+        return {" ".join(row["text"].split()): row["kept"][0] for row in rows if row["kept"]}
+
+    def is_copy(self, session: str, text: str) -> bool:
+        """Return whether a text of a session says nothing but what was first said, word for word, in another one."""
+        spans = extract_spans(text) if self.first_copies else []
+        first = [self.first_copies.get(" ".join(text[span.start : span.end].split()), session) for span in spans]
+        return bool(first) and session not in first
 
     @property
     def unconfirmed_notes(self) -> frozenset[str]:
