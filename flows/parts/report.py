@@ -194,7 +194,8 @@ class RunReport:
                 usage.add_row(*line)
             console.print(usage)
         for note in self.collect_notes():
-            console.print(f"note: {note}", highlight=False, soft_wrap=True)
+            if not any(note in line for line in self.closing):
+                console.print(f"note: {note}", highlight=False, soft_wrap=True)
         for news in self.closing:
             console.print(news, highlight=False, soft_wrap=True)
         console.print(f"{self.format_verdict()}{self.next_command}", highlight=False, soft_wrap=True)
@@ -277,7 +278,13 @@ def _collect_left_out(report: RunReport, store: Store, before: Release | None) -
     reasons = [reason for reason, _ in Counter([*unread, *rejected]).most_common(BOUNDS.examples)]
     told = [f"in quarantine {len(unread) + len(rejected):,} ({'; '.join(reasons)})"] if reasons else []
     told += [f"secrets masked {sum(masked.values()):,} ({', '.join(sorted(masked))})"] if masked else []
-    told += [f"{name} {n:,}" for name, n in sorted(counts.items()) if name.endswith(LATER) and n]
+    waiting = [f"{name.removesuffix(LATER)} {n:,}" for name, n in sorted(counts.items()) if name.endswith(LATER) and n]
+    why = dict.fromkeys(
+        line for step in report.steps if any(LATER in name for name in step.counts) for line in step.failed
+    )
+    told += (
+        [f"left for another night {', '.join(waiting)}" + (f" ({'; '.join(why)})" if why else "")] if waiting else []
+    )
     return told + [f"{name} {counts[name]:,}" for name in ("records that are no conversation",) if counts[name]]
 
 

@@ -266,7 +266,7 @@ def test_a_server_that_is_away_or_has_another_model_says_so_at_once() -> None:
     with pytest.raises(EngineUnavailable, match="ConnectError"):
         list(openai(gone).complete([ask("q")]))
     with pytest.raises(EngineUnavailable, match="every engine"):
-        list(ChainLLM([openai(gone)]).complete([ask("q")]))
+        list(ChainLLM([openai(gone), openai(gone)]).complete([ask("q")]))
     with (
         serving(lambda *_: GOOD, listing=403) as server,
         pytest.raises(EngineUnavailable, match=f"403: set the key in {KEY}"),

@@ -145,6 +145,8 @@ class ChainLLM(LLM):
         self.notes.append(str(error))
 
     def _make_unavailable(self) -> EngineUnavailable:
+        if len(self.engines) == 1:
+            return self.down[self.engines[0]]
         return EngineUnavailable("every engine of the chain", "; ".join(error.why for error in self.down.values()))
 
 
