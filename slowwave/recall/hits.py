@@ -13,7 +13,7 @@ KINDS: tuple[Kind, ...] = ("observation", "message", "summary")
 QUOTE_CHARS = 200
 """Length of a quote where no passage or claim gives one."""
 CONFIDENT = 0.7
-"""Relevance from which an answer is taken to be about the query (`docs/decisions/024-silence.md`)."""
+"""Relevance from which an answer is taken to be about the query (`docs/decisions/002-ranking-and-silence.md`)."""
 NOT_SURE = "nothing surely about this; nearest:"
 """Stands above an answer that is less relevant."""
 

@@ -101,7 +101,7 @@ def check_encrypted(folder: Path) -> None:
         StoreUnreadable: it is not known to be.
     """
     if find_encryption(folder) is None:
-        why = "storage.require_encrypted is set, and no encryption is known of its file system (decision 042)"
+        why = "storage.require_encrypted is set, and no encryption is known of its file system (decision 015)"
         raise StoreUnreadable(folder, why)
 
 

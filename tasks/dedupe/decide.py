@@ -17,7 +17,7 @@ Scores = dict[str, float]
 
 @dataclass(frozen=True)
 class Rules:
-    """Thresholds; how they were found is in `docs/decisions/009-duplicates.md`."""
+    """Thresholds; how they were found is in `docs/decisions/008-duplicates.md`."""
 
     threshold: float = 78.0
     """Likeness from which two claims are one, 0 to 100: token_sort_ratio of the canonical words, less `added_cost`

@@ -2,7 +2,7 @@
 
 KeyBERT's maximal marginal relevance picks; the vectors are ours: an n-gram is encoded once across calls, and the
 documents' vectors are the claims' own. The keywords are those of KeyBERT called per document with the same candidates
-(docs/decisions/008-keywords.md): runs of words between stop words and punctuation.
+(docs/decisions/007-keywords.md): runs of words between stop words and punctuation.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 The unit is a turn, from one thing that a person says to the next: whoever counts sessions ties everything to
 everything. What an edit that failed would have changed counts for nothing. Of what counts as a habit see
-docs/decisions/039-habits-and-relations.md; raise VERSION in `task.py` with any of the bounds.
+docs/decisions/012-habits-and-relations.md; raise VERSION in `task.py` with any of the bounds.
 """
 
 from collections import Counter, defaultdict

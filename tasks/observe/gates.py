@@ -1,7 +1,7 @@
 """Gates of a claim over code that no language model judged: open or shut where labelled sentences make that sure.
 
 `python -m bench.fit.gates` learns a model a gate, in the manner of `worth`, from the same sentences; of projects that
-it had not learnt from it found between which probabilities a gate stays null. docs/decisions/038 tells how often each
+it had not learnt from it found between which probabilities a gate stays null. docs/decisions/001 tells how often each
 is right.
 """
 

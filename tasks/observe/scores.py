@@ -1,7 +1,7 @@
 """How likely a sentence holds something a future reader asks for: a few features, added up as log-odds.
 
 Weights are round numbers near those of a logistic regression on LoCoMo's evidence turns; only NEWS is decisive: any
-other can be left out at a loss of under two points of coverage (`docs/decisions/001-claims-without-a-model.md`). Every
+other can be left out at a loss of under two points of coverage (`docs/decisions/001-claims.md`). Every
 feature is of one session alone.
 """
 

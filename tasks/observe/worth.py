@@ -1,7 +1,7 @@
 """How likely a sentence is worth remembering: logistic regression on its words and its place.
 
 `python -m bench.fit.worth` learns it from sentences of real and invented talk that were labelled by hand
-(`data/labelled/worth.tsv`); docs/decisions/038 tells what it is worth. The words are those, and two in a row, that the
+(`data/labelled/worth.tsv`); docs/decisions/001 tells what it is worth. The words are those, and two in a row, that the
 labelled sentences have; figures, code, paths and addresses count as one word each. No list of words is behind it.
 """
 

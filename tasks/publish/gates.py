@@ -18,7 +18,7 @@ from slowwave.tasks.topics.merge import TopicFigures
 @dataclass(frozen=True)
 class Bounds:
     """What is no setting: how many rows there must be before a share says something, and bounds on what a model made
-    (`docs/decisions/043-where-the-gates-lie.md`).
+    (`docs/decisions/014-models-and-gates.md`).
     """
 
     examples: int = 3

@@ -1,6 +1,6 @@
 """How likely a later claim changes an earlier one: gradient-boosted trees over the features of the pair.
 
-`python -m bench.fit.changes` learns and judges them; docs/decisions/035 tells what they are worth. They take what is
+`python -m bench.fit.changes` learns and judges them; docs/decisions/004 tells what they are worth. They take what is
 not known of a pair (a cosine without an encoder, company within one session) as not known, so that one model serves
 between sessions, within one and without vectors.
 """

@@ -4,7 +4,7 @@ Its graph is made once (`bert_graph.py`), checked against its original, and kept
 `~/.cache/slowwave`, its constants in a file of their own, which is mapped and not read. Opening it takes 0.1 s, a query
 5 ms on one core, many texts less than sentence-transformers takes. A text's vector does not depend on the texts it is
 encoded with, to the last bit: so a night that was cut and run again has the same tables
-(`docs/decisions/034-one-encoder.md`).
+(`docs/decisions/005-vectors.md`).
 """
 
 import hashlib

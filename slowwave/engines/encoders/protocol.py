@@ -103,7 +103,7 @@ def limit_blas_threads() -> Iterator[None]:
     """Compute numpy's products inside on the thread that asks. Costs 0.02 ms; threads may enter and leave in any order.
 
     numpy's BLAS splits even a product of 20 rows over all cores and spins until the last is done; with the cores busy a
-    query may then take 15 times as long (`docs/decisions/006-one-blas-thread.md`). The limit is the process's own.
+    query may then take 15 times as long (`docs/decisions/005-vectors.md`). The limit is the process's own.
     """
     with _blas_lock:
         _blas_limits.append(None if _blas_limits else _find_blas_libraries().limit(limits=1, user_api="blas"))

@@ -1,7 +1,7 @@
 """Where a reranker acts: on the first hits of an answer, and never at the answer's cost.
 
 A hook: none ships, and no model of language or of pairs that a plain install can have orders twenty hits within 300 ms
-on two cores (`docs/decisions/037-a-block-that-answers.md`). A reranker is any object that scores texts by how well they
+on two cores (`docs/decisions/003-blocks.md`). A reranker is any object that scores texts by how well they
 answer a query. All queries of a `recall_many` come to it in one call.
 
 By then the floors have decided that something is relevant; afterwards what is stale is put below what holds, as ever.

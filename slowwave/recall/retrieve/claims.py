@@ -5,7 +5,7 @@ heard where it was said (the words of the query in that stretch of talk, the vec
 vector; the named speaker's own words, a statement of some length and the later of two equals weigh a little. Where one
 of these is missing (no encoder, no full text of passages) the claim's own words count instead.
 
-`docs/decisions/029-finding-a-claim.md` tells what each is worth on LoCoMo and on amended decisions.
+`docs/decisions/001-claims.md` tells what each is worth on LoCoMo and on amended decisions.
 """
 
 import numpy as np

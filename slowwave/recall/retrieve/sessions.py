@@ -6,7 +6,7 @@ nearest passages; both are standardised and summed. Where a matter was taken up 
 same words: a later session that changed what it had settled goes before it.
 
 Where sessions are asked for as such, what its best turn says for a session weighs as much as these two together
-(`docs/decisions/036-sessions.md`).
+(`docs/decisions/002-ranking-and-silence.md`).
 """
 
 from collections import Counter
