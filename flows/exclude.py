@@ -1,7 +1,8 @@
-"""Leave rows out of the memory for good, and take them in again: of a poisoned transcript nothing comes back.
+"""Leave rows out of the memory for good, and take them in again; make live what a gate held back.
 
 slowwave exclude ID… --why REASON
 slowwave include ID…
+slowwave promote --why REASON
 
 An id names a session, a transcript file, a release (what came with it), a claim, a merge or change, or a note. Messages
 stay in the vault, as those do that a transcript took back; `slowwave forget` erases.
@@ -31,6 +32,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.dedupe.dedupe import Deduped, unmerge
 from slowwave.tasks.ingest.redact import redact_path
 from slowwave.tasks.observe.exclusions import CLAIM, SESSION, hash_words
+from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.supersede.supersede import KINDS, Superseded, unsupersede
 
 LEAST = 6
@@ -308,3 +310,21 @@ def _set_inactive(store: Store, inactive: dict[str, list[str]]) -> None:
 def _format_names(sessions: Sequence[Row]) -> str:
     names = sorted(row["native_id"] for row in sessions)
     return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else "")
+
+
+def promote_candidate(why: str, settings: Settings) -> RunReport:
+    """Release the newest tables, whatever the gates say: a person has looked at what would be lost.
+
+    Raises:
+        UsageError: no reason is given, or nothing is held back.
+        StoreMissing: there is no such store or space.
+        StoreLocked: another run is at it.
+    """
+    why = take_reason(why, settings)
+    with open_run("promote", settings) as (job, report):
+        if not is_held(job.store):
+            raise UsageError("nothing is held back")
+        report.notes.append(f"promoted: {why}")
+        report.steps.append(publish_release(job, gated=False))
+        report.release = find_run_release(job)
+    return report

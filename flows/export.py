@@ -1,24 +1,37 @@
-"""Exports for analytics: the released tables as Parquet, Lance or JSONL, or the claims and relations as GraphML.
+"""Out of one memory: the released tables for analytics, and learnings, a document that another memory takes in.
 
     slowwave export out/ --format parquet
+    slowwave export learnings.json --learnings --workspace /home/ann/shop
+    slowwave import learnings.json --as ann --workspace /home/ben/shop
 
-A manifest names the release and each table's rows, file and columns, so that whoever reads it needs nothing else.
+A manifest names the release and each table's rows, file and columns, so that whoever reads it needs nothing else. What
+is imported is kept in the space's folder (`shared/NAME.json`) and read as any transcript, by a night.
 """
 
+import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow.compute as pc
 
+from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.report import RunReport
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS, RELEASED
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED
 from slowwave.store.journal import Export, note_export
+from slowwave.store.private import make_files_private, make_private_folder, replace_file
 from slowwave.store.snapshot import Snapshot
+from slowwave.store.workspaces import anchor_workspace, require_workspaces
+from slowwave.tasks.ingest.formats.own.learnings import FOLDER, KEY, WITHDRAWN, read, read_claims
+from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message
 from slowwave.tasks.publish.export import FORMATS, MANIFEST, write_table
 from slowwave.tasks.publish.graph import write_graph
+from slowwave.tasks.publish.learnings import CITED, SCHEMA, build_learnings, render_markdown, select_learnings
 
 GRAPH = "graphml"
 
@@ -72,3 +85,103 @@ def read_claim_confidences(settings: Settings, snapshot: Snapshot) -> dict[str, 
     """Return how sure each claim of a release is, by its id, as every other output tells it."""
     view = View.open(settings.store, settings.space, snapshot.release.release_id)
     return view.look_up_confidences(view.read_keys(OBSERVATIONS).to_pylist())
+
+
+LEARNINGS_FORMATS = ("json", "md")
+_NAME = re.compile(r"[\w.-]{1,64}")
+
+
+def export_learnings(
+    settings: Settings, to: Path, workspace: str | None = None, form: str = "json", release: str | None = None
+) -> int:
+    """Write the active claims of a release, of one workspace however it is written or of all, to a file that is new;
+    returns how many.
+
+    Raises:
+        UsageError: an unknown format, a file that is there already, a workspace that no claim is of.
+        StoreMissing, NoRelease: there is nothing to export.
+    """
+    if form not in LEARNINGS_FORMATS:
+        raise UsageError(f"formats of learnings are {', '.join(LEARNINGS_FORMATS)}, got {form!r}")
+    if to.exists():
+        raise UsageError(f"{to} is there already: name a file that is new")
+    snapshot = Snapshot(settings.store, settings.space, release)
+    rows = snapshot.read(OBSERVATIONS)
+    places = require_workspaces(anchor_workspace(workspace), rows["workspace"].to_pylist()) if workspace else ()
+    claims = select_learnings(rows, places)
+    cited = pc.unique(pc.list_flatten(claims["message_ids"].combine_chunks()))
+    messages = snapshot.read(MESSAGES, list(CITED), pc.field("message_id").isin(cited))
+    learnings = build_learnings(claims, messages, read_claim_confidences(settings, snapshot))
+    if form == "md":
+        title = f"Learnings of {Path(places[0]).name}" if places else "Learnings"
+        to.write_text(render_markdown(learnings, title), encoding="utf-8")
+    else:
+        head = {KEY: SCHEMA, "release": snapshot.release.name, "claims": learnings}
+        to.write_bytes(orjson.dumps(head, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    note_export(snapshot.dir, Export(at, str(to.resolve()), form, snapshot.release.name))
+    return len(learnings)
+
+
+def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequence[str] = ()) -> RunReport:
+    """Keep a document of learnings as NAME's, and run a night over it.
+
+    Args:
+        settings: whose memory.
+        file: what `export_learnings` wrote as JSON.
+        name: whose learnings they are; a later import under the same name is that source's newer state, and what
+            is no longer in it is taken back.
+        workspaces: `NAME=PATH`, or one `PATH` for all, by which the claims' workspaces are named here.
+
+    Raises:
+        UsageError: no such document, or a name or workspace that can't be used.
+        StoreLocked: another run is at it.
+    """
+    if not _NAME.fullmatch(name) or name.startswith("."):
+        raise UsageError(f"--as {name!r}: a name of letters, digits, dots and dashes, at most 64")
+    document = _load_document(file)
+    places = _parse_workspaces(workspaces)
+    claims = [
+        {**one, "workspace": places.get(None) or places.get(str(there := one.get("workspace")), there)}
+        for one in document["claims"]
+    ]
+    folder = settings.store / settings.space / FOLDER
+    with make_files_private():
+        make_private_folder(folder)
+        kept = folder / f"{name}.json"
+        now = {**document, "name": name, "claims": claims, WITHDRAWN: _list_withdrawn(kept, name, claims)}
+        text = orjson.dumps(now, option=orjson.OPT_INDENT_2)
+        if not kept.exists() or kept.read_bytes() != text:
+            replace_file(kept, text)
+    return run_night([kept], settings)
+
+
+def _list_withdrawn(kept: Path, name: str, claims: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """Return session and id of what was in NAME's documents until now, and is not in these claims."""
+    before = read(kept, Limits()) if kept.exists() else ()
+    held = {(one.session, one.native_id) for one in before if isinstance(one, Message | Inactive)}
+    now = {(one.session, one.native_id) for one in read_claims(name, claims) if isinstance(one, Message)}
+    return [{"session": session, "id": native} for session, native in sorted(held - now)]
+
+
+def _load_document(file: Path) -> dict[str, Any]:
+    if file.exists() and not file.is_file():  # whoever opens a pipe waits for one who writes
+        raise UsageError(f"{file} is no file")
+    try:
+        document = orjson.loads(file.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror or error}") from error
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"{file}: no learnings that `slowwave export --learnings` wrote as json: {error}") from error
+    claims = document.get("claims") if isinstance(document, dict) and document.get(KEY) == SCHEMA else None
+    if not isinstance(claims, list) or not all(isinstance(one, dict) for one in claims):
+        raise UsageError(f"{file}: no learnings of version {SCHEMA} that `slowwave export --learnings` wrote as json")
+    return {**document}
+
+
+def _parse_workspaces(given: Sequence[str]) -> dict[str | None, str]:
+    """Return path here by name there; under None the path for all."""
+    pairs = [one.partition("=") for one in given]
+    if any(not here for _, sign, here in pairs if sign) or ("" in {sign for _, sign, _ in pairs} and len(pairs) > 1):
+        raise UsageError("--workspace takes one PATH for all claims, or NAME=PATH for each workspace")
+    return {name if sign else None: anchor_workspace(here if sign else name) for name, sign, here in pairs}

@@ -24,8 +24,7 @@ from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import NightIncomplete, RunReport
 from slowwave.flows.parts.run import STEP_NAMES
-from slowwave.flows.parts.selection import Selection
-from slowwave.flows.reprocess import OF_THE_STEP, run_reprocess
+from slowwave.flows.reprocess import OF_THE_STEP, Selection, run_reprocess
 from slowwave.schemas.errors import SlowwaveError, StoreError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.vocabulary import RunStatus

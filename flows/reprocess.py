@@ -7,6 +7,8 @@ the same has the same ids, so nothing after it is done again.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,13 @@ import pyarrow.compute as pc
 from slowwave.flows.nightly import STEPS, run_steps_after_read
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import Caller, open_run, run_as_function, run_step
-from slowwave.flows.parts.selection import Selection
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings
 from slowwave.schemas.tables import FILES, GISTS, MARKS, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
 from slowwave.store.store import Store
+from slowwave.store.workspaces import require_workspaces
 from slowwave.tasks.boilerplate.task import find_boilerplate
 from slowwave.tasks.dedupe.task import dedupe_observations
 from slowwave.tasks.gists.task import write_gists
@@ -39,6 +41,39 @@ from slowwave.tasks.relate.task import name_unit, relate_claims
 from slowwave.tasks.summarize.task import roll_up
 from slowwave.tasks.supersede.task import UNIT, supersede_observations
 from slowwave.tasks.topics.task import assign_topics
+from slowwave.text.pyramid import compute_master_id
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which sessions: by the transcript's own ids, by workspace, by time. Empty: all."""
+
+    sessions: tuple[str, ...] = ()
+    workspace: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def select_sessions(self, store: Store) -> pl.DataFrame:
+        """Return rows of SESSIONS that are meant.
+
+        Raises:
+            UsageError: a session or a workspace that the vault does not hold.
+        """
+        rows = pl.DataFrame(store.read(SESSIONS))
+        missing = set(self.sessions) - set(rows["native_id"]) - set(rows["session_id"])
+        if missing:
+            raise UsageError(f"no such session: {', '.join(sorted(missing))}; the id is the transcript's own")
+        if self.sessions:
+            rows = rows.filter(pl.col("native_id").is_in(self.sessions) | pl.col("session_id").is_in(self.sessions))
+        if self.workspace:
+            rows = rows.filter(pl.col("workspace").is_in(require_workspaces(self.workspace, rows["workspace"])))
+        if self.since:
+            rows = rows.filter(pl.col("ended_at") >= _convert_to_utc(self.since))
+        return rows.filter(pl.col("started_at") < _convert_to_utc(self.until)) if self.until else rows
+
+
+def _convert_to_utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def forget_files(store: Store, chosen: pl.DataFrame) -> None:
@@ -208,18 +243,36 @@ def _list_paths(chosen: pl.DataFrame) -> list[Path]:
     return [Path(p) for p in chosen["path"].unique().sort().to_list()]
 
 
-def backfill_gists(settings: Settings, call: Caller = run_as_function) -> RunReport:
-    """Write the gists that are missing, and release.
+def fill_in(
+    step: str, selection: Selection, settings: Settings, call: Caller = run_as_function
+) -> tuple[RunReport, list[dict[str, Any]]]:
+    """Do a step where it lacks, and release: what the night would write, now. Return the chosen sessions' masters too,
+    rows of SUMMARIES by time, each with a title, where summaries are filled in.
 
     Raises:
-        UsageError: gists are off.
+        UsageError: a step that can't be, a session that the vault does not hold, or gists that are off.
+        StoreMissing: there is no store.
+        StoreLocked: a run is at it.
     """
-    _refuse_without_gists(settings)
-    with open_run("backfill", settings) as (job, report):
-        report.steps.append(call(write_gists, job))
+    if step not in ("gists", "summaries"):
+        raise UsageError(f"nothing called {step!r} can be filled in: gists and summaries can")
+    if step == "gists":
+        if selection != Selection():
+            raise UsageError("gists are filled in wherever one lacks: name no sessions")
+        _refuse_without_gists(settings)
+    with open_run("reprocess", settings) as (job, report):
+        chosen = selection.select_sessions(job.store)
+        if step == "summaries" and chosen.is_empty():
+            raise UsageError("no session that is chosen is in the vault")
+        report.steps.append(
+            call(write_gists, job) if step == "gists" else call(roll_up, job, frozenset(chosen["session_id"]))
+        )
         report.steps.append(call(publish_release, job))
         report.release = find_run_release(job)
-    return report
+        masters = {compute_master_id(row["session_id"]): row["native_id"] for row in chosen.iter_rows(named=True)}
+        rows = job.store.read_ids(SUMMARIES, masters).to_pylist() if step == "summaries" else []
+    named = [{**row, "title": row["title"] or masters[row["summary_id"]]} for row in rows]
+    return report, sorted(named, key=lambda row: (row["last_at"] is None, row["last_at"], row["scope_id"]))
 
 
 def _refuse_without_gists(settings: Settings) -> None:

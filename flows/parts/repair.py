@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import Caller, open_run, run_as_function, run_step
-from slowwave.flows.parts.selection import Selection
-from slowwave.flows.reprocess import FORGET
+from slowwave.flows.reprocess import FORGET, Selection
 from slowwave.schemas.errors import StoreMissing
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (

@@ -22,9 +22,7 @@ from slowwave.schemas.errors import UsageError
 if TYPE_CHECKING:
     from slowwave.flows.experiment import Findings
     from slowwave.flows.parts.report import RunReport
-    from slowwave.flows.parts.selection import Selection
     from slowwave.flows.sources import Source
-    from slowwave.schemas.settings import Settings
     from slowwave.tasks.plan import Estimate
 
 Paths = Annotated[list[Path] | None, typer.Argument(help="Files and folders; none: the installed tools' transcripts.")]
@@ -199,37 +197,22 @@ def reprocess(
     What comes out as before costs nothing after it; without --llm what a model made stands. `topics` are made anew from
     all sessions; `assign` places the claims of some among the topics that there are.
     """
-    from slowwave.flows.parts.selection import Selection
-    from slowwave.flows.reprocess import OF_THE_STEP, run_reprocess
+    from slowwave.flows.reprocess import OF_THE_STEP, Selection, fill_in, run_reprocess
 
     chosen = Selection(tuple(session or ()), workspace, since, until)
     given = _add_model_options(given, llm, max_tokens, engine, gists=gists)
     settings = load_settings(**given)
     if missing:
-        return _fill_in(step, chosen, settings)
+        report, summaries = fill_in(step, chosen, settings)
+        for row in summaries:
+            when = f"{row['last_at']:%Y-%m-%d}  " if row["last_at"] else ""
+            OUT.print(f"{when}{row['title']}", style="bold")
+            OUT.print(f"{row['text']}\n")
+        if step == "summaries" and not summaries:
+            OUT.print("No summary is there: nothing is said, or what should write it could not be asked.")
+        return report
     usual = load_settings(**{name: value for name, value in given.items() if name not in OF_THE_STEP})
     return run_reprocess(step, chosen, settings, usual=usual)
-
-
-def _fill_in(step: str, chosen: "Selection", settings: "Settings") -> "RunReport":
-    from slowwave.flows.parts.selection import Selection
-    from slowwave.flows.reprocess import backfill_gists
-    from slowwave.flows.summarize import summarize_sessions
-
-    if step == "gists":
-        if chosen != Selection():
-            raise UsageError("gists are filled in wherever one lacks: name no sessions")
-        return backfill_gists(settings)
-    if step != "summaries":
-        raise UsageError(f"nothing called {step!r} can be filled in: gists and summaries can")
-    report, summaries = summarize_sessions(chosen, settings)
-    for one in summaries:
-        when = f"{one.last_at:%Y-%m-%d}  " if one.last_at else ""
-        OUT.print(f"{when}{one.title or one.session}", style="bold")
-        OUT.print(f"{one.text}\n")
-    if not summaries:
-        OUT.print("No summary is there: nothing is said, or what should write it could not be asked.")
-    return report
 
 
 @command(progress=True)

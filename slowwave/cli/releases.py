@@ -106,7 +106,7 @@ def promote(
     why: Annotated[str, typer.Option("--why", help="Your reason; it is kept with the run.")],
 ) -> None:
     """Make live what a gate held back."""
-    from slowwave.flows.promote import promote_candidate
+    from slowwave.flows.exclude import promote_candidate
 
     OUT.print(promote_candidate(why, settings).format_verdict())
 

@@ -120,7 +120,7 @@ def export(
 ) -> None:
     """Write the released tables, or learnings to share."""
     if learnings:
-        from slowwave.flows.share import export_learnings
+        from slowwave.flows.export import export_learnings
 
         if table or encrypted or key_file:
             raise UsageError("--learnings writes claims alone, in plain: leave out --table and --encrypted")
@@ -155,7 +155,7 @@ def import_learnings(
 
     They count less than what was said here, and retire nothing of it.
     """
-    from slowwave.flows.share import import_learnings as take_in
+    from slowwave.flows.export import import_learnings as take_in
 
     return take_in(settings, file.expanduser(), name, workspace or [])
 

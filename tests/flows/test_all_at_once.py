@@ -9,8 +9,7 @@ from bench.faults import CANARY, digest_newest, make_settings, write_talk
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
-from slowwave.flows.parts.selection import Selection
-from slowwave.flows.reprocess import run_reprocess
+from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.memory import Memory
 from slowwave.schemas.errors import StoreLocked
 from slowwave.store.repair import check_store

@@ -12,13 +12,11 @@ from typer.testing import CliRunner
 
 from slowwave.cli.common import HELD
 from slowwave.cli.main import app
-from slowwave.flows.exclude import run_exclude
+from slowwave.flows.exclude import promote_candidate, run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held
-from slowwave.flows.parts.selection import Selection
-from slowwave.flows.promote import promote_candidate
-from slowwave.flows.reprocess import run_reprocess
+from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.recall.probes import FIRST, STILL, find_answered
 from slowwave.recall.release.view import View
 from slowwave.schemas.settings import GateSettings, Settings

@@ -20,9 +20,7 @@ from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.engines.llm.select import ChainLLM, Choice
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.selection import Selection
-from slowwave.flows.reprocess import run_reprocess
-from slowwave.flows.summarize import summarize_sessions
+from slowwave.flows.reprocess import Selection, fill_in, run_reprocess
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
@@ -296,7 +294,7 @@ def test_a_workspace_that_is_not_there_is_refused_and_costs_nothing(tmp_path: Pa
     run_night([CHATS], settings(tmp_path, gists="off"))
     before = figures(tmp_path)
     with pytest.raises(UsageError, match="/nope"):
-        summarize_sessions(Selection(workspace="/nope"), settings(tmp_path))
+        fill_in("summaries", Selection(workspace="/nope"), settings(tmp_path))
     assert figures(tmp_path) == before
 
 
@@ -342,13 +340,11 @@ def test_summarize_brings_one_session_up_to_date(tmp_path: Path) -> None:
     store = tmp_path / "s"
     run_night([one, other], settings(store, model={"max_tokens": 1}))
     assert Store.open(store).count(SUMMARIES) == 0
-    report, found = summarize_sessions(Selection(("a",)), settings(store))
-    assert [(s.session, s.title, s.text) for s in found] == [
-        ("a", "What it is about", "An account of the whole conversation.")
-    ]
+    report, found = fill_in("summaries", Selection(("a",)), settings(store))
+    assert [(s["title"], s["text"]) for s in found] == [("What it is about", "An account of the whole conversation.")]
     assert report.release is not None
     assert {s["scope"] for s in Store.open(store).read(SUMMARIES).to_pylist()} == {"session"}
-    again, found = summarize_sessions(Selection(("a",)), settings(store))
+    again, found = fill_in("summaries", Selection(("a",)), settings(store))
     assert (again.release, len(found), paid(again)) == (None, 1, 0)
 
 

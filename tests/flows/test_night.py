@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -12,8 +11,7 @@ from slowwave.flows import nightly
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES
-from slowwave.flows.parts.selection import Selection
-from slowwave.flows.reprocess import FORGET, backfill_gists, run_reprocess
+from slowwave.flows.reprocess import FORGET, Selection, fill_in, run_reprocess
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
@@ -262,12 +260,11 @@ def test_gists_off_cost_nothing_and_can_be_filled_in_later(tmp_path: Path) -> No
     report = run_night([chat(tmp_path / "a.jsonl", "a", 1, SAID)], options)
     assert "gists" not in steps(report)
     assert Store.open(options.store).count(GISTS) == 0
-    for asked in (partial(backfill_gists, options), partial(run_reprocess, "gists", Selection(), options)):
+    for asked in (fill_in, run_reprocess):
         with pytest.raises(UsageError, match="gists are off"):
-            asked()
-    filled = backfill_gists(settings(tmp_path / "store", gists="extractive"))
-    assert steps(filled)["gists"].rows_out == 6
-    assert steps(backfill_gists(settings(tmp_path / "store", gists="extractive")))["gists"].rows_out == 0
+            asked("gists", Selection(), options)
+    filled = [fill_in("gists", Selection(), settings(tmp_path / "store", gists="extractive"))[0] for _ in range(2)]
+    assert [steps(report)["gists"].rows_out for report in filled] == [6, 0]
 
 
 def test_without_embeddings_there_are_no_vectors_and_still_a_memory(tmp_path: Path) -> None:

@@ -21,10 +21,9 @@ from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows import forget
 from slowwave.flows.exclude import run_exclude
-from slowwave.flows.export import export_tables
+from slowwave.flows.export import export_learnings, export_tables
 from slowwave.flows.forget import preview_forgetting, run_forget, take_in_notes
 from slowwave.flows.nightly import run_night
-from slowwave.flows.share import export_learnings
 from slowwave.last_answers import find_answers
 from slowwave.memory import Memory
 from slowwave.schemas.errors import SlowwaveError, StoreUnreadable, UsageError

@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 from slowwave import Memory
 from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
-from slowwave.flows.parts.selection import Selection
-from slowwave.flows.reprocess import run_reprocess
+from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES

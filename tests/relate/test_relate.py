@@ -10,8 +10,7 @@ import pytest
 
 from slowwave.flows.export import export_tables
 from slowwave.flows.parts.run import open_run
-from slowwave.flows.parts.selection import Selection
-from slowwave.flows.reprocess import run_reprocess
+from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.errors import UsageError

@@ -10,8 +10,7 @@ import pytest
 from slowwave.flows.exclude import run_exclude, run_include
 from slowwave.flows.forget import preview_forgetting, run_forget
 from slowwave.flows.nightly import run_night
-from slowwave.flows.parts.selection import Selection
-from slowwave.flows.reprocess import run_reprocess
+from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import COMPLETIONS, LINES, MESSAGES, OBSERVATIONS, RELEASES, SESSIONS, Table

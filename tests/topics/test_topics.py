@@ -12,8 +12,7 @@ import pytest
 
 from bench.nights.topics import assign_by_nights, compute_topic_scores, load_labelled_claims
 from slowwave.flows.nightly import run_night
-from slowwave.flows.parts.selection import Selection
-from slowwave.flows.reprocess import run_reprocess
+from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
