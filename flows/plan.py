@@ -1,9 +1,21 @@
-"""What a night would ask the language model: transcripts that are new, sessions that are pending, and the cache."""
+"""What a night would read, and what it would ask a language model, in tokens, seconds and money. Nothing is written.
+
+    slowwave plan [PATH…] --llm vllm:Qwen/Qwen3-8B
+
+Prompts that can be made already are made and counted, and looked up in the completions cache. What rests on answers
+that are not there yet is estimated from how much goes in; such lines are marked. How long answers are comes from
+earlier runs where there were any.
+"""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import orjson
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,15 +23,18 @@ import pyarrow.compute as pc
 from slowwave.engines.llm.budget import estimate_tokens
 from slowwave.engines.llm.protocol import EngineUnavailable, Request, count_template_tokens
 from slowwave.flows.nightly import collect_transcript_roots
-from slowwave.schemas.settings import ModelTask, Settings
+from slowwave.schemas.settings import LLMSettings, ModelTask, PyramidSettings, Settings
 from slowwave.schemas.tables import FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS, TOPICS
 from slowwave.schemas.vocabulary import Status, is_turn
+from slowwave.store.notes import find_journals
+from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.gists.task import compute_gists_key
-from slowwave.tasks.ingest.parsing.records import Limits
+from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, find_installed
+from slowwave.tasks.ingest.parsing.records import Limits, UnknownFormat
 from slowwave.tasks.ingest.store_messages import IngestedTranscript
 from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
-from slowwave.tasks.ingest.transcripts import find_pending
+from slowwave.tasks.ingest.transcripts import detect_change, find_pending, name_path
 from slowwave.tasks.job import Job
 from slowwave.tasks.llm.ask import NIGHTLY, Model, check_llm, close_models, find_answered, get_model
 from slowwave.tasks.observe import by_model as extract
@@ -32,35 +47,152 @@ from slowwave.tasks.pending import (
     read_inactive_ids,
     read_spoken_messages,
 )
-from slowwave.tasks.plan import (
-    ANSWER_SHARE,
-    CLAIMS_A_MESSAGE,
-    GIST_ANSWER,
-    LABELS_ANSWER,
-    VERDICT_ANSWER,
-    Estimate,
-    Line,
-    MeasuredUsage,
-    add_costs,
-    estimate_consolidation,
-    estimate_labels,
-    estimate_summaries,
-    estimate_topics,
-    estimate_verdicts,
-    measure_usage,
-    read_token_counts,
-)
 from slowwave.tasks.relate.task import list_questions as list_related
 from slowwave.tasks.summarize import by_model
 from slowwave.tasks.summarize.task import compute_summaries_key
 from slowwave.tasks.supersede.task import list_questions
+from slowwave.tasks.topics.by_model import SIZES
 from slowwave.tasks.topics.task import compute_assign_key
 
 MESSAGES_AT_ONCE = 20_000
+ANSWER_SHARE = 0.35
+"""Tokens of claims over tokens of transcript, before anything was measured."""
+ANSWER_TOKENS = {"gists": 60, "supersede": 30, "relate": 30}
+"""Of an answer, before anything was measured."""
+PAIRS_A_CLAIM = 0.2
+"""Pairs that a new claim makes: .06 in calm talk, .8 where all is about changes."""
+TIED_CLAIMS = 0.25
+PAIRS_A_CLAIM_TIED = 1.6
+"""New claims that others are tied to, and by how many relations each (LoCoMo)."""
+CLAIMS_A_MESSAGE = 0.5
+CLAIM_TOKENS = 40
+TOPIC_TOKENS = 120
+"""A topic as a prompt shows it, with its samples."""
+PROMPT_TOKENS = 260
+"""Of a prompt without its material."""
+
+
+@dataclass
+class Source:
+    """One tool's transcripts in one place; or, with a problem, one file that can't be read."""
+
+    tool: str
+    where: str
+    files: int = 0
+    bytes: int = 0
+    new: int = 0
+    """Files that are new or have changed since they were last read."""
+    problem: str | None = None
+
+
+@dataclass(slots=True)
+class Line:
+    """What one step would ask."""
+
+    step: str
+    units: int = 0
+    """Sessions, messages, claims or groups."""
+    requests: int = 0
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    """Expected."""
+    cached: int = 0
+    """Requests whose answers are kept: they cost nothing, and their tokens are not counted."""
+    estimated: bool = False
+    """Whether some of the prompts could not be made yet."""
+
+    def add(self, prompt_tokens: int, answer_tokens: float, *, cached: bool = False) -> None:
+        """Count one request."""
+        self.requests += 1
+        self.cached += cached
+        if not cached:
+            self.prompt_tokens += prompt_tokens
+            self.answer_tokens += round(answer_tokens)
+
+    def expect(self, requests: int, prompt_tokens: float, answer_tokens: float) -> None:
+        """Count requests that can't be made yet, of so many tokens each."""
+        if requests > 0:
+            self.estimated = True
+            self.requests += requests
+            self.prompt_tokens += round(requests * prompt_tokens)
+            self.answer_tokens += round(requests * answer_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredUsage:
+    """What earlier runs of a model showed."""
+
+    answer_tokens: Mapping[str, float] = field(default_factory=dict)
+    """Of an answer, by step."""
+    answer_per_second: float | None = None
+
+
+@dataclass(slots=True)
+class Estimate:
+    """A whole night's cost."""
+
+    model: str
+    sessions: int = 0
+    skipped: int = 0
+    messages: int = 0
+    lines: list[Line] = field(default_factory=list)
+    seconds: float | None = None
+    """None where no rate is known: neither set nor measured."""
+    usd: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Of all steps."""
+        return sum(line.prompt_tokens for line in self.lines)
+
+    @property
+    def answer_tokens(self) -> int:
+        """Expected, of all steps."""
+        return sum(line.answer_tokens for line in self.lines)
+
+
+def list_sources(paths: list[Path], settings: Settings) -> list[Source]:
+    """Return transcripts by tool and place with how many are news, and the files that no reader knows, with the reason.
+
+    With no path, the transcripts of the tools installed for this user, by the folder the tool keeps them in.
+    """
+    there = (settings.store / settings.space / f"{FILES.name}.lance").is_dir()
+    rows = Store.open(settings.store, settings.space).read(FILES).to_pylist() if there else []
+    known = {row["path"]: row for row in rows}
+    found: dict[tuple[str, str], Source] = {}
+    trouble: list[Source] = []
+    places = chain(
+        _find_files_below(paths) if paths else _find_installed_files(Path.home()),
+        _find_files_below(find_journals(settings.store / settings.space)),
+    )
+    for place, path in places:
+        try:
+            tool, size = detect_reader(path).name, path.stat().st_size
+        except (UnknownFormat, OSError) as error:
+            trouble.append(Source("?", str(path), files=1, new=1, problem=str(error)))
+            continue
+        source = found.setdefault((tool, str(place)), Source(tool, str(place)))
+        stored = known.get(name_path(path, settings))
+        news = stored is None or detect_change(path, stored, settings) is not None
+        source.files, source.bytes, source.new = source.files + 1, source.bytes + size, source.new + news
+    return [*found.values(), *trouble]
+
+
+def _find_files_below(paths: list[Path]) -> Iterator[tuple[Path, Path]]:
+    for place in paths:
+        yield from ((place, path) for path in find_files([place]))
+
+
+def _find_installed_files(home: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield each transcript with the folder its tool keeps it in."""
+    for reader, path in find_installed(home):
+        roots = [place.root for place in reader.locations(home) if path.is_relative_to(place.root)]
+        yield (roots[0] if roots else path.parent), path
 
 
 def plan_night(paths: list[Path], settings: Settings) -> Estimate:
-    """Return what a night over the paths would cost, and over whatever is pending in the store. Nothing is written.
+    """Return what a night over the paths would cost, and over whatever is pending in the store.
 
     Raises:
         UsageError: settings name a language model, a prompt or a pack that is not there.
@@ -87,7 +219,8 @@ def _estimate_night(job: Job, paths: list[Path]) -> Estimate:
     for messages in _read_pending_messages(job, paths, models.get("extract")):
         planner.add(messages)
     planner.add_pending()
-    planner.finish()
+    planner.add_expected()
+    estimate.lines = list(planner.lines.values())
     return add_costs(estimate, job.settings.model, known)
 
 
@@ -96,144 +229,208 @@ class Planner:
 
     def __init__(self, job: Job, models: Mapping[ModelTask, Model], estimate: Estimate, known: MeasuredUsage) -> None:
         self.job, self.models, self.estimate, self.known = job, models, estimate, known
-        self.model = models.get("extract")
-        self.observe, self.gists, self.changes = Line("observe"), Line("gists"), Line("supersede")
-        self.relations = Line("relate")
-        self.chunks: list[int] = []
-        self.sessions: list[list[int]] = []
-        self.seen: set[str] = set()
-        self.left_claims, self.left_sessions = 0, list[list[int]]()
-        """Distilled by an earlier night, and not assigned or summarised yet."""
+        settings, get = job.settings, models.get
+        asked = {
+            "gists": get("extract") if settings.gists == "llm" else None,
+            "observe": get("extract"),
+            "consolidate": get("extract"),
+            "supersede": get("judge") if settings.supersede.pairs else None,
+            "relate": get("judge") if settings.relate.pairs else None,
+            "assign": get("topics"),
+            "rollup": get("summaries"),
+        }
+        self.of_step = {step: model for step, model in asked.items() if model}
+        self.lines = {step: Line(step) for step in self.of_step}
+        self.chunks: Counter[str] = Counter()
+        """By session."""
+        self.sessions: dict[str, list[int]] = {}
+        """Tokens of each turn that is to be summarised, by session."""
+        self.claims = 0.0
+        """Expected of the sessions that are distilled."""
+        self.waiting_claims = 0
+        """Distilled by an earlier night, and not assigned yet."""
         self.window = 32_768
-        self.engine_there = self.model is not None
+        self.counter: Callable[[Sequence[str]], list[int]]
+        self.counter = models["extract"].count if "extract" in models else estimate_tokens
 
     def add(self, messages: pa.Table) -> None:
-        """Count whole sessions (rows of MESSAGES)."""
+        """Count whole sessions (rows of MESSAGES) that are to be distilled."""
         rows = messages.to_pylist()
-        self.estimate.messages += len(rows)
-        by_session: dict[str, list[int]] = {}
+        turns = [row for row in rows if is_turn(row)]
         for row in rows:
-            mine = by_session.setdefault(row["session_id"], [])
-            mine += read_token_counts([row]) if is_turn(row) else []
-        self.estimate.sessions += len(by_session)
-        self.seen |= by_session.keys()
-        self.sessions += list(by_session.values())
-        if self.model:
+            self.sessions.setdefault(row["session_id"], [])
+        for row in turns:
+            self.sessions[row["session_id"]].append(int(row["tokens"]))
+        self.claims += CLAIMS_A_MESSAGE * len(turns)
+        self.estimate.messages, self.estimate.sessions = self.estimate.messages + len(rows), len(self.sessions)
+        if "observe" in self.lines:
             try:
-                self._add_claims(messages, self.model)
+                self._add_claims(messages, self.of_step["observe"])
             except EngineUnavailable as error:
-                self.estimate.notes = list(dict.fromkeys([*self.estimate.notes, str(error)]))
-            if self.job.settings.gists == "llm":
-                self._add_gists([row for row in rows if is_turn(row)], self.model)
+                self._note(str(error))
+        self._add_gists(turns)
 
     def add_pending(self) -> None:
-        """Count what the store's sessions still lack beside claims: gists, topics, summaries."""
-        store, settings, models = self.job.store, self.job.settings, self.models
-        spoken = read_spoken_messages(store, ["tokens"]).filter(~pl.col("session_id").is_in(sorted(self.seen)))
-        if settings.gists == "llm" and self.model:
-            lack = find_missing_messages(store, spoken, GISTS, compute_gists_key(self.job, self.model))
+        """Count what the store's other sessions lack beside claims: gists, verdicts, relations, topics, summaries."""
+        store, models, seen = self.job.store, self.models, sorted(self.sessions)
+        spoken = read_spoken_messages(store, ["tokens"]).filter(~pl.col("session_id").is_in(seen))
+        if "gists" in self.lines:
+            lack = find_missing_messages(store, spoken, GISTS, compute_gists_key(self.job, self.of_step["gists"]))
             for batch in iter_batches(lack, MESSAGES_AT_ONCE):
                 rows = store.read_ids(MESSAGES, batch["message_id"].to_list(), ["message_id", "text"])
-                self._add_gists(rows.to_pylist(), self.model)
-        if settings.supersede.pairs and "judge" in models:
-            requests = list_questions(self.job, models["judge"])
-            self._add_requests(self.changes, requests, [self._mean_verdict] * len(requests), models["judge"])
-        if settings.relate.pairs and "judge" in models:
-            requests = [one.request for one in list_related(self.job, models["judge"])]
-            answer = self.known.answer_tokens.get("relate", LABELS_ANSWER)
-            self._add_requests(self.relations, requests, [answer] * len(requests), models["judge"])
+                self._add_gists(rows.to_pylist())
+        if "supersede" in self.lines:
+            self._add_requests("supersede", list_questions(self.job, self.of_step["supersede"]))
+        if "relate" in self.lines:
+            self._add_requests("relate", [one.request for one in list_related(self.job, self.of_step["relate"])])
         claims = pl.DataFrame(store.read(OBSERVATIONS, ["session_id", "status", "assign_key"]))
-        waiting = (pl.col("status") == Status.ACTIVE) & pl.col("assign_key").ne_missing(
-            compute_assign_key(self.job, models.get("topics"))
-        )
-        self.left_claims = claims.filter(waiting & ~pl.col("session_id").is_in(sorted(self.seen))).height
-        key = compute_summaries_key(self.job, models.get("summaries"))
-        pending = find_pending_sessions(store, "rollup", key)["session_id"]
-        lack = spoken.filter(pl.col("session_id").is_in(pending.implode())).sort("session_id", "seq")
-        self.left_sessions = [mine["tokens"].to_list() for _, mine in lack.group_by("session_id", maintain_order=True)]
+        assigned = pl.col("assign_key").eq_missing(compute_assign_key(self.job, models.get("topics")))
+        active = (pl.col("status") == Status.ACTIVE) & ~pl.col("session_id").is_in(seen)
+        self.waiting_claims = claims.filter(active & ~assigned).height
+        pending = find_pending_sessions(store, "rollup", compute_summaries_key(self.job, models.get("summaries")))
+        lack = spoken.filter(pl.col("session_id").is_in(pending["session_id"].implode())).sort("session_id", "seq")
+        for session_id, tokens in lack.select("session_id", "tokens").iter_rows():
+            self.sessions.setdefault(session_id, []).append(tokens)
 
-    def finish(self) -> None:
-        """Add the lines that are left, those included that rest on answers that are not there yet."""
-        settings, claims = self.job.settings, round(CLAIMS_A_MESSAGE * sum(map(len, self.sessions)))
-        each = claims / max(1, sum(self.chunks))
-        lines = self.estimate.lines
-        if self.model:
-            lines += [*([self.gists] if settings.gists == "llm" else []), self.observe]
-            lines.append(estimate_consolidation(self.chunks, each))
-        if "judge" in self.models and settings.supersede.pairs:
-            lines.append(self._estimate_verdicts(claims))
-        if "judge" in self.models and settings.relate.pairs:
-            answer = self.known.answer_tokens.get("relate", LABELS_ANSWER)
-            estimate_labels(self.relations, claims, settings.relate.pairs, answer)
-            lines.append(self.relations)
-        if "topics" in self.models:
-            lines.append(estimate_topics(claims + self.left_claims, self.job.store.count(TOPICS)))
-        if "summaries" in self.models:
-            sessions = [*self.sessions, *self.left_sessions]
-            lines.append(estimate_summaries(sessions, claims + self.left_claims, settings.pyramid, self.window))
-
-    def count(self, texts: list[str]) -> list[int]:
-        """Count by the model's tokenizer, or where that can't be had by estimate."""
-        if self.model and self.engine_there:
-            try:
-                return self.model.count(texts)
-            except EngineUnavailable as error:
-                self.engine_there = False
-                self.estimate.notes.append(f"tokens are estimated: {error}")
-        return estimate_tokens(texts)
+    def add_expected(self) -> None:
+        """Count what rests on answers that are not there yet."""
+        settings, new, lines = self.job.settings, round(self.claims), self.lines
+        claims = new + self.waiting_claims
+        if "consolidate" in lines:
+            cut = [chunks for chunks in self.chunks.values() if chunks > 1]
+            mean = sum(cut) / max(1, len(cut))
+            shown = mean * new / max(1, self.chunks.total()) * CLAIM_TOKENS
+            lines["consolidate"].expect(len(cut), PROMPT_TOKENS + shown, 20 * mean)
+        if "supersede" in lines:
+            pairs = min(settings.supersede.pairs - lines["supersede"].requests, round(new * PAIRS_A_CLAIM))
+            lines["supersede"].expect(pairs, PROMPT_TOKENS + 6 * CLAIM_TOKENS, self._expect_answer("supersede"))
+        if "relate" in lines:
+            tied = round(min(settings.relate.pairs / PAIRS_A_CLAIM_TIED, new * TIED_CLAIMS))
+            shown = (1 + PAIRS_A_CLAIM_TIED) * CLAIM_TOKENS
+            lines["relate"].expect(tied, PROMPT_TOKENS + shown, self._expect_answer("relate"))
+        if "assign" in lines:
+            batches = -(-claims // SIZES.batch)
+            size = claims / max(1, batches)
+            topics = min(SIZES.shown, self.job.store.count(TOPICS) + (batches - 1) / 2 + 3)
+            lines["assign"].expect(batches, PROMPT_TOKENS + size * CLAIM_TOKENS + topics * TOPIC_TOKENS, size * 14)
+            lines["assign"].expect(claims // 40, PROMPT_TOKENS + 10 * CLAIM_TOKENS, 40)  # purposes of topics
+        if "rollup" in lines:
+            expect_summaries(lines["rollup"], self.sessions.values(), claims, settings.pyramid, self.window)
+        for step in lines.keys() - {"gists", "observe"}:
+            lines[step].units = claims if step == "assign" else lines[step].requests
 
     def _add_claims(self, messages: pa.Table, model: Model) -> None:
-        settings = self.job.settings
+        settings, line = self.job.settings, self.lines["observe"]
         self.window = self._find_context_window(model)
         plan = extract.plan_requests(
-            messages, settings.observe, settings.extract, model.library, lambda t: self.count(list(t)), self.window
+            messages, settings.observe, settings.extract, model.library, self._count, self.window
         )
         self.estimate.skipped += len(plan.skipped)
-        self.observe.units += len({part.session_id for part in plan.parts})
-        chunks: dict[str, int] = {}
-        for part in plan.parts:
-            chunks[part.session_id] = chunks.get(part.session_id, 0) + 1
-        self.chunks += list(chunks.values())
+        line.units += len({part.session_id for part in plan.parts})
+        self.chunks.update(part.session_id for part in plan.parts)
         mean = self.known.answer_tokens.get("observe")
         answers = [mean or min(part.request.max_tokens, part.chunk.tokens * ANSWER_SHARE) for part in plan.parts]
-        self._add_requests(self.observe, plan.requests, answers, model)
+        self._add_requests("observe", plan.requests, answers)
 
-    def _add_gists(self, rows: list[dict[str, object]], model: Model) -> None:
-        wanted = [row for row in rows if by_model.needs_gist(row, self.job.settings.extract)]
-        requests = by_model.build_gist_requests(wanted, model.library, lambda t: self.count(list(t)), self.window)
-        self.gists.units += len(wanted)
-        mean = self.known.answer_tokens.get("gists", GIST_ANSWER)
-        self._add_requests(self.gists, requests, [mean] * len(requests), model)
+    def _add_gists(self, rows: list[dict[str, Any]]) -> None:
+        if "gists" not in self.lines:
+            return
+        lack = [row for row in rows if by_model.needs_gist(row, self.job.settings.extract)]
+        library = self.of_step["gists"].library
+        self.lines["gists"].units += len(lack)
+        requests = by_model.build_gist_requests(lack, library, self._count, self.window)
+        self._add_requests("gists", requests)
 
-    @property
-    def _mean_verdict(self) -> float:
-        """Tokens of an answer about a pair of claims."""
-        return self.known.answer_tokens.get("supersede", VERDICT_ANSWER)
+    def _add_requests(self, step: str, requests: Sequence[Request], answers: Sequence[float] | None = None) -> None:
+        cached = find_answered(self.job.store, requests, self.of_step[step])
+        for request, answer in zip(requests, answers or [self._expect_answer(step)] * len(requests), strict=True):
+            tokens = count_template_tokens(request) + sum(self._count([m["content"] for m in request.messages]))
+            self.lines[step].add(tokens, answer, cached=request.id in cached)
 
-    def _estimate_verdicts(self, claims: int) -> Line:
-        """Return the pairs that wait, and those that so many new claims make."""
-        left = self.job.settings.supersede.pairs - self.changes.requests
-        estimate_verdicts(self.changes, claims, left, self._mean_verdict)
-        self.changes.units = self.changes.requests
-        return self.changes
+    def _expect_answer(self, step: str) -> float:
+        """Return tokens of an answer, as measured where it was."""
+        return self.known.answer_tokens.get(step, ANSWER_TOKENS[step])
+
+    def _count(self, texts: Sequence[str]) -> list[int]:
+        """Count by the model's tokenizer, or where that can't be had by estimate."""
+        try:
+            return self.counter(texts)
+        except EngineUnavailable as error:
+            self._note(f"tokens are estimated: {error}")
+            self.counter = estimate_tokens
+            return self.counter(texts)
 
     def _find_context_window(self, model: Model) -> int:
         try:
             return model.llm.context_window
         except EngineUnavailable as error:
-            self.estimate.notes.append(f"the context window is taken to be {self.window:,} tokens: {error}")
+            self._note(f"the context window is taken to be {self.window:,} tokens: {error}")
             return self.job.settings.model.context_window or self.window
 
-    def _add_requests(self, line: Line, requests: list[Request], answers: list[float], model: Model) -> None:
-        kept = find_answered(self.job.store, requests, model)
-        for request, answer in zip(requests, answers, strict=True):
-            tokens = count_template_tokens(request) + sum(self.count([m["content"] for m in request.messages]))
-            line.add(tokens, answer, cached=request.id in kept)
+    def _note(self, text: str) -> None:
+        if text not in self.estimate.notes:
+            self.estimate.notes.append(text)
+
+
+def expect_summaries(
+    line: Line, sessions: Iterable[Sequence[int]], claims: int, settings: PyramidSettings, window: int
+) -> None:
+    """Count the summaries of sessions (tokens of each one's new messages) and of topics over `claims` new claims."""
+    answer = settings.get_words(0) * 1.6
+    read_again = 1 + settings.sum_window / settings.n_sum
+    for tokens in sessions:
+        groups = len(tokens) // settings.n_sum
+        mean = sum(tokens[: groups * settings.n_sum]) / max(1, groups)
+        line.expect(groups, min(window, PROMPT_TOKENS + mean * read_again), answer)
+        for _ in range(1, settings.max_sum_lvl):
+            groups //= settings.n_sum_sum
+            line.expect(groups, PROMPT_TOKENS + settings.n_sum_sum * answer, answer)
+        line.expect(1, min(window, PROMPT_TOKENS + answer * 4), answer)  # the master
+    while claims := claims // settings.step:
+        line.expect(claims, PROMPT_TOKENS + settings.step * CLAIM_TOKENS, answer)
+
+
+def measure_usage(reports: Iterable[str], model: str) -> MeasuredUsage:
+    """Return what the runs' reports (JSON, newest first) say of a model: the first hundred thousand tokens that are
+    found.
+
+    A run's seconds are spent on prompts and answers together. An answer token takes far longer than a prompt's, so
+    all time is put to the answers, and prompts are taken as free: the total comes out right for nights of one kind.
+    """
+    requests: Counter[str] = Counter()
+    answers: Counter[str] = Counter()
+    seconds = 0.0
+    for report in reports:
+        for step in orjson.loads(report).get("steps", []):
+            name, counts = step["step"], Counter(step["counts"])
+            requests[name] += counts[f"{model}: requests"] - counts[f"{model}: cache hits"]
+            answers[name] += counts[f"{model}: answer tokens"]
+            seconds += counts[f"{model}: milliseconds"] / 1000
+        if answers.total() > 100_000:
+            break
+    means = {step: answers[step] / n for step, n in requests.items() if n > 0}
+    return MeasuredUsage(means, answers.total() / seconds if answers.total() and seconds > 0.5 else None)
+
+
+def add_costs(estimate: Estimate, settings: LLMSettings, known: MeasuredUsage) -> Estimate:
+    """Return the estimate with money by the prices that are set, and time by the rate that was measured."""
+    prompts, answers = estimate.prompt_tokens, estimate.answer_tokens
+    estimate.usd = (
+        prompts * settings.usd_per_million_prompt + answers * settings.usd_per_million_completion
+    ) / 1_000_000
+    if known.answer_per_second or prompts + answers == 0:
+        estimate.seconds = answers / known.answer_per_second if known.answer_per_second else 0.0
+    else:
+        estimate.notes.append("no rate is known yet: the first run measures it")
+    if settings.max_tokens is not None and prompts + answers > settings.max_tokens:
+        nights = -(-(prompts + answers) // settings.max_tokens)
+        estimate.notes.append(f"the budget of {settings.max_tokens:,} tokens a night makes this about {nights} nights")
+    return estimate
 
 
 def _read_pending_messages(job: Job, paths: list[Path], model: Model | None) -> Iterator[pa.Table]:
     """Yield messages of the sessions a night would distil: those in the vault, then those still in transcripts."""
-    held = job.store.read(FILES).to_pylist()
+    stored = job.store.read(FILES).to_pylist()
     mask = Mask(job)
     pending = find_pending_sessions(job.store, "observe", compute_observations_key(job, model), mask.by_session)
     gone = pa.array(sorted(read_inactive_ids(job.store)), pa.string())
@@ -241,7 +438,7 @@ def _read_pending_messages(job: Job, paths: list[Path], model: Model | None) -> 
         rows = job.store.read_ids(MESSAGES, group["session_id"].to_list(), by="session_id")
         yield mask.mask_messages(rows.filter(pc.invert(pc.is_in(rows["message_id"], gone))))
     known, limits = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes)
-    found = find_pending({row["path"]: row for row in held}, job.settings, paths or collect_transcript_roots())
+    found = find_pending({row["path"]: row for row in stored}, job.settings, paths or collect_transcript_roots())
     for transcript in found.pending:
         fresh = list(iter_new_rows(IngestedTranscript(transcript), known, limits, redact=job.settings.redact))
         if fresh:

@@ -22,8 +22,7 @@ from slowwave.schemas.errors import UsageError
 if TYPE_CHECKING:
     from slowwave.flows.experiment import Findings
     from slowwave.flows.parts.report import RunReport
-    from slowwave.flows.sources import Source
-    from slowwave.tasks.plan import Estimate
+    from slowwave.flows.plan import Estimate, Source
 
 Paths = Annotated[list[Path] | None, typer.Argument(help="Files and folders; none: the installed tools' transcripts.")]
 LlmOption = Annotated[
@@ -123,8 +122,7 @@ def plan(
 
     In tokens, time and money. What can't be read is named; nothing is generated or written.
     """
-    from slowwave.flows.plan import plan_night
-    from slowwave.flows.sources import list_sources
+    from slowwave.flows.plan import list_sources, plan_night
 
     settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
     absolute = [path.expanduser().absolute() for path in paths or []]

@@ -8,20 +8,19 @@ from typer.testing import CliRunner
 
 from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
-from slowwave.flows.plan import plan_night
-from slowwave.schemas.errors import UsageError
-from slowwave.schemas.settings import LLMSettings, PyramidSettings, Settings
-from slowwave.schemas.tables import TABLES
-from slowwave.store import Store
-from slowwave.tasks.plan import (
+from slowwave.flows.plan import (
     Estimate,
     Line,
     MeasuredUsage,
     add_costs,
-    estimate_consolidation,
-    estimate_summaries,
+    expect_summaries,
     measure_usage,
+    plan_night,
 )
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import LLMSettings, PyramidSettings, Settings
+from slowwave.schemas.tables import TABLES
+from slowwave.store import Store
 
 CHATS = Path(__file__).parents[2] / "data" / "samples" / "generic"
 SCRIPT = "scripted:tests.llm_scripts:faithful"
@@ -98,11 +97,14 @@ def test_rates_are_measured_from_the_runs_of_the_same_model() -> None:
     assert measure_usage([report], "another").answer_per_second is None
 
 
-def test_groups_are_counted_as_the_pyramid_seals_them() -> None:
-    line = estimate_summaries([[100] * 40], 0, PyramidSettings(), 32_768)
-    assert line.requests == 6 + 2 + 0 + 1  # 40 messages by 6, then by 3, then by 3, and the master
-    assert estimate_summaries([], 230, PyramidSettings(), 32_768).requests == 23 + 2
-    assert estimate_consolidation([1, 3, 2], 8).requests == 2
+@pytest.mark.parametrize(
+    ("sessions", "claims", "groups"),
+    [([[100] * 40], 0, 6 + 2 + 0 + 1), ([], 230, 23 + 2)],  # 40 messages by 6, by 3, by 3, and the master; claims by 10
+)
+def test_groups_are_counted_as_the_pyramid_seals_them(sessions: list[list[int]], claims: int, groups: int) -> None:
+    line = Line("rollup")
+    expect_summaries(line, sessions, claims, PyramidSettings(), 32_768)
+    assert line.requests == groups
 
 
 def test_the_command_prints_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from slowwave.engines.llm.protocol import Completion
 from slowwave.flows.export import export_tables
 from slowwave.flows.parts.run import open_run
-from slowwave.flows.plan import plan_night
+from slowwave.flows.plan import Line, plan_night
 from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.settings import ExtractSettings, RelateSettings, Settings
@@ -18,7 +18,6 @@ from slowwave.store.manifest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.library import SHIPPED, Library
-from slowwave.tasks.plan import Line
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.relate.by_model import LabelsAnswer, build_questions, parse_labels
 from slowwave.tasks.relate.relate import Relation

@@ -15,14 +15,13 @@ from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.run import open_run
-from slowwave.flows.plan import plan_night
+from slowwave.flows.plan import Line, plan_night
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings, Settings, SupersedeSettings
 from slowwave.schemas.tables import COMPLETIONS, MERGES, OBSERVATIONS, QUARANTINE, TABLES
 from slowwave.store import Store
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.library import Library
-from slowwave.tasks.plan import Line
 from slowwave.tasks.supersede.judge import (
     Answer,
     Answered,
