@@ -110,7 +110,8 @@ def check_not_held(store: Store) -> None:
     """
     if is_held(store):
         raise UsageError(
-            "a night is held back, and a forgetting would make it live: `slowwave promote` or `reject` first"
+            "a night is held back, and a forgetting would make it live: "
+            "`slowwave promote` or `slowwave exclude candidate` first"
         )
 
 

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from textwrap import shorten
+from textwrap import fill, shorten
 from typing import Self
 
 import orjson
@@ -40,6 +40,7 @@ ERRORS = "errors ("
 REDACTED = "redacted "
 LATER = " left for another night"
 """What a step calls that which its model has not answered."""
+INDENT = " " * len("Learnt: ")
 LOST = frozenset(KINDS) - {"added", "returned"}
 """What may have become of a claim that was known before."""
 
@@ -166,7 +167,7 @@ class RunReport:
 
         Args:
             store: as the night left it.
-            width: characters that a claim may have.
+            width: of the terminal; of a claim that changed as many characters are shown.
             options: that the next command needs, each after a space.
 
         Raises:
@@ -230,7 +231,7 @@ def describe_night(report: RunReport, store: Store, width: int) -> Iterator[str]
     Args:
         report: of the night.
         store: as the night left it.
-        width: characters that a claim may have.
+        width: of the terminal; of a claim that changed as many characters are shown.
 
     Raises:
         StoreUnreadable: a table is broken or gone.
@@ -254,7 +255,7 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
     sure = new.look_up_confidences(list(added))
     foremost = [*(one.id for one in standing if one.id in added), *sorted(sure, key=lambda key: (-sure[key], key))]
     for n, key in enumerate(list(dict.fromkeys(foremost))[: BOUNDS.examples]):
-        yield ("Learnt: " if n == 0 else "        ") + shorten(added[key], 2 * width, placeholder=" …")
+        yield fill(added[key], width, initial_indent="Learnt: " if n == 0 else INDENT, subsequent_indent=INDENT)
     lost = Counter(one.kind for one in found if one.kind in LOST)
     told = [f"{kind} {n:,}" for kind, n in lost.items()]
     doubts, doubted = new.doubts.of_claim, new.doubts.of_claim.keys() - (old.doubts.of_claim.keys() if old else ())

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from textwrap import fill
 from typing import get_type_hints
 
 import pyarrow.parquet as pq
@@ -171,6 +172,13 @@ def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(t
     assert "tidepool listens on port 8080, everywhere” is " in changed
     assert "moves from port 8080 to port 7070" in changed
     assert told[-1].endswith(f" Next: `slowwave diff{options}")
+
+    long = (
+        "every migration of the gauge readings gets a rollback test from now on, which runs it against a copy of the "
+        "last release and compares each table's rows, their hashes and their order with those before it"
+    )
+    told = tell(write("ccc", [f"Convention: {long}.", "Decision: tidepool serves its height curves as SVG."]))
+    assert told[1:3] == fill(f"Learnt: {long}", 200, subsequent_indent=" " * len("Learnt: ")).splitlines()  # COLUMNS
 
 
 def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_nothing_by_hand_makes_live_what_is_held_back_and_forgetting_waits(setti
     hold(settings, tmp_path)
     where = ["--store", str(settings.store)]
     forgotten = RUNNER.invoke(app, ["forget", "--match", "unit5x", "--yes", *where])
-    assert (forgotten.exit_code, "a night is held back" in forgotten.stderr) == (1, True)
+    assert (forgotten.exit_code, "`slowwave exclude candidate` first" in forgotten.stderr) == (1, True)
     due = settings.model_copy(update={"retention": settings.retention.model_copy(update={"messages_days": 1})})
     assert any("waits until the night that is held back" in note for note in run_night([], due).notes)
     run_exclude([find_claims(settings, "unit2")[0]], "wrong", settings)
