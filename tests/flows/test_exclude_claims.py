@@ -98,11 +98,12 @@ def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings
     assert find_claims(settings, "unit21x") == []
     assert len(read_releases(store)) == 2
     assert run_night([poison], flooded).held == []
-    with poison.open("a") as file:
-        file.write("no JSON\n" * 9)  # no session comes with these
-    assert run_night([poison], flooded).held
-    run_exclude(["candidate"], "it is no transcript either", flooded).check_complete()
-    assert run_night([poison], flooded).held == []
+    known = write_talk(tmp_path / "known.jsonl", 5, 1)
+    known.write_text(known.read_text().replace('"s5m', '"s5n') + "no JSON\n" * 9)  # no session comes with these
+    assert run_night([known], flooded).held
+    report = run_exclude(["candidate"], "it is no transcript either", flooded).check_complete()
+    assert any(note.startswith("no session came with what is held back") for note in report.notes)
+    assert run_night([known], flooded).held == []
 
 
 def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected(
