@@ -2,14 +2,10 @@
 
     slowwave export out/ --format parquet
     slowwave export learnings.json --learnings --workspace /home/ann/shop
-    slowwave import learnings.json --as ann --workspace /home/ben/shop
 
-A manifest names the release and each table's rows, file and columns, so that whoever reads it needs nothing else. What
-is imported is kept in the space's folder (`shared/NAME.json`) and read as any transcript, by a night.
+A manifest names the release and each table's rows, file and columns, so that whoever reads it needs nothing else.
 """
 
-import re
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,18 +13,14 @@ from typing import Any
 import orjson
 import pyarrow.compute as pc
 
-from slowwave.flows.nightly import run_night
-from slowwave.flows.parts.report import RunReport
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED
+from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store.journal import Export, note_export
-from slowwave.store.private import make_files_private, make_private_folder, replace_file
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
-from slowwave.tasks.ingest.formats.own.learnings import FOLDER, KEY, WITHDRAWN, read, read_claims
-from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message
 from slowwave.tasks.publish.export import FORMATS, MANIFEST, write_table
 from slowwave.tasks.publish.graph import write_graph
 from slowwave.tasks.publish.learnings import CITED, SCHEMA, build_learnings, render_markdown, select_learnings
@@ -88,7 +80,6 @@ def read_claim_confidences(settings: Settings, snapshot: Snapshot) -> dict[str, 
 
 
 LEARNINGS_FORMATS = ("json", "md")
-_NAME = re.compile(r"[\w.-]{1,64}")
 
 
 def export_learnings(
@@ -116,72 +107,8 @@ def export_learnings(
         title = f"Learnings of {Path(places[0]).name}" if places else "Learnings"
         to.write_text(render_markdown(learnings, title), encoding="utf-8")
     else:
-        head = {KEY: SCHEMA, "release": snapshot.release.name, "claims": learnings}
+        head = {LEARNINGS: SCHEMA, "release": snapshot.release.name, "claims": learnings}
         to.write_bytes(orjson.dumps(head, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     at = datetime.now(UTC).isoformat(timespec="seconds")
     note_export(snapshot.dir, Export(at, str(to.resolve()), form, snapshot.release.name))
     return len(learnings)
-
-
-def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequence[str] = ()) -> RunReport:
-    """Keep a document of learnings as NAME's, and run a night over it.
-
-    Args:
-        settings: whose memory.
-        file: what `export_learnings` wrote as JSON.
-        name: whose learnings they are; a later import under the same name is that source's newer state, and what
-            is no longer in it is taken back.
-        workspaces: `NAME=PATH`, or one `PATH` for all, by which the claims' workspaces are named here.
-
-    Raises:
-        UsageError: no such document, or a name or workspace that can't be used.
-        StoreLocked: another run is at it.
-    """
-    if not _NAME.fullmatch(name) or name.startswith("."):
-        raise UsageError(f"--as {name!r}: a name of letters, digits, dots and dashes, at most 64")
-    document = _load_document(file)
-    places = _parse_workspaces(workspaces)
-    claims = [
-        {**one, "workspace": places.get(None) or places.get(str(there := one.get("workspace")), there)}
-        for one in document["claims"]
-    ]
-    folder = settings.store / settings.space / FOLDER
-    with make_files_private():
-        make_private_folder(folder)
-        kept = folder / f"{name}.json"
-        now = {**document, "name": name, "claims": claims, WITHDRAWN: _list_withdrawn(kept, name, claims)}
-        text = orjson.dumps(now, option=orjson.OPT_INDENT_2)
-        if not kept.exists() or kept.read_bytes() != text:
-            replace_file(kept, text)
-    return run_night([kept], settings)
-
-
-def _list_withdrawn(kept: Path, name: str, claims: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """Return session and id of what was in NAME's documents until now, and is not in these claims."""
-    before = read(kept, Limits()) if kept.exists() else ()
-    held = {(one.session, one.native_id) for one in before if isinstance(one, Message | Inactive)}
-    now = {(one.session, one.native_id) for one in read_claims(name, claims) if isinstance(one, Message)}
-    return [{"session": session, "id": native} for session, native in sorted(held - now)]
-
-
-def _load_document(file: Path) -> dict[str, Any]:
-    if file.exists() and not file.is_file():  # whoever opens a pipe waits for one who writes
-        raise UsageError(f"{file} is no file")
-    try:
-        document = orjson.loads(file.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror or error}") from error
-    except orjson.JSONDecodeError as error:
-        raise UsageError(f"{file}: no learnings that `slowwave export --learnings` wrote as json: {error}") from error
-    claims = document.get("claims") if isinstance(document, dict) and document.get(KEY) == SCHEMA else None
-    if not isinstance(claims, list) or not all(isinstance(one, dict) for one in claims):
-        raise UsageError(f"{file}: no learnings of version {SCHEMA} that `slowwave export --learnings` wrote as json")
-    return {**document}
-
-
-def _parse_workspaces(given: Sequence[str]) -> dict[str | None, str]:
-    """Return path here by name there; under None the path for all."""
-    pairs = [one.partition("=") for one in given]
-    if any(not here for _, sign, here in pairs if sign) or ("" in {sign for _, sign, _ in pairs} and len(pairs) > 1):
-        raise UsageError("--workspace takes one PATH for all claims, or NAME=PATH for each workspace")
-    return {name if sign else None: anchor_workspace(here if sign else name) for name, sign, here in pairs}

@@ -134,6 +134,8 @@ def count_turns(rows: Iterable[Mapping[str, Any]]) -> int:
 
 SHARED = "shared"
 """Source of what somebody else's memory gave; with a colon and a name the observer of its claims."""
+LEARNINGS = "slowwave_learnings"
+"""What a document of learnings begins with; its value is the version of the document."""
 
 
 def is_shared(observer: str) -> bool:

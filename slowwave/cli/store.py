@@ -155,7 +155,7 @@ def import_learnings(
 
     They count less than what was said here, and retire nothing of it.
     """
-    from slowwave.flows.export import import_learnings as take_in
+    from slowwave.flows.share import import_learnings as take_in
 
     return take_in(settings, file.expanduser(), name, workspace or [])
 

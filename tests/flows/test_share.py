@@ -13,10 +13,11 @@ from slowwave.cli.main import app
 from slowwave.context.projects.standing import collect_standing_claims
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows import nightly
-from slowwave.flows.export import export_learnings, import_learnings
+from slowwave.flows.export import export_learnings
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
+from slowwave.flows.share import import_learnings
 from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.errors import UsageError

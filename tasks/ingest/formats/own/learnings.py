@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from slowwave.schemas.vocabulary import SHARED
+from slowwave.schemas.vocabulary import LEARNINGS, SHARED
 from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
 from slowwave.tasks.ingest.parsing.records import (
     Block,
@@ -35,8 +35,6 @@ from slowwave.tasks.ingest.parsing.values import (
 
 FOLDER = "shared"
 """Of a space: the documents that were imported, `NAME.json`."""
-KEY = "slowwave_learnings"
-"""What the document begins with; its value is the version of the document."""
 WITHDRAWN = "withdrawn"
 """What an earlier document of the same name had and this one has not: session and id."""
 LEARNING = "learning."
@@ -49,7 +47,7 @@ LONGEST = {"category": 40, "summary": 1_000, "detail": 4_000, "quote": 20_000, "
 
 def sniff(head: Head) -> bool:
     """Return whether it is such a document."""
-    return has_leading_keys(head, KEY, "claims")
+    return has_leading_keys(head, LEARNINGS, "claims")
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
@@ -59,8 +57,8 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
             yield item
             continue
         document = item[1]
-        if document.get(KEY) != 1:
-            yield Rejected(0, f"learnings of version {document.get(KEY)!r:.20}: this slowwave reads version 1")
+        if document.get(LEARNINGS) != 1:
+            yield Rejected(0, f"learnings of version {document.get(LEARNINGS)!r:.20}: this slowwave reads version 1")
             continue
         name = coerce_text(document.get("name")) or path.name.split(".")[0]
         yield from read_claims(name, [coerce_dict(one) for one in coerce_list(document.get("claims"))])
