@@ -314,6 +314,7 @@ def _build_claim_row(
         "gate_reasons": reasons,
         "span": (anchor.start, anchor.end),
         "place": (row["seq"], anchor.start),
+        "by_person": row["origin"] == Origin.HUMAN,
         "nearness": _compute_nearness(answer.summary, quote),
         "no_detail": no_detail,
     }

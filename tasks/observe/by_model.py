@@ -21,7 +21,7 @@ from pydantic import Field
 from slowwave.engines.llm.protocol import AnswerModel, Completion, EngineUnavailable, Message, Request
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings, Settings
 from slowwave.schemas.tables import MESSAGES
-from slowwave.schemas.vocabulary import count_turns
+from slowwave.schemas.vocabulary import Origin, count_turns
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.ask import Model, explain_error
 from slowwave.tasks.llm.chunks import Chunk, build_turns, split_into_chunks
@@ -213,7 +213,7 @@ def apply_drops(read: ParsedClaims, asked: Sequence[tuple[Question[Numbers], Com
     instead.
 
     A drop counts only if both claims exist, what amends was said later, and the claim kept is kept in the end: drops
-    in a circle are all left out.
+    in a circle are all left out. Of two that say the same, a person's stays and not an agent's restatement of it.
     """
     by_id = {claim["observation_id"]: claim for claim in read.claims}
     drops: dict[str, tuple[str, str, str]] = {}
@@ -221,6 +221,8 @@ def apply_drops(read: ParsedClaims, asked: Sequence[tuple[Question[Numbers], Com
         for drop in completion.value.drops:
             gone, kept = question.about.get(drop.claim), question.about.get(drop.kept)
             backwards = drop.why == "amended" and drop.kept < drop.claim
+            if gone and kept and drop.why == "repeated" and by_id[gone]["by_person"] > by_id[kept]["by_person"]:
+                gone, kept = kept, gone
             if gone and kept and gone != kept and gone not in drops and not backwards:
                 drops[gone] = (kept, drop.why, question.request.id)
     final = ParsedClaims(rejected=list(read.rejected))
@@ -383,7 +385,8 @@ def _observe_part(part: Part, settings: Settings) -> list[dict[str, Any]]:
 
 def _add_place(claim: dict[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     start = max(0, row["text"].find(claim["quote"]))
-    return {**claim, "span": (start, start + len(claim["quote"])), "place": (row["seq"], start)}
+    by_person = row["origin"] == Origin.HUMAN
+    return {**claim, "span": (start, start + len(claim["quote"])), "place": (row["seq"], start), "by_person": by_person}
 
 
 def _observe_without_model(messages: pa.Table, settings: Settings, model: Model, why: str) -> ExtractionResult:

@@ -288,6 +288,18 @@ def test_of_an_amended_decision_the_final_state_alone_survives() -> None:
     ]
 
 
+def test_of_two_claims_that_say_the_same_the_persons_stays() -> None:
+    rows = table(["We keep the queue in SQLite, I say.", "Done: the queue is kept in SQLite now."]).to_pylist()
+    rows[1] |= {"role": "assistant", "origin": "model"}
+    made = plan_requests(pa.Table.from_pylist(rows), CODING, ExtractSettings(), Library(), count, 32_768)
+    said = [claim(n, rows[n - 1]["text"], category="decision", summary="The queue is in SQLite.") for n in (1, 2)]
+    whole = drop_repeated_claims([("s/0", answered(made, said))])
+    (question,) = consolidate.build_questions("s", whole.claims, Library(), count, 4_000)
+    answer = Completion(question.request.id, json.dumps({"drops": [{"claim": 1, "kept": 2, "why": "repeated"}]}))
+    settled = consolidate.apply_drops(whole, [(question, reuse_completion(question.request, answer))])
+    assert [claim["message_ids"] for claim in settled.claims] == [["s-0"]]
+
+
 def test_claims_that_replace_each_other_in_a_circle_all_stay() -> None:
     made = plan(SAID)
     both = [claim(n + 1, SAID[n], category="decision", summary=f"It was decided: {SAID[n]}") for n in (1, 2, 3)]

@@ -15,7 +15,13 @@ import pyarrow.compute as pc
 
 from slowwave.context.build import Context
 from slowwave.context.direct import format_later
-from slowwave.context.projects.standing import STANDING, collect_standing_claims, match_unshut_claims, take_in_turn
+from slowwave.context.projects.standing import (
+    EXTRACTIVE,
+    STANDING,
+    collect_standing_claims,
+    match_unshut_claims,
+    take_in_turn,
+)
 from slowwave.context.rendering import Format, Line, LineSource, Part, get_renderer
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.recall.hits import Successor
@@ -49,9 +55,16 @@ def collect_briefing_lines(view: View, places: Collection[str] = ()) -> Kinds:
 
 
 def collect_project_facts(view: View, places: Collection[str]) -> list[Line]:
-    """Return what stands about a project, each category in turn."""
+    """Return what stands about a project, each category in turn; then what else a person said of it, as a model
+    understood it (without one, that is noise).
+    """
     here = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
-    return [claim.as_line() for claim in take_in_turn(here)][:MOST_LINES]
+    others = [
+        claim
+        for claim in collect_standing_claims(view, places, ("context",))
+        if claim.by_person and claim.observer != EXTRACTIVE
+    ]
+    return [claim.as_line() for claim in (*take_in_turn(here), *others)][:MOST_LINES]
 
 
 def pack_briefing(

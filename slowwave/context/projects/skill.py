@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import cast
 
 from slowwave.context.projects.projection import MOST_LINES, Steers, collect_told_claims, make_harmless
-from slowwave.context.projects.standing import LIKELY, STANDING, StandingClaim
+from slowwave.context.projects.standing import EXTRACTIVE, LIKELY, STANDING, StandingClaim
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.recall.views.habits import Habit, find_habits
@@ -46,8 +46,6 @@ MOST_HABITS = 10
 """Of each kind."""
 MOST_FILES = 3
 """Of a claim."""
-EXTRACTIVE = "extractive"
-"""The observer of a claim that no model wrote."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 A claim stands when it holds (active, nothing later doubts it), when a person said it or two sessions bear it out, when
 it is likely enough, when no gate of it is shut, and when it is a statement: what is longer is a log or a report that
-somebody pasted. What another memory gave was said by nobody here, whatever its document says of its speakers.
+somebody pasted. A person said it if the message that it quotes is a person's, whatever else it cites (a yes stands on
+the proposal too), or that of a claim which was merged into it. What another memory gave was said by nobody here,
+whatever its document says of its speakers.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -11,6 +13,7 @@ from datetime import UTC, datetime
 from itertools import groupby, zip_longest
 from typing import Any, cast
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.rendering import Line, LineSource
@@ -26,6 +29,8 @@ STANDING = ("decision", "convention", "gotcha", "pattern")
 """Categories of what a project goes by."""
 BORNE_OUT = 2
 """Sessions that bear a claim out as well as a person's word does."""
+EXTRACTIVE = "extractive"
+"""The observer of a claim that no model wrote."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMNS = [
     *("observation_id", "session_id", "workspace", "summary", "category", "pack", "message_ids", "speaker"),
@@ -50,6 +55,9 @@ class StandingClaim:
     """As `claims` tells it."""
     sessions: int
     """Those that bear it out."""
+    by_person: bool
+    """Whether a person said it."""
+    observer: str
     source: LineSource
 
     def as_line(self) -> Line:
@@ -83,8 +91,13 @@ def collect_standing_claims(
         and row["observation_id"] not in view.doubts.of_claim
         and not is_shared(row["observer"])
     ]
-    said = view.read_by_id(MESSAGES, [key for row in rows for key in row["message_ids"]], SAID)
-    standing = [claim for row in rows if (claim := _make_claim(view, row, sure[row["observation_id"]], said))]
+    quoted = _find_quoted_messages(view, rows)
+    said = view.read_by_id(MESSAGES, sorted({key for keys in quoted.values() for key in keys}), SAID)
+    standing = []
+    for row in rows:
+        messages = [said[key] for key in quoted[row["observation_id"]] if key in said]
+        if claim := _make_claim(view, row, sure[row["observation_id"]], messages):
+            standing.append(claim)
     standing.sort(key=lambda claim: claim.id)
     standing.sort(key=lambda claim: claim.source.at or EARLIEST, reverse=True)
     standing.sort(key=lambda claim: (-claim.sessions, -claim.confidence))
@@ -109,15 +122,33 @@ def take_in_turn(claims: Iterable[StandingClaim]) -> Iterator[StandingClaim]:
         yield from (claim for claim in turn if claim is not None)
 
 
+def _find_quoted_messages(view: View, rows: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
+    """Return by claim the id of the message that it quotes, then those quoted by the claims that were merged into
+    it.
+    """
+    quoted = {row["observation_id"]: row["message_ids"][:1] for row in rows}
+    merged = (pc.field("status") == Status.DUPLICATE) & pc.field("canonical_id").isin(
+        pa.array(sorted(quoted), pa.string())
+    )
+    columns = ["observation_id", "canonical_id", "message_ids", "observer"]
+    repeats = view.read(OBSERVATIONS, columns, merged).sort_by("observation_id").to_pylist()
+    for row in repeats:
+        if not is_shared(row["observer"]):
+            quoted[row["canonical_id"]] += row["message_ids"][:1]
+    return quoted
+
+
 def _make_claim(
-    view: View, row: dict[str, Any], confidence: float, said: dict[str, dict[str, object]]
+    view: View, row: dict[str, Any], confidence: float, messages: list[dict[str, object]]
 ) -> StandingClaim | None:
-    """Return the row as a claim; None where neither a person said it nor two sessions bear it out."""
-    messages = [said[key] for key in row["message_ids"] if key in said]
+    """Return the row as a claim; None where neither a person said it nor two sessions bear it out.
+
+    `messages` are those that it or a claim merged into it quotes, its own first.
+    """
     session = view.native_sessions.get(row["session_id"])
     sessions = len((set(row["evidence_sessions"]) or {row["session_id"]}) - view.unconfirmed_notes)
-    by_person = bool(messages) and all(
-        one["origin"] == Origin.HUMAN or view.agent_notes.get(str(one["session_id"])) for one in messages
+    by_person = any(
+        message["origin"] == Origin.HUMAN or view.agent_notes.get(str(message["session_id"])) for message in messages
     )
     if not messages or session is None or not (by_person or sessions >= BORNE_OUT):
         return None
@@ -139,5 +170,7 @@ def _make_claim(
         row["topic_id"],
         confidence,
         sessions,
+        by_person,
+        row["observer"],
         source,
     )
