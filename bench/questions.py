@@ -16,13 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 from slowwave import Memory
-from slowwave.cli.ask import format_change
-from slowwave.cli.common import truncate_line
+from slowwave.cli.ask import format_hit
 from slowwave.recall.hits import Hit
 
 K = 5
-SHOWN = 220
-"""Characters of a text or a quote that are printed."""
 
 
 def load_questions(path: Path, *, demo: bool) -> list[dict[str, Any]]:
@@ -41,25 +38,10 @@ def find_rank(question: dict[str, Any], hits: list[Hit]) -> int | None:
 
 
 def print_answers(console: Console, question: dict[str, Any], hits: list[Hit]) -> None:
-    """Print a question and its best three answers, with their sources."""
+    """Print a question and its best three answers, as `slowwave recall` does."""
     console.print(f"\n[bold]? {question['question']}[/bold]", highlight=False)
-    for hit in hits[:3]:
-        when = f"{hit.observed_at:%Y-%m-%d}" if hit.observed_at else "undated"
-        console.print(
-            f"  {hit.kind}, {when}{format_change(hit)}: {truncate_line(hit.text, SHOWN)}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
-        for source in hit.sources[:1]:
-            where = f"session {source.session}, message {source.message}"
-            console.print(
-                f"    └ {where}: “{truncate_line(source.quote, SHOWN)}”",
-                style="dim",
-                highlight=False,
-                markup=False,
-                soft_wrap=True,
-            )
+    for number, hit in enumerate(hits[:3], 1):
+        console.print(format_hit(number, hit), highlight=False, markup=False, soft_wrap=True)
 
 
 def main() -> None:

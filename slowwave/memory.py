@@ -23,7 +23,7 @@ from slowwave.recall.hits import KINDS, Hit, Hits
 from slowwave.recall.live import LiveRelease, make_async_twin
 from slowwave.recall.notes import Notes
 from slowwave.recall.query import Query, build_query, read_once
-from slowwave.recall.ranking.rerank import Reranker, Reranking
+from slowwave.recall.ranking.rerank import Reranker
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Search
@@ -66,7 +66,7 @@ class Memory:
         self.settings, self.root, self.space = settings, root, settings.space
         self._notes = Notes()
         self._vectors = QueryVectors(settings.encoder, encoder, self._note)
-        self._reranking = None if reranker is None else Reranking(reranker, self._note)
+        self._reranker = reranker
         self._answers = LastAnswers(root, settings.space, settings.recall.cached_answers)
         self._live = LiveRelease(root, settings.space, release, self._note)
 
@@ -148,7 +148,8 @@ class Memory:
         now: datetime | None = None,
         **filters: Unpack[Filters],
     ) -> Hits:
-        """Return up to k memories that answer the query, best first; equal scores in order of kind and id.
+        """Return up to k memories that answer the query, best first, each another piece of evidence: a claim comes
+        with the message that it was made of (`Hit.claim`), and alone only where it was made of several.
 
         The nearest are always returned, each with its relevance; `Hits.confident` says whether they are surely about
         the query. Nothing, with the `reason`, where nothing passes the conditions. A hit that a later claim has changed
@@ -462,7 +463,7 @@ class Memory:
         view = self._get_view()
         made_with = view.release.encoder
         encoded = partial(self._vectors.encode_texts, made_with)
-        return Search(view, self.settings.recall, encoded, self._note, self._reranking)
+        return Search(view, self.settings.recall, encoded, self._note, self._reranker)
 
     def _answer_with_fallback(self, asked: Sequence[Query], automatic: bool) -> list[Hits]:
         """Return an answer to each query, kept for later; where the store can't be read, the last one."""

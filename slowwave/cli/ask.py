@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from slowwave.context.build import Context
     from slowwave.context.tokens import Tokenizer
     from slowwave.memory import Memory
-    from slowwave.recall.hits import Hit
+    from slowwave.recall.hits import Hit, Source
     from slowwave.recall.sessions import SessionHit
     from slowwave.schemas.settings import Settings
 
@@ -51,19 +51,27 @@ def recall(
     if isinstance(hits, SessionHits):
         lines = [_format_session(n, one) for n, one in enumerate(hits, 1)]
     else:
-        lines = [_format_hit(n, hit, sure=hits.confident) for n, hit in enumerate(hits, 1)]
+        lines = [format_hit(n, hit, sure=hits.confident) for n, hit in enumerate(hits, 1)]
     typer.echo("\n\n".join([*([hits.caveat] if hits.caveat else ()), *lines]) or f"Nothing found: {hits.reason}.")
     return None
 
 
-def _format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
+def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     """Return a hit with its sources; with its relevance, where the answer is not sure."""
     when = f" {hit.observed_at:%Y-%m-%d}" if hit.observed_at else ""
     when += "" if sure or hit.relevance is None else f" (relevance {hit.relevance:.2f})"
     text = truncate_line(hit.shorten(SHOWN_CHARS).text, SHOWN_CHARS)
     first = f"{number}. {hit.kind}{when}{format_change(hit)}  {text}"
-    sources = [f"   session {s.session}, message {s.message}: “{truncate_line(s.quote, 160)}”" for s in hit.sources]
-    return "\n".join([first, *sources])
+    sources = [_format_source(source, text) for source in hit.sources]
+    claim = hit.get_claim_in_other_words()
+    return "\n".join([first, *([f"   {truncate_line(claim, SHOWN_CHARS)}"] if claim else []), *sources])
+
+
+def _format_source(source: "Source", text: str) -> str:
+    """Return where something was said, and the words where the text does not begin with them."""
+    quote = truncate_line(source.quote, 160)
+    words = "" if text.startswith(quote.removesuffix("…").rstrip()) else f": “{quote}”"
+    return f"   session {source.session}, message {source.message}{words}"
 
 
 def _format_session(number: int, one: "SessionHit") -> str:

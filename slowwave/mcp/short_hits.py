@@ -23,9 +23,10 @@ class RecallResult(BaseModel):
     release: str | None
     """The release that answered; null for a stale answer."""
     hits: list[dict[str, Any]]
-    """Best first: id, kind, text, workspace, day, speaker, relevance; of a claim also category and confidence; of what
-    no longer holds, or perhaps not, status and later, what holds instead. Of a long message stands the passage that
-    answers, between ellipses. Sessions with id, title, text, workspace, day, until, probability, quotes.
+    """Best first: id, kind, text, workspace, day, speaker, relevance; of a claim also category and confidence, as of a
+    message that one was made of (claim, where its words are others); of what no longer holds, or perhaps not, status
+    and later, what holds instead. Of a long message stands the passage that answers, between ellipses. Sessions with
+    id, title, text, workspace, day, until, probability, quotes.
     """
     left_out: int = 0
     """Further hits for which the budget had no room."""
@@ -68,6 +69,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
     later = hit.successor and {"text": hit.successor.text, "day": _format_day(hit.successor.observed_at)}
     more = {
         "relevance": hit.relevance and round(hit.relevance, 2),
+        "claim": hit.get_claim_in_other_words(),
         "category": hit.category,
         "confidence": hit.confidence,
         "status": doubted if hit.status == Status.ACTIVE else hit.status,

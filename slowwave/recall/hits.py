@@ -76,6 +76,8 @@ class Hit:
     """A later observation that may change what this one says; the night could not tell, and both stand."""
     successor: Successor | None = None
     """What the one of these two that is set says, and when it was said."""
+    claim: str | None = None
+    """Of a message: the claim that was made of it, where one was found; what follows is that claim's."""
     category: str | None = None
     """Of a claim, as all below: what kind of claim it is."""
     confidence: float | None = None
@@ -89,6 +91,10 @@ class Hit:
     """Of any kind, as below: where it was said."""
     speaker: str | None = None
     """Who said it: by name, else the role of the message; None of a summary."""
+
+    def get_claim_in_other_words(self) -> str | None:
+        """Return the claim of a message that does not have it word for word."""
+        return self.claim if self.claim and _normalise_text(self.claim) not in _normalise_text(self.text) else None
 
     def shorten(self, chars: int) -> "Hit":
         """Return the hit without what is over so many characters of a message's text and exchange: of a long message
@@ -223,6 +229,7 @@ def build_hit(one: "ScoredRow", messages: Sequence[Message], pair: tuple[Fragmen
     who = None if one.kind == "summary" else row.get("speaker") or next((said.role for said in messages), None)
     return Hit(
         *(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir, doubt, later),
+        claim=str(one.claim.row["summary"]) if one.claim is not None else None,
         workspace=cast(str | None, row.get("workspace")),
         speaker=cast(str | None, who),
     )

@@ -21,14 +21,13 @@ from slowwave.recall.ranking.rank import (
     ScoredRow,
     boost_matching_dates,
     boost_scores_by_date,
-    demote_echoes,
     mark_possible_supersessions,
     merge_kinds,
     promote_newest,
     score_by_time_alone,
     sort_superseded_last,
 )
-from slowwave.recall.ranking.rerank import First, Reranking
+from slowwave.recall.ranking.rerank import First, Reranker, rerank_hits
 from slowwave.recall.ranking.sources import build_hits
 from slowwave.recall.ranking.staleness import mark_superseded
 from slowwave.recall.release.view import View
@@ -67,17 +66,17 @@ class Search:
         settings: RecallSettings,
         encoded: Callable[[Sequence[str]], Mapping[str, Vector]],
         note: Callable[[str], None],
-        reranking: Reranking | None = None,
+        reranker: Reranker | None = None,
     ) -> None:
         """Set up; nothing is read yet.
 
         Args:
             encoded: vectors of texts, all in one call; empty when there is no encoder.
             note: told what could not be used.
-            reranking: orders the first hits of each answer anew.
+            reranker: orders the first hits of each answer anew.
         """
         self.view, self.settings, self._encode, self._note = view, settings, encoded, note
-        self._reranking = reranking
+        self._reranker = reranker
 
     def answer_queries(self, queries: Sequence[Query], *, automatic: bool = False) -> list[Hits]:
         """Return one answer a query, in order; their texts are encoded together."""
@@ -132,14 +131,14 @@ class Search:
 
     def _order_rows(self, found: Sequence["Found"]) -> list[list[ScoredRow]]:
         """Return each query's rows, best first; by the reranker, where there is one."""
-        if self._reranking is None:
+        if self._reranker is None or not found:
             return [one.first(one.query.k) for one in found]
-        return self._reranking.rerank_hits([(one.query, one.first) for one in found])
+        return rerank_hits(self._reranker, [(one.query, one.first) for one in found], self._note)
 
     def _build_hits(self, found: "Found", rows: Sequence[ScoredRow]) -> Hits:
         query = found.query
-        told = demote_echoes(mark_superseded(self.view, rows, query))
-        newest = promote_newest(mark_possible_supersessions(self.view, told, query), query)[: _compute_depth(query)]
+        marked = mark_possible_supersessions(self.view, mark_superseded(self.view, rows, query), query)
+        newest = promote_newest(marked, query)[: _compute_depth(query)]
         return Hits(build_hits(self.view, sort_superseded_last(newest)[: query.k]), relevance=found.relevance)
 
     def _merge_results(self, answers: Sequence[ScoredPool], plan: Plan, least: float, depth: int) -> list[ScoredRow]:

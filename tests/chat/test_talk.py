@@ -237,9 +237,9 @@ def test_the_next_night_reads_talks_and_notes(settings: Settings) -> None:
     memory = Memory.open(settings.store)
     found = {word: memory.recall(word, 3, workspace="harbour") for word in ("breakwater lamp", "Kittiwake call sign")}
     assert found["breakwater lamp"][0].sources[0].session == journal.session
-    assert {hit.kind for hit in found["Kittiwake call sign"]} >= {"message", "observation"}
-    texts = {hit.kind: hit.text for hit in found["Kittiwake call sign"]}
-    assert texts["message"] == "The lifeboat's radio call sign is Kittiwake Nine."
+    (note,) = (hit for hit in found["Kittiwake call sign"] if "Kittiwake" in hit.text)
+    assert note.text == "The lifeboat's radio call sign is Kittiwake Nine."
+    assert note.claim == "The lifeboat's radio call sign is Kittiwake Nine"
 
 
 def test_what_python_and_the_command_line_note_is_read_by_the_next_night(settings: Settings) -> None:

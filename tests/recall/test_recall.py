@@ -54,7 +54,13 @@ def test_a_message_is_found_with_its_native_ids_and_words(memory: Memory) -> Non
 
 def test_every_kind_answers_by_default_and_every_hit_has_a_source(memory: Memory) -> None:
     hits = memory.recall("session cache Redis Postgres parser", k=20)
-    assert {hit.kind for hit in hits} == {"observation", "message", "summary"}
+    assert {hit.kind for hit in hits} == {"message", "summary"}
+    assert any(hit.claim for hit in hits)
+    made = {
+        claim.text: claim.sources[0]
+        for claim in memory.recall("session cache Redis Postgres parser", 20, "observation")
+    }
+    assert all(made[hit.claim].message == hit.sources[0].message for hit in hits if hit.claim)
     assert all(hit.sources for hit in hits)
     assert len({(hit.kind, hit.id) for hit in hits}) == len(hits)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)

@@ -9,6 +9,7 @@ import pytest
 
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
+from slowwave.recall.hits import KINDS
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.store import Store
@@ -82,7 +83,9 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 
 def found(memory: Memory, **conditions: Any) -> set[str]:
-    return {hit.id for hit in memory.recall(ASKED, 50, **conditions)}
+    """Return the ids of what each kind answers, since a message keeps its claim from a place of its own."""
+    kinds = (conditions.pop("kinds"),) if "kinds" in conditions else KINDS
+    return {hit.id for kind in kinds for hit in memory.recall(ASKED, 50, kind, **conditions)}
 
 
 def test_only_the_speaker_answers(memory: Memory) -> None:
@@ -105,7 +108,8 @@ def test_only_what_is_about_the_files_answers(memory: Memory) -> None:
     about = {"m0", "m1", "m3", "o-ada", "o-bob"}  # Bob names no file; the claim made in his message does
     assert found(memory, files="src/db.py") == found(memory, files=".\\src\\db.py") == about
     assert found(memory, files="db.py") == about
-    assert found(memory, files=iter(["lib/src/db.py", "mydb.py"])) == {"m1", "m2", "o-bob", "o-mine"}
+    assert found(memory, files=["lib/src/db.py", "mydb.py"]) == {"m1", "m2", "o-bob", "o-mine"}
+    assert found(memory, files=iter(["lib/src/db.py", "mydb.py"]), kinds="message") == {"m1", "m2"}
     assert found(memory, files="db.py", speaker="Bob") == {"m1", "o-bob"}
     for path in ("b.py", "DB.py", "%", ".*", "x' OR 'a'='a"):
         silent = memory.recall(ASKED, files=path)

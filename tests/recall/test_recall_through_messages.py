@@ -11,7 +11,7 @@ from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Kind
 from slowwave.recall.query import build_query
-from slowwave.recall.ranking.rank import ScoredRow, demote_echoes, merge_kinds
+from slowwave.recall.ranking.rank import ScoredRow, merge_kinds
 from slowwave.recall.release.claims import ClaimLayout
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.messages import compute_statement_length
@@ -114,33 +114,21 @@ def test_what_is_asked_does_not_count_as_stated() -> None:
     assert compute_statement_length(pa.chunked_array([texts])).tolist() == pytest.approx([np.log(5), np.log(5), 0.0])
 
 
-def _found(kind: str, key: str, messages: list[str], score: float) -> ScoredRow:
-    return ScoredRow(kind, key, {"message_ids": messages}, score, 0.0)  # type: ignore[arg-type]
+def _found(kind: Kind, key: str, text: str, messages: list[str] | None = None) -> ScoredRow:
+    return ScoredRow(kind, key, {"text": text, "summary": text, "message_ids": messages}, 1.0, 0.0)
 
 
-@pytest.mark.parametrize(("specific", "first"), [(True, "claim"), (False, "message")])
-def test_a_claim_stands_before_a_message_that_was_found_as_well_unless_a_gate_is_shut(
-    specific: bool, first: str
-) -> None:
-    def found(kind: Kind, key: str, cosine: float) -> ScoredRow:
-        return ScoredRow(kind, key, {"specific": specific}, 1.0, cosine)
-
-    claims = [found("observation", "other claim", 0.5), found("observation", "claim", 0.7)]
-    messages = [found("message", f"other {n}", 0.8 - n / 5) for n in range(2)] + [found("message", "message", 0.9)]
-    # second of its kind and third by cosine, third and first: of 60 and so many places about the same
-    ordered = [one.id for one in merge_kinds([claims, messages], 60) if one.id in ("claim", "message")]
-    assert ordered[0] == first
-
-
-def test_a_claim_below_its_message_and_a_message_below_its_claim_come_last() -> None:
-    found = [
-        _found("message", "m1", [], 0.9),
-        _found("observation", "c1", ["m1"], 0.8),
-        _found("observation", "c2", ["m2"], 0.7),
-        _found("message", "m2", [], 0.6),
-        _found("observation", "c3", ["m1", "m3"], 0.5),
-        _found("summary", "s1", [], 0.4),
+def test_each_hit_is_another_piece_of_evidence() -> None:
+    messages = [_found("message", "m1", "Well, the harbour  opens at six."), _found("message", "m2", "At seven then.")]
+    claims = [
+        _found("observation", "seven hours", "The harbour opens at seven, not at six", ["m1", "m2"]),
+        _found("observation", "in words", "the harbour opens at six", ["m1", "m9"]),
+        _found("observation", "of one", "The harbour opens later", ["m2"]),
+        _found("observation", "of one again", "It opens at seven", ["m2"]),
+        _found("observation", "not found", "The crane is green", ["m7"]),
     ]
-    ordered = demote_echoes(found)
-    assert [one.id for one in ordered] == ["m1", "c1", "c2", "c3", "s1", "m2"]
-    assert [one.score for one in ordered] == [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]
+    merged = merge_kinds([claims, messages, [_found("summary", "s1", "A harbour")]])
+    assert [row.id for row in merged] == ["m1", "seven hours", "m2", "not found", "s1"]
+    assert {row.id: row.claim.id for row in merged if row.claim} == {"m1": "in words", "m2": "of one"}
+    assert [row.score for row in merged] == sorted((row.score for row in merged), reverse=True)
+    assert merge_kinds([claims, []]) == claims

@@ -2,7 +2,6 @@
 
 import json
 import math
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from slowwave.engines.llm.protocol import LLM, AnswerModel, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
-from slowwave.recall.ranking.rerank import Asked
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store.releases import publish
 from tests.recall_store import START, build
@@ -42,11 +40,10 @@ class Scoring:
     """Scores each text by a function of it, or all by one of their number; writes down what it was asked."""
 
     def __init__(self, scores: Callable[[list[str]], Any]) -> None:
-        self.name = "scoring"
         self.scores = scores
         self.asked: list[tuple[str, list[str]]] = []
 
-    def rerank(self, asked: Asked) -> Sequence[Sequence[float]]:
+    def rerank(self, asked: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Sequence[float]]:
         self.asked += [(query, list(texts)) for query, texts in asked]
         return [self.scores(list(texts)) for _, texts in asked]
 
@@ -55,11 +52,8 @@ def inverting() -> Scoring:
     return Scoring(lambda texts: range(len(texts)))
 
 
-def opened(root: Path, reranker: Any = None, **bounds: float) -> Memory:
-    memory = Memory.open(root, encoder=HashEncoder(), reranker=reranker)
-    for name, value in bounds.items():
-        setattr(memory._reranking, name, value)
-    return memory
+def opened(root: Path, reranker: Any = None) -> Memory:
+    return Memory.open(root, encoder=HashEncoder(), reranker=reranker)
 
 
 def ids(hits: Hits) -> list[str]:
@@ -84,9 +78,10 @@ def test_a_reranker_reads_who_said_it_and_when(root: Path) -> None:
     assert any(text.startswith("2025-03-31 Ann: My sister Nina") for text in reranker.asked[0][1])
 
 
-def test_only_the_first_hits_are_seen_and_the_others_stay_below(root: Path) -> None:
+def test_only_the_first_hits_are_seen_and_the_others_stay_below(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slowwave.recall.ranking.rerank.TOP", 3)
     plain, reranker = ids(opened(root).recall(ASKED, 5, MESSAGES)), inverting()
-    assert ids(opened(root, reranker, top=3).recall(ASKED, 5, MESSAGES)) == [*plain[2::-1], *plain[3:]]
+    assert ids(opened(root, reranker).recall(ASKED, 5, MESSAGES)) == [*plain[2::-1], *plain[3:]]
     assert [len(texts) for _, texts in reranker.asked] == [3]
 
 
@@ -115,12 +110,6 @@ def test_nothing_is_reranked_where_recall_abstains(root: Path) -> None:
     assert "nothing relevant" in (hits.reason or "")
 
 
-def test_a_single_hit_needs_no_reranker(root: Path) -> None:
-    reranker = inverting()
-    assert ids(opened(root, reranker).recall("session cache", kinds=("observation",))) == ["o-new"]
-    assert reranker.asked == []
-
-
 def test_what_is_stale_stays_below_what_holds(tmp_path: Path) -> None:
     store = build(tmp_path / "store")
     rows = store.read(OBSERVATIONS).to_pylist()
@@ -130,7 +119,7 @@ def test_what_is_stale_stays_below_what_holds(tmp_path: Path) -> None:
     store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
     publish(store, "amended", "hash-384")
     stale_first = Scoring(lambda texts: [float("Redis" in text) for text in texts])
-    hits = opened(store.root, stale_first).recall(ASKED, 10)
+    hits = opened(store.root, stale_first).recall(ASKED, 10, "observation")
     ((_, texts),) = stale_first.asked
     assert any("stays in Redis" in text for text in texts)
     status = {hit.id: hit.status for hit in hits}
@@ -152,10 +141,9 @@ def _raising(trouble: BaseException) -> Callable[[list[str]], Any]:
     [
         (_raising(KeyError("gone")), "gone"),
         (_raising(TimeoutError("too slow")), "too slow"),
-        (_raising(SystemExit(3)), "3"),
-        (lambda texts: [1.0], "[1] scores for"),
-        (lambda texts: [1.0] * (len(texts) + 1), "scores for"),
-        (lambda texts: [math.nan, *range(1, len(texts))], "no finite number"),
+        (lambda texts: [1.0], "one finite number for each"),
+        (lambda texts: [1.0] * (len(texts) + 1), "one finite number for each"),
+        (lambda texts: [math.nan, *range(1, len(texts))], "one finite number for each"),
         (lambda texts: None, "NoneType"),
         (lambda texts: ["best"] * len(texts), "best"),
     ],
@@ -165,97 +153,8 @@ def test_a_reranker_that_fails_costs_only_itself(root: Path, scores: Callable[[l
     for _ in range(2):
         assert memory.recall(ASKED, 3) == opened(root).recall(ASKED, 3)
     (note,) = memory.notes
-    assert "the reranker 'scoring' failed" in note
+    assert "the reranker Scoring failed" in note
     assert told in note
-
-
-def test_a_reranker_that_hangs_is_not_waited_for(root: Path) -> None:
-    free = threading.Event()
-
-    def scores(texts: list[str]) -> Sequence[float]:
-        free.wait()
-        return range(len(texts))
-
-    reranker = Scoring(scores)
-    memory, plain = opened(root, reranker, seconds=0.1), opened(root).recall(ASKED, **HERE)
-    for told in ("no answer within 0.1 s", "still busy with an earlier query"):
-        assert memory.recall(ASKED, **HERE) == plain
-        assert told in memory.notes[0]
-    assert len(reranker.asked) == 1
-    free.set()
-    (late,) = [thread for thread in threading.enumerate() if thread.name == "slowwave-rerank"]
-    late.join()
-    assert memory._reranking is not None
-    memory._reranking.seconds = 30.0
-    assert ids(memory.recall(ASKED, **HERE)) == ids(plain)[::-1]
-
-
-def asked_together(memory: Memory) -> list[Hits]:
-    """The answers to four threads that ask the same at once."""
-    answers: list[Hits] = []
-    threads = [threading.Thread(target=lambda: answers.append(memory.recall(ASKED, **HERE))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return answers
-
-
-def test_no_call_is_begun_for_a_query_that_no_longer_waits(root: Path) -> None:
-    free, begun = threading.Event(), threading.Event()
-
-    def scores(texts: list[str]) -> Sequence[float]:
-        begun.set()
-        free.wait()
-        return range(len(texts))
-
-    reranker = Scoring(scores)
-    memory, plain = opened(root, reranker, seconds=0.3), opened(root).recall(ASKED, **HERE)
-    answers = asked_together(memory)
-    assert begun.is_set()
-    assert answers == [plain] * 4
-    (hanging,) = [thread for thread in threading.enumerate() if thread.name == "slowwave-rerank"]
-    memory.recall(ASKED, **HERE)
-    assert "still busy with an earlier query" in memory.notes[0]
-    free.set()
-    hanging.join()
-    assert memory._reranking is not None
-    memory._reranking.seconds = 30.0
-    assert ids(memory.recall(ASKED, **HERE)) == ids(plain)[::-1]
-    assert len(reranker.asked) == 2  # the one that hung, and the one that was waited for
-
-
-def test_queries_that_come_together_are_reranked_in_turn(root: Path) -> None:
-    reranker = inverting()
-    memory, plain = opened(root, reranker), opened(root).recall(ASKED, **HERE)
-    answers = asked_together(memory)
-    assert [ids(hits) for hits in answers] == [ids(plain)[::-1]] * 4
-
-
-class Nameless:
-    """No reranker by its Protocol, as anybody may hand one in: it has no name, and fails."""
-
-    def rerank(self, asked: Asked) -> Sequence[Sequence[float]]:
-        raise ValueError("no scores today")
-
-
-class Unspeakable(Exception):
-    """Trouble that can't be told either."""
-
-    def __str__(self) -> str:
-        raise SystemExit("not even this")
-
-
-def test_a_reranker_without_a_name_is_noted_by_its_class(root: Path) -> None:
-    memory = opened(root, Nameless())
-    assert memory.recall(ASKED, 3) == opened(root).recall(ASKED, 3)
-    assert memory.notes == ["the reranker 'Nameless' failed (no scores today): answered in recall's own order"]
-
-
-def test_trouble_without_words_is_noted_by_its_class(root: Path) -> None:
-    memory = opened(root, Scoring(_raising(Unspeakable())), seconds=5)
-    assert memory.recall(ASKED, 3) == opened(root).recall(ASKED, 3)
-    assert memory.notes == ["the reranker 'scoring' failed (Unspeakable): answered in recall's own order"]
 
 
 class Best(AnswerModel):
@@ -265,12 +164,10 @@ class Best(AnswerModel):
 class Ordering:
     """A language model that orders the texts of all queries in one call."""
 
-    name = "ordering"
-
     def __init__(self, llm: LLM) -> None:
         self.llm, self.calls = llm, list[int]()
 
-    def rerank(self, asked: Asked) -> list[list[float]]:
+    def rerank(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
         requests = [
             Request(query, ({"role": "user", "content": "\n".join([query, *texts])},), Best) for query, texts in asked
         ]

@@ -1,4 +1,4 @@
-"""What was found, put in order: kinds merged, echoes below what they repeat, the newest of the same first.
+"""What was found, put in order: each hit another piece of evidence, the newest of the same first.
 
 Of two hits that are one sentence with another value in it, the later holds, mostly; so too where both tell of two of
 the query's words or more, with other figures. Nothing is read of the words: how alike two texts are
@@ -12,13 +12,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from typing import cast
 
 import numpy as np
 from rapidfuzz import fuzz
 
-from slowwave.recall.hits import CONFIDENT, KINDS, Kind
+from slowwave.recall.hits import CONFIDENT, Kind
 from slowwave.recall.query import Query
 from slowwave.recall.release.columns import Mask
 from slowwave.recall.release.doubts import Doubt
@@ -26,16 +26,9 @@ from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import POOLS, Candidates, Scores, select_best_per_owner
 from slowwave.recall.times import QueryTimes, convert_datetimes
-from slowwave.schemas.tables import GATES
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.words import extract_content_words, extract_stems, stem
 
-NEARNESS = 0.5
-"""What the place by cosine among all kinds weighs against the place within the own."""
-
-CLAIM = 0.0001
-"""What a claim has over a message of the same places, less than half a place: it was distilled to be told. One with a
-gate shut has so much less."""
 TIMELY = 0.01
 """What a row of the time that a query names has over another: of two reciprocal ranks, that is a hundred places."""
 SAME = 70.0
@@ -60,6 +53,8 @@ class ScoredRow:
     cosine: float
     """To the query; NaN where unknown."""
     relevance: float = 0.0
+    claim: "ScoredRow | None" = None
+    """Of a message: the best claim found that was made of it."""
 
 
 @dataclass(frozen=True)
@@ -94,48 +89,38 @@ class ScoredPool:
 
 
 def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[ScoredRow]:
-    """Return lists of several kinds, each best first, as one; a single kind's is left as it is.
+    """Return lists of several kinds, each best first, as one in which each hit is another piece of evidence; a single
+    kind's list is returned as it is.
 
-    Scores of different kinds don't compare. What does is the place within the own kind and, at half its weight, the
-    place by cosine among all; the sum of their reciprocal ranks becomes the score. Equal ones go by kind and id.
+    Messages lead in their own order: they hold what was said. A claim made of one message, or in a message's own
+    words, is attached to it (`ScoredRow.claim`) and takes no place. A claim made of several messages takes turns with
+    the messages where one of them was found. Claims of messages that were not found follow, and summaries after them.
+    Scores become reciprocal ranks, since those of different kinds don't compare.
     """
-    some = [one for one in found if one]
-    if len(some) < 2:
-        return list(chain(*some))
-    near = sorted(chain(*some), key=lambda one: (-one.cosine if one.cosine == one.cosine else 2.0, one.id))
-    by_cosine = {(one.kind, one.id): rank for rank, one in enumerate(near, 1)}
-    scored = [
-        replace(one, score=_score_place(one, rank, by_cosine[one.kind, one.id], k))
-        for ranking in some
-        for rank, one in enumerate(ranking, 1)
-    ]
-    return sorted(scored, key=lambda one: (-one.score, KINDS.index(one.kind), one.id))
-
-
-def _score_place(one: ScoredRow, place: int, by_cosine: int, k: int) -> float:
-    shut = any(one.row.get(gate) is False for gate in GATES)
-    edge = (-CLAIM if shut else CLAIM) if one.kind == "observation" else 0.0
-    return 1 / (k + place) + NEARNESS / (k + by_cosine) + edge
-
-
-def demote_echoes(found: Sequence[ScoredRow]) -> list[ScoredRow]:
-    """Return the same, with what repeats one above it at the end: a claim below its message, a message below its claim.
-
-    Nothing is lost, and the first places tell different things; the best hit alone keeps the other form of what it
-    says beside it. Scores fall with the place as before.
-    """
-    told: dict[Kind, set[str]] = {"message": set(), "observation": set()}
-    first, echoes = list(found[:1]), list[ScoredRow]()
-    for one in found[1:]:
-        messages = {one.id} if one.kind == "message" else set(cast(list[str], one.row.get("message_ids") or []))
-        above = told["observation" if one.kind == "message" else "message"]
-        if one.kind != "summary" and messages and messages <= above:
-            echoes.append(one)
+    lists = {rows[0].kind: rows for rows in found if rows}
+    if len(lists) < 2:
+        return list(chain(*lists.values()))
+    messages = {row.id: row for row in lists.get("message", ())}
+    claims: dict[str, ScoredRow] = {}
+    of_several, unfound = list[ScoredRow](), list[ScoredRow]()
+    for claim in lists.get("observation", ()):
+        ids = cast(list[str], claim.row.get("message_ids") or [])
+        there = [messages[key] for key in ids if key in messages]
+        source = next((row for row in there if len(ids) == 1 or _is_in_words(claim, row)), None)
+        if source is not None:
+            claims.setdefault(source.id, claim)
         else:
-            first.append(one)
-            told.get(one.kind, set()).update(messages)
-    scores = (one.score for one in found)
-    return [replace(one, score=score) for one, score in zip([*first, *echoes], scores, strict=True)]
+            (of_several if there else unfound).append(claim)
+    evidence = [replace(row, claim=claims.get(row.id)) for row in messages.values()]
+    turns = (row for turn in zip_longest(evidence, of_several) for row in turn if row is not None)
+    merged = chain(turns, unfound, lists.get("summary", ()))
+    return [replace(row, score=1 / (k + rank)) for rank, row in enumerate(merged, 1)]
+
+
+def _is_in_words(claim: ScoredRow, message: ScoredRow) -> bool:
+    """Return whether a passage holds a claim's own words."""
+    words, text = (" ".join(_get_text(row).split()).casefold() for row in (claim, message))
+    return words in text
 
 
 def mask_candidates_in_time(candidates: Candidates, times: QueryTimes) -> Mask:
@@ -192,7 +177,10 @@ def mark_possible_supersessions(view: View, found: Sequence[ScoredRow], query: Q
     and in `told_in` the ids that a hit of the later one may have).
     """
     known = view.doubts
-    return [_mark_doubt(one, known.find_for_hit(one.kind, one.id, query)) for one in found]
+    return [
+        _mark_doubt(one, known.find_for_hit(one.kind, one.id, query, one.claim.id if one.claim else None))
+        for one in found
+    ]
 
 
 def _mark_doubt(one: ScoredRow, doubts: Sequence[Doubt]) -> ScoredRow:

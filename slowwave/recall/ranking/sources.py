@@ -31,26 +31,27 @@ def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
         for one in found
     ]
     hits = [build_hit(one, *below) for one, below in zip(found, stands_on, strict=True)]
-    return _add_claim_facts(view, hits)
+    return _add_claim_facts(view, found, hits)
 
 
-def _add_claim_facts(view: View, hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits, claims with what the table knows of them."""
-    rows = view.read_by_id(OBSERVATIONS, [hit.id for hit in hits if hit.kind == "observation"], CLAIM_COLUMNS)
+def _add_claim_facts(view: View, found: Sequence[ScoredRow], hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits, claims and messages of which one was made with what the table knows of the claim."""
+    claims = [row if row.kind == "observation" else row.claim for row in found]
+    rows = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims if claim is not None], CLAIM_COLUMNS)
     sure = view.look_up_confidences(list(rows))
     names = view.read_by_id(TOPICS, [str(row["topic_id"]) for row in rows.values() if row["topic_id"]], ["name"])
     return [
         replace(
             hit,
-            category=str(row["category"]),
+            category=cast(str | None, row["category"]),
             detail=cast(str | None, row["detail"]),
             files=tuple(_list_strings(row["files"])),
-            confidence=sure[hit.id],
+            confidence=sure[claim.id],
             topic=cast(str | None, names.get(str(row["topic_id"]), {}).get("name")),
         )
-        if hit.kind == "observation" and (row := rows.get(hit.id))
+        if claim is not None and (row := rows.get(claim.id))
         else hit
-        for hit in hits
+        for hit, claim in zip(hits, claims, strict=True)
     ]
 
 

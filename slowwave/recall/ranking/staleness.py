@@ -135,7 +135,7 @@ def _order_by_successors(
     everything = list(found)
     for heir in dict.fromkeys(heirs.values()):
         losers = [at for at, of in heirs.items() if of == heir]
-        claims = [at for at, one in enumerate(found) if one.id == heir]
+        claims = [at for at, one in enumerate(found) if heir in (one.id, one.claim and one.claim.id)]
         row = truth.rows.get(heir)
         leads = [at for at in losers if _is_match_for_old_claim(found[at], changes[at], query)]
         if leads and not claims and row is not None and heir in wanted:

@@ -50,13 +50,15 @@ class Doubts:
     of_message: dict[str, list[Doubt]] = field(default_factory=lambda: defaultdict(list))
     """By the messages that the earlier claim was made in."""
 
-    def find_for_hit(self, kind: Kind, id: str, query: Query) -> list[Doubt]:
+    def find_for_hit(self, kind: Kind, id: str, query: Query, claim: str | None = None) -> list[Doubt]:
         """Return the doubts about a hit; a message makes other claims too, so about one those alone that bear on the
-        query.
+        query, or on the claim that was found with it.
         """
         some = [self.of_claim[id]] if kind == "observation" and id in self.of_claim else []
         if kind == "message":
-            some = [doubt for doubt in self.of_message.get(id, ()) if doubt.is_relevant_to(query)]
+            some = [
+                doubt for doubt in self.of_message.get(id, ()) if doubt.claim == claim or doubt.is_relevant_to(query)
+            ]
         return [doubt for doubt in some if doubt.is_visible_to(query)]
 
 
