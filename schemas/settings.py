@@ -219,6 +219,10 @@ class SupersedeSettings(Section):
     """Which claims a language model is asked about, where there is one: whether a later one changes an earlier."""
 
     pairs: int = Field(2_000, ge=0, description="Pairs a night that the model judges, the likeliest first; 0: none.")
+    trust: bool = Field(
+        True,
+        description="Whether a model's verdict retires by itself where it quotes the later claim and the old value.",
+    )
 
 
 class RelateSettings(Section):

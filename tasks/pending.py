@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import MARKS, MESSAGES, SESSIONS, Table
-from slowwave.schemas.vocabulary import Origin
+from slowwave.schemas.tables import MARKS, MESSAGES, OBSERVATIONS, SESSIONS, Table
+from slowwave.schemas.vocabulary import Origin, name_speaker
 from slowwave.store.store import Store
 
 MODEL_KEY = "llm:"
@@ -147,3 +147,12 @@ def iter_batches(rows: pl.DataFrame, size: int) -> Iterator[pl.DataFrame]:
     committed.
     """
     yield from rows.iter_slices(size)
+
+
+def read_claim_speakers(store: Store, claims: Iterable[str]) -> dict[str, str]:
+    """Return by claim (ids of OBSERVATIONS) who said the message that it quotes."""
+    rows = store.read_ids(OBSERVATIONS, sorted(set(claims)), ["observation_id", "message_ids"]).to_pylist()
+    quoted = {row["observation_id"]: row["message_ids"][0] for row in rows if row["message_ids"]}
+    messages = store.read_ids(MESSAGES, sorted(set(quoted.values())), ["message_id", "speaker", "origin"]).to_pylist()
+    names = {row["message_id"]: name_speaker(row) for row in messages}
+    return {claim: names[message] for claim, message in quoted.items() if message in names}

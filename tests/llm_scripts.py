@@ -10,6 +10,8 @@ from slowwave.engines.llm.protocol import Completion, Request, make_failure
 
 TURN = re.compile(r"^\[(\d+)\] [^\n]*?(?:\d\d:\d\d|user|assistant|Ada|Ben): ([^\n]+)", re.MULTILINE)
 ENTRY = re.compile(r"^entry (\d+): ", re.MULTILINE)
+LATER = re.compile(r"^pair (\d+), later[^\n]*?\d\d:\d\d: ([^\n]+)", re.MULTILINE)
+EARLIER_CLAIM = re.compile(r"^pair (\d+), earlier[^\n]*?\d\d:\d\d: ([^\n]+)", re.MULTILINE)
 FIRST_NEW = re.compile(r"first new topic has the\s+number (\d+)")
 
 
@@ -23,17 +25,24 @@ def kind(request: Request) -> str:
         frozenset({"text"}): "account",
         frozenset({"title", "text"}): "master",
         frozenset({"purpose"}): "purpose",
-        frozenset({"pairs"}): "pairs",
-        frozenset({"quote", "answer"}): "change",
         frozenset({"relations"}): "relations",
         frozenset({"new_topics", "placements"}): "topics",
     }
+    if names == {"pairs"}:
+        assert request.schema
+        fields = request.schema["properties"]["pairs"]["items"]["properties"]
+        return "pairs" if "same" in fields else "changes"
     return known[names]
 
 
 def material(request: Request) -> str:
     """The turn with the transcript."""
     return request.messages[-1]["content"]
+
+
+def verdict(number: int | str, new: str, answer: str, old: str = "") -> dict[str, Any]:
+    """What a model says of one pair of claims."""
+    return {"pair": int(number), "new": new[:120], "old": old[:120], "answer": answer}
 
 
 def claim(number: int, quote: str, **more: Any) -> dict[str, Any]:
@@ -73,8 +82,8 @@ def faithful(request: Request) -> Any:
             return {"drops": []}
         case "pairs":
             return {"pairs": []}  # what a judge does not name stays open
-        case "change":
-            return {"quote": "", "answer": "unrelated"}
+        case "changes":
+            return {"pairs": [verdict(n, "", "unrelated") for n, _ in LATER.findall(material(request))]}
         case "relations":
             return {"relations": []}
         case "gist":
@@ -125,19 +134,27 @@ def troubled(request: Request) -> Any:
     return faithful(request) if number % 3 == 0 else troubles[number % len(troubles)]
 
 
-LATER = re.compile(r"^later[^\n]*?\d\d:\d\d: ([^\n]+)", re.MULTILINE)
-
-
 def changing(request: Request) -> Any:
     """A model to which everything later changes everything earlier, in the later one's own words."""
-    if kind(request) != "change":
+    if kind(request) != "changes":
         return faithful(request)
-    return {"quote": LATER.findall(material(request))[0], "answer": "changes"}
+    return {"pairs": [verdict(n, text, "changes") for n, text in LATER.findall(material(request))]}
 
 
 def mumbling(request: Request) -> Any:
     """One that says so too, in words that nobody said."""
-    return changing(request) | {"quote": "as everybody knows it is different by now"}
+    if kind(request) != "changes":
+        return faithful(request)
+    words = "as everybody knows it is different by now"
+    return {"pairs": [verdict(n, words, "changes") for n, _ in LATER.findall(material(request))]}
+
+
+def replacing(request: Request) -> Any:
+    """One that shows what of the earlier claim is over, too."""
+    if kind(request) != "changes":
+        return faithful(request)
+    earlier = dict(EARLIER_CLAIM.findall(material(request)))
+    return {"pairs": [verdict(n, text, "changes", old=earlier[n]) for n, text in LATER.findall(material(request))]}
 
 
 EARLIER = re.compile(r"^(\d+)\.", re.MULTILINE)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slowwave.schemas.vocabulary import Origin, is_turn
+from slowwave.schemas.vocabulary import is_turn, name_speaker
 from slowwave.tasks.llm.fence import mask_injections
 from slowwave.text.fence import format_entry
 
@@ -121,6 +121,5 @@ def _find_cut(text: str, most: int) -> int:
 
 def _format_turn(number: int, row: Mapping[str, Any], text: str) -> str:
     """Return a turn as the prompt shows it: number, who, when, what."""
-    who = row["speaker"] or ("user" if row["origin"] == Origin.HUMAN else "assistant")
     when = f", {row['ts']:%a %Y-%m-%d %H:%M}" if row["ts"] else ""
-    return format_entry(f"[{number}] {' '.join(str(who).split())[:60]}{when}:", text)
+    return format_entry(f"[{number}] {' '.join(name_speaker(row).split())[:60]}{when}:", text)

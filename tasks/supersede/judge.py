@@ -1,9 +1,10 @@
 """What becomes of two claims, by what the classifier makes of them and by what a language model says of the likely.
 
 The model decides, by one step at most: what the classifier would retire it can keep as a link, what would be linked it
-can retire or let go, and of what is neither it can make a link. A model alone retires nothing. Whoever says `changes`
-shows the words that do: they must stand in the later claim, and better there than in the earlier (a phrase that both
-have changes nothing). Else the answer counts as unsure.
+can retire or let go, and of what is neither it can make a link. Whoever says `changes` shows the words that do: they
+must stand in the later claim, and better there than in the earlier (a phrase that both have changes nothing). Else the
+answer counts as unsure. Where the model also shows the old value, and that stands in the earlier claim, its word alone
+retires (`supersede.trust`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,19 +22,17 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.tasks.dedupe.judge_llm import CLAIM_CHARS
 from slowwave.tasks.llm.fence import mask_injections
-from slowwave.tasks.llm.library import Library
-from slowwave.tasks.llm.quotes import find_anchor
+from slowwave.tasks.llm.library import Library, Question, limit_answer
+from slowwave.tasks.llm.quotes import find_anchor, normalise_text
 from slowwave.tasks.supersede.claims import CandidateClaims
-from slowwave.tasks.supersede.surroundings import Surroundings
 from slowwave.text.fence import format_entry
+from slowwave.text.words import extract_stems
 
-VERSION = 1
+VERSION = 2
 PROMPTS = ("change",)
-BESIDE_CHARS = 200
-QUOTE_CHARS = 200
-ANSWER_TOKENS = 96
-BESIDE = 4
-"""Claims that are shown beside each of a pair."""
+PAIRS_AT_ONCE = 10
+QUOTE_CHARS = 120
+TOKENS_A_PAIR = 110
 DIGITS = 4
 """Of a probability in a verdict: as the ledger keeps it."""
 SUPERSEDED = 0.9
@@ -47,12 +46,14 @@ Rows = tuple[int, int]
 
 
 class Answer(StrEnum):
-    """What the later claim does to the earlier; the last two are no answers of a model's, but what came of one."""
+    """What the later claim does to the earlier; the last three are no answers of a model's, but what came of one."""
 
     UNRELATED = "unrelated"
     REPEATS = "repeats"
     REFINES = "refines"
     CHANGES = "changes"
+    REPLACES = "replaces"
+    """It says `changes`, its words stand in the later claim, and the old value stands in the earlier one."""
     UNSURE = "unsure"
     """It says `changes`, and its quote does not stand in the later claim."""
     UNANSWERED = "unanswered"
@@ -77,8 +78,6 @@ class ClaimShown:
     at: datetime
     last: datetime
     """When it was said last; `at` where it was said once."""
-    beside: tuple[str, ...]
-    """What was claimed around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +94,11 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome:
-        """What follows, at most one step from what the classifier made of it."""
+        """What follows: at most one step from what the classifier made of it, but where both claims bear it out."""
         if self.answer is Answer.UNANSWERED:
             return find_outcome(self.likely)
+        if self.answer is Answer.REPLACES:
+            return Outcome.RETIRE
         if self.answer is Answer.CHANGES:
             return Outcome.RETIRE if self.likely >= LINKED else Outcome.LINK
         if self.answer is Answer.UNSURE:
@@ -180,7 +181,6 @@ class Asked:
 
 def ask_judge(
     held: CandidateClaims,
-    around: Surroundings,
     guesses: Mapping[Rows, float],
     told: Mapping[Rows, Verdict],
     judge: Judge,
@@ -197,7 +197,7 @@ def ask_judge(
         now = open_pairs[: judge.most - len(tried)]
         if not now:
             return Asked(fresh, len(open_pairs) + len(tried - fresh.keys()))
-        said = judge.ask([_show_pair(held, around, pair) for pair in now])
+        said = judge.ask([(_show_claim(held, old), _show_claim(held, new)) for old, new in now])
         tried |= set(now)
         for pair, answered in zip(now, said, strict=True):
             if answered is not None:
@@ -228,51 +228,72 @@ def _find_pairs_to_ask(
     return found
 
 
-def _show_pair(held: CandidateClaims, around: Surroundings, pair: Rows) -> Pair:
-    return _show_claim(held, around, pair[0], pair[1]), _show_claim(held, around, pair[1], pair[0])
-
-
-def _show_claim(held: CandidateClaims, around: Surroundings, row: int, other: int) -> ClaimShown:
-    names = ("observation_id", "summary", "detail", "speaker")
-    mine = held.table.select(names).slice(row, 1).to_pylist()[0]
-    beside = [mate for mate in around.find_nearest(row, BESIDE + 1) if mate != other][:BESIDE]
+def _show_claim(held: CandidateClaims, row: int) -> ClaimShown:
+    claim = held.table.select(["observation_id", "summary", "detail", "speaker"]).slice(row, 1).to_pylist()[0]
     return ClaimShown(
-        id=mine["observation_id"],
-        text=f"{mine['summary']} ({mine['detail']})" if mine["detail"] else mine["summary"],
-        speaker=mine["speaker"],
+        id=claim["observation_id"],
+        text=f"{claim['summary']} ({claim['detail']})" if claim["detail"] else claim["summary"],
+        speaker=claim["speaker"],
         at=held.times[row],
         last=held.last[row],
-        beside=tuple(held.table["summary"][mate].as_py() for mate in beside),
     )
 
 
 class ChangeAnswer(AnswerModel):
-    """What the model says of a pair. The quote first: what is answered then follows from it."""
+    """What the model says of a pair. The quotes first: what is answered then follows from them."""
 
-    quote: str = Field(max_length=QUOTE_CHARS)
+    pair: int = Field(ge=0, le=99)
+    new: str = Field(max_length=QUOTE_CHARS)
+    old: str = Field(max_length=QUOTE_CHARS)
     answer: Literal[Answer.UNRELATED, Answer.REPEATS, Answer.REFINES, Answer.CHANGES]
 
 
-def build_request(pair: Pair, library: Library) -> Request:
-    """Return what to ask about a pair, the earlier claim first."""
-    entries = [line for name, claim in zip(("earlier", "later"), pair, strict=True) for line in _render(name, claim)]
-    name = f"{compute_content_id(pair[0].id, pair[1].id)}/change"
-    return library.build_request("change", name, entries, ChangeAnswer, ANSWER_TOKENS)
+class ChangesAnswer(AnswerModel):
+    """What it says of a batch."""
+
+    pairs: list[ChangeAnswer]
 
 
-def parse_answer(completion: Completion, pair: Pair) -> Answered:
-    """Return what a good completion says, and the later claim's own words for it."""
-    answer, quote = completion.value.answer, completion.value.quote
-    before, there = (find_anchor(quote, claim.text) for claim in pair)
-    found = there is not None and (before is None or there.score > before.score)
-    if answer is Answer.CHANGES and not found:
-        answer = Answer.UNSURE
+def build_questions(pairs: Sequence[Pair], library: Library) -> list[Question[Sequence[Pair]]]:
+    """Return what to ask about pairs, each with the earlier claim first; the same pairs give the same requests."""
+    batches = [pairs[start : start + PAIRS_AT_ONCE] for start in range(0, len(pairs), PAIRS_AT_ONCE)]
+    return [Question(_build_request(batch, library), batch) for batch in batches]
+
+
+def _build_request(batch: Sequence[Pair], library: Library) -> Request:
+    entries = [
+        _render(f"pair {n}, {which}", claim)
+        for n, pair in enumerate(batch, 1)
+        for which, claim in zip(("earlier", "later"), pair, strict=True)
+    ]
+    name = f"{compute_content_id(*(claim.id for pair in batch for claim in pair))}/change"
+    answer = limit_answer(ChangesAnswer, pairs=len(batch))
+    return library.build_request("change", name, entries, answer, TOKENS_A_PAIR * len(batch) + 20)
+
+
+def parse_answers(question: Question[Sequence[Pair]], completion: Completion, *, trust: bool) -> dict[Ids, Answered]:
+    """Return what a good completion says of the pairs that it names, with the later claim's own words for it."""
+    shown = dict(enumerate(question.about, 1))
+    return {
+        (pair[0].id, pair[1].id): _check_answer(said, pair, trust=trust)
+        for said in completion.value.pairs
+        if (pair := shown.get(said.pair))
+    }
+
+
+def _check_answer(said: ChangeAnswer, pair: Pair, *, trust: bool) -> Answered:
+    """Return an answer as far as the two claims bear it out."""
+    answer = Answer(said.answer)
+    before, there = (find_anchor(said.new, claim.text) for claim in pair)
+    if answer is Answer.CHANGES:
+        if there is None or (before is not None and before.score >= there.score):
+            answer = Answer.UNSURE
+        elif trust and extract_stems(said.old) and normalise_text(said.old.strip()) in normalise_text(pair[0].text):
+            answer = Answer.REPLACES
     return answer, pair[1].text[there.start : there.end] if there is not None else ""
 
 
-def _render(name: str, claim: ClaimShown) -> list[str]:
+def _render(name: str, claim: ClaimShown) -> str:
     who = f", {' '.join(claim.speaker.split())[:60]}" if claim.speaker else ""
     again = f", said again until {claim.last:%a %Y-%m-%d %H:%M}" if claim.last > claim.at else ""
-    label = f"{name}{who}, {claim.at:%a %Y-%m-%d %H:%M}{again}:"
-    beside = [format_entry("  beside it:", mask_injections(text)[:BESIDE_CHARS]) for text in claim.beside]
-    return [format_entry(label, mask_injections(claim.text)[:CLAIM_CHARS]), *beside]
+    return format_entry(f"{name}{who}, {claim.at:%a %Y-%m-%d %H:%M}{again}:", mask_injections(claim.text)[:CLAIM_CHARS])

@@ -100,7 +100,7 @@ def supersede(
         for (a, b), verdict in (verdicts or {}).items()
         if a in place and b in place and frozenset((place[a], place[b])) not in back
     }
-    asked = ask_judge(held, known.around, guesses, told, judge) if judge else Asked({}, 0)
+    asked = ask_judge(held, guesses, told, judge) if judge else Asked({}, 0)
     told = {pair: v for pair, v in {**told, **asked.told}.items() if v.answer is not Answer.UNANSWERED}
     held = reopen_misjudged(held, told)
     given = _mask_shared(held.table).to_pylist()

@@ -74,13 +74,6 @@ class Surroundings:
             "later in the earlier's session": float(session @ later),
         }
 
-    def find_nearest(self, row: int, most: int) -> list[int]:
-        """Return rows of claims made beside one, those of its own turn before those of the next, in order of turn."""
-        session, turn = self.sessions[row], self.turns[row]
-        near = [mate for mate in self._find_neighbours(session, turn, 1) if mate != row]
-        kept = sorted(near, key=lambda mate: abs(self.turns[mate] - turn))[:most]
-        return sorted(kept, key=lambda mate: self.turns[mate])
-
     def _find_neighbours(self, session: str, turn: int, reach: int) -> list[int]:
         """Return rows of the claims made up to so many turns away, in order of turn."""
         return [row for at in range(turn - reach, turn + reach + 1) for row in self.rows.get((session, at), ())]

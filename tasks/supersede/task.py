@@ -1,6 +1,8 @@
 """Claims that a later claim changes, found over all that is held."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,17 +15,17 @@ from slowwave.store.store import Store
 from slowwave.tasks.dedupe.task import read_undone_pairs
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, quarantine_rejected
-from slowwave.tasks.llm.library import Question, index_questions, list_requests
-from slowwave.tasks.pending import MODEL_KEY, mark_done
+from slowwave.tasks.llm.library import index_questions, list_requests
+from slowwave.tasks.pending import MODEL_KEY, mark_done, read_claim_speakers
 from slowwave.tasks.supersede import judge
 from slowwave.tasks.supersede.judge import (
     Answer,
     Answered,
     Judge,
     Pair,
-    build_request,
+    build_questions,
     count_disagreements,
-    parse_answer,
+    parse_answers,
     read_verdicts,
 )
 from slowwave.tasks.supersede.model import compute_model_digest
@@ -66,7 +68,7 @@ def list_questions(job: Job, model: Model) -> list[Request]:
     asked: list[Request] = []
 
     def note(pairs: Sequence[Pair]) -> list[None]:
-        asked.extend(build_request(pair, model.library) for pair in pairs)
+        asked.extend(list_requests(build_questions(name_speakers(job.store, pairs), model.library)))
         return [None] * len(pairs)
 
     _supersede_all(job, undone, Judge(compute_judge_key(job, model), job.settings.supersede.pairs, note))
@@ -81,18 +83,32 @@ def get_judging_model(job: Job) -> Model | None:
 def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
     """Return the model as a judge of pairs; what it can't answer is quarantined, and what has to wait is None."""
 
+    read = partial(parse_answers, trust=job.settings.supersede.trust)
+
     def ask(pairs: Sequence[Pair]) -> list[Answered | None]:
-        asked = index_questions(Question(build_request(pair, model.library), pair) for pair in pairs)
-        told = model.ask("supersede", asked, list_requests, lambda q, c: parse_answer(c, q.about), patient=True)
+        questions = build_questions(name_speakers(job.store, pairs), model.library)
+        told = model.ask("supersede", index_questions(questions), list_requests, read, patient=True)
         quarantine_rejected(job.store, "supersede", told.rejected, told.values, report)
-        return [None if i in told.waiting else told.values.get(i, (Answer.UNANSWERED, "")) for i in asked]
+        answers = {ids: answered for batch in told.values.values() for ids, answered in batch.items()}
+        return [
+            None if question.request.id in told.waiting else answers.get((old.id, new.id), (Answer.UNANSWERED, ""))
+            for question in questions
+            for old, new in question.about
+        ]
 
     return Judge(compute_judge_key(job, model), job.settings.supersede.pairs, ask)
 
 
+def name_speakers(store: Store, pairs: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs with each claim's speaker, also where a transcript names nobody."""
+    names = read_claim_speakers(store, [claim.id for pair in pairs for claim in pair])
+    return [(replace(old, speaker=names.get(old.id)), replace(new, speaker=names.get(new.id))) for old, new in pairs]
+
+
 def compute_judge_key(job: Job, model: Model) -> str:
     """Return what a model's answer about a pair depends on, beside the pair."""
-    return compute_model_key(model, "judge", judge.VERSION, judge.PROMPTS).removeprefix(MODEL_KEY)
+    key = compute_model_key(model, "judge", judge.VERSION, judge.PROMPTS, str(job.settings.supersede.trust))
+    return key.removeprefix(MODEL_KEY)
 
 
 def compute_supersede_key(job: Job, model: Model | None = None) -> str:

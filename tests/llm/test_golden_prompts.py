@@ -86,12 +86,12 @@ def ask_purpose(name: str = "Porto", claims: tuple[str, ...] = ()) -> Request:
     return request
 
 
-EARLIER = ClaimShown("1", "Ada lives in Porto.", "Ada", NOON, NOON, ("She likes the river.",))
-LATER = ClaimShown("2", "Ada lives in Braga now.", "Ada", datetime(2026, 12, 1, 9, tzinfo=UTC), NOON, ())
+EARLIER = ClaimShown("1", "Ada lives in Porto.", "Ada", NOON, NOON)
+LATER = ClaimShown("2", "Ada lives in Braga now.", "Ada", datetime(2026, 12, 1, 9, tzinfo=UTC), NOON)
 
 
 def ask_change(earlier: ClaimShown = EARLIER, later: ClaimShown = LATER) -> Request:
-    return change.build_request((earlier, later), LIBRARY)
+    return change.build_questions([(earlier, later)], LIBRARY)[0].request
 
 
 def ask_same(left: str = "Ada lives in Porto.", right: str = "Porto is where Ada lives.") -> Request:
@@ -158,7 +158,6 @@ SPOTS: dict[str, Request] = {
     "change: earlier": ask_change(replace(EARLIER, text=MARK)),
     "change: later": ask_change(later=replace(LATER, text=MARK)),
     "change: speaker": ask_change(replace(EARLIER, speaker=MARK)),
-    "change: beside": ask_change(replace(EARLIER, beside=(MARK,))),
     "same: left": ask_same(left=MARK),
     "same: right": ask_same(right=MARK),
     "relate: claim": ask_relate(MARK),

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from slowwave import Memory
 from slowwave.cli.main import app
+from slowwave.context.projects.briefing import mark_changes
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Hit, Kind
@@ -205,3 +206,12 @@ def test_a_message_that_two_claims_changed_leads_to_the_one_asked_for(tmp_path: 
         (stale,) = (hit for hit in Memory.open(store).recall(asked, kinds="message") if hit.text == said)
         assert stale.successor is not None
         assert holds in stale.successor.text
+
+
+def test_a_summary_of_the_session_that_names_what_was_changed_is_marked_in_other_words_too(amended: Path) -> None:
+    view = memory(amended)._get_view()
+    change, *_ = [one for one in view.truth.changes.values() if "7070" in one.values]
+    text = "They settled how the API is reached, which is by way of 7070. The tea is green."
+    marked = mark_changes(view, text, {}, change.session)
+    assert "8200" in marked.split(" The tea")[0]
+    assert mark_changes(view, text, {}, "another session") == text

@@ -229,7 +229,8 @@ def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[
 
 def mark_changes(view: View, text: str, doubts: Mapping[str, Sequence[tuple[str, Doubt]]], scope: str) -> str:
     """Return a text whose sentences that a later claim changed, or perhaps did, are followed by what it says, as in a
-    hit's line.
+    hit's line. A sentence tells a claim in much the same words; in a summary of the session that the claim was made in,
+    all of the claim's names and numbers do.
 
     Args:
         view: the release.
@@ -238,9 +239,11 @@ def mark_changes(view: View, text: str, doubts: Mapping[str, Sequence[tuple[str,
         scope: the text's session or topic.
     """
     truth, marked, done = view.truth, "", 0
+    own = [change for change in truth.changes.values() if change.session == scope and change.values]
     for sentence in split_sentences(text):
         words, bare = extract_stems(sentence.text), " ".join(sentence.text.split())
-        changes = [one for one in truth.find_restated(words, TOLD) if not one.is_corrected_in(words)]
+        named = [change for change in own if change.values <= words]
+        changes = [one for one in (*truth.find_restated(words, TOLD), *named) if not one.is_corrected_in(words)]
         best = max(changes, key=lambda one: (len(words & one.words), one.claim), default=None)
         heir = truth.rows.get(truth.find_successor(best, None)) if best else None
         later = Successor.from_claim(heir) if heir else None
