@@ -9,7 +9,7 @@ from typing import Any
 from slowwave.engines.llm.protocol import Completion, Request, make_failure
 
 TURN = re.compile(r"^\[(\d+)\] [^\n]*?(?:\d\d:\d\d|user|assistant|Ada|Ben): ([^\n]+)", re.MULTILINE)
-ENTRY = re.compile(r"^entry (\d+): ", re.MULTILINE)
+ENTRY = re.compile(r"^entry (\d+)(?: \([^\n)]*\))?: ", re.MULTILINE)
 LATER = re.compile(r"^pair (\d+), later[^\n]*?\d\d:\d\d: ([^\n]+)", re.MULTILINE)
 EARLIER_CLAIM = re.compile(r"^pair (\d+), earlier[^\n]*?\d\d:\d\d: ([^\n]+)", re.MULTILINE)
 FIRST_NEW = re.compile(r"first new topic has the\s+number (\d+)")
@@ -54,12 +54,8 @@ def claim(number: int, quote: str, **more: Any) -> dict[str, Any]:
         "summary": f"It was said that {quote}",
         "detail": "",
         "files": [],
-        "speaker": "",
         "confidence": "high",
-        "reusable": True,
-        "non_trivial": True,
-        "specific": True,
-        "doubt": "",
+        "lasts": True,
         **more,
     }
 

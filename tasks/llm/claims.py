@@ -2,9 +2,9 @@
 
 A claim is kept only if its quote stands in a message it cites, and if its summary says no more than what is said there:
 its words, numbers, dates, names and negations (`grounding.explain_unfounded`). A detail that says more is left off its
-claim, and quarantined by itself. Three gates come from the model, corrected by what can be told without it, and are
-columns, not filters; the fourth, `verified`, is the quote. The method of grounding in quotes: Bohnet et al.,
-"Attributed Question Answering", 2022; a model's own numbers for places are never trusted alone.
+claim, and quarantined by itself. Three gates are columns, not filters: `reusable` is the model's word (`lasts`), the
+others are what can be told without it; the fourth, `verified`, is the quote. The method of grounding in quotes: Bohnet
+et al., "Attributed Question Answering", 2022; a model's own numbers for places are never trusted alone.
 """
 
 import re
@@ -67,12 +67,8 @@ class ClaimAnswer(AnswerModel):
     summary: str = Field(max_length=300)
     detail: str = Field(max_length=300)
     files: list[Annotated[str, Field(max_length=160)]] = Field(max_length=5)
-    speaker: str = Field(max_length=60)
     confidence: Literal["high", "medium", "low"]
-    reusable: bool
-    non_trivial: bool
-    specific: bool
-    doubt: str = Field(max_length=120)
+    lasts: bool
 
 
 class ClaimsAnswer(AnswerModel):
@@ -333,20 +329,16 @@ def _compute_gates(answer: ClaimAnswer, comparable: bool) -> tuple[dict[str, boo
     """Return three gates with the reasons of those that are shut: the model's word, and three things that can be
     seen.
     """
-    gates = {"reusable": answer.reusable, "non_trivial": answer.non_trivial, "specific": answer.specific}
-    doubt = " ".join(answer.doubt.split()) or "the model says so"
-    reasons = [f"{name}: {doubt}" for name, open_ in gates.items() if not open_]
-    if gates["specific"] and GOES_ON.match(answer.summary):
-        gates["specific"] = False
-        reasons.append("specific: the summary begins with a pronoun")
-    if gates["specific"] and not comparable:
-        gates["specific"] = False
-        reasons.append("specific: in another script than the transcript, so its words can't be looked up there")
     short = len(answer.summary.split()) < LEAST_WORDS and len(answer.summary) < 20
-    if gates["non_trivial"] and short and not is_unspaced(answer.summary):
-        gates["non_trivial"] = False
-        reasons.append("non_trivial: the summary says next to nothing")
-    return gates, reasons
+    reasons = {
+        "reusable: the model says that it does not last": not answer.lasts,
+        "specific: the summary begins with a pronoun": GOES_ON.match(answer.summary) is not None,
+        "specific: in another script than the transcript, so its words can't be looked up there": not comparable,
+        "non_trivial: the summary says next to nothing": short and not is_unspaced(answer.summary),
+    }
+    shut = [reason for reason, holds in reasons.items() if holds]
+    gates = ("reusable", "non_trivial", "specific")
+    return {gate: not any(reason.startswith(gate) for reason in shut) for gate in gates}, shut
 
 
 def _is_repeat(claim: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -49,7 +49,7 @@ from slowwave.tasks.observe.coding import is_coding
 from slowwave.tasks.observe.observe import observe
 from slowwave.text.fence import fence_entries, format_entry
 
-VERSION = 3
+VERSION = 4
 """Raised when the method changes: every claim made under an older one is pending again."""
 PROMPTS = ("extract", "consolidate")
 MOST_DROPS = 60
@@ -173,7 +173,7 @@ def _count_overhead_tokens(library: Library, pack: Pack, extract: ExtractSetting
 
 
 class Drop(AnswerModel):
-    """A claim that no longer holds, and the one that stands instead, by their numbers."""
+    """A claim that no longer holds, and the one that stands instead, by their numbers; 0 where none does."""
 
     claim: int = Field(ge=0, le=9_999)
     kept: int = Field(ge=0, le=9_999)
@@ -212,40 +212,43 @@ def apply_drops(read: ParsedClaims, asked: Sequence[tuple[Question[Numbers], Com
     """Return the session's claims without those that no longer hold; each of these is rejected with what stands
     instead.
 
-    A drop counts only if both claims exist, what amends was said later, and the claim kept is kept in the end: drops
-    in a circle are all left out. Of two that say the same, a person's stays and not an agent's restatement of it.
+    A drop counts only if both claims exist (what was rejected may have none in its place), what amends was said later,
+    and the claim kept is kept in the end: drops in a circle are all left out. Of two that say the same, a person's
+    stays and not an agent's restatement of it.
     """
     by_id = {claim["observation_id"]: claim for claim in read.claims}
-    drops: dict[str, tuple[str, str, str]] = {}
+    drops: dict[str | None, tuple[str | None, str, str]] = {}
     for question, completion in asked:
         for drop in completion.value.drops:
             gone, kept = question.about.get(drop.claim), question.about.get(drop.kept)
-            backwards = drop.why == "amended" and drop.kept < drop.claim
+            backwards = drop.why == "amended" and 0 < drop.kept < drop.claim
             if gone and kept and drop.why == "repeated" and by_id[gone]["by_person"] > by_id[kept]["by_person"]:
                 gone, kept = kept, gone
-            if gone and kept and gone != kept and gone not in drops and not backwards:
+            is_drop = kept or (drop.kept == 0 and drop.why == "rejected")
+            if gone and is_drop and gone != kept and gone not in drops and not backwards:
                 drops[gone] = (kept, drop.why, question.request.id)
     final = ParsedClaims(rejected=list(read.rejected))
     for oid, claim in by_id.items():
-        stands = _find_replacement(oid, drops)
-        if stands is None:
+        if oid not in drops or _is_in_circle(oid, drops):
             final.claims.append(claim)
             continue
-        _, why, request = drops[oid]
-        reason = f"{why} within its session: “{by_id[stands]['summary']}” stands instead"
+        stands, why, request = drops[oid]
+        while stands in drops:
+            stands = drops[stands][0]
+        instead = f": “{by_id[stands]['summary']}” stands instead" if stands else ""
+        reason = f"{why} within its session{instead}"
         final.rejected.append(Rejected(f"{request}#{oid[:8]}", reason, f"{claim['summary']} | “{claim['quote']}”"))
     return final
 
 
-def _find_replacement(oid: str, drops: Mapping[str, tuple[str, str, str]]) -> str | None:
-    """Return the claim at the end of the chain of drops; None for a claim that is kept or stands in a circle."""
-    seen, at = {oid}, oid
-    while at in drops:
-        at = drops[at][0]
-        if at in seen:
-            return None
+def _is_in_circle(oid: str, drops: Mapping[str | None, tuple[str | None, str, str]]) -> bool:
+    """Return whether the chain of drops from a claim comes to no end."""
+    seen: set[str | None] = {oid}
+    at = drops[oid][0]
+    while at in drops and at not in seen:
         seen.add(at)
-    return None if at == oid else at
+        at = drops[at][0]
+    return at in seen
 
 
 def _group_claims(claims: Sequence[Mapping[str, Any]], tokens: Mapping[int, int], room: int) -> list[list[int]]:
@@ -268,9 +271,9 @@ def _group_claims(claims: Sequence[Mapping[str, Any]], tokens: Mapping[int, int]
 
 def _render_numbered_claim(number: int, claim: Mapping[str, Any]) -> str:
     """Return a claim as the prompt shows it."""
-    speaker = f", {claim['speaker']}" if claim["speaker"] else ""
+    speaker = claim["speaker"] or ("user" if claim["by_person"] else "assistant")
     detail = f" ({claim['detail']})" if claim["detail"] else ""
-    return format_entry(f"[{number}] {claim['category']}{speaker}:", f"{claim['summary']}{detail}")
+    return format_entry(f"[{number}] {claim['category']}, {speaker}:", f"{claim['summary']}{detail}")
 
 
 @dataclass

@@ -19,7 +19,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, get_model, keeps_model_rows
 from slowwave.tasks.llm.library import Question
-from slowwave.tasks.pending import is_made_by_model, mark_done
+from slowwave.tasks.pending import is_made_by_model, mark_done, read_claim_speakers
 from slowwave.tasks.relate.by_model import Pairs, ask_labels, build_questions, choose_questions, compute_labels_key
 from slowwave.tasks.relate.relate import COLUMNS, VERSION, Relation, build_rows, find_relations, keep_best
 from slowwave.tasks.vectors import describe_encoder
@@ -57,7 +57,7 @@ def relate_claims(job: Job) -> StepReport:
         tables = [build_rows(found, compute_relate_key(job))]
         # What a model says of it, or said before.
         if model:
-            told, waiting = ask_labels(job, model, build_unit_questions(found, pending, model), report)
+            told, waiting = ask_labels(job, model, build_unit_questions(store, found, pending, model), report)
             tables.append(build_rows(keep_best(told), compute_labels_key(model)))
         if model or keeps_model_rows(job, model):
             pairs = {frozenset((pair.start, pair.end)) for pair in waiting}
@@ -82,7 +82,7 @@ def relate_claims(job: Job) -> StepReport:
 def list_questions(job: Job, model: Model) -> list[Question[Pairs]]:
     """Return what the step would ask the model about the claims that the store has now; nothing is asked."""
     pending = find_pending(job.store, compute_input_key(job, model))
-    questions = build_unit_questions(find_unit_relations(job.store, pending), pending, model)
+    questions = build_unit_questions(job.store, find_unit_relations(job.store, pending), pending, model)
     return choose_questions(job, model, questions)[0]
 
 
@@ -135,10 +135,11 @@ def find_unit_relations(store: Store, pending: Pending) -> list[Relation]:
     return list(keep_best(found))
 
 
-def build_unit_questions(found: list[Relation], pending: Pending, model: Model) -> list[Question[Pairs]]:
+def build_unit_questions(store: Store, found: list[Relation], pending: Pending, model: Model) -> list[Question[Pairs]]:
     """Return what to ask about relations, the closest first."""
+    speakers = read_claim_speakers(store, [end for one in found for end in (one.start, one.end)])
     texts = {
-        row["observation_id"]: (f"{row['speaker']}: " if row["speaker"] else "")
+        row["observation_id"]: f"{speakers.get(row['observation_id'], 'somebody')}: "
         + row["summary"]
         + (f" ({row['detail']})" if row["detail"] else "")
         for unit in pending.units

@@ -25,7 +25,7 @@ from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import Model, Unusable
 from slowwave.tasks.llm.chunks import Counter, split_text
 from slowwave.tasks.llm.fence import LEFT_OUT, has_injection, mask_injections
-from slowwave.tasks.llm.library import TEMPLATE_TOKENS, Library, Rejected, format_bullets, limit_answer
+from slowwave.tasks.llm.library import TEMPLATE_TOKENS, Library, Rejected, limit_answer
 from slowwave.tasks.pending import is_made_by_model
 from slowwave.tasks.summarize.coherence import Coherence, Shown, measure_coherence
 from slowwave.text.fence import format_entry
@@ -75,7 +75,6 @@ class TopicInfo:
 
     name: str
     purpose: str
-    samples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +123,7 @@ def build_summary_request(
     form = build_summary_answer(max_words, titled=titled)
     values: dict[str, object] = {"max_words": max_words}
     if about:
-        samples = format_bullets(format_entry("", mask_injections(s)).strip() for s in about.samples) or "- nothing yet"
-        values |= {"topic": about.name, "purpose": about.purpose, "samples": samples}
+        values |= {"topic": about.name, "purpose": about.purpose}
     prompt = "master" if titled else "narrate_topic" if about else "narrate_session"
     level = None if titled else draft.tier
     answer = int(max_words * TOKENS_A_WORD) + (60 if titled else 20)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import PyramidSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
-from slowwave.schemas.vocabulary import SHARED, SPOKEN, Status, SummaryScope
+from slowwave.schemas.vocabulary import SHARED, SPOKEN, Status, SummaryScope, name_speaker
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.isolate import do_apart, note_failed_units
@@ -232,17 +232,9 @@ def _flush_summary_writer(job: Job, narrator: SummaryWriter, report: StepReport)
 
 
 def load_topic_info(store: Store) -> dict[str, TopicInfo]:
-    """Return what a topic's summaries are told of it: name, purpose, its latest claims."""
-    topics = store.read(TOPICS, ["topic_id", "name", "purpose", "samples"]).to_pylist()
-    ids = [oid for topic in topics for oid in topic["samples"]]
-    said = {
-        r["observation_id"]: r["summary"]
-        for r in store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary"]).to_pylist()
-    }
-    return {
-        t["topic_id"]: TopicInfo(t["name"], t["purpose"], tuple(said[o] for o in t["samples"] if o in said))
-        for t in topics
-    }
+    """Return what a topic's summaries are told of it: name and purpose."""
+    topics = store.read(TOPICS, ["topic_id", "name", "purpose"]).to_pylist()
+    return {topic["topic_id"]: TopicInfo(topic["name"], topic["purpose"]) for topic in topics}
 
 
 def build_topic_shape(settings: PyramidSettings, small: int = 0) -> Shape:
@@ -316,7 +308,8 @@ def _load_session_scopes(
         mine, shape = by_session[sid], build_session_shape(job.settings.pyramid)
         texts = [row["text"] for row in mine] if whole else cut_to_worthy_sentences(mine, shape.first)
         members = [
-            Member(r["message_id"], text, r["ts"], speaker=r["speaker"]) for r, text in zip(mine, texts, strict=True)
+            Member(r["message_id"], text, r["ts"], speaker=name_speaker(r) if whole else r["speaker"])
+            for r, text in zip(mine, texts, strict=True)
         ]
         scopes.append(_build_scope("session", sid, info, sealed.get(sid, Pyramid()), members, shape))
     return scopes

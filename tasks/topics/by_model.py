@@ -9,6 +9,7 @@ the topics nearest to a batch go out with it, so that the cost does not grow wit
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,8 @@ class Topic:
     size: int = 0
     base: bool = False
     new: bool = False
+    projects: set[str] = field(default_factory=set)
+    """Those of its latest claims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +167,16 @@ class Board:
         """Return the request for some claims (rows of OBSERVATIONS), with as many of the nearest topics as fit."""
         answer = len(claims) * PLACEMENT_TOKENS + 80 * NEW_TOPICS
         numbered = dict(enumerate(claims, 1))
-        lines = [format_entry(f"entry {n}:", mask_injections(claim["summary"])) for n, claim in numbered.items()]
+        lines = [_render_claim(n, claim) for n, claim in numbered.items()]
         near = self._rank_topics(claims)
         shown = [self._render_topic(n, topic) for n, topic in enumerate(near, 1)]
-        room = library.count_room("assign", window, count, answer, first_new=999) - sum(count(lines)) - 2 * len(lines)
+        room = library.count_room("assign", window, count, answer, first_new=999, most_new=NEW_TOPICS)
+        room -= sum(count(lines)) + 2 * len(lines)
         kept = _count_fitting(shown, room, count)
         topics = {n: topic.id for n, topic in enumerate(near[:kept], 1)}
         form, entries = limit_answer(BatchAnswer, placements=len(claims)), [*shown[:kept], "", *lines]
-        request = library.build_request("assign", name_batch(claims), entries, form, answer, first_new=kept + 1)
+        places = {"first_new": kept + 1, "most_new": NEW_TOPICS}
+        request = library.build_request("assign", name_batch(claims), entries, form, answer, **places)
         return Batch(request, numbered, topics)
 
     def apply_answer(self, batch: Batch, completion: Completion) -> None:
@@ -215,6 +220,7 @@ class Board:
             vector = np.asarray(claim["vector"], dtype=np.float32)
             held = np.zeros_like(vector) if topic.centre is None else topic.centre * np.float32(topic.size)
             topic.centre = ((held + vector) / np.float32(topic.size + 1)).astype(np.float32)
+        topic.projects |= {project} if (project := _name_project(claim)) else set()
         topic.size += 1
 
     def _rank_topics(self, claims: Sequence[Mapping[str, Any]]) -> list[Topic]:
@@ -231,7 +237,19 @@ class Board:
 
     def _render_topic(self, number: int, topic: Topic) -> str:
         samples = "; ".join(" ".join(mask_injections(s).split())[:160] for s in topic.samples) or "nothing yet"
-        return format_entry(f"topic {number}:", f"{topic.name}\nbelongs here: {topic.purpose}\nlately: {samples}")
+        of = f" ({', '.join(sorted(topic.projects))})" if topic.projects else ""
+        return format_entry(f"topic {number}{of}:", f"{topic.name}\nbelongs here: {topic.purpose}\nlately: {samples}")
+
+
+def _render_claim(number: int, claim: Mapping[str, Any]) -> str:
+    project = _name_project(claim)
+    return format_entry(f"entry {number}{f' ({project})' if project else ''}:", mask_injections(claim["summary"]))
+
+
+def _name_project(claim: Mapping[str, Any]) -> str:
+    """Return the last part of the path of a coding claim's workspace; empty where it has none."""
+    of_project = claim["workspace"] if claim["pack"] == "coding" else None
+    return " ".join(PurePath((of_project or "").replace("\\", "/")).name.split())[:60]
 
 
 def name_batch(claims: Sequence[Mapping[str, Any]]) -> str:
@@ -340,17 +358,18 @@ def _build_board_topics(store: Store, topics: pa.Table) -> list[Topic]:
     """Return the board's topics from rows of TOPICS."""
     rows = topics.to_pylist()
     ids = [oid for row in rows for oid in row["samples"]]
-    found = store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary"]).to_pylist()
-    said = {row["observation_id"]: row["summary"] for row in found}
+    found = store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary", "workspace", "pack"]).to_pylist()
+    said = {row["observation_id"]: row for row in found}
     return [
         Topic(
             row["topic_id"],
             row["name"],
             row["purpose"],
-            [said[oid] for oid in row["samples"] if oid in said],
+            [said[oid]["summary"] for oid in row["samples"] if oid in said],
             None if row["centroid"] is None else np.asarray(row["centroid"], dtype="float32"),
             row["size"],
             row["base"],
+            projects={name for oid in row["samples"] if oid in said and (name := _name_project(said[oid]))},
         )
         for row in rows
     ]

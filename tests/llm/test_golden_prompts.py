@@ -53,7 +53,14 @@ def ask_extract(first: dict[str, Any] | None = None, extract: ExtractSettings = 
 
 def ask_consolidate(**first: Any) -> Request:
     claims = [
-        {"observation_id": str(n), "category": "fact", "speaker": "Ada", "detail": "", "summary": text}
+        {
+            "observation_id": str(n),
+            "category": "fact",
+            "speaker": "Ada",
+            "by_person": True,
+            "detail": "",
+            "summary": text,
+        }
         for n, text in enumerate(["Ada lives in Porto.", "Ada lives in Braga."])
     ]
     claims[0] |= first
@@ -66,16 +73,18 @@ def ask_gist(text: str = "I moved to Porto in March.") -> Request:
 
 MEMBERS = (Member("a", "Ada moved to Porto.", NOON, speaker="Ada"), Member("b", "Her sister lives there.", NOON))
 DRAFT = Draft("session", "s", 0, 0, MEMBERS, (Member("c", "They talked of rivers.", NOON, speaker="Ben"),))
-ABOUT = TopicInfo("Porto", "Where Ada lives and what she finds there", ("The bakery closes at six.",))
+ABOUT = TopicInfo("Porto", "Where Ada lives and what she finds there")
 
 
 def ask_account(draft: Draft = DRAFT, about: TopicInfo | None = None, words: int = 60) -> Request:
     return build_summary_request(draft, about, words, LIBRARY, COUNT, WINDOW)
 
 
-def ask_assign(topic: Topic | None = None, summary: str = "Ada moved to Porto.") -> Request:
+def ask_assign(
+    topic: Topic | None = None, summary: str = "Ada moved to Porto.", workspace: str = "/home/ada/tidepool"
+) -> Request:
     known = topic or Topic("t", "Porto", "Where Ada lives", ["The bakery closes at six."])
-    claim = {"observation_id": "1", "summary": summary, "vector": None}
+    claim = {"observation_id": "1", "summary": summary, "vector": None, "pack": "coding", "workspace": workspace}
     return Board([known], 5).build_batch([claim], LIBRARY, COUNT, WINDOW).request
 
 
@@ -147,12 +156,13 @@ SPOTS: dict[str, Request] = {
     "account: before": ask_account(replace(DRAFT, context=(Member("a", MARK),))),
     "account: topic": ask_account(about=replace(ABOUT, name=MARK)),
     "account: purpose": ask_account(about=replace(ABOUT, purpose=MARK)),
-    "account: samples": ask_account(about=replace(ABOUT, samples=(MARK,))),
     "master: member": ask_account(replace(DRAFT, tier=MASTER, members=(Member("a", MARK),))),
     "assign: topic": ask_assign(Topic("t", MARK, "Where Ada lives")),
     "assign: purpose": ask_assign(Topic("t", "Porto", MARK)),
     "assign: samples": ask_assign(Topic("t", "Porto", "Where Ada lives", [MARK])),
     "assign: entry": ask_assign(summary=MARK),
+    "assign: project": ask_assign(workspace=f"/home/{MARK}"),
+    "assign: topic's project": ask_assign(Topic("t", "Porto", "Where Ada lives", projects={MARK})),
     "purpose: topic": ask_purpose(MARK),
     "purpose: claims": ask_purpose(claims=tuple(f"The {MARK} {n} sings." for n in range(10))),
     "change: earlier": ask_change(replace(EARLIER, text=MARK)),

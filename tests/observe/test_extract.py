@@ -72,7 +72,7 @@ def answered(made: Plan, claims: list[dict[str, Any]], part: int = 0) -> ParsedC
 def test_a_claim_is_grounded_in_the_words_as_they_were_said() -> None:
     made = plan(SAID)
     quote = "We picked SQLite for the queue, because REDIS lost  writes"
-    more = {"files": ["config/queue.toml", "made/up.py"], "speaker": "Bob", "detail": "Redis lost writes"}
+    more = {"files": ["config/queue.toml", "made/up.py"], "detail": "Redis lost writes"}
     read = answered(made, [claim(2, quote, category="decision", summary="The queue is kept in SQLite.", **more)])
     assert read.rejected == []
     (row,) = build_claims_table(read.claims).to_pylist()
@@ -140,7 +140,7 @@ def test_a_summary_that_was_stopped_ends_with_a_sentence() -> None:
 def test_the_claims_before_a_cut_are_read() -> None:
     made = plan(SAID, PERSONAL)
     text = json.dumps({"claims": [claim(1, SAID[0]), claim(4, SAID[3]), claim(2, SAID[1])]})
-    for at, whole in ((len(text) - 2, 3), (text.rindex("doubt"), 2), (text.index("quote"), 0), (5, 0), (0, 0)):
+    for at, whole in ((len(text) - 2, 3), (text.rindex("lasts"), 2), (text.index("quote"), 0), (5, 0), (0, 0)):
         cut = Completion(made.requests[0].id, text[:at], error="cut", model="tiny")
         assert len(read_answer(made.parts[0], cut, made.rows["s"]).claims) == whole
 
@@ -153,15 +153,14 @@ def test_a_quote_with_the_messages_label_before_it_is_found() -> None:
 
 
 def test_the_gates_are_columns_with_reasons_and_no_filters() -> None:
-    shut = {"reusable": False, "non_trivial": False, "doubt": "it was said in passing"}
-    read = answered(plan(SAID, PERSONAL), [claim(1, SAID[0], summary="They moved to Porto.", **shut)])
+    read = answered(plan(SAID, PERSONAL), [claim(1, SAID[0], summary="They moved.", lasts=False)])
     (row,) = read.claims
     gates = [row[name] for name in ("reusable", "non_trivial", "specific", "verified")]
     assert gates == [False, False, False, True]
     assert row["gate_reasons"] == [
-        "reusable: it was said in passing",
-        "non_trivial: it was said in passing",
+        "reusable: the model says that it does not last",
         "specific: the summary begins with a pronoun",
+        "non_trivial: the summary says next to nothing",
     ]
 
 
@@ -279,6 +278,7 @@ def test_of_an_amended_decision_the_final_state_alone_survives() -> None:
         {"claim": 1, "kept": 2, "why": "amended"},
         {"claim": 2, "kept": 1, "why": "amended"},  # backwards in time
         {"claim": 3, "kept": 9, "why": "repeated"},  # there is no ninth
+        {"claim": 3, "kept": 0, "why": "amended"},  # by nothing
     ]}  # fmt: skip
     answer = reuse_completion(question.request, Completion(question.request.id, json.dumps(drops)))
     settled = consolidate.apply_drops(whole, [(question, answer)])
@@ -298,6 +298,17 @@ def test_of_two_claims_that_say_the_same_the_persons_stays() -> None:
     answer = Completion(question.request.id, json.dumps({"drops": [{"claim": 1, "kept": 2, "why": "repeated"}]}))
     settled = consolidate.apply_drops(whole, [(question, reuse_completion(question.request, answer))])
     assert [claim["message_ids"] for claim in settled.claims] == [["s-0"]]
+
+
+def test_what_was_turned_down_goes_though_no_other_claim_stands_in_its_place() -> None:
+    made = plan(SAID)
+    both = [claim(n, SAID[n - 1], category="decision", summary=SAID[n - 1]) for n in (2, 4)]
+    whole = drop_repeated_claims([("s/0", answered(made, both))])
+    (question,) = consolidate.build_questions("s", whole.claims, Library(), count, 4_000)
+    answer = Completion(question.request.id, json.dumps({"drops": [{"claim": 1, "kept": 0, "why": "rejected"}]}))
+    settled = consolidate.apply_drops(whole, [(question, reuse_completion(question.request, answer))])
+    assert [claim["summary"] for claim in settled.claims] == [SAID[3]]
+    assert [one.reason for one in settled.rejected] == ["rejected within its session"]
 
 
 def test_claims_that_replace_each_other_in_a_circle_all_stay() -> None:
@@ -359,7 +370,9 @@ def test_an_empty_gist_is_none() -> None:
 
 def test_claims_are_placed_once_and_what_is_not_is_said() -> None:
     board = Board([Topic("t1", "garden", "Plants and beds."), Topic("u", "user", "Who the user is.", base=True)], 5)
-    claims = [{"observation_id": f"o{n}", "summary": f"Claim {n}.", "vector": None} for n in range(6)]
+    claims = [
+        {"observation_id": f"o{n}", "summary": f"Claim {n}.", "vector": None, "pack": "personal"} for n in range(6)
+    ]
     batch = board.build_batch(claims, Library(), count, 32_768)
     assert dict(batch.topics) == {1: "u", 2: "t1"}
     answer = {
