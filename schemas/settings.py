@@ -49,7 +49,7 @@ class ContextSettings(BaseModel):
     memory_share: float = Field(
         0.5, ge=0, le=1, description="Part for memories; the rest is for the current conversation."
     )
-    hits: int = Field(50, ge=1, description="Messages that recall hands to the packing.")
+    hits: int = Field(100, ge=1, description="Messages that recall hands to the packing.")
     sessions: int = Field(5, ge=1, description="Most relevant sessions that are read whole.")
     message_share: float = Field(
         0.18, ge=0, le=1, description="Part of a block that one message may have; or half of the room left, if more."

@@ -8,11 +8,11 @@ short answer in their words), such questions alone (`X.queries.json`, asked of a
 over `data/samples` (`.toml`). A real night makes a store of each conversation, kept as DIR/NAME with `--store`.
 
 What answers are the content words of the short answer, else of the gold messages, that the question lacks. Columns, at
-250, 500 and 1,000 tokens of the tokenizer that ships: *whole*, their mean share in recall's top messages packed whole,
-without a word on where they are from; *block*, in the block's lines; *empty*, blocks with none of them; *noise*, lines
-that hold none of them nor are of a gold message's session; *stale first*, blocks that tell what no longer holds before
-what does, of those that tell either. `--sample` takes so many of a file's questions, as many of each kind. About a
-second a question; a night over one of LoCoMo's conversations takes about a minute on one core.
+250, 500, 1,000 and 2,000 tokens of the tokenizer that ships: *whole*, their mean share in recall's top messages packed
+whole, without a word on where they are from; *block*, in the block's lines; *empty*, blocks with none of them; *noise*,
+lines that hold none of them nor are of a gold message's session; *stale first*, blocks that tell what no longer holds
+before what does, of those that tell either. `--sample` takes so many of a file's questions, as many of each kind. About
+a second a question; a night over one of LoCoMo's conversations takes about a minute on one core.
 """
 
 import statistics
@@ -37,7 +37,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.text.words import extract_content_words
 
-BUDGETS = (250, 500, 1000)
+BUDGETS = (250, 500, 1000, 2000)
 HITS = 50
 """Messages that the baseline packs from."""
 QUERIES = ".queries.json"

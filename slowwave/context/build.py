@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from numbers import Integral
 
 from slowwave.context.direct import Told, arrange_lines, pack_messages
+from slowwave.context.outline import allot_outline, arrange_by_time, select_outline
 from slowwave.context.packing import Piece, pack
 from slowwave.context.rendering import (
     FORMATS,
@@ -175,10 +176,19 @@ class _Block:
         def head(source: LineSource) -> int:
             return count_overhead_tokens(source, self.format, self.count)[1]
 
-        chosen = pack_messages(said, self.query, budget - TITLE, self.share, price, head)
-        while chosen and self.count_part_tokens([Part(name, arrange_lines(chosen))]) > budget:
+        # The likeliest messages whole, and where the evidence is spread, a little of many sessions.
+        left = allot_outline(said, budget)
+        whole = pack_messages(said, self.query, budget - TITLE - left, self.share, price, head)
+        outline = list[Line]()
+        if left:
+            room = budget - self.count_part_tokens([Part(name, arrange_lines(whole))])
+            asked = frozenset(extract_content_words(self.query))
+            outline = select_outline(said, [line.source for line in whole], asked, room, price, head)
+        # Spread evidence is told in the order of time, else the best first.
+        chosen, arrange = [*whole, *outline], arrange_by_time if left else arrange_lines
+        while chosen and self.count_part_tokens([Part(name, arrange(chosen))]) > budget:
             chosen.pop()
-        return Part(name, arrange_lines(chosen))
+        return Part(name, arrange(chosen))
 
     def build_pieces(self, said: Sequence[Snippet]) -> list[Piece]:
         """Build the pieces with their prices."""

@@ -58,6 +58,8 @@ class Told:
     """Whether the message begins with it."""
     closes: bool = True
     """Whether the message ends with it."""
+    score: float | None = None
+    """Recall's, of a hit."""
     later: str = ""
     """What is later known of it, in brackets; empty where it holds."""
 
@@ -86,11 +88,11 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
     named = find_named_speaker(view, query)
     texts = "\n".join(_flatten(hit.text) for hit in hits)
 
-    def make(row: Row, text: str, whole: str, likelihood: float, later: str = "") -> Told:
+    def make(row: Row, text: str, whole: str, likelihood: float, later: str = "", score: float | None = None) -> Told:
         other = named is not None and row["speaker"] != named
         source = _make_source(view, row, tags)
         cut = not whole.startswith(text), not whole.endswith(text)
-        return Told(text, source, likelihood * (OTHERS if other else 1.0), not cut[0], not cut[1], later)
+        return Told(text, source, likelihood * (OTHERS if other else 1.0), not cut[0], not cut[1], score, later)
 
     told = [
         make(
@@ -99,6 +101,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
             hit.text,
             places[hit.id] * (ASKS if _asks(hit.text) else 1.0),
             _format_change(hit, texts),
+            hit.score,
         )
         for hit in hits
         if hit.id in rows and not _has_found_successor(view, hit, rows)
@@ -292,6 +295,6 @@ def _cut(one: Told, spans: Sequence[Sentence], start: int, stop: int) -> Told:
 
 
 def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Return lines as they are shown: the best first, those of its session and day with it."""
+    """Return lines as they are shown: the best first, those of its session and day with it, as they were said."""
     groups = list(dict.fromkeys(line.source.group for line in lines))
-    return tuple(sorted(lines, key=lambda line: groups.index(line.source.group)))
+    return tuple(sorted(lines, key=lambda line: (groups.index(line.source.group), line.source.seq or 0)))

@@ -115,7 +115,7 @@ def test_in_the_json_of_a_block_every_message_has_its_source(memory: Memory) -> 
 def test_the_speaker_whom_a_question_names_goes_first(tmp_path: Path) -> None:
     said = [("Ann", "The guitar in the hall is new."), ("Bo", "The guitar lessons begin in May.")]
     talk = "\n".join(
-        f'{{"session_id": "s", "message_id": "m{n}", "role": "user", "speaker": "{who}", "content": "{text}"}}'
+        f'{{"session_id": "s{n}", "message_id": "m{n}", "role": "user", "speaker": "{who}", "content": "{text}"}}'
         for n, (who, text) in enumerate(said)
     )
     (tmp_path / "talk.jsonl").write_text(talk + "\n", encoding="utf-8")
@@ -208,8 +208,9 @@ def test_unasked_what_an_agent_says_before_it_acts_comes_last_and_never_alone(tm
     narrated = [{"type": "text", "text": "Let me see why the harbour feed stops every Sunday evening."}, call]
     answered = "The harbour feed stops every Sunday evening since the ferry office restarts its router."
     alone = [{"type": "text", "text": "Let me look at the wiring of the lighthouse winch again."}, call]
-    talks = {"/harbour": [("assistant", narrated), ("user", answered)], "/winch": [("assistant", alone)]}
-    paths = [session(tmp_path, name[1:], 3, said, name) for name, said in talks.items()]  # type: ignore[arg-type]
+    talks = {"a": ("assistant", narrated, "/harbour"), "b": ("user", answered, "/harbour")}
+    talks["c"] = ("assistant", alone, "/winch")
+    paths = [session(tmp_path, key, 3, [(role, said)], place) for key, (role, said, place) in talks.items()]  # type: ignore[list-item]
     run_night(paths, Settings(store=tmp_path / "store", encoder="hash-384"))
     own = Memory.open(tmp_path / "store", encoder=HashEncoder())
 

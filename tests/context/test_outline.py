@@ -1,0 +1,56 @@
+"""A block of 2,000 tokens tells a little of many sessions, in the order of time, where no one message answers."""
+
+from datetime import date
+
+import pytest
+
+from slowwave import Memory
+from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from tests.talk_files import session
+
+WORKS = (
+    *("a pond with two steps", "a bench under the lime", "a fence of hazel", "a shed for the tools", "a bed of leeks"),
+    *("a row of currants", "a hedge of beech", "a gate of oak", "an arch for the vine", "a path of slate"),
+)
+ADVICE = " ".join(f"Point {n} of the advice is that good tools and dry days make such work easier." for n in range(40))
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    folder = tmp_path_factory.mktemp("outline")
+    paths = []
+    for day, work in enumerate(WORKS, 2):
+        said = [("user", f"For the garden I am building {work} this week."), ("assistant", f"On {work}: {ADVICE}")]
+        said += [("user", "My plumber is called Okonkwo and his number is 5550147.")] * (day == 7)
+        paths.append(session(folder, f"day-{day}", day, said))
+    run_night(paths, Settings(store=folder / "store", encoder="hash-384"))
+    return Memory.open(folder / "store", encoder=HashEncoder())
+
+
+def find_days(memory: Memory, query: str, budget: int) -> list[date]:
+    """Return the days of the block's lines that tell of a work in a person's words, as they stand."""
+    (part,) = memory.context(query, budget).parts
+    return [line.source.at.date() for line in part.lines if line.source.at and line.source.by == "person"]
+
+
+def test_spread_evidence_is_told_session_by_session_in_the_order_of_time(memory: Memory) -> None:
+    days = find_days(memory, "In which order did I bring up what I am building for the garden?", 2000)
+    assert days == sorted(days)
+    assert len(set(days)) == len(WORKS)
+
+
+def test_an_answer_of_one_message_comes_first(memory: Memory) -> None:
+    (part,) = memory.context("What is the number of my plumber Okonkwo?", 2000).parts
+    assert "5550147" in [line.text for line in part.lines if line.source.at and line.source.at.day == 7][-1]
+    assert part.lines[0].source.at is not None
+    assert part.lines[0].source.at.day == 7
+
+
+def test_lines_of_a_session_stand_as_they_were_said(memory: Memory) -> None:
+    for query in ("What did I build for the garden?", "Which tools does the advice on the pond name?"):
+        for part in memory.context(query, 1200).parts:
+            for before, after in zip(part.lines, part.lines[1:], strict=False):
+                same = before.source.group == after.source.group
+                assert not same or (before.source.seq or 0) <= (after.source.seq or 0)
