@@ -5,7 +5,7 @@ knows no such name, and takes the query for being about something else.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slowwave.recall.hits import KINDS, Kind
 from slowwave.recall.query import Query, build_query
@@ -49,6 +49,7 @@ class Plan:
 
 def plan_query(view: View, query: Query) -> Plan:
     """Return the plan, still without vectors: those of many queries are made in one call."""
+    query = correct_names(view, query)
     rows = {kind: view.count(POOLS[kind].table) for kind in KINDS if not query.is_of_claims or kind == "observation"}
     searchable = frozenset(kind for kind in rows if rows[kind] and not (query.is_narrowed and kind == "summary"))
     if not searchable.intersection(query.kinds):
@@ -59,6 +60,19 @@ def plan_query(view: View, query: Query) -> Plan:
         text = strip_names(view, query, full_text=False)
     timed = query.times is not None and view.count(PASSAGES) > 0 and view.passages.is_time_only(query)
     return Plan(query, searchable, text, timed)
+
+
+def correct_names(view: View, query: Query) -> Query:
+    """Return a query in which a speaker's name is spelt as in memory, where nobody said the word as it is spelt."""
+    if not view.count(PASSAGES):
+        return query
+    names = view.passages.speaker_words
+
+    def correct(found: re.Match[str]) -> str:
+        word = found[0].lower()
+        return found[0] if word in names else view.find_similar_word(word, names) or found[0]
+
+    return replace(query, text=TERM.sub(correct, query.text))
 
 
 def strip_names(view: View, query: Query, *, full_text: bool) -> str:

@@ -4,6 +4,8 @@ A `View` never changes: a new release is a new view, and queries that run on the
 pays for what it needs (at 100,000 passages about 0.2 s for their places and vectors); later ones find it.
 """
 
+import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -11,6 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+from rapidfuzz import process
+from rapidfuzz.distance import JaroWinkler
 
 from slowwave.recall.release.agent_notes import find_agent_notes
 from slowwave.recall.release.calibration import Calibration
@@ -33,6 +38,10 @@ KEPT_PATHS = 64
 """Conditions on files whose rows are remembered (one byte a passage and a claim)."""
 KEPT_NAMES = 256
 """Names of speakers that are remembered with those whom they mean."""
+WORD = re.compile(r"[^\W\d_]{5,}")
+"""A word long enough to be told from others though a letter of it is wrong."""
+ALIKE = 0.88
+"""Similarity of two spellings of a word, at least ("Muhhamed" and "Muhammad": .883)."""
 WHOLE_ID, SHORT_ID = 12, 6
 """Characters of a session's id that stand as it is, and that a shortened one has at least."""
 
@@ -96,6 +105,24 @@ class View(Tables):
         spans = extract_spans(text) if self.first_copies else []
         first = [self.first_copies.get(" ".join(text[span.start : span.end].split()), session) for span in spans]
         return bool(first) and session not in first
+
+    @shared_property
+    def vocabulary(self) -> dict[str, int]:
+        """Words of WORD letters or more that were said -> in how many passages' texts, the most frequent first."""
+        texts = self.read(PASSAGES, ["text"])["text"] if self.count(PASSAGES) else pa.array([], pa.string())
+        words = Counter(word for text in texts.to_pylist() for word in set(WORD.findall(text.lower())))
+        return dict(words.most_common())
+
+    def find_similar_word(self, word: str, among: Iterable[str] | None = None) -> str | None:
+        """Return the word said, or one of those given, that a word which nobody said is likely a spelling of.
+
+        The measure is Jaro and Winkler's, which counts letters in common and the same beginning.
+        """
+        if not WORD.fullmatch(word):
+            return None
+        among = self.vocabulary if among is None else among
+        nearest = process.extractOne(word, list(among), scorer=JaroWinkler.similarity, score_cutoff=ALIKE)
+        return None if nearest is None or word in self.vocabulary else str(nearest[0])
 
     @property
     def unconfirmed_notes(self) -> frozenset[str]:

@@ -30,6 +30,9 @@ ROWS_A_WORD = 1_000
 REACH = 6
 """How far a passage hears its neighbours."""
 
+SIMILAR = 0.5
+"""What a word weighs that stands for another spelling."""
+
 SATURATED = 2.2
 """What BM25 gives at most, in units of a word's rarity, to a passage that names it again and again (k1 + 1)."""
 
@@ -120,7 +123,8 @@ def search_words(view: View, pool: Pool, query: Query, layout: Layout) -> list[t
     """Return positions and BM25 of the passages that hold a word of the query, word by word; empty for a word never
     said.
 
-    Words that the index leaves out are left out here too. A word's passages are remembered while the release is read.
+    A word that nobody said is looked up as the one that it is likely a spelling of, for SIMILAR of the worth. Words
+    that the index leaves out are left out here too. A word's passages are remembered while the release is read.
     """
     scope = (query.places, query.since, query.until, query.speaker, query.files)
 
@@ -135,9 +139,18 @@ def search_words(view: View, pool: Pool, query: Query, layout: Layout) -> list[t
         )
         return scanner.to_table()
 
-    def lane(word: str) -> tuple[Ints, Scores]:
+    def look_up(word: str) -> tuple[Ints, Scores]:
         found = search_post_filtered(view, pool, query, ROWS_A_WORD, partial(best, word))
         return layout.find_positions(found["_rowid"].to_numpy()), found["_score"].to_numpy().astype(np.float64)
+
+    def lane(word: str) -> tuple[Ints, Scores]:
+        positions, scores = look_up(word)
+        if len(positions) or word in layout.speaker_words or word in layout.workspace_words:
+            return positions, scores
+        similar = view.find_similar_word(word)
+        if similar is not None:
+            positions, scores = look_up(similar)
+        return positions, scores * SIMILAR
 
     words = select_search_words(query)
     found = {word: view.words.get((word, scope)) for word in words}

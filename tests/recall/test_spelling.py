@@ -1,0 +1,54 @@
+"""A name spelt otherwise, or a word with a slip in it, finds what was said."""
+
+import pytest
+
+from slowwave import Memory
+from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+
+SAID = (
+    ("Ada", "Muhammad reviews every release on Thursdays."),
+    ("Ada", "The tournament in the harbour is in July."),
+    ("Ada", "My report on the turbines is done."),
+    ("Katarzyna", "I ordered forty chairs for the hall."),
+    ("Ada", "We ordered a contrast screen."),
+    ("Ada", "The boiler leaks again."),
+)
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    folder = tmp_path_factory.mktemp("spelling")
+    lines = [
+        f'{{"session_id": "s{n}", "message_id": "m{n}", "role": "user", "speaker": "{who}", "content": "{text}"}}\n'
+        for n, (who, text) in enumerate(SAID)
+    ]
+    (folder / "talk.jsonl").write_text("".join(lines), encoding="utf-8")
+    run_night([folder / "talk.jsonl"], Settings(store=folder / "store", encoder="hash-384"))
+    return Memory.open(folder / "store", encoder=HashEncoder())
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("When does Muhhamed review?", 0),
+        ("What about Muhamad?", 0),
+        ("When is the torunament?", 1),
+        ("contrast", 4),  # as it is spelt, though nothing else is like it
+    ],
+)
+def test_another_spelling_finds_what_was_said(memory: Memory, query: str, first: int) -> None:
+    assert memory.recall(query, 1, "message")[0].text == SAID[first][1]
+
+
+def test_a_speaker_whose_name_is_spelt_otherwise_is_the_one_who_speaks(memory: Memory) -> None:
+    asked = "What did {} order?"
+    hits, others = (memory.recall(asked.format(name), 6, "message") for name in ("Katarzina", "Barbara"))
+    assert hits == memory.recall(asked.format("Katarzyna"), 6, "message")
+    assert hits != others
+
+
+def test_a_word_that_is_like_none_brings_nothing_of_its_own(memory: Memory) -> None:
+    view = memory._get_view()
+    assert [view.find_similar_word(word) for word in ("zeppelin", "tournament", "rep")] == [None, None, None]
