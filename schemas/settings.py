@@ -228,14 +228,15 @@ class SupersedeSettings(Section):
 class RelateSettings(Section):
     """Which related claims a language model is asked about, where there is one: does one support or need the other?"""
 
-    pairs: int = Field(1_000, ge=0, description="Pairs a night that the model labels, the closest first; 0: none.")
+    pairs: int = Field(0, ge=0, description="Pairs a night that the model labels, the closest first; 0: none.")
 
 
 class PyramidSettings(Section):
     """Sizes of the summaries' groups."""
 
     step: int = Field(10, ge=2, description="Members of a group in a topic's pyramid.")
-    n_sum: int = Field(6, ge=2, description="Messages under one session summary.")
+    n_sum: int = Field(6, ge=2, description="Messages under one session summary without a model.")
+    sum_tokens: int = Field(3_000, ge=1, description="Tokens of the messages under one session summary by a model.")
     sum_window: int = Field(3, ge=0, description="Messages before a group that are read along with it.")
     n_sum_sum: int = Field(3, ge=2, description="Session summaries under one summary of the next level.")
     max_sum_lvl: int = Field(3, ge=1, description="Levels of session summaries below the master summary.")

@@ -24,7 +24,7 @@ def kind(request: Request) -> str:
         frozenset({"summary", "keywords"}): "gist",
         frozenset({"text"}): "account",
         frozenset({"title", "text"}): "master",
-        frozenset({"purpose"}): "purpose",
+        frozenset({"merges"}): "merges",
         frozenset({"relations"}): "relations",
         frozenset({"new_topics", "placements"}): "topics",
     }
@@ -88,8 +88,8 @@ def faithful(request: Request) -> Any:
             return {"text": "An account of what was said, in plain prose."}
         case "master":
             return {"title": "What it is about", "text": "An account of the whole conversation."}
-        case "purpose":
-            return {"purpose": "Things of one kind."}
+        case "merges":
+            return {"merges": []}
     first = int(FIRST_NEW.findall(request.messages[0]["content"])[0])
     entries = [int(n) for n in ENTRY.findall(material(request))]
     topic = {"name": "daily life", "purpose": "What people do day by day."}

@@ -28,6 +28,8 @@ class Member:
     at: datetime | None = None
     last_at: datetime | None = None
     speaker: str | None = None
+    weight: int = 1
+    """What it counts for towards the size of a group."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,15 @@ class Shape:
     """Sizes of a pyramid's groups."""
 
     first: int
-    """Members of a group of tier 0."""
+    """Weight of the members of a group of tier 0: how many they are, where each weighs 1."""
     above: int
     """Groups under a group of every higher tier."""
     tiers: int | None = None
     """Tiers at most; None: as many as fill."""
     window: int = 0
     """Members before a group of tier 0 that are read along with it."""
+    least: int = 1
+    """Full groups of tier 0 that there must be before the first is made: of fewer a master tells as much."""
     master: bool = False
     small: int = 0
     """Members from which a pyramid without a group has a summary over what there is; 0: none."""
@@ -112,10 +116,18 @@ class Pyramid:
 
 
 def split_full_groups(members: Sequence[Member], covered: set[str], size: int) -> Iterator[list[Member]]:
-    """Yield full groups of the members that no sealed group holds, in the order given."""
-    free = [m for m in members if m.id not in covered]
-    for start in range(0, len(free) - size + 1, size):
-        yield free[start : start + size]
+    """Yield groups of the members that no sealed group holds, in the order given; each is full as soon as its members
+    weigh `size`.
+    """
+    group, weight = list[Member](), 0
+    for member in members:
+        if member.id in covered:
+            continue
+        group.append(member)
+        weight += member.weight
+        if weight >= size:
+            yield group
+            group, weight = [], 0
 
 
 @dataclass(frozen=True)
@@ -260,7 +272,8 @@ def _draft_tier(
         if place not in dissolved and (held[place].stale or place in fills):
             whole = [*(by_id[m] for m in held[place].members), *fills.get(place, [])]
             again[place] = draft(held[place].seq, sorted(whole, key=lambda m: order[m.id]), held[place])
-    full = split_full_groups(free, set(), size)
+    full = list(split_full_groups(free, set(), size))
+    full = full if tier or held or len(full) >= shape.least else []
     return again, [draft(pyramid.find_next_place(tier) + n, group) for n, group in enumerate(full)], dissolved
 
 

@@ -34,7 +34,7 @@ from slowwave.text.summarise import Part, build_extractive_summary, truncate_wor
 
 MEASURED = ["summary_id", "scope", "scope_id", "tier", "seq", "text", "member_ids", "vector"]
 """Columns of SUMMARIES by which their coherence is measured."""
-VERSION = 2
+VERSION = 3
 GIST_PROMPTS = ("gist",)
 SUMMARY_PROMPTS = ("narrate_topic", "narrate_session", "master")
 GIST_TOKENS = 160
@@ -45,6 +45,8 @@ WORDS_A_TOKEN = 0.6
 CHARACTERS_A_WORD = 10
 """Blank included, of an answer at most: constrained decoding ends a summary before its tokens do, and none is cut."""
 SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*(?=\s|$)|[。！？]")
+BEFORE_CHARS = 200
+"""Of a message that is shown only so that those after it are understood."""
 MORE_WORDS = 1.5
 """A summary longer than this many times what was asked for is cut."""
 
@@ -165,9 +167,9 @@ def _trim_to_sentence(text: str) -> str:
 def _format_entries(draft: Draft, room: int, count: Counter) -> list[str]:
     """Return the draft's members as the prompt shows them, what came before first."""
     labels = [_format_label(m, "before ") for m in draft.context] + [_format_label(m, "") for m in draft.members]
-    members = [*draft.context, *draft.members]
     frame = sum(count(labels)) + 2 * len(labels) if labels else 0
-    texts = _fit_texts([mask_injections(m.text) for m in members], room - frame, count)
+    shown = [m.text[:BEFORE_CHARS] for m in draft.context] + [m.text for m in draft.members]
+    texts = _fit_texts([mask_injections(text) for text in shown], room - frame, count)
     return [format_entry(label, text) for label, text in zip(labels, texts, strict=True)]
 
 

@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.engines.llm.budget import estimate_tokens
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import PyramidSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
@@ -242,14 +243,17 @@ def build_topic_shape(settings: PyramidSettings, small: int = 0) -> Shape:
     return Shape(first=settings.step, above=settings.step, refill=True, small=small)
 
 
-def build_session_shape(settings: PyramidSettings) -> Shape:
-    """Return n_sum messages, then n_sum_sum summaries a group, max_sum_lvl tiers, and a master."""
+def build_session_shape(settings: PyramidSettings, *, by_model: bool = False) -> Shape:
+    """Return n_sum messages, then n_sum_sum summaries a group, max_sum_lvl tiers, and a master; by a model groups of
+    sum_tokens, from two on.
+    """
     return Shape(
-        first=settings.n_sum,
+        first=settings.sum_tokens if by_model else settings.n_sum,
         above=settings.n_sum_sum,
         tiers=settings.max_sum_lvl,
         window=settings.sum_window,
         master=True,
+        least=2 if by_model else 1,
     )
 
 
@@ -305,10 +309,12 @@ def _load_session_scopes(
     scopes: list[Scope] = []
     for info in group.iter_rows(named=True):
         sid = info["session_id"]
-        mine, shape = by_session[sid], build_session_shape(job.settings.pyramid)
+        mine, shape = by_session[sid], build_session_shape(job.settings.pyramid, by_model=whole)
         texts = [row["text"] for row in mine] if whole else cut_to_worthy_sentences(mine, shape.first)
         members = [
-            Member(r["message_id"], text, r["ts"], speaker=name_speaker(r) if whole else r["speaker"])
+            Member(r["message_id"], text, r["ts"], None, name_speaker(r), *estimate_tokens([text]))
+            if whole
+            else Member(r["message_id"], text, r["ts"], speaker=r["speaker"])
             for r, text in zip(mine, texts, strict=True)
         ]
         scopes.append(_build_scope("session", sid, info, sealed.get(sid, Pyramid()), members, shape))

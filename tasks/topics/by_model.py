@@ -1,12 +1,13 @@
-"""Topics by a language model: what belongs to each, where new claims go, and which topics are missing.
+"""Topics by a language model: where new claims go, which topics are missing, which are one and which are too wide.
 
 Claims go out in batches, each with the topics that may fit: name, purpose, latest samples. Batches of one wave are
 asked together and know the same topics; what they propose anew is there for the next wave, which is twice as large.
 So ten thousand claims take a dozen rounds rather than four hundred, and an empty board fills before it is copied. Only
-the topics nearest to a batch go out with it, so that the cost does not grow with the number of topics.
+the topics nearest to a batch go out with it, so that the cost does not grow with the number of topics. What batches of
+one wave opened without knowledge of each other the model puts together when all are placed, and it cuts a topic that
+holds too much of everything; likeness does neither to a model's topics.
 """
 
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -21,6 +22,7 @@ from rapidfuzz import fuzz, process
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import OBSERVATIONS, TOPIC_HISTORY, TOPICS
+from slowwave.schemas.vocabulary import Status
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import Model, quarantine_rejected
@@ -29,24 +31,19 @@ from slowwave.tasks.llm.fence import has_injection, mask_injections
 from slowwave.tasks.llm.library import Library, Rejected, index_questions, limit_answer, list_requests
 from slowwave.tasks.topics import cluster
 from slowwave.tasks.topics.assign import Assigned, assign, make_empty_topic
-from slowwave.tasks.topics.merge import find_same_topics, resolve_topic
-from slowwave.tasks.vector_columns import build_vector_matrix
-from slowwave.tasks.vectors import attach_vectors_if_there
+from slowwave.tasks.topics.merge import resolve_topic
 from slowwave.text.fence import format_entry
 
-Names = Mapping[str, tuple[str, str]]
-"""Topic to its name and purpose."""
-VERSION = 1
-PROMPTS = ("purpose", "assign")
+VERSION = 2
+PROMPTS = ("assign", "merge", "split")
 LARGEST_WAVE = 64
 """Batches asked together, at most."""
-PURPOSE_TOKENS = 120
 PLACEMENT_TOKENS = 16
 NEW_TOPICS = 5
 SAME_NAME = 88.0
 """token_sort_ratio of two topics' names from which they are one."""
-MILESTONES = (10, 100, 1_000, 10_000)
-"""Sizes at which a topic's purpose is written anew."""
+MOST_MERGES = 60
+MERGE_TOKENS = 16
 
 
 @dataclass(frozen=True)
@@ -57,17 +54,24 @@ class Sizes:
     """Claims assigned to topics."""
     shown: int = 30
     """Topics a claim may be assigned to, the nearest."""
-    purpose_samples: int = 10
-    """Random claims a topic's purpose is written from."""
+    split: int = 100
+    """Claims of a topic that is too wide, the latest."""
 
 
 SIZES = Sizes()
 
 
-class PurposeAnswer(AnswerModel):
-    """A purpose as the model answers it."""
+class TopicMerge(AnswerModel):
+    """A topic that goes, and the one that takes its claims."""
 
-    purpose: str = Field(min_length=1, max_length=300)
+    topic: int = Field(ge=0, le=999)
+    into: int = Field(ge=0, le=999)
+
+
+class MergesAnswer(AnswerModel):
+    """Which topics are one."""
+
+    merges: list[TopicMerge] = Field(max_length=MOST_MERGES)
 
 
 class NewTopic(AnswerModel):
@@ -118,28 +122,6 @@ class Batch:
     """Number to topic_id."""
 
 
-def build_purpose_request(topic: Topic, claims: Sequence[str], library: Library) -> Request | None:
-    """Return what to ask for a topic's purpose: random claims among its first ones up to the last milestone; None
-    before it.
-
-    `claims` are summaries in order of time. The choice is by the topic's id, so the same claims give the same prompt.
-    """
-    reached = [m for m in MILESTONES if len(claims) >= m]
-    if not reached:
-        return None
-    first = list(claims[: reached[-1]])
-    drawn = random.Random(topic.id).sample(first, min(SIZES.purpose_samples, len(first)))
-    lines = [format_entry("-", mask_injections(text)[:400]) for text in drawn]
-    name, of = f"{topic.id}/purpose", " ".join(topic.name.split())
-    return library.build_request("purpose", name, lines, PurposeAnswer, PURPOSE_TOKENS, topic=of)
-
-
-def parse_purpose(completion: Completion) -> str | None:
-    """Return the purpose in an answer; None where it is none."""
-    purpose = " ".join(completion.value.purpose.split())
-    return purpose if purpose and not has_injection(purpose) else None
-
-
 def split_waves(claims: Sequence[Mapping[str, Any]], batch: int) -> Iterator[list[list[Mapping[str, Any]]]]:
     """Yield claims in batches, batches in waves of 1, 2, 4, … up to LARGEST_WAVE."""
     batches = [list(claims[start : start + batch]) for start in range(0, len(claims), batch)]
@@ -169,7 +151,7 @@ class Board:
         numbered = dict(enumerate(claims, 1))
         lines = [_render_claim(n, claim) for n, claim in numbered.items()]
         near = self._rank_topics(claims)
-        shown = [self._render_topic(n, topic) for n, topic in enumerate(near, 1)]
+        shown = [_render_topic(n, topic, _render_samples(topic)) for n, topic in enumerate(near, 1)]
         room = library.count_room("assign", window, count, answer, first_new=999, most_new=NEW_TOPICS)
         room -= sum(count(lines)) + 2 * len(lines)
         kept = _count_fitting(shown, room, count)
@@ -178,6 +160,21 @@ class Board:
         places = {"first_new": kept + 1, "most_new": NEW_TOPICS}
         request = library.build_request("assign", name_batch(claims), entries, form, answer, **places)
         return Batch(request, numbered, topics)
+
+    def build_split(self, topic_id: str, claims: Sequence[Mapping[str, Any]], library: Library) -> Batch:
+        """Return the request for narrower topics than one of the board's, by its latest claims."""
+        topic, numbered = self.topics[topic_id], dict(enumerate(claims[-SIZES.split :], 1))
+        answer = len(numbered) * PLACEMENT_TOKENS + 80 * NEW_TOPICS
+        lines = [_render_claim(n, claim) for n, claim in numbered.items()]
+        values: dict[str, Any] = {
+            "topic": " ".join(topic.name.split()),
+            "purpose": " ".join(topic.purpose.split()),
+            "first_new": 1,
+            "most_new": NEW_TOPICS,
+        }
+        form = limit_answer(BatchAnswer, placements=len(numbered))
+        request = library.build_request("split", f"{topic_id}/split", lines, form, answer, **values)
+        return Batch(request, numbered, {})
 
     def apply_answer(self, batch: Batch, completion: Completion) -> None:
         """Place a batch's claims as the answer says; what it leaves out or puts nowhere is in `misplaced`."""
@@ -235,10 +232,15 @@ class Board:
         others.sort(key=lambda topic: (-likeness[topic.id], -topic.size, topic.id))
         return [*base, *others[: SIZES.shown]]
 
-    def _render_topic(self, number: int, topic: Topic) -> str:
-        samples = "; ".join(" ".join(mask_injections(s).split())[:160] for s in topic.samples) or "nothing yet"
-        of = f" ({', '.join(sorted(topic.projects))})" if topic.projects else ""
-        return format_entry(f"topic {number}{of}:", f"{topic.name}\nbelongs here: {topic.purpose}\nlately: {samples}")
+
+def _render_topic(number: int, topic: Topic, lately: str = "") -> str:
+    of = f" ({', '.join(sorted(topic.projects))})" if topic.projects else ""
+    return format_entry(f"topic {number}{of}:", f"{topic.name}\nbelongs here: {topic.purpose}{lately}")
+
+
+def _render_samples(topic: Topic) -> str:
+    samples = "; ".join(" ".join(mask_injections(s).split())[:160] for s in topic.samples)
+    return f"\nlately: {samples or 'nothing yet'}"
 
 
 def _render_claim(number: int, claim: Mapping[str, Any]) -> str:
@@ -285,24 +287,17 @@ def place_by_model(
 
     In and out as in `slowwave.tasks.topics.assign.assign`.
     """
-    rows = sorted(
-        pending.to_pylist(), key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"])
-    )
+    rows = _sort_by_time(pending.to_pylist())
     board = Board(_build_board_topics(job.store, topics), cluster.LIMITS.samples, _read_aliases(job.store, topics))
     waiting = _place_in_waves(job, rows, board, model, report)
     report.counts["claims placed by the model"] += len(board.placed)
     report.counts["claims left for another night"] += len(waiting)
-    new = [make_empty_topic(t.id, t.name, t.purpose, key, base=False) for t in board.list_opened()]
-    mine = [
-        {**row, "topic_id": board.placed[row["observation_id"]], "assign_key": key}
-        for row in rows
-        if row["observation_id"] in board.placed
-    ]
+    mine = _collect_assigned(rows, board, key)
     rest = [r for r in rows if r["observation_id"] not in board.placed and r["observation_id"] not in waiting]
     others = assign(pa.Table.from_pylist(rest, schema=OBSERVATIONS.schema), topics, cluster.LIMITS, key)
     return Assigned(
-        pa.concat_tables([pa.Table.from_pylist(mine, schema=OBSERVATIONS.schema), others.observations]),
-        pa.concat_tables([pa.Table.from_pylist(new, schema=TOPICS.schema), others.topics]),
+        pa.concat_tables([mine.observations, others.observations]),
+        pa.concat_tables([mine.topics, others.topics]),
         {},  # topics that a model keeps apart are not put together by their claims' likeness alone
     )
 
@@ -340,18 +335,78 @@ def _read_aliases(store: Store, topics: pa.Table) -> dict[str, str]:
     return {name: topic for name, topic in found.items() if topic in live}
 
 
-def find_merges_by_model(job: Job, report: StepReport) -> dict[str, str]:
-    """Return topic -> the one it is the same as, by what they are called and for and by their claims.
+def build_merge_request(topics: Sequence[Topic], library: Library, count: Counter, window: int) -> Request:
+    """Return what to ask about the topics, the first ones that fit."""
+    answer = MERGE_TOKENS * MOST_MERGES
+    shown = [_render_topic(n, topic) for n, topic in enumerate(topics, 1)]
+    shown = shown[: _count_fitting(shown, library.count_room("merge", window, count, answer), count)]
+    return library.build_request("merge", name_merge(topics), shown, MergesAnswer, answer)
 
-    Without an encoder none: words alone don't tell.
+
+def name_merge(topics: Sequence[Topic]) -> str:
+    """Return what the request about the topics is called."""
+    return f"{compute_content_id(*(topic.id for topic in topics))}/merge"
+
+
+def read_merges(topics: Sequence[Topic], completion: Completion) -> dict[str, str]:
+    """Return topic -> the one that takes its claims, as an answer says; base topics stay, and so do those that would go
+    in a circle.
     """
-    rows = job.store.read(TOPICS).sort_by("topic_id").to_pylist()
-    said = pa.table({"text": [f"{row['name']}. {row['purpose']}" for row in rows]})
-    encoded = attach_vectors_if_there(job, said, "text", report)
-    if "vector" not in encoded.column_names:
+    numbers, into = dict(enumerate(topics, 1)), dict[str, str]()
+    for merge in completion.value.merges:
+        goes, keeps = numbers.get(merge.topic), numbers.get(merge.into)
+        if goes and keeps and not goes.base and goes.id not in into and resolve_topic(keeps.id, into) != goes.id:
+            into[goes.id] = keeps.id
+    return {topic: resolve_topic(topic, into) for topic in into}
+
+
+def find_merges_by_model(job: Job, model: Model, report: StepReport) -> dict[str, str] | None:
+    """Return topic -> the one that takes its claims, as the model says; None where it has to be asked another night."""
+    topics = _build_board_topics(job.store, job.store.read(TOPICS))
+    topics = sorted((topic for topic in topics if topic.size), key=lambda topic: (-topic.size, topic.id))
+    if len(topics) < 2:
         return {}
-    purposes = build_vector_matrix(encoded["vector"])
-    return find_same_topics(rows, purposes, cluster.LIMITS)
+
+    def build(some: Sequence[Sequence[Topic]]) -> list[Request]:
+        window = model.llm.context_window
+        return [build_merge_request(topics, model.library, model.count, window) for topics in some]
+
+    told = model.ask("topics", {name_merge(topics): topics}, build, read_merges, patient=True)
+    quarantine_rejected(job.store, "assign", told.rejected, told.values, report)
+    return None if told.waiting else dict(*told.values.values())
+
+
+def split_by_model(job: Job, model: Model, topic: str, key: str, report: StepReport) -> Assigned | None:
+    """Return the claims that the model takes out of a topic, with the topics it opens for them; None where it has to
+    be asked another night.
+    """
+    board = Board(_build_board_topics(job.store, job.store.read(TOPICS)), cluster.LIMITS.samples)
+    active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
+    rows = _sort_by_time(job.store.read(OBSERVATIONS, where=active).to_pylist())
+    batch = board.build_split(topic, rows, model.library)
+    told = model.ask("topics", index_questions([batch]), list_requests, lambda _, answer: answer, patient=True)
+    quarantine_rejected(job.store, "assign", told.rejected, told.values, report)
+    for answer in told.values.values():
+        board.apply_answer(batch, answer)
+    board.placed = {claim: to for claim, to in board.placed.items() if to != topic}
+    return None if told.waiting else _collect_assigned(rows, board, key)
+
+
+def _collect_assigned(rows: Sequence[Mapping[str, Any]], board: Board, key: str) -> Assigned:
+    """Return the rows that the board placed, and the topics that it opened."""
+    new = [make_empty_topic(t.id, t.name, t.purpose, key, base=False) for t in board.list_opened()]
+    placed = [
+        {**row, "topic_id": board.placed[row["observation_id"]], "assign_key": key}
+        for row in rows
+        if row["observation_id"] in board.placed
+    ]
+    return Assigned(
+        pa.Table.from_pylist(placed, schema=OBSERVATIONS.schema), pa.Table.from_pylist(new, schema=TOPICS.schema), {}
+    )
+
+
+def _sort_by_time(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"]))
 
 
 def _build_board_topics(store: Store, topics: pa.Table) -> list[Topic]:
@@ -373,33 +428,3 @@ def _build_board_topics(store: Store, topics: pa.Table) -> list[Topic]:
         )
         for row in rows
     ]
-
-
-def name_topics_by_model(
-    model: Model, rows: Sequence[Mapping[str, Any]], claims: Mapping[str, Sequence[str]], by_words: Names
-) -> Names:
-    """Return names and purposes: the model's where it opened the topic; a purpose from random claims where these are
-    enough.
-
-    Args:
-        model: whom to ask; answers it gave before cost nothing.
-        rows: rows of TOPICS.
-        claims: topic to its claims' summaries, in order of time.
-        by_words: names and purposes without a model.
-    """
-    names = dict(by_words)
-    for row in rows:
-        if make_topic_id(row["name"]) == row["topic_id"] and row["topic_id"] in names:
-            names[row["topic_id"]] = (row["name"], row["purpose"])
-    requests = []
-    for topic_id, (name, purpose) in sorted(names.items()):
-        topic = Topic(topic_id, name, purpose)
-        request = build_purpose_request(topic, claims[topic_id], model.library)
-        requests += [request] if request else []
-    told = model.ask(
-        "purposes", {r.id: r for r in requests}, lambda some: some, lambda _, answer: parse_purpose(answer)
-    )
-    for request_id, written in told.values.items():
-        topic_id = request_id.split("/")[0]
-        names[topic_id] = (names[topic_id][0], written or names[topic_id][1])
-    return names

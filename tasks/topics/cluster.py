@@ -98,8 +98,6 @@ class Limits:
     """Claims there must be before any topic is cut: of few, a share means nothing."""
     samples: int = 5
     """Latest members kept as a topic's samples."""
-    same_purpose: float = 0.6
-    """Cosine of two purposes from which a model's topics are one, if their claims are alike too."""
 
     def compute_largest(self, claims: int) -> float:
         """Return how many of all claims one topic may have; any number while there are few."""

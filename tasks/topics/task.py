@@ -1,5 +1,6 @@
 """A topic for every active claim. A topic's figures are made from its claims, so a crash between the two is mended."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import OBSERVATIONS, TOPIC_HISTORY, TOPICS
+from slowwave.schemas.tables import MARKS, OBSERVATIONS, TOPIC_HISTORY, TOPICS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows
-from slowwave.tasks.pending import is_current, is_made_by_model
+from slowwave.tasks.pending import is_current, is_made_by_model, mark_done
 from slowwave.tasks.topics import by_model, cluster
 from slowwave.tasks.topics.assign import (
     VERSION,
@@ -27,12 +28,7 @@ from slowwave.tasks.topics.assign import (
     make_empty_topic,
     split_topic,
 )
-from slowwave.tasks.topics.by_model import (
-    Names,
-    find_merges_by_model,
-    name_topics_by_model,
-    place_by_model,
-)
+from slowwave.tasks.topics.by_model import find_merges_by_model, make_topic_id, place_by_model, split_by_model
 from slowwave.tasks.topics.merge import TopicFigures, measure_topics
 from slowwave.tasks.topics.names import TopicClaim, name_topics
 from slowwave.tasks.vector_columns import build_vector_matrix
@@ -40,8 +36,10 @@ from slowwave.tasks.vectors import describe_encoder
 
 SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace", "keywords"]
 Row = dict[str, Any]
-Namer = Callable[[Sequence[Row], Mapping[str, Sequence[str]], Names], Names]
-"""Names and purposes from rows of TOPICS, their claims' summaries in order of time, and names made without a model."""
+MOST_LOOKS = 4
+"""Rounds of merging and splitting a night: no model goes round in a circle."""
+UNIT = "topics"
+"""All topics are looked over together, so one mark stands for all."""
 
 
 def assign_topics(job: Job) -> StepReport:
@@ -50,12 +48,11 @@ def assign_topics(job: Job) -> StepReport:
         model = get_model(job, "topics")
         keep = keeps_model_rows(job, model)
         key = compute_assign_key(job, model)
-        namer = partial(name_topics_by_model, model) if model else None
         rows = job.store.read(OBSERVATIONS, where=pc.field("status") == Status.ACTIVE)
         waits = pc.invert(pc.fill_null(is_current(rows["assign_key"], key, keep=keep), False))
         pending = rows.filter(waits)
         report.rows_in = pending.num_rows
-        refresh = partial(refresh_topics, job.store, key, namer, keep=keep)
+        refresh = partial(refresh_topics, job.store, key, keep=keep, by_model=model is not None)
         if keep:
             report.counts["claims that a model placed, left there"] = (
                 pc.sum(is_made_by_model(rows["assign_key"])).as_py() or 0
@@ -71,7 +68,9 @@ def assign_topics(job: Job) -> StepReport:
             _add_missing(job.store, placed.topics)
             report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, placed, key))
         refresh()
-        while (model and _merge_same(job, key, report)) or _split_oversized(job, key, report, base=model is not None):
+        if model:
+            _look_over(job, model, key, refresh, report)
+        while not model and _split_oversized(job, key, report):
             refresh()  # until nothing is left to do: the next night would do it
         if model:
             model.record_usage(report)
@@ -81,14 +80,59 @@ def assign_topics(job: Job) -> StepReport:
     return report
 
 
-def _merge_same(job: Job, key: str, report: StepReport) -> bool:
-    """Put together topics that a model keeps apart and that are the same; True where there were any."""
-    merged = find_merges_by_model(job, report)
+def _look_over(job: Job, model: Model, key: str, refresh: Callable[[], object], report: StepReport) -> None:
+    """Merge and split topics as the model says; topics that it has looked over are not shown again."""
+    if {"unit_id": UNIT, "input_key": _compute_topics_key(job.store, key)} in _read_marks(job.store):
+        return
+    for _ in range(MOST_LOOKS):
+        changed = _merge_or_split(job, model, key, report)
+        if changed is None:
+            return
+        if not changed:
+            break
+        refresh()
+    mark_done(job.store, "assign", [(UNIT, _compute_topics_key(job.store, key), None)])
+
+
+def _merge_or_split(job: Job, model: Model, key: str, report: StepReport) -> bool | None:
+    """Return whether the model changed any topic; None where it has to be asked another night."""
+    merged = find_merges_by_model(job, model, report)
     if merged:
         report.counts["topics merged"] += len(merged)
         none = Assigned(OBSERVATIONS.make_empty_table(), TOPICS.make_empty_table(), merged)
         job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, none, key))
-    return bool(merged)
+    if merged is None or merged:
+        return None if merged is None else True
+    for topic in _find_oversized(job.store):
+        parts = split_by_model(job, model, topic, key, report)
+        if parts is None:
+            return None
+        if parts.observations.num_rows:
+            report.counts["topics split"] += 1
+            _store_split(job.store, topic, parts, key)
+            return True
+    return False
+
+
+def _compute_topics_key(store: Store, key: str) -> str:
+    """Return hash of what a model that looks topics over is shown: names and purposes, and the claims of those that
+    are too large.
+    """
+    rows, large = store.read(TOPICS).sort_by("topic_id").to_pylist(), _find_oversized(store)
+    shown = [(row["name"], row["purpose"], row["member_hash"] if row["topic_id"] in large else "") for row in rows]
+    return compute_content_id(key, *(part for row in shown for part in row))
+
+
+def _read_marks(store: Store) -> list[Row]:
+    marks: list[Row] = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "assign").to_pylist()
+    return marks
+
+
+def _find_oversized(store: Store) -> list[str]:
+    """Return the topics that hold more than their share of all claims, the largest first."""
+    sizes = {row["topic_id"]: row["size"] for row in store.read(TOPICS, ["topic_id", "size"]).to_pylist()}
+    most = cluster.LIMITS.compute_largest(sum(sizes.values()))
+    return sorted((topic for topic in sizes if sizes[topic] > most), key=lambda topic: (-sizes[topic], topic))
 
 
 def _report_topics(store: Store, report: StepReport) -> None:
@@ -152,15 +196,12 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
     return pa.concat_tables([placed.observations, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)])
 
 
-def _split_oversized(job: Job, key: str, report: StepReport, *, base: bool) -> bool:
-    """Cut the largest topic that can be cut in two, where it holds too much of everything; True when it was done.
-
-    With `base` also self, user and system: rules put little there, a model may put all.
-    """
+def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
+    """Cut the largest topic that can be cut in two, where it holds too much of everything; True when it was done."""
     store = job.store
-    rows = store.read(TOPICS, ["topic_id", "name", "size", "base", "step_key"]).to_pylist()
+    rows = store.read(TOPICS, ["topic_id", "size", "base", "step_key"]).to_pylist()
     everything = sum(row["size"] for row in rows)
-    sizes = {r["topic_id"]: r["size"] for r in rows if (base or not r["base"]) and r["step_key"] == key}
+    sizes = {row["topic_id"]: row["size"] for row in rows if not row["base"] and row["step_key"] == key}
     moved = None
     while (largest := find_oversized_topic(sizes, everything, cluster.LIMITS)) is not None:
         active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == largest)
@@ -170,13 +211,23 @@ def _split_oversized(job: Job, key: str, report: StepReport, *, base: bool) -> b
         del sizes[largest]
     if moved is None or largest is None:
         return False
-    new = moved["topic_id"][0].as_py()
-    names = {row["topic_id"]: row["name"] for row in rows}
-    write_history(store, [make_history_event("split", largest, new, names, moved["observation_id"].to_pylist(), key)])
-    _add_missing(store, pa.Table.from_pylist([make_empty_topic(new, "", "", key, base=False)], schema=TOPICS.schema))
-    store.merge(OBSERVATIONS, moved)
+    new = [make_empty_topic(moved["topic_id"][0].as_py(), "", "", key, base=False)]
+    _store_split(job.store, largest, Assigned(moved, pa.Table.from_pylist(new, schema=TOPICS.schema), {}), key)
     report.counts["topics split"] += 1
     return True
+
+
+def _store_split(store: Store, topic: str, parts: Assigned, key: str) -> None:
+    """Write down that claims leave a topic, then the topics they go to, then the claims."""
+    names = {row["topic_id"]: row["name"] for row in store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
+    names |= {row["topic_id"]: row["name"] for row in parts.topics.to_pylist()}
+    leaving = defaultdict[str, list[str]](list)
+    for row in parts.observations.to_pylist():
+        leaving[row["topic_id"]].append(row["observation_id"])
+    events = [make_history_event("split", topic, new, names, claims, key) for new, claims in sorted(leaving.items())]
+    write_history(store, events)
+    _add_missing(store, parts.topics)
+    store.merge(OBSERVATIONS, parts.observations)
 
 
 def make_history_event(
@@ -201,12 +252,13 @@ def write_history(store: Store, events: list[Row]) -> None:
         store.merge_changed(TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema))
 
 
-def refresh_topics(store: Store, key: str, namer: Namer | None = None, *, keep: bool = False) -> set[str]:
+def refresh_topics(store: Store, key: str, *, keep: bool = False, by_model: bool = False) -> set[str]:
     """Make name, purpose, size, samples, centroid and cohesion of every topic what the claims placed in it say.
 
     Only active claims that were placed under this key count. A topic without any is removed, the base topics apart, and
-    those of claims that wait to be placed anew: it stays as it was until they are. With `keep` what a model placed
-    counts too, and a topic that one named keeps name and purpose. Returns the topics that count.
+    those of claims that wait to be placed anew: it stays as it was until they are. `by_model`: a topic that a model
+    opened keeps name and purpose; with `keep` so does every one of a model's, and what one placed counts too. Returns
+    the topics that count.
     """
     rows = store.read(OBSERVATIONS, [*SAID, "assign_key"], pc.field("status") == Status.ACTIVE)
     everything = rows.filter(pc.is_valid(rows["topic_id"]))
@@ -217,10 +269,10 @@ def refresh_topics(store: Store, key: str, namer: Namer | None = None, *, keep: 
     names = name_topics({topic: _make_topic_claims(mine) for topic, mine in members.items()})
     ids = {topic: mine["observation_id"].to_list() for topic, mine in members.items()}
     rows = store.read(TOPICS).to_pylist()
-    if namer:
-        names = dict(namer(rows, {topic: mine["summary"].to_list() for topic, mine in members.items()}, names))
-    if keep:
-        names = names | {r["topic_id"]: (r["name"], r["purpose"]) for r in rows if is_made_by_model(r["step_key"])}
+    for row in rows:
+        opened = by_model and make_topic_id(row["name"]) == row["topic_id"]
+        if opened or (keep and is_made_by_model(row["step_key"])):
+            names[row["topic_id"]] = (row["name"], row["purpose"])
     keys = {r["topic_id"]: r["step_key"] if keep and is_made_by_model(r["step_key"]) else key for r in rows}
     now = [_fill_name(row, names, ids.get(row["topic_id"], []), keys[row["topic_id"]]) for row in rows]
     changed = [new for old, new in zip(rows, now, strict=True) if new != old and (new["base"] or new["size"])]

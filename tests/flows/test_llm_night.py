@@ -118,7 +118,7 @@ def test_the_model_writes_gists_summaries_titles_and_topics(night: tuple[Path, R
     assert "What it is about" in {s["title"] for s in summaries if s["tier"] == -1}
     topics = store.read(TOPICS).to_pylist()
     (life,) = [t for t in topics if t["name"] == "daily life"]
-    assert life["purpose"] == "Things of one kind."  # it has ten claims: written anew from a sample of them
+    assert life["purpose"] == "What people do day by day."
     assert life["size"] > 10
 
 
@@ -172,8 +172,8 @@ def test_a_model_that_declines_everything_degrades_and_the_night_releases(tmp_pa
     assert {c["observer"] for c in store.read(OBSERVATIONS).to_pylist()} == {"extractive"}
     assert "llm" not in {g["strategy"] for g in store.read(GISTS).to_pylist()}
     assert off.release
-    few = store.count(SUMMARIES, (pc.field("scope") == "topic") & (pc.field("tier") == -1))  # where a model is asked
-    assert report.release.counts["summaries"] - few == off.release.counts["summaries"]
+    masters = (pc.field("scope") == "session") & (pc.field("tier") == -1)
+    assert store.count(SUMMARIES, masters) == Store.open(tmp_path / "off").count(SUMMARIES, masters) > 1
     rows = store.read(QUARANTINE).to_pylist()
     assert {row["step"] for row in rows} >= {"gists", "observe", "rollup"}
     assert all(row["reason"].startswith(("refusal: ", "not consolidated: refusal")) for row in rows)

@@ -19,7 +19,7 @@ from slowwave.store.manifest import compute_table_digest
 from tests.fake_llm_server import serving
 from tests.killed_nights import SAMPLES
 
-KINDS = ("claims", "gist", "account", "master", "topics", "purpose")
+KINDS = ("claims", "gist", "account", "master", "topics")
 
 
 def make_settings(root: Path) -> Settings:

@@ -34,12 +34,20 @@ def week(request: Request) -> Any:
         told = re.findall(r"^- (?!before)[^:]*: (.*)$", material(request), re.MULTILINE)
         text = " ".join(" ".join(one.split()[:8]) for one in told) or "Nothing was said."
         return {"text": text[:500]} | ({"title": "A talk"} if kind(request) == "master" else {})
+    if kind(request) == "merges":
+        topics = re.findall(r"^topic (\d+)[^:]*: (.*)$", material(request), re.MULTILINE)
+        tides = [int(n) for n, name in topics if name in SYNONYMS]
+        return {"merges": [{"topic": n, "into": tides[0]} for n in tides[1:]]}
     if kind(request) != "topics":
         return faithful(request)
+    if "holds a large part" in request.messages[0]["content"]:
+        if any(f"Topic: {name}\n" in material(request) for name in (*SYNONYMS, "daily life")):
+            return {"new_topics": [], "placements": []}
+        return faithful(request)  # what is under a base topic is daily life
     first = int(FIRST_NEW.findall(request.messages[0]["content"])[0])
     opened: dict[str, int] = {}
     new, placed = [], []
-    for number, text in re.findall(r"^entry (\d+): (.*)$", material(request), re.MULTILINE):
+    for number, text in re.findall(r"^entry (\d+)[^:]*: (.*)$", material(request), re.MULTILINE):
         at = sum(text.encode())
         name, purpose = (SYNONYMS[at % 20], WHAT) if TIDES.search(text) else ("daily life", "what people do by day")
         if at % 3 and name not in opened and len(new) < 5:

@@ -28,7 +28,7 @@ from slowwave.tasks.relate.relate import Relation
 from slowwave.tasks.summarize.by_model import TopicInfo, build_gist_requests, build_summary_request
 from slowwave.tasks.supersede import judge as change
 from slowwave.tasks.supersede.judge import ClaimShown
-from slowwave.tasks.topics.by_model import Board, Topic, build_purpose_request
+from slowwave.tasks.topics.by_model import Board, Topic, build_merge_request
 from slowwave.text.pyramid import MASTER, Draft, Member
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -88,11 +88,15 @@ def ask_assign(
     return Board([known], 5).build_batch([claim], LIBRARY, COUNT, WINDOW).request
 
 
-def ask_purpose(name: str = "Porto", claims: tuple[str, ...] = ()) -> Request:
-    said = claims or tuple(f"Ada saw bridge number {n}." for n in range(10))
-    request = build_purpose_request(Topic("t", name, ""), said, LIBRARY)
-    assert request
-    return request
+def ask_merge(topic: Topic | None = None) -> Request:
+    known = topic or Topic("t", "Porto", "Where Ada lives")
+    return build_merge_request([known, Topic("u", "Lisbon", "Where her sister lives")], LIBRARY, COUNT, WINDOW)
+
+
+def ask_split(topic: Topic | None = None, summary: str = "Ada moved to Porto.") -> Request:
+    known = topic or Topic("t", "Porto", "Where Ada lives")
+    claim = {"observation_id": "1", "summary": summary, "pack": "coding", "workspace": "/home/ada/tidepool"}
+    return Board([known], 5).build_split("t", [claim], LIBRARY).request
 
 
 EARLIER = ClaimShown("1", "Ada lives in Porto.", "Ada", NOON, NOON)
@@ -120,7 +124,8 @@ PROMPTS: dict[str, Callable[[], Request]] = {
     "narrate_topic": lambda: ask_account(about=ABOUT),
     "master": lambda: ask_account(replace(DRAFT, tier=MASTER, context=())),
     "assign": ask_assign,
-    "purpose": ask_purpose,
+    "merge": ask_merge,
+    "split": ask_split,
     "change": ask_change,
     "same": ask_same,
     "relate": ask_relate,
@@ -163,8 +168,11 @@ SPOTS: dict[str, Request] = {
     "assign: entry": ask_assign(summary=MARK),
     "assign: project": ask_assign(workspace=f"/home/{MARK}"),
     "assign: topic's project": ask_assign(Topic("t", "Porto", "Where Ada lives", projects={MARK})),
-    "purpose: topic": ask_purpose(MARK),
-    "purpose: claims": ask_purpose(claims=tuple(f"The {MARK} {n} sings." for n in range(10))),
+    "merge: topic": ask_merge(Topic("t", MARK, "Where Ada lives")),
+    "merge: purpose": ask_merge(Topic("t", "Porto", MARK)),
+    "split: topic": ask_split(Topic("t", MARK, "Where Ada lives")),
+    "split: purpose": ask_split(Topic("t", "Porto", MARK)),
+    "split: entry": ask_split(summary=MARK),
     "change: earlier": ask_change(replace(EARLIER, text=MARK)),
     "change: later": ask_change(later=replace(LATER, text=MARK)),
     "change: speaker": ask_change(replace(EARLIER, speaker=MARK)),
@@ -195,9 +203,8 @@ def test_limits_stand_in_the_prompt() -> None:
     assert "at most 23" in " ".join(asked.messages[0]["content"].split())
 
 
-def test_the_claims_behind_a_purpose_are_drawn_at_random_from_all_up_to_the_milestone() -> None:
-    said = tuple(f"Ada saw bridge number {n}." for n in range(100))
-    shown = [n for n, text in enumerate(said) if text in ask_purpose(claims=said).messages[-1]["content"]]
-    assert len(shown) == 10
-    assert shown[-1] > 50  # not the first ten, nor the last
-    assert shown != list(range(shown[0], shown[0] + len(shown)))
+def test_what_comes_before_is_shown_by_its_first_words_alone() -> None:
+    long = f"{'word ' * 100}{MARK}"
+    shown = ask_account(replace(DRAFT, context=(Member("c", long, NOON),))).messages[-1]["content"]
+    assert ("word word" in shown, MARK in shown) == (True, False)
+    assert MARK in ask_account(replace(DRAFT, members=(Member("c", long, NOON),))).messages[-1]["content"]

@@ -81,7 +81,8 @@ def store(related: Path, tmp_path: Path) -> Path:
 def label(store: Path, script: str | None = "reasoning", **more: object) -> StepReport:
     """The step alone, by a model of that name, and a release."""
     llm = f"scripted:tests.llm_scripts:{script}" if script else "off"
-    settings = Settings(store=store, encoder="hash-384").model_copy(update={"llm": llm, **more})
+    asked = {"llm": llm, "relate": RelateSettings(pairs=1_000), **more}
+    settings = Settings(store=store, encoder="hash-384").model_copy(update=asked)
     with open_run("label", settings) as (job, _):
         report = relate_claims(job)
         publish_release(job)

@@ -109,3 +109,16 @@ def test_a_summary_of_one_endless_sentence_is_cut_at_a_word() -> None:
 def test_a_summary_of_nothing_is_empty() -> None:
     assert build_extractive_summary([], 20) == ""
     assert build_extractive_summary([Part("the and of it")], 20) == "the and of it."
+
+
+def test_groups_are_full_by_weight_and_a_short_session_has_none() -> None:
+    said = [Member(f"m{n}", f"Word {n}.", weight=weight) for n, weight in enumerate([5, 5, 30, 2, 2, 2, 9])]
+    assert [[m.id for m in group] for group in split_full_groups(said, set(), 10)] == [
+        ["m0", "m1"], ["m2"], ["m3", "m4", "m5", "m6"],
+    ]  # fmt: skip
+    shape = Shape(first=10, above=9, master=True, least=3)
+    short, whole = Pyramid(), Pyramid()
+    assert [(group.tier, len(group.members)) for group in grow(short, said[:4], shape, "session", "s")] == [(MASTER, 4)]
+    assert [(group.tier, len(group.members)) for group in grow(whole, said, shape, "session", "s")] == [
+        (0, 2), (0, 1), (0, 4), (MASTER, 3),
+    ]  # fmt: skip

@@ -17,7 +17,7 @@ from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES, TOPIC_HISTO
 from slowwave.store import Store
 from slowwave.tasks.topics import by_model, cluster
 from slowwave.tasks.topics.cluster import Limits
-from slowwave.tasks.topics.merge import TopicFigures, find_same_topics, measure_topics
+from slowwave.tasks.topics.merge import TopicFigures, measure_topics
 from tests.llm_scripts import ENTRY, FIRST_NEW, faithful, kind, material
 
 DISHES = ["soup", "bread", "rice", "pasta", "salad", "stew", "cake", "pie", "curry", "omelette"]
@@ -27,7 +27,10 @@ TALK = [f"I cook {dish} with salt and pepper in the kitchen on Sunday." for dish
 
 
 def naming_twice(request: Request) -> Any:
-    """A model that opens a topic of another name for each dish, and one for boats."""
+    """A model that opens a topic of another name for each dish, and one for boats; it sees that the dishes are one."""
+    if kind(request) == "merges":
+        kitchens = re.findall(r"^topic (\d+): kitchen", material(request), re.MULTILINE)
+        return {"merges": [{"topic": int(n), "into": int(kitchens[0])} for n in kitchens[1:]]}
     if kind(request) != "topics":
         return faithful(request)
     first = int(FIRST_NEW.findall(request.messages[0]["content"])[0])
@@ -47,9 +50,13 @@ def naming_twice(request: Request) -> Any:
 
 
 def selfish(request: Request) -> Any:
-    """A model that puts all under the first topic it is shown, which is a base one."""
+    """A model that puts all under the first topic it is shown, which is a base one; asked to cut it, it does."""
     if kind(request) != "topics":
         return faithful(request)
+    if "holds a large part" in request.messages[0]["content"]:
+        trains = re.findall(r"^entry (\d+): [^\n]*train", material(request), re.MULTILINE)
+        placements = [{"entry": int(n), "topic": 1} for n in trains]
+        return {"new_topics": [{"name": "trains", "purpose": "When trains leave."}], "placements": placements}
     numbers = [int(n) for n in ENTRY.findall(material(request))]
     return {"new_topics": [], "placements": [{"entry": n, "topic": 1} for n in numbers]}
 
@@ -80,22 +87,6 @@ def topic(name: str, centre: list[float], size: int, *, base: bool = False) -> d
     return {"topic_id": name, "base": base, "size": size, "centroid": centre, "cohesion": 1.0}
 
 
-def test_two_topics_are_one_by_purpose_and_by_claims_and_never_by_either_alone() -> None:
-    topics = [topic("a", [1, 0], 3), topic("b", [0.9, 0.436], 5), topic("c", [0, 1], 2)]
-    alike = np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32)
-    assert find_same_topics(topics, alike, Limits()) == {"a": "b"}
-    assert find_same_topics(topics, np.eye(3, dtype=np.float32), Limits()) == {}
-    apart = [topic("a", [1, 0], 3), topic("b", [0, 1], 5), topic("self", [1, 0], 2, base=True)]
-    assert find_same_topics(apart, np.ones((3, 1), dtype=np.float32), Limits()) == {}
-    full = [topic("a", [1, 0], 20), topic("b", [1, 0], 20), topic("c", [0, 1], 20)]  # together over their share
-    assert find_same_topics(full, np.ones((3, 1), dtype=np.float32), Limits(max_share=0.5)) == {}
-
-
-def test_a_chain_of_synonyms_ends_in_one() -> None:
-    topics = [topic(name, [1, 0], size) for name, size in (("a", 2), ("b", 9), ("c", 3), ("d", 1))]
-    assert find_same_topics(topics, np.ones((4, 1), dtype=np.float32), Limits()) == dict.fromkeys("acd", "b")
-
-
 def test_shares_and_overlap_are_of_all_claims() -> None:
     topics = [topic("a", [1, 0], 3), topic("self", [0, 1], 1, base=True)]
     vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=np.float32)
@@ -103,14 +94,13 @@ def test_shares_and_overlap_are_of_all_claims() -> None:
     assert measure_topics([], [], np.zeros((0, 0), dtype=np.float32)) is None
 
 
-def test_synonyms_of_a_model_become_one_topic_and_stay_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "LIMITS", Limits(same_purpose=0.5))
+def test_topics_that_the_model_sees_are_one_become_one_and_stay_so(tmp_path: Path) -> None:
     report, store = run(tmp_path, "naming_twice", TALK)
     (step,) = [step for step in report.steps if step.step == "assign"]
     assert step.counts["topics merged"] >= 5
     topics = {row["name"]: row["size"] for row in store.read(TOPICS).to_pylist() if row["size"]}
     kitchens = [name for name in topics if name.startswith("kitchen")]
-    assert len(kitchens) < 4
+    assert len(kitchens) == 1
     assert topics["harbour"] == 6
     gone = {row["name"] for row in store.read(TOPIC_HISTORY).to_pylist() if row["kind"] == "merge"}
     assert gone
@@ -119,17 +109,22 @@ def test_synonyms_of_a_model_become_one_topic_and_stay_so(tmp_path: Path, monkey
     assert store.read_versions(TABLES.values()) == versions
 
 
-def test_a_base_topic_that_a_model_puts_all_in_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_base_topic_that_a_model_puts_all_in_is_cut_as_the_model_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster, "LIMITS", Limits(min_to_split=10))
     said = [*TALK, *(f"My train to {town} leaves at {n} from platform {n}." for n, town in enumerate(
         ["Porto", "Braga", "Lisbon", "Faro", "Evora", "Aveiro", "Beja", "Viseu"], 3))]  # fmt: skip
     report, store = run(tmp_path, "selfish", said)
     sizes = {row["name"]: row["size"] for row in store.read(TOPICS).to_pylist() if row["size"]}
-    assert sum(sizes.values()) == len(said)
-    assert max(sizes.values()) <= len(said) / 4
+    assert sizes == {"self": len(TALK), "trains": 8}  # a second time the model leaves it as it is
     (step,) = [step for step in report.steps if step.step == "assign"]
-    assert step.counts["largest base topic, percent of claims"] <= 25
-    assert {row["name"] for row in store.read(TOPIC_HISTORY).to_pylist()} >= {"self"}
+    assert step.counts["topics split"] == 1
+    events = store.read(TOPIC_HISTORY).to_pylist()
+    assert [(row["kind"], row["name"], row["other_name"]) for row in events] == [("split", "self", "trains")]
+    versions = store.read_versions(TABLES.values())
+    assert run(tmp_path, "selfish", said)[0].release is None
+    assert store.read_versions(TABLES.values()) == versions
 
 
 def test_a_topic_of_a_few_claims_has_a_summary_until_a_group_is_full(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
     {"session_id": "s1", "message_id": "m1", "role": "user", "content": "…", "ts": "2026-03-01T09:00:00Z",
      "workspace": "shop", "speaker": "Ann", "title": "Checkout", "tags": ["release"]}
 
-Only `role` and `content` are required.
+Only `role` and `content` are required. A command's envelope in a user's turn (`<command-name>`, a caveat) is nobody's
+words.
 
 - `role`: user/human, assistant/model/ai/bot, system/developer, tool/function, agent, observer, in any case.
 - `content`: a string, or a list of blocks `{"type": "text" | "thinking" | "tool_call" | "tool_result" | "image" |
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from slowwave.schemas.ids import compute_content_id
+from slowwave.tasks.ingest.formats.agents.claude_code.blocks import extract_claude_user_text
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.records import (
     Block,
@@ -104,13 +106,16 @@ def _parse_message(
             coerce_id(fields.get("call_id")) or coerce_id(fields.get("tool_call_id")),
         )
         blocks = [Block("tool_result", fields["content"], name, call_id)]
+    text = join_text_blocks(blocks)
+    if text and origin == "human" and not extract_claude_user_text(text):
+        origin = "synthetic"  # a command or a caveat that a program put in the person's turn
     return Message(
         session=session,
         native_id=coerce_id(fields.get("message_id")) or seen.make_id(session, fields),
         role=role,
         origin=origin,
         blocks=[*blocks, *make_tag_blocks(fields.get("tags"))],
-        text=join_text_blocks(blocks),
+        text=text,
         ts=coerce_time(fields.get("ts")),
         speaker=coerce_text(fields.get("speaker")),
         line=line,
@@ -146,4 +151,4 @@ class _Occurrences:
         return base if counts[key] == 1 else compute_content_id(base, str(counts[key]))
 
 
-READER = Reader("generic", 2, sniff, read)
+READER = Reader("generic", 3, sniff, read)
