@@ -186,9 +186,8 @@ class _PromptEvidence:
     def build_grounding_context(self, numbers: Collection[int]) -> GroundingContext:
         """Return what a claim that cites those messages stands on."""
         near = "\n".join(_strip_label(turn) for turn in self.find_nearby_turns(numbers))
-        return GroundingContext(
-            near, f"{self.shown}\n{self.names}", tuple(_collect_times(self.texts[n] for n in numbers))
-        )
+        chunk = "\n".join([*(_strip_label(turn) for turn in self.chunk.turns), self.names])
+        return GroundingContext(near, chunk, tuple(_collect_times(self.texts[n] for n in numbers)))
 
     def render_nearby(self, numbers: Collection[int]) -> str:
         """Return those messages and the ones near them as they were shown, and `names`."""

@@ -34,6 +34,9 @@ FAR = frozenset({"week", "weeks", "month", "months", "year", "years", "summer", 
 NAME = re.compile(r"(?<![\w.@/#-])[^\W\d_a-z](?:[^\W\d_]|['’](?=[^\W\d_]))*(?![\w@/])")
 SENTENCE_START = re.compile(r"(?:^|[.!?:;]\s+|\n)[\W_]*$")
 JOINT = re.compile(r"[\W_]")
+QUALIFIER = re.compile(r"[/.:#]+")
+"""What stands between the parts of a qualified name."""
+RANGE = re.compile(r"([^\W\d_]+)(\d+)[-–]\1?(\d+)")
 INNER_WORD = re.compile(r"(?<=[^\W\d_] )[^\W\d_]{2,}")
 FEWEST_INNER, CAPITALS = 20, 0.2
 """Share of capitals within sentences that no text of English reaches, and any of German does."""
@@ -50,8 +53,6 @@ COMMON = frozenset(
 """Words that open a sentence as its subject though nobody said them."""
 COMMON_ENDING = re.compile(r"(?:ing|tion|sion|ment|ity|ness|ance|ence|ship|ism|ed|ly|able|ive|ous|[^aious]s)$")
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
-SHARED = 2
-"""Content words of a claim from which a sentence is about the same."""
 NEGATIVE = re.compile(
     r"\b(?:instead|rather|hates?|dislik\w+|lost|los(?:e|ing)|removed?|disabled?|dropped|reject\w*|undo|allerg\w*|wrong|hard|"
     r"difficult|struggl\w*|g(?:a|i)v\w+\s+up|un(?!der|i|til|less)\w{4,}|im(?:possible|patient)|skip\w*|nah|nope)\b|n['’]t\b",
@@ -72,7 +73,7 @@ class GroundingContext:
     near: str
     """What was said in the messages it cites and around them."""
     chunk: str
-    """All that the model was shown, speakers too."""
+    """All that was said in what the model was shown, and who spoke where."""
     times: tuple[datetime, ...] = ()
     """When the messages it cites were said."""
 
@@ -85,8 +86,8 @@ class GroundingContext:
 def explain_unfounded(claim: str, ground: GroundingContext) -> str | None:
     """Return what a claim says that nobody said, as a reason; None where all of it comes from somewhere.
 
-    Numbers must come up near, as figures or in words; dates there, or within reach of a message's own; names and
-    identifiers anywhere in the chunk, since pronouns are resolved; a negation near, about one of the claim's words.
+    Numbers, names and identifiers must come up in the chunk, as figures or in words, since pronouns are resolved; dates
+    near, or within reach of a message's own; a negation near, about one of the claim's words.
     """
     for found in (
         _check_number(claim, ground),
@@ -106,14 +107,14 @@ def _parse_cached(text: str) -> Claim:
 
 
 def _check_number(claim: str, ground: GroundingContext) -> str | None:
-    said, canonical = _collect_numbers(ground.near), _parse_cached(ground.near).figures
+    said, canonical = _collect_numbers(ground.chunk), _parse_cached(ground.chunk).figures
     said |= {_normalise_clock_time(f"{time:%H:%M}") for time in ground.times}
     for raw in _find_written_numbers(claim):
         if _normalise_number(raw) in said or normalise_claim(raw).figures & canonical:
             continue
         if raw.isdigit() and 1900 <= int(raw) <= 2100 and _is_year_plausible(int(raw), ground, said):
             continue
-        return f"the number {raw} does not come up near the messages it cites"
+        return f"the number {raw} does not come up in the transcript"
     return None
 
 
@@ -228,12 +229,13 @@ def _check_name(claim: str, ground: GroundingContext) -> str | None:
         if not word[0].isupper():
             continue
         first = bool(SENTENCE_START.search(claim[: match.start()]))
-        if (first and _is_common_word(word)) or _is_mentioned(word, known, initials):
+        is_label = first and claim[match.end() :].startswith(":")
+        if is_label or (first and _is_common_word(word)) or _is_mentioned(word, known, initials):
             continue
         return f"{word} never comes up in the transcript"
     folded = normalise_text(ground.chunk)
     for identifier in normalise_claim(claim).identifiers:
-        if not (identifier.isalpha() or identifier in folded or _has_spelling_variant(identifier, folded, known)):
+        if not (identifier.isalpha() or identifier in folded or _has_spelling_variant(identifier, folded)):
             return f"{identifier} never comes up in the transcript"
     return None
 
@@ -244,15 +246,17 @@ def _has_capitalized_nouns(text: str) -> bool:
     return len(inner) >= FEWEST_INNER and sum(word[0].isupper() for word in inner) > CAPITALS * len(inner)
 
 
-def _has_spelling_variant(identifier: str, folded: str, known: frozenset[str]) -> bool:
-    """Return whether an identifier comes up in another way: utf-8 for utf8, a path by its end, "read/write" by its
-    parts.
+def _has_spelling_variant(identifier: str, folded: str) -> bool:
+    """Return whether an identifier comes up in another way: utf-8 for utf8, a path by its end, a qualified name and
+    "read/write" by their parts, "wp15-17" by its ends.
     """
     last = identifier.rstrip("/").rsplit("/", 1)[-1].lstrip("-")
     if last in folded or JOINT.sub("", identifier) in JOINT.sub("", folded):
         return True
-    parts = identifier.split("/")
-    return len(parts) > 1 and all(part.isalpha() and part in known for part in parts)
+    if span := RANGE.fullmatch(identifier):
+        return all(f"{span[1]}{end}" in folded for end in span.groups()[1:])
+    parts = [part for part in QUALIFIER.split(identifier) if part]
+    return len(parts) > 1 and all(re.search(rf"(?<![^\W_]){re.escape(part)}(?![^\W_])", folded) for part in parts)
 
 
 def _is_common_word(word: str) -> bool:
@@ -295,9 +299,9 @@ def _strip_possessive(word: str) -> str:
 
 
 def _check_negation(claim: str, ground: GroundingContext) -> str | None:
-    """Return a claim's negation has to be somebody's: in a sentence with the word it denies; if nobody says that word,
-    in one
-    with `SHARED` others of its words."""
+    """Return why a claim's negation is nobody's. It has to be in a sentence with the word it denies; if nobody says
+    that word, in one with another of its words: "not known" may stand for "doesn't cover why".
+    """
     mine = normalise_claim(claim)
     if not mine.negated:
         return None
@@ -309,7 +313,7 @@ def _check_negation(claim: str, ground: GroundingContext) -> str | None:
     if any(denied & there for there, _ in sentences):
         founded = any(denied & there for there, negative in sentences if negative)
     else:
-        founded = any(negative and len(content & there) >= min(SHARED, len(content)) for there, negative in sentences)
+        founded = any(negative and content & there for there, negative in sentences)
     return None if founded else reason
 
 

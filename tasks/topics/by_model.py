@@ -84,7 +84,7 @@ class NewTopic(AnswerModel):
 class Placement(AnswerModel):
     """Where one claim goes."""
 
-    entry: int = Field(ge=0, le=99)
+    entry: int = Field(ge=0, le=999)
     topic: int = Field(ge=0, le=999)
 
 

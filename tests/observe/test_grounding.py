@@ -30,6 +30,8 @@ SAID = [
     ("Ada", "Lovely! We are not going to use Redis for the queue, it loses writes on restart."),
     ("Ben", "Then PostgreSQL 17.2 it is. I started here five years ago, and the vet is on 4 May."),
     ("Ada", "Fine. Let us meet at half past nine, or 9:30 if you like it in figures."),
+    ("Ben", "The class AgentSession drops events in subscribe(), and the README doesn't cover why."),
+    ("Ada", "WP35 and WP36 are done, I finish WP37 tonight."),
 ]
 MONDAY = datetime(2026, 11, 2, 10, 0, tzinfo=UTC)
 
@@ -66,6 +68,11 @@ TRUE = {
     "Ben started there in 2021.": 4,
     "Ben takes the dog to the vet on 4 May 2027.": 4,
     "Ada and Ben meet at 9:30.": 5,
+    "Events are dropped in AgentSession.subscribe of the class.": 6,
+    "Why AgentSession drops events in subscribe is not known.": 6,
+    "WP35-37 are Ada's, WP35 and WP36 are done.": 7,
+    "Parked: Ada finishes WP37 tonight.": 7,
+    "Ben leaves Porto out, and Ada finishes WP37 tonight on port 8080.": 7,
 }
 FALSE = {
     "Ada set the API port to 9999.": (1, "the number 9999"),
@@ -79,6 +86,10 @@ FALSE = {
     "Ben met Nadia in Porto on Thursday.": (2, "Thursday does"),
     "Nadia moved to Porto with her kids in June.": (2, "June does"),
     "The queue is kept in PostgreSQL 16.": (4, "the number 16"),
+    "Events are dropped in AgentSession.publish of the class.": (6, "agentsession.publish never"),
+    "WP35-39 are done, and WP37 is finished tonight.": (7, "the number 39"),
+    "Ada finishes WP37 tonight on port 9090.": (7, "the number 9090"),
+    "Parked Zelda: WP37 is finished tonight.": (7, "Zelda never"),
     "Ben started there in 1999.": (4, "the number 1999"),
 }
 
