@@ -112,7 +112,8 @@ def _check_number(claim: str, ground: GroundingContext) -> str | None:
     for raw in _find_written_numbers(claim):
         if _normalise_number(raw) in said or normalise_claim(raw).figures & canonical:
             continue
-        if raw.isdigit() and 1900 <= int(raw) <= 2100 and _is_year_plausible(int(raw), ground, said):
+        year = raw.rstrip(",")
+        if year.isdigit() and 1900 <= int(year) <= 2100 and _is_year_plausible(int(year), ground, said):
             continue
         return f"the number {raw} does not come up in the transcript"
     return None

@@ -66,6 +66,7 @@ TRUE = {
     "In the project tidepool Ada doesn't want Redis for the queue.": 3,
     "The queue is kept in PostgreSQL 17 as of November 2026.": 4,
     "Ben started there in 2021.": 4,
+    "Ben started there in 2021, and goes to the vet.": 4,
     "Ben takes the dog to the vet on 4 May 2027.": 4,
     "Ada and Ben meet at 9:30.": 5,
     "Events are dropped in AgentSession.subscribe of the class.": 6,

@@ -45,8 +45,9 @@ class Supersession:
     """Names and numbers of the old claim."""
 
     def is_restated_in(self, text: Words, share: float) -> bool:
-        """Return whether a text makes the old claim in much the same words."""
-        return len(text & self.words) >= share * len(self.words) and len(text & self.gone) * 2 >= len(self.gone)
+        """Return whether a text makes the old claim in much the same words, one of its names and numbers among them."""
+        told = len(text & self.words) >= share * len(self.words) and len(text & self.gone) * 2 >= len(self.gone)
+        return told and (not self.values or bool(text & self.values))
 
     def is_corrected_in(self, text: Words) -> bool:
         """Return whether a text makes the new claim too."""
