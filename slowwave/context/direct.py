@@ -1,11 +1,10 @@
 """A plain question's block: recall's best messages whole, the likeliest to answer first.
 
-A message is shown as it stands, since a figure or a date stays beside what it is of; of a long one the passage that
-was found, or as many of its sentences as there is room for. How likely one answers falls with its place among recall's
-hits, and further where the question names a speaker and somebody else said it, or where it asks something itself: then
-what was said next may be the answer. One that tells nothing beyond the question and the lines above it is left out,
-and so are sentences that stand above word for word. One that a later claim has changed is left out where that was
-found too; else it tells what the later one says, as one that perhaps is changed does.
+A message is shown as it stands, since a figure or a date stays beside what it is of; of a long one the passage that was
+found, or as many of its sentences as there is room for. How likely one answers falls with its place among recall's
+hits, and further where the question names a speaker and somebody else said it. What was said next to one that asks may
+be the answer too. Sentences that stand above word for word are left out. One that a later claim has changed is left out
+where that was found too; else it tells what the later one says, as one that perhaps is changed does.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,20 +24,18 @@ from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.text.sentences import Sentence, split_sentences
 from slowwave.text.spans import MIN_WORDS
-from slowwave.text.words import extract_content_words, stem
+from slowwave.text.words import extract_content_words
 
 DIRECT_WORDS = 16
 """A query of up to so many content words asks for what a message says; one of more tells a case, whose words are met
 all over."""
 FADES = 1.3
 """Power of a message's place among the hits by which it is the less likely to answer."""
-OTHERS, ASKS, FOLLOWS = 0.3, 0.6, 0.6
-"""Of the likelihood, for a message that another said than the question names; for one that asks something; and of the
-asking one's for what was said next."""
+OTHERS, FOLLOWS = 0.3, 0.6
+"""Of the likelihood, for a message that another said than the question names; and of that of a message which asks
+something, for what was said next."""
 ONE_SENTENCE = 1.5
 """Times what a message may have, where its best sentence alone has more."""
-TELLING = 2
-"""New words that a line has at least which neither has any that is asked for nor answers the line before it."""
 THEN = ", then: "
 ENDS = ".!?…)\"”'"
 
@@ -99,7 +96,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
             rows[hit.id],
             hit.sources[0].quote,
             hit.text,
-            places[hit.id] * (ASKS if _asks(hit.text) else 1.0),
+            places[hit.id],
             _format_change(hit, texts),
             hit.score,
         )
@@ -215,9 +212,7 @@ def pack_messages(
         head: price of the heading over the first line of a group.
     """
     asked = frozenset(extract_content_words(query))
-    shown, groups, chosen, room = set[str](), set[object](), list[Line](), budget
-    asking, answered = set[tuple[str | None, int]](), False
-    wanted, sentences = set(map(stem, asked)), set[str]()
+    groups, chosen, sentences, room = set[object](), list[Line](), set[str](), budget
     for message in said:
         if not (text := drop_sentences(message.text, sentences)):
             continue
@@ -228,20 +223,9 @@ def pack_messages(
         line = shorten(one, asked, most, price) or shorten(one, asked, int(most * ONE_SENTENCE), price)
         if line is None or price(line) > left:
             continue
-        words = set(extract_content_words(line.text))
-        if words <= shown | (asked if _asks(one.text) else set()):  # the words of a choice are its answer's too
-            continue
-        told = wanted & set(map(stem, words))
-        replies = (line.source.session, (line.source.seq or 0) - 1) in asking
-        if not replies and (_is_idle(words - shown, asked) or (answered and 2 * len(told) < len(wanted))):
-            continue
-        answered = answered or (len(told) == len(wanted) > 1 and not _asks(one.text))
         chosen.append(line)
         room -= price(line) + opening
         groups.add(line.source.group)
-        if _asks(one.text):
-            asking.add((line.source.session, line.source.seq or 0))
-        shown.update(words)
         sentences.update(span.text for span in split_sentences(line.text))
     return chosen
 
@@ -255,14 +239,6 @@ def drop_sentences(text: str, told: Collection[str]) -> str:
     for one in reversed(gone):
         text = f"{text[: one.start].rstrip()} {OMITTED} {text[one.end :].lstrip(ENDS).lstrip()}".strip()
     return text
-
-
-def _is_idle(words: Collection[str], asked: frozenset[str]) -> bool:
-    """Return whether a line tells so little, and nothing of what is asked, that it says something only beside what it
-    answers.
-    """
-    figures = any(char.isdigit() for word in words for char in word)
-    return len(words) < TELLING and not figures and not asked & set(words)
 
 
 def shorten(one: Told, asked: Collection[str], most: int, price: Callable[[Line], int]) -> Line | None:

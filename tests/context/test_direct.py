@@ -154,18 +154,6 @@ def test_no_message_takes_the_whole_block() -> None:
     assert [line.text for line in block.parts[0].lines] == ["Step 7 failed."]
 
 
-def test_an_idle_line_stands_only_beside_what_it_answers() -> None:
-    said = [told("Is the mast ready?", 4), told("Yes, varnished.", 5), told("Noted.", 9), told("Paid 900.", 12)]
-    block = assemble_context("what about the mast?", said, 400, COUNT, ContextSettings())
-    assert [line.text for line in block.parts[0].lines] == ["Is the mast ready?", "Yes, varnished.", "Paid 900."]
-
-
-def test_a_line_that_tells_nothing_new_is_left_out() -> None:
-    said = [told("Pier 4 is ours."), told("Ours is pier 4!", 1), told("Which pier?", 2), told("Since 2019.", 3)]
-    block = assemble_context("which pier is it?", said, 200, COUNT, ContextSettings())
-    assert [line.text for line in block.parts[0].lines] == ["Pier 4 is ours.", "Since 2019."]
-
-
 def test_what_a_line_tells_of_a_change_is_no_news_when_a_model_repeats_it(tmp_path: Path) -> None:
     said, then = "we use SQLite for the gauges", "From now on the gauges go into PostgreSQL"
     line = Told(said, LineSource("s", "m"), 1.0, later=f"(perhaps until 2026-09-28, then: {then})").line
@@ -191,16 +179,6 @@ def test_the_answer_to_a_choice_is_told_though_it_says_nothing_that_was_not_aske
     run_night([session(tmp_path, "choice", 3, said)], Settings(store=tmp_path / "store", encoder="hash-384"))
     memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
     assert "Retries in the gateway." in lines(memory, "Should the retries be in the client or in the gateway?")
-
-
-def test_once_a_line_has_all_that_is_asked_what_has_little_of_it_is_left_out() -> None:
-    said = [told("Oscar Wilde died in Paris."), told("Andy Warhol died in Lyon.", 3), told("Sweden exports steel.", 5)]
-
-    def shown(query: str) -> list[str]:
-        return [line.text for line in assemble_context(query, said, 400, COUNT, ContextSettings()).parts[0].lines]
-
-    assert shown("Where did Oscar Wilde die?") == ["Oscar Wilde died in Paris."]
-    assert shown("Where did Oscar Wilde go to die?") == [one.text for one in said]  # "go" nobody said
 
 
 def test_unasked_what_an_agent_says_before_it_acts_comes_last_and_never_alone(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ ROWS_A_WORD = 1_000
 REACH = 6
 """How far a passage hears its neighbours."""
 
-SIMILAR = 0.5
+SIMILAR = 0.3
 """What a word weighs that stands for another spelling."""
 
 SATURATED = 2.2
