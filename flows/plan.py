@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ from slowwave.engines.llm.budget import estimate_tokens
 from slowwave.engines.llm.protocol import EngineUnavailable, Request, count_template_tokens
 from slowwave.flows.nightly import collect_transcript_roots
 from slowwave.schemas.settings import LLMSettings, ModelTask, PyramidSettings, Settings
-from slowwave.schemas.tables import FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS, TOPICS
-from slowwave.schemas.vocabulary import Status, is_turn
+from slowwave.schemas.tables import BASE_TOPICS, FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS, TOPICS
+from slowwave.schemas.vocabulary import SHARED, Status, SummaryScope, is_spoken, is_turn
 from slowwave.store.notes import find_journals
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask
@@ -49,27 +49,41 @@ from slowwave.tasks.pending import (
 )
 from slowwave.tasks.relate.task import list_questions as list_related
 from slowwave.tasks.summarize import by_model
-from slowwave.tasks.summarize.task import compute_summaries_key
+from slowwave.tasks.summarize.by_model import TopicInfo, build_summary_request
+from slowwave.tasks.summarize.task import (
+    SMALL,
+    build_session_members,
+    build_session_shape,
+    build_topic_shape,
+    compute_summaries_key,
+    load_session_scopes,
+)
+from slowwave.tasks.supersede.judge import PAIRS_AT_ONCE
 from slowwave.tasks.supersede.task import list_questions
 from slowwave.tasks.topics.by_model import SIZES
 from slowwave.tasks.topics.task import compute_assign_key
+from slowwave.tasks.vectors import describe_encoder
+from slowwave.text.pyramid import Draft, Growth, Member, Pyramid, grow_by_tier, grow_many
 
 MESSAGES_AT_ONCE = 20_000
-ANSWER_SHARE = 0.35
-"""Tokens of claims over tokens of transcript, before anything was measured."""
-ANSWER_TOKENS = {"gists": 60, "supersede": 30, "relate": 30}
-"""Of an answer, before anything was measured."""
-PAIRS_A_CLAIM = 0.2
-"""Pairs that a new claim makes: .06 in calm talk, .8 where all is about changes."""
-TIED_CLAIMS = 0.25
-PAIRS_A_CLAIM_TIED = 1.6
-"""New claims that others are tied to, and by how many relations each (LoCoMo)."""
-CLAIMS_A_MESSAGE = 0.5
-CLAIM_TOKENS = 40
-TOPIC_TOKENS = 120
+CLAIMS_A_TURN, MOST_CLAIMS = 0.6, 6
+"""Claims of a part: so many a turn, and the most that its prompt speaks of."""
+CLAIM_TOKENS, CLAIM_ANSWER_TOKENS = 32, 78
+"""A claim as prompts show it, and as it is answered."""
+CLAIMS_A_TOPIC = 8
+"""New claims that open a topic."""
+TOPIC_TOKENS = 70
 """A topic as a prompt shows it, with its samples."""
-PROMPT_TOKENS = 260
-"""Of a prompt without its material."""
+PAIRS_A_CLAIM = 0.38
+"""Pairs that a new claim makes: .06 in calm talk, .8 where all is about changes."""
+TIED_CLAIMS, PAIRS_A_CLAIM_TIED = 0.25, 1.6
+"""New claims that others are tied to, and by how many relations each (LoCoMo)."""
+ANSWER_TOKENS = {"gists": 60, "supersede": 20 * PAIRS_AT_ONCE, "relate": 30}
+"""Of an answer, before anything was measured."""
+LABEL_TOKENS = 8
+"""Of who said a claim, and when."""
+TOKENS_A_WORD = 1.5
+"""Of a summary."""
 
 
 @dataclass
@@ -243,8 +257,8 @@ class Planner:
         self.lines = {step: Line(step) for step in self.of_step}
         self.chunks: Counter[str] = Counter()
         """By session."""
-        self.sessions: dict[str, list[int]] = {}
-        """Tokens of each turn that is to be summarised, by session."""
+        self.sessions: set[str] = set()
+        """Those that are to be distilled."""
         self.claims = 0.0
         """Expected of the sessions that are distilled."""
         self.waiting_claims = 0
@@ -257,18 +271,18 @@ class Planner:
         """Count whole sessions (rows of MESSAGES) that are to be distilled."""
         rows = messages.to_pylist()
         turns = [row for row in rows if is_turn(row)]
-        for row in rows:
-            self.sessions.setdefault(row["session_id"], [])
-        for row in turns:
-            self.sessions[row["session_id"]].append(int(row["tokens"]))
-        self.claims += CLAIMS_A_MESSAGE * len(turns)
+        self.sessions |= {row["session_id"] for row in rows}
         self.estimate.messages, self.estimate.sessions = self.estimate.messages + len(rows), len(self.sessions)
         if "observe" in self.lines:
             try:
                 self._add_claims(messages, self.of_step["observe"])
             except EngineUnavailable as error:
                 self._note(str(error))
+        else:
+            self.claims += CLAIMS_A_TURN * len(turns)
         self._add_gists(turns)
+        spoken = groupby((row for row in rows if is_spoken(row)), key=lambda row: row["session_id"])
+        self._add_summaries(_grow_session(session, [*some], self.job.settings.pyramid) for session, some in spoken)
 
     def add_pending(self) -> None:
         """Count what the store's other sessions lack beside claims: gists, verdicts, relations, topics, summaries."""
@@ -287,10 +301,13 @@ class Planner:
         assigned = pl.col("assign_key").eq_missing(compute_assign_key(self.job, models.get("topics")))
         active = (pl.col("status") == Status.ACTIVE) & ~pl.col("session_id").is_in(seen)
         self.waiting_claims = claims.filter(active & ~assigned).height
-        pending = find_pending_sessions(store, "rollup", compute_summaries_key(self.job, models.get("summaries")))
-        lack = spoken.filter(pl.col("session_id").is_in(pending["session_id"].implode())).sort("session_id", "seq")
-        for session_id, tokens in lack.select("session_id", "tokens").iter_rows():
-            self.sessions.setdefault(session_id, []).append(tokens)
+        key = compute_summaries_key(self.job, models.get("summaries"))
+        lack = find_pending_sessions(store, "rollup", key, None, describe_encoder(self.job.settings))
+        lack = lack.filter(~pl.col("session_id").is_in(seen) & (pl.col("source") != SHARED))
+        for group in group_sessions(lack, MESSAGES_AT_ONCE) if "rollup" in self.lines else ():
+            gone = read_inactive_ids(store)
+            scopes = load_session_scopes(self.job, group, gone, key, whole=True, keep=False)
+            self._add_summaries(scope.growth for scope in scopes)
 
     def add_expected(self) -> None:
         """Count what rests on answers that are not there yet."""
@@ -300,22 +317,28 @@ class Planner:
             cut = [chunks for chunks in self.chunks.values() if chunks > 1]
             mean = sum(cut) / max(1, len(cut))
             shown = mean * new / max(1, self.chunks.total()) * CLAIM_TOKENS
-            lines["consolidate"].expect(len(cut), PROMPT_TOKENS + shown, 20 * mean)
+            lines["consolidate"].expect(len(cut), self._count_prompt("consolidate") + shown, 20 * mean)
         if "supersede" in lines:
-            pairs = min(settings.supersede.pairs - lines["supersede"].requests, round(new * PAIRS_A_CLAIM))
-            lines["supersede"].expect(pairs, PROMPT_TOKENS + 6 * CLAIM_TOKENS, self._expect_answer("supersede"))
+            left = settings.supersede.pairs - PAIRS_AT_ONCE * lines["supersede"].requests
+            pairs = min(max(0, left), round(new * PAIRS_A_CLAIM))
+            prompts = -(-pairs // PAIRS_AT_ONCE)
+            shown = pairs / max(1, prompts) * 2 * (CLAIM_TOKENS + LABEL_TOKENS)
+            lines["supersede"].expect(prompts, self._count_prompt("change") + shown, self._expect_answer("supersede"))
         if "relate" in lines:
             tied = round(min(settings.relate.pairs / PAIRS_A_CLAIM_TIED, new * TIED_CLAIMS))
             shown = (1 + PAIRS_A_CLAIM_TIED) * CLAIM_TOKENS
-            lines["relate"].expect(tied, PROMPT_TOKENS + shown, self._expect_answer("relate"))
+            lines["relate"].expect(tied, self._count_prompt("relate") + shown, self._expect_answer("relate"))
         if "assign" in lines:
             batches = -(-claims // SIZES.batch)
-            size = claims / max(1, batches)
-            topics = min(SIZES.shown, self.job.store.count(TOPICS) + (batches - 1) / 2 + 3)
-            lines["assign"].expect(batches, PROMPT_TOKENS + size * CLAIM_TOKENS + topics * TOPIC_TOKENS, size * 14)
-            lines["assign"].expect(claims // 40, PROMPT_TOKENS + 10 * CLAIM_TOKENS, 40)  # purposes of topics
+            size, topics = claims / max(1, batches), self.job.store.count(TOPICS) or len(BASE_TOPICS)
+            shown = min(SIZES.shown, topics + claims / CLAIMS_A_TOPIC / 2) * TOPIC_TOKENS
+            prompt = self._count_prompt("assign", first_new=9, most_new=9)
+            lines["assign"].expect(batches, prompt + size * CLAIM_TOKENS + shown, size * 10)
+            merged = (topics + claims / CLAIMS_A_TOPIC) * TOPIC_TOKENS / 2  # without samples
+            lines["assign"].expect(min(1, claims // CLAIMS_A_TOPIC), self._count_prompt("merge") + merged, 10)
         if "rollup" in lines:
-            expect_summaries(lines["rollup"], self.sessions.values(), claims, settings.pyramid, self.window)
+            topics = round(claims / CLAIMS_A_TOPIC)
+            self._add_summaries(_grow_topic(n, claims // topics, settings.pyramid) for n in range(topics))
         for step in lines.keys() - {"gists", "observe"}:
             lines[step].units = claims if step == "assign" else lines[step].requests
 
@@ -329,7 +352,10 @@ class Planner:
         line.units += len({part.session_id for part in plan.parts})
         self.chunks.update(part.session_id for part in plan.parts)
         mean = self.known.answer_tokens.get("observe")
-        answers = [mean or min(part.request.max_tokens, part.chunk.tokens * ANSWER_SHARE) for part in plan.parts]
+        claims = [min(MOST_CLAIMS, CLAIMS_A_TURN * len(part.chunk.turns)) for part in plan.parts]
+        self.claims += sum(claims)
+        parts = zip(claims, plan.parts, strict=True)
+        answers = [mean or min(part.request.max_tokens, n * CLAIM_ANSWER_TOKENS) for n, part in parts]
         self._add_requests("observe", plan.requests, answers)
 
     def _add_gists(self, rows: list[dict[str, Any]]) -> None:
@@ -344,8 +370,34 @@ class Planner:
     def _add_requests(self, step: str, requests: Sequence[Request], answers: Sequence[float] | None = None) -> None:
         cached = find_answered(self.job.store, requests, self.of_step[step])
         for request, answer in zip(requests, answers or [self._expect_answer(step)] * len(requests), strict=True):
-            tokens = count_template_tokens(request) + sum(self._count([m["content"] for m in request.messages]))
-            self.lines[step].add(tokens, answer, cached=request.id in cached)
+            self.lines[step].add(self._count_request(request), answer, cached=request.id in cached)
+
+    def _add_summaries(self, growths: Iterable[Growth]) -> None:
+        """Count what pyramids would ask for as they grow; what is written stands for each summary by its length."""
+        if "rollup" not in self.lines:
+            return
+        line, library = self.lines["rollup"], self.of_step["rollup"].library
+        about, get_words = TopicInfo("a topic's name", "word " * 15), self.job.settings.pyramid.get_words
+
+        def write(drafts: list[Draft]) -> list[str | None]:
+            for draft in drafts:
+                of = about if draft.scope == SummaryScope.TOPIC else None
+                words = get_words(draft.tier)
+                request = build_summary_request(draft, of, words, library, self._count, self.window)
+                answer = self.known.answer_tokens.get("rollup", words * TOKENS_A_WORD)
+                line.expect(1, self._count_request(request), answer)
+            return ["word " * get_words(draft.tier) for draft in drafts]
+
+        for growth in growths:
+            grow_many([growth], write)
+
+    def _count_request(self, request: Request) -> int:
+        return count_template_tokens(request) + sum(self._count([m["content"] for m in request.messages]))
+
+    def _count_prompt(self, name: str, **values: object) -> int:
+        """Return tokens of a prompt without its material."""
+        (model, *_) = self.of_step.values()
+        return -model.library.count_room(name, 0, self._count, 0, None, **values)
 
     def _expect_answer(self, step: str) -> float:
         """Return tokens of an answer, as measured where it was."""
@@ -372,22 +424,15 @@ class Planner:
             self.estimate.notes.append(text)
 
 
-def expect_summaries(
-    line: Line, sessions: Iterable[Sequence[int]], claims: int, settings: PyramidSettings, window: int
-) -> None:
-    """Count the summaries of sessions (tokens of each one's new messages) and of topics over `claims` new claims."""
-    answer = settings.get_words(0) * 1.6
-    read_again = 1 + settings.sum_window / settings.n_sum
-    for tokens in sessions:
-        groups = len(tokens) // settings.n_sum
-        mean = sum(tokens[: groups * settings.n_sum]) / max(1, groups)
-        line.expect(groups, min(window, PROMPT_TOKENS + mean * read_again), answer)
-        for _ in range(1, settings.max_sum_lvl):
-            groups //= settings.n_sum_sum
-            line.expect(groups, PROMPT_TOKENS + settings.n_sum_sum * answer, answer)
-        line.expect(1, min(window, PROMPT_TOKENS + answer * 4), answer)  # the master
-    while claims := claims // settings.step:
-        line.expect(claims, PROMPT_TOKENS + settings.step * CLAIM_TOKENS, answer)
+def _grow_session(session: str, rows: Sequence[Mapping[str, Any]], settings: PyramidSettings) -> Growth:
+    members = build_session_members(rows, [row["text"] for row in rows], whole=True)
+    return grow_by_tier(Pyramid(), members, build_session_shape(settings, by_model=True), "session", session)
+
+
+def _grow_topic(number: int, claims: int, settings: PyramidSettings) -> Growth:
+    """Return the growth of a topic of so many claims that nobody has made yet."""
+    members = [Member(f"{number}/{n}", "claim " * round(CLAIM_TOKENS * 0.7)) for n in range(claims)]
+    return grow_by_tier(Pyramid(), members, build_topic_shape(settings, SMALL), "topic", str(number))
 
 
 def measure_usage(reports: Iterable[str], model: str) -> MeasuredUsage:

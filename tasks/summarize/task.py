@@ -164,7 +164,7 @@ def _grow_all(
 
     def grow_some(ids: Sequence[str]) -> None:
         sessions = pending.filter(pl.col("session_id").is_in(ids))
-        of_sessions = _load_session_scopes(job, sessions, gone, key, whole=model is not None, keep=keep)
+        of_sessions = load_session_scopes(job, sessions, gone, key, whole=model is not None, keep=keep)
         scopes = [*_build_topic_scopes(job, talk, ids, SMALL if model or keep else 0), *of_sessions]
         late = _grow_and_store(job, key, scopes, narrator, report)
         waiting.update(late)
@@ -293,7 +293,16 @@ def _build_scope(
     return found
 
 
-def _load_session_scopes(
+def build_session_members(rows: Sequence[Mapping[str, Any]], texts: Sequence[str], *, whole: bool) -> list[Member]:
+    """Return a session's messages as members with these texts; `whole`, for a model: weighed, and each of somebody."""
+    if whole:
+        weights = estimate_tokens(texts)
+        told = zip(rows, texts, weights, strict=True)
+        return [Member(r["message_id"], text, r["ts"], None, name_speaker(r), weight) for r, text, weight in told]
+    return [Member(r["message_id"], text, r["ts"], speaker=r["speaker"]) for r, text in zip(rows, texts, strict=True)]
+
+
+def load_session_scopes(
     job: Job, group: pl.DataFrame, gone: set[str], key: str, *, whole: bool, keep: bool
 ) -> list[Scope]:
     """Return the sessions of a group, by their `whole` messages or by what of them is worth remembering."""
@@ -311,12 +320,7 @@ def _load_session_scopes(
         sid = info["session_id"]
         mine, shape = by_session[sid], build_session_shape(job.settings.pyramid, by_model=whole)
         texts = [row["text"] for row in mine] if whole else cut_to_worthy_sentences(mine, shape.first)
-        members = [
-            Member(r["message_id"], text, r["ts"], None, name_speaker(r), *estimate_tokens([text]))
-            if whole
-            else Member(r["message_id"], text, r["ts"], speaker=r["speaker"])
-            for r, text in zip(mine, texts, strict=True)
-        ]
+        members = build_session_members(mine, texts, whole=whole)
         scopes.append(_build_scope("session", sid, info, sealed.get(sid, Pyramid()), members, shape))
     return scopes
 

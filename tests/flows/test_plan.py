@@ -7,22 +7,24 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
+from slowwave.engines.llm.protocol import Message, Request, count_template_tokens
 from slowwave.flows.nightly import run_night
 from slowwave.flows.plan import (
     Estimate,
     Line,
     MeasuredUsage,
     add_costs,
-    expect_summaries,
     measure_usage,
     plan_night,
 )
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.settings import LLMSettings, PyramidSettings, Settings
-from slowwave.schemas.tables import TABLES
+from slowwave.schemas.settings import LLMSettings, Settings
+from slowwave.schemas.tables import SUMMARIES, TABLES
 from slowwave.store import Store
 
 CHATS = Path(__file__).parents[2] / "data" / "samples" / "generic"
+SAMPLES = CHATS.parent
+MESSAGE: tuple[Message, ...] = ({"role": "user", "content": ""},)
 SCRIPT = "scripted:tests.llm_scripts:faithful"
 
 
@@ -97,14 +99,33 @@ def test_rates_are_measured_from_the_runs_of_the_same_model() -> None:
     assert measure_usage([report], "another").answer_per_second is None
 
 
-@pytest.mark.parametrize(
-    ("sessions", "claims", "groups"),
-    [([[100] * 40], 0, 6 + 2 + 0 + 1), ([], 230, 23 + 2)],  # 40 messages by 6, by 3, by 3, and the master; claims by 10
-)
-def test_groups_are_counted_as_the_pyramid_seals_them(sessions: list[list[int]], claims: int, groups: int) -> None:
-    line = Line("rollup")
-    expect_summaries(line, sessions, claims, PyramidSettings(), 32_768)
-    assert line.requests == groups
+def test_a_first_night_of_a_strong_model_is_foretold_within_a_tenth_by_task(tmp_path: Path) -> None:
+    options = settings(tmp_path / "s", llm="scripted:tests.cassette:replay", gists="extractive")
+    lines = {line.step: line for line in plan_night([SAMPLES], options).lines}
+    steps = {step.step: step.counts for step in run_night([SAMPLES], options).steps}
+    assert lines["consolidate"].requests == 0  # no session has two parts
+    for step in ("observe", "supersede", "assign", "rollup"):
+        requests = steps[step]["scripted: requests"]
+        turns = 4 if step == "observe" else 2  # a chat template's tokens are counted, which the script has none of
+        prompts = steps[step]["scripted: prompt tokens"] + requests * count_template_tokens(
+            Request("r", MESSAGE * turns)
+        )
+        assert lines[step].requests == pytest.approx(requests, rel=0.1)
+        assert lines[step].prompt_tokens == pytest.approx(prompts, rel=0.1)
+    planned, paid = (sum(some) for some in zip(*(
+        (line.answer_tokens, steps[step]["scripted: answer tokens"]) for step, line in lines.items() if step in steps
+    ), strict=True))  # fmt: skip
+    assert planned == pytest.approx(paid, rel=0.1)
+
+
+def test_what_a_grown_session_lacks_is_foretold_by_its_own_groups(tmp_path: Path) -> None:
+    more = {"gists": "extractive", "pyramid": {"sum_tokens": 60}}
+    run_night([CHATS], settings(tmp_path / "s", models={"summaries": "off"}, **more))
+    options = settings(tmp_path / "s", **more)
+    plan = {line.step: line for line in plan_night([CHATS], options).lines}["rollup"]
+    counts = {step.step: step.counts for step in run_night([CHATS], options).steps}["rollup"]
+    topics = sum(row["scope"] == "topic" for row in Store.open(options.store).read(SUMMARIES).to_pylist())
+    assert plan.requests == counts["scripted: requests"] - topics > 10
 
 
 def test_the_command_prints_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
