@@ -20,6 +20,8 @@ class ActiveSettings(BaseModel):
 
     capacity: int = Field(5_000, ge=1, description="Turns kept in mind; beyond it the weakest go.")
     recent: int = Field(6, ge=0, description="Latest turns that always go along, word for word, while they fit.")
+    older: int = Field(200, ge=0, description="Older turns that a question calls up, at most.")
+    least: float = Field(0.0, ge=0, description="Activation under which no older turn is called up.")
     recap_share: float = Field(
         0.0, ge=0, le=0.5, description="Part of the older turns' tokens for the model's recap of what found no room."
     )

@@ -1,4 +1,5 @@
-"""What of a long conversation's evidence reaches the prompt: the latest turns, cosine, and slowwave's active memory.
+"""What of a long conversation's evidence reaches the prompt: the latest turns, cosine, slowwave's active memory in
+`talk` and in a block of `context(conversation=…)`.
 
     python -m bench.recall.active FILE [--budget TOKENS ...] [--encoder NAME] [--json]
 
@@ -21,15 +22,16 @@ import numpy as np
 from bench.harness import build_parser, print_rows
 from bench.nights.draw_sentences import read_shown_messages
 from bench.recall.locomo_files import Conversation, Question, Turn, load_conversations
-from slowwave.chat.active import ActiveMemory
 from slowwave.chat.turns import Turns
+from slowwave.context.active import ActiveMemory
+from slowwave.context.build import assemble_context
 from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, KnownEncoder
-from slowwave.schemas.settings import ActiveSettings, Settings
+from slowwave.schemas.settings import ActiveSettings, ContextSettings, Settings
 from slowwave.schemas.vocabulary import is_turn
 
-SYSTEMS = ("latest turns", "cosine", "cosine and latest turns", "slowwave")
+SYSTEMS = ("latest turns", "cosine", "cosine and latest turns", "slowwave", "a block")
 FACTS = (
     ("My bicycle lock's code is 4471.", "What is the code of my bicycle lock?"),
     ("The plumber comes on the ninth of March.", "On which day does the plumber come?"),
@@ -89,7 +91,8 @@ def _measure_evidence(
     texts = [f"{turn.speaker}: {turn.text}" for turn in one.turns]
     tokens, vectors = count(texts), encoder.encode(texts)
     places = {turn.id: at for at, turn in enumerate(one.turns)}
-    turns = _tell([(turn.speaker, turn.text) for turn in one.turns], encoder, count)
+    spoken = [(turn.speaker, turn.text) for turn in one.turns]
+    turns = _tell(spoken, encoder, count)
     of_samples = not any(question.category for question in asked)
     newest = list(reversed(range(len(texts))))
     recent = newest[: turns.settings.recent]
@@ -99,11 +102,20 @@ def _measure_evidence(
         told = turns.recall(question.text, budget)
         holds = {shown.trace.number for shown in told.shown if of_samples and question.answer in shown.text}
         whole = holds | {shown.trace.number for shown in told.shown if not shown.shortened}
+        block = assemble_context(
+            *(question.text, (), budget, lambda text: count([text])[0], ContextSettings()),
+            conversation=spoken,
+            encoder=encoder,
+        )
+        lines = [line for part in block.parts for line in part.lines]
+        shown = {line.source.seq for line in lines if line.text == " ".join(spoken[line.source.seq or 0][1].split())}
+        shown |= {line.source.seq for line in lines if of_samples and question.answer in line.text}
         reached = (
             _take(newest, tokens, budget),
             _take(nearest, tokens, budget),
             _take([*recent, *(at for at in nearest if at not in recent)], tokens, budget),
             whole | set(newest[: len(told.recent)]),
+            shown,
         )
         evidence = [places[turn] for turn in question.evidence]
         for name, some in zip(SYSTEMS, reached, strict=True):

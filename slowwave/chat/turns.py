@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from slowwave.chat.active import ActiveMemory, Trace, format_trace
 from slowwave.chat.effect import get_closing_marks
 from slowwave.chat.narrate import Narrator
 from slowwave.chat.running import RunningSummary
+from slowwave.context.active import ActiveMemory, Trace, format_trace
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.llm.protocol import Message
 from slowwave.schemas.settings import Settings
@@ -121,15 +121,7 @@ class Turns:
 
     def _pack_older(self, query: str, older: int, room: int) -> tuple[list[Shown], list[tuple[Trace, float]]]:
         """Return what of the first `older` turns is shown, and what is left out, the most activated first."""
-        activations = self.active.compute_activations(query)
-        order = sorted(
-            (
-                (trace, value)
-                for trace, value in zip(self.active.traces, activations, strict=True)
-                if trace.number < older
-            ),
-            key=lambda one: (-one[1], -one[0].number),
-        )
+        order = self.active.rank_older(query, older)
         asked = frozenset(extract_content_words(query))
         shown: list[Shown] = []
         left_out: list[tuple[Trace, float]] = []

@@ -10,9 +10,9 @@ import typer
 from slowwave.cli.common import ERR, OUT, command, load_settings
 
 if TYPE_CHECKING:
-    from slowwave.chat.active import Trace
     from slowwave.chat.talk import Conversation
     from slowwave.chat.turns import Recalled
+    from slowwave.context.active import Trace
     from slowwave.engines.encoders.protocol import Encoder
     from slowwave.engines.llm.protocol import LLM
     from slowwave.memory import Memory

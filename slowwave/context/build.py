@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 
+from slowwave.context.active import ActiveMemory
 from slowwave.context.direct import Told, arrange_lines, pack_messages
 from slowwave.context.outline import allot_outline, arrange_by_time, select_outline
 from slowwave.context.packing import Piece, pack
@@ -29,8 +30,9 @@ from slowwave.context.rendering import (
 from slowwave.context.reports.features import Statement
 from slowwave.context.reports.snippets import GAP, Snippet, build_snippet_lines
 from slowwave.context.tokens import Tokenizer, cache_counts
+from slowwave.engines.encoders.protocol import Encoder
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.settings import ContextSettings
+from slowwave.schemas.settings import ActiveSettings, ContextSettings
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import extract_content_words
 
@@ -85,6 +87,7 @@ def assemble_context(
     conversation: Iterable[Turn] = (),
     format: Format = "markdown",
     *,
+    encoder: Encoder | None = None,
     caveat: Caveat | None = None,
 ) -> Context:
     """Return the block, at most `budget` tokens by `count`.
@@ -93,6 +96,7 @@ def assemble_context(
         memories: sentences of past sessions with their relevance, or messages that may answer, the likeliest first.
         web: results, each with `url`, `title` and `text`, as attributes or keys; the best one first.
         conversation: turns, the latest last.
+        encoder: by whose vectors the turns are called up; None: by their words alone.
         caveat: what is to be said of the memories.
 
     Raises:
@@ -103,7 +107,7 @@ def assemble_context(
     said: dict[Name, Said] = {
         "web": build_web_snippets(web, query),
         "memories": memories,
-        "conversation": build_conversation_snippets(conversation, query),
+        "conversation": rank_turns(conversation, query, settings.active, encoder),
     }
     shares = {"web": settings.web_share, "memories": settings.memory_share, "conversation": settings.conversation_share}
     return block.fill({name: (some, shares[name]) for name, some in said.items() if some})
@@ -252,15 +256,23 @@ def build_memory_snippets(memories: Sequence[Statement], tags: Mapping[str, str]
     ]
 
 
-def build_conversation_snippets(conversation: Iterable[Turn], query: str) -> list[Snippet]:
-    """Return the conversation's sentences, the latest turn the most relevant."""
-    turns = [_parse_turn(turn) for turn in conversation]
-    found = []
-    for n, (role, text) in enumerate(turns):
-        source = LineSource(message=str(n + 1), speaker=role or None)
-        recent = FADES ** (len(turns) - 1 - n)
-        found += _split_into_snippets(text, query, source, recent, (float(n), 0))
-    return found
+def rank_turns(
+    conversation: Iterable[Turn], query: str, settings: ActiveSettings, encoder: Encoder | None
+) -> list[Told]:
+    """Return the conversation's turns as they are to be shown: the latest exchange, the last turn first, then what the
+    query calls up of the others (`ActiveMemory`), the most activated first.
+    """
+    turns = [parse_turn(turn) for turn in conversation]
+    mind = ActiveMemory(encoder, settings)
+    for role, text in turns:
+        mind.add_turn(role, text)
+    latest = range(max(0, len(turns) - mind.weights.exchange_turns), len(turns))
+    order = [*reversed(latest), *(trace.number for trace, _ in mind.rank_older(query, latest.start))]
+    return [
+        Told(turns[n][1], LineSource(message=str(n + 1), seq=n, speaker=turns[n][0] or None), 1 / (1 + place))
+        for place, n in enumerate(order)
+        if turns[n][1].strip()
+    ]
 
 
 def build_web_snippets(web: Iterable[object], query: str) -> list[Snippet]:
@@ -290,7 +302,7 @@ def _split_into_snippets(
     return found
 
 
-def _parse_turn(turn: Turn) -> tuple[str, str]:
+def parse_turn(turn: Turn) -> tuple[str, str]:
     """Return role and text.
 
     Raises:

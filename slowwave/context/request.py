@@ -5,7 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
-from slowwave.context.build import Context, Turn, assemble_context, build_memory_snippets, check_block
+from slowwave.context.active import format_turn
+from slowwave.context.build import Context, Turn, assemble_context, build_memory_snippets, check_block, parse_turn
 from slowwave.context.direct import Told, is_direct, put_narration_last, rank_messages
 from slowwave.context.projects.briefing import (
     collect_briefing_lines,
@@ -46,11 +47,15 @@ def build_context(
     settings = memory.settings.context
     room = settings.budget if budget is None else budget
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
+    turns = [parse_turn(turn) for turn in conversation]
     with memory._notes.collect_answer_notes():
         memories, hits = _collect_memories(memory, query, automatic, filters)
+        view = memory._live.view
+        spoken = [query, *(format_turn(*turn) for turn in turns)] if turns and view is not None else []
+        encoder = memory._vectors.prepare_encoder(view.release.encoder, spoken) if spoken and view is not None else None
         notes = memory._notes.answer_notes
     caveat: Caveat | None = "stale" if hits.stale else "unsure" if hits.caveat else None
-    block = assemble_context(query, memories, room, count, settings, web, conversation, format, caveat=caveat)
+    block = assemble_context(query, memories, room, count, settings, web, turns, format, encoder=encoder, caveat=caveat)
     held = any(part.name == "memories" for part in block.parts)
     why = hits.reason or ("what was found does not fit the budget" if memories else "nothing found bears on it")
     relevance = None if hits.stale else hits.relevance

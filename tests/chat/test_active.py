@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.chat.active import ActiveMemory, Weights
 from slowwave.chat.effect import estimate_effect
 from slowwave.chat.turns import LINE_TOKENS, TEMPLATE_TOKENS, Turns
+from slowwave.context.active import ActiveMemory, Weights
 from slowwave.context.tokens import count_bytes_by_four
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.schemas.settings import ActiveSettings, ContextSettings, Settings

@@ -35,7 +35,7 @@ from slowwave.recall.release.view import shorten_session_ids
 from slowwave.recall.retrieve.sessions import promote_superseding_sessions
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import MessageFilters
-from slowwave.schemas.settings import ContextSettings, Settings
+from slowwave.schemas.settings import ActiveSettings, ContextSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS, SESSIONS
 from slowwave.store import Store
 from slowwave.text.numbers import extract_quantities
@@ -162,7 +162,7 @@ def test_web_stands_first_and_the_conversation_last(memory: Memory) -> None:
         "a.example/1",
         "# Memories",
         "# Conversation",
-        "1. user: the import",
+        "1. user: Well, the import",
         "2. assistant: Which",
     ]
     assert sorted(order, key=text.index) == order
@@ -176,6 +176,24 @@ def test_a_long_conversation_is_recapped_at_borders_of_sentences(memory: Memory)
     assert block.tokens <= 300
     assert set(shown) <= sentences
     assert "Point 79 is about module 79" in shown  # the latest
+
+
+def test_a_question_calls_up_the_turn_that_answers_however_long_ago_it_was() -> None:
+    turns = [("user", f"The crates of lot {n} stand in hall {n % 7}, on the left.") for n in range(200)]
+    turns[3] = ("user", "My bicycle lock's code is 4471.")
+
+    def show(budget: int, **settings: float) -> list[str]:
+        asked = ContextSettings(active=ActiveSettings.model_validate(settings))
+        (part,) = assemble_context("What is the code of my lock?", [], budget, MINILM, asked, conversation=turns).parts
+        assert [line.source.seq for line in part.lines] == sorted(line.source.seq or 0 for line in part.lines)
+        return [line.text for line in part.lines]
+
+    for budget in (150, 300, 600):
+        assert turns[3][1] in show(budget)
+        assert turns[199][1] in show(budget)  # the latest goes along
+    assert len(show(600, older=2)) == 6
+    assert turns[3][1] in show(600, older=1)
+    assert show(600, least=9.0) == [text for _, text in turns[-4:]]
 
 
 def test_what_may_be_about_something_else_is_told_as_such_and_not_at_all_unasked(memory: Memory) -> None:

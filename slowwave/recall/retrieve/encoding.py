@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
-from slowwave.engines.encoders.protocol import SERVER, Encoder, compute_encoder_name
+from slowwave.engines.encoders.protocol import SERVER, Encoder, KnownEncoder, compute_encoder_name
 from slowwave.engines.errors import EncoderFailed
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.retrieve.pools import Vector
@@ -47,6 +47,16 @@ class QueryVectors:
         for text, vector in fresh.items():
             self._kept.put((encoder.name, text), vector)
         return fresh | kept
+
+    def prepare_encoder(self, made_with: str | None, texts: Sequence[str]) -> KnownEncoder | None:
+        """Return an encoder that knows the vectors of some texts, made in one call; None where there is none."""
+        known = self.encode_texts(made_with, texts)
+        encoder = self._get_encoder(made_with) if known else None
+        if encoder is None:
+            return None
+        prepared = KnownEncoder(encoder)
+        prepared.known |= known
+        return prepared
 
     def _get_encoder(self, made_with: str | None) -> Encoder | None:
         if made_with is None:

@@ -102,7 +102,7 @@ class ActiveMemory:
             effect: what it does to long-term memory, 0 to 1: the share of its claims that are new or change one, as far
                 as it can be told (`effect.estimate_effect`).
         """
-        vector = self._encode(f"{speaker}: {text}")
+        vector = self._encode(format_turn(speaker, text))
         words = frozenset(extract_content_words(text))
         strength = self._compute_strength(words, self._compute_novelty(vector), effect)
         trace = Trace(self.heard, speaker, text, words, strength, self.heard)
@@ -169,6 +169,18 @@ class ActiveMemory:
         spread[:-1] += weights.neighbours * own[1:] * beside
         return [float(value) for value in spread]
 
+    def rank_older(self, query: str, older: int) -> list[tuple[Trace, float]]:
+        """Return the traces of the first `older` turns that the query calls up, with their activation, the most
+        activated first: at most so many, and none less activated, than the settings say.
+        """
+        activations = self.compute_activations(query)
+        called = [
+            (trace, value)
+            for trace, value in zip(self.traces, activations, strict=True)
+            if trace.number < older and value >= self.settings.least
+        ]
+        return sorted(called, key=lambda pair: (-pair[1], -pair[0].number))[: self.settings.older]
+
     def _encode(self, text: str) -> Vectors:
         """Return a text's vector; an empty one where there is no encoder: words and time tell alone."""
         if self.encoder is None:
@@ -215,6 +227,11 @@ class ActiveMemory:
         self.traces = [self.traces[at] for at in stay]
 
 
+def format_turn(speaker: str, text: str) -> str:
+    """Return a turn as it stands in a prompt, and is encoded."""
+    return f"{speaker}: {text}"
+
+
 def format_trace(trace: Trace) -> str:
-    """Return a turn as it stands in a prompt."""
-    return f"{trace.speaker}: {trace.text}"
+    """Return a turn that is in mind as it stands in a prompt."""
+    return format_turn(trace.speaker, trace.text)
