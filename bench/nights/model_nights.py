@@ -3,9 +3,8 @@
     python -m bench.nights.model_nights PATH… --llm SPEC [--nights 7] [--messages N] [--encoder NAME] [--json]
 
 Told are how many summaries the model wrote and how many nobody did, how large the groups of topics and sessions are by
-tier, the shares of the largest topic and the largest base topic, how many claims another topic is nearer to, and how
-the summaries of each night stand on their members. With `--messages` the first N alone are read. Other settings are
-those of the environment.
+tier, the share of the largest base topic, and how the summaries of each night stand on their members. With `--messages`
+the first N alone are read. Other settings are those of the environment.
 """
 
 import argparse

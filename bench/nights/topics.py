@@ -24,7 +24,7 @@ from sklearn.metrics import adjusted_rand_score
 from bench.harness import build_parser, print_rows
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, TOPICS
-from slowwave.tasks.topics.assign import assign, build_base_topics, find_oversized_topic, split_topic
+from slowwave.tasks.topics.assign import assign, build_base_topics, find_oversized_topics, split_topic
 from slowwave.tasks.topics.cluster import LIMITS, cluster_by_leader, match_base_topic
 
 Vectors = npt.NDArray[np.float32]
@@ -61,8 +61,7 @@ def assign_by_nights(said: Labelled, order: Sequence[int], nights: int) -> list[
 def _split_large_topics(said: Labelled, placed: dict[int, str], order: Sequence[int]) -> None:
     base = {row["topic_id"] for row in build_base_topics("k")}
     sizes = Counter(topic for topic in placed.values() if topic not in base)
-    largest = find_oversized_topic(sizes, len(placed), LIMITS)
-    if largest is not None:
+    for largest in find_oversized_topics(sizes, len(placed), LIMITS)[:1]:
         rows = _build_observation_rows(said, [n for n, topic in placed.items() if topic == largest], order, largest)
         moved = split_topic(rows, "k")
         placed |= {int(r["observation_id"]): r["topic_id"] for r in moved.to_pylist()} if moved else {}

@@ -155,7 +155,7 @@ def _list_merges(settings: "Settings", everything: bool) -> Listing:
 def _list_changes(settings: "Settings", everything: bool) -> Listing:
     """Return the claims that a later one changed or may have changed, the surest first, and how many to expect wrong.
 
-    Of each is told who decided, the classifier or a language model, and where the model said otherwise.
+    Of each is told who decided, the classifier or a language model.
     """
     ledger = [row for row in _collect_merges(_open_store(settings)) if row["state"] == "in force"]
     judged = _note_judgements(ledger)
@@ -164,8 +164,7 @@ def _list_changes(settings: "Settings", everything: bool) -> Listing:
     cells = []
     for row in rows:
         likely = f"{row['scores'].get('likely', 1.0):.0%}{' ?' if row['kind'] == LedgerKind.DOUBT else ''}"
-        against = ", against the classifier" if row["against_classifier"] else ""
-        by = f"model: {row['answer']}{against}" if row["answer"] else "classifier"
+        by = f"model: {row['answer']}" if row["answer"] else "classifier"
         cells.append((row["merge_id"][:12], likely, by, row["loser"] or "", row["winner"] or ""))
     notes = []
     for kind, what in ((LedgerKind.SUPERSESSION, "superseded"), (LedgerKind.DOUBT, "linked, both standing")):
@@ -173,26 +172,18 @@ def _list_changes(settings: "Settings", everything: bool) -> Listing:
         some = [row["scores"].get("likely", 1.0) for row in mine if not row["answer"]]
         notes += [f"{len(some)} {what}: {sum(1 - p for p in some):.1f} expected wrong."] if some else []
         notes += [f"{len(mine) - len(some)} {what} by a model's word."] if len(mine) > len(some) else []
-    if judged:
-        against = sum(row["against_classifier"] for row in judged)
-        notes.append(f"{len(judged)} pairs judged by a model, {against} against the classifier.")
+    notes += [f"{len(judged)} pairs judged by a model."] if judged else []
     return Listing(rows, ("merge", "likely", "judged by", "this claim", "is changed, or may be, by"), cells, notes)
 
 
 def _note_judgements(ledger: list[Row]) -> list[Row]:
-    """Return the judgements among the ledger's rows; each row gets `answer`, the model's on its pair or None, and
-    `against_classifier`, whether something else follows than from the classifier alone.
-    """
-    from slowwave.tasks.supersede.judge import Answer, has_disagreement
+    """Return the judgements among the ledger's rows; each row gets `answer`, the model's on its pair or None."""
+    from slowwave.tasks.supersede.judge import Answer
 
     judged = [row for row in ledger if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != Answer.UNANSWERED]
-    by_pair = {frozenset((row["loser_id"], row["winner_id"])): row for row in judged}
+    answers = {frozenset((row["loser_id"], row["winner_id"])): row["rule"] for row in judged}
     for row in ledger:
-        judgement = by_pair.get(frozenset((row["loser_id"], row["winner_id"])))
-        row["answer"] = judgement["rule"] if judgement else None
-        row["against_classifier"] = False
-        if judgement:
-            row["against_classifier"] = has_disagreement(judgement["rule"], judgement["scores"]["likely"])
+        row["answer"] = answers.get(frozenset((row["loser_id"], row["winner_id"])))
     return judged
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from slowwave.schemas.settings import GateSettings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.tasks.summarize.coherence import Coherence, compute_mean
-from slowwave.tasks.topics.merge import TopicFigures
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,6 @@ class Bounds:
     """New summaries of a model's."""
     base_topic: float = 0.5
     """Share of all claims in one base topic of a model's, at most."""
-    overlap: float = 0.75
-    """Share of all claims that another topic is nearer to, at most, where a model placed them."""
     coverage: float = 0.03
     """Mean share of their members' words, the rare ones more, in a model's summaries, at least."""
     unfounded: float = 0.6
@@ -61,7 +58,7 @@ def check_gates(
     became: Sequence[tuple[str, str]],
     counts: tuple[Mapping[str, int], Mapping[str, int]],
     unanswered: Iterable[tuple[str, str]] = (),
-    topics: TopicFigures | None = None,
+    base_share: float = 0.0,
     summaries: Sequence[Coherence] = (),
     fewer: int = 0,
     summarised: tuple[int, int] = (0, 0),
@@ -74,7 +71,7 @@ def check_gates(
         became: what became of claims since (a kind of `slowwave.recall.views.compare`), and the claim.
         counts: rows of each table in the live release, and in the one to be.
         unanswered: questions, and answers, that the live release knows and the one to be does not.
-        topics: how they stand apart in the release to be, where a model made them.
+        base_share: of all claims, those in one base topic of the release to be, where a model placed any since.
         summaries: those of it that a model wrote since.
         fewer: how many claims less there are of the sessions that were observed by other rules since.
         summarised: sessions and topics that have a summary in the live release, and those of them that lost it.
@@ -83,7 +80,11 @@ def check_gates(
         *_check_rows(*counts),
         *(f"a probe is no longer answered: {question!r} by {answer!r}" for question, answer in unanswered),
         *(_check_shares(settings, active, became, fewer) if active >= BOUNDS.claims else ()),
-        *(_check_topics(topics) if topics and active >= BOUNDS.claims else ()),
+        *(
+            [f"{base_share:.0%} of the claims in one base topic, {BOUNDS.base_topic:.0%} at most is right"]
+            if base_share > BOUNDS.base_topic and active >= BOUNDS.claims
+            else []
+        ),
         *(_check_summaries(summaries) if len(summaries) >= BOUNDS.summaries else ()),
         *_check_summarised(settings, *summarised),
     ]
@@ -116,15 +117,6 @@ def _check_summarised(settings: GateSettings, had: int, lost: int) -> Iterator[s
     if had >= BOUNDS.summaries and lost > settings.max_lost * had:
         share = f"gates.max_lost allows {settings.max_lost:.0%}"
         yield f"{lost:,} of {had:,} sessions and topics lost their summaries, {share}"
-
-
-def _check_topics(topics: TopicFigures) -> Iterator[str]:
-    for share, what, bound in (
-        (topics.base, "in one base topic", BOUNDS.base_topic),
-        (topics.overlap, "nearer to another topic", BOUNDS.overlap),
-    ):
-        if share > bound:
-            yield f"{share:.0%} of the claims {what}, {bound:.0%} at most is right"
 
 
 def _check_summaries(summaries: Sequence[Coherence]) -> Iterator[str]:

@@ -23,8 +23,7 @@ from slowwave.tasks.publish.gates import ReleaseHeld, check_gates
 from slowwave.tasks.publish.news import check_news, collect_news
 from slowwave.tasks.summarize.by_model import MEASURED, measure_summaries
 from slowwave.tasks.summarize.coherence import Coherence
-from slowwave.tasks.topics.merge import TopicFigures
-from slowwave.tasks.topics.task import measure_stored_topics
+from slowwave.tasks.topics.task import measure_base_share
 from slowwave.tasks.vectors import is_encoder_away
 
 
@@ -82,10 +81,10 @@ def check_candidate(job: Job, draft: Release) -> None:
     became = [(one.kind, one.summary) for one in compare_claims(live.filter(pc.invert(of_other_rules)), newest, {})]
     lost = _find_lost_probes(job, releases[-1], draft)
     counts = releases[-1].counts, draft.counts
-    topics, summaries = _measure_model_rows(job, releases[-1])
+    base_share, summaries = _measure_model_rows(job, releases[-1])
     news = collect_news(job.store, releases[-1], observed_anew.to_pylist())
     summarised = _count_summarised(job, releases[-1])
-    reasons = check_gates(job.settings.gates, active, became, counts, lost, topics, summaries, fewer, summarised)
+    reasons = check_gates(job.settings.gates, active, became, counts, lost, base_share, summaries, fewer, summarised)
     reasons += check_news(job.settings.gates, news)
     if reasons:
         raise ReleaseHeld(reasons)
@@ -106,8 +105,10 @@ def _count_summarised(job: Job, live: Release) -> tuple[int, int]:
     return len(had), len(had.difference(job.store.read(SUMMARIES, ["scope_id"])["scope_id"].to_pylist()))
 
 
-def _measure_model_rows(job: Job, live: Release) -> tuple[TopicFigures | None, list[Coherence]]:
-    """Return how topics stand apart where a model placed claims since, and how its new summaries stand on theirs."""
+def _measure_model_rows(job: Job, live: Release) -> tuple[float, list[Coherence]]:
+    """Return the share of the largest base topic where a model placed claims since, and how its new summaries stand on
+    theirs.
+    """
     before = Snapshot(job.settings.store, job.settings.space, live.release_id)
     told = {(row["summary_id"], row["text"]) for row in before.read(SUMMARIES, ["summary_id", "text"]).to_pylist()}
     of_model = is_made_by_model(pc.field("step_key"))
@@ -115,8 +116,8 @@ def _measure_model_rows(job: Job, live: Release) -> tuple[TopicFigures | None, l
     new = [row for row in rows if (row["summary_id"], row["text"]) not in told and not row["stale"]]
     placed = before.read(OBSERVATIONS, ["observation_id"], is_made_by_model(pc.field("assign_key")))["observation_id"]
     now = job.store.read(OBSERVATIONS, ["observation_id"], is_made_by_model(pc.field("assign_key")))["observation_id"]
-    topics = measure_stored_topics(job.store) if set(now.to_pylist()) - set(placed.to_pylist()) else None
-    return topics, measure_summaries(job.store, new, job.settings.pyramid.sum_window)
+    base_share = measure_base_share(job.store) if set(now.to_pylist()) - set(placed.to_pylist()) else 0.0
+    return base_share, measure_summaries(job.store, new, job.settings.pyramid.sum_window)
 
 
 def _find_lost_probes(job: Job, live: Release, draft: Release) -> list[tuple[str, str]]:

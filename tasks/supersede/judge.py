@@ -7,7 +7,7 @@ answer counts as unsure. Where the model also shows the old value, and that stan
 retires (`supersede.trust`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -132,11 +132,6 @@ def find_outcome(likely: float) -> Outcome:
     return Outcome.RETIRE if likely >= SUPERSEDED else Outcome.LINK if likely >= LINKED else Outcome.NOTHING
 
 
-def has_disagreement(answer: str, likely: float) -> bool:
-    """Return whether something else follows than from the classifier alone."""
-    return Verdict(Answer(answer), likely, "", "").outcome is not find_outcome(likely)
-
-
 def read_verdicts(merges: pa.Table) -> dict[Ids, Verdict]:
     """Return what the ledger (rows of MERGES) knows of answers."""
     rows = merges.filter(pc.equal(merges["kind"], LedgerKind.JUDGEMENT)).to_pylist()
@@ -164,11 +159,6 @@ def build_verdict_rows(verdicts: Mapping[Ids, Verdict]) -> list[dict[str, Any]]:
         }
         for ids, verdict in sorted(verdicts.items())
     ]
-
-
-def count_disagreements(verdicts: Iterable[Verdict]) -> int:
-    """Return how many decide otherwise than the classifier."""
-    return sum(has_disagreement(v.answer, v.likely) for v in verdicts)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from slowwave.tasks.supersede.judge import (
     Judge,
     Pair,
     build_questions,
-    count_disagreements,
     parse_answers,
     read_verdicts,
 )
@@ -155,5 +154,4 @@ def _count_outcomes(found: Superseded, report: StepReport) -> None:
     report.counts["active again"] = found.observations.num_rows - report.counts["superseded"]
     report.counts["doubted"] = kinds.count(LedgerKind.DOUBT)
     report.counts["judged by the model"] = len(judged)
-    report.counts["judged against the classifier"] = count_disagreements(judged)
     report.counts["left to the classifier for another night"] = found.waiting

@@ -199,10 +199,11 @@ def _make_bundle(rows: list[Row], vectors: npt.NDArray[np.float32]) -> Bundle:
     return Bundle(first, vectors.astype(np.float64).sum(axis=0), len(rows), known=False)
 
 
-def find_oversized_topic(sizes: dict[str, int], everything: int, limits: Limits) -> str | None:
-    """Return the largest topic, where it holds more than its share of all claims."""
-    largest = max(sizes, key=lambda topic: (sizes[topic], topic), default="")
-    return largest if sizes and sizes[largest] > limits.compute_largest(everything) else None
+def find_oversized_topics(sizes: Mapping[str, int], everything: int, limits: Limits) -> list[str]:
+    """Return the topics that hold more than their share of all claims, the largest first."""
+    most = limits.compute_largest(everything)
+    large = [topic for topic in sizes if sizes[topic] > most]
+    return sorted(large, key=lambda topic: (sizes[topic], topic), reverse=True)
 
 
 def split_topic(members: pa.Table, key: str) -> pa.Table | None:

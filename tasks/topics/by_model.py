@@ -31,7 +31,6 @@ from slowwave.tasks.llm.fence import has_injection, mask_injections
 from slowwave.tasks.llm.library import Library, Rejected, index_questions, limit_answer, list_requests
 from slowwave.tasks.topics import cluster
 from slowwave.tasks.topics.assign import Assigned, assign, make_empty_topic
-from slowwave.tasks.topics.merge import resolve_topic
 from slowwave.text.fence import format_entry
 
 VERSION = 2
@@ -142,8 +141,6 @@ class Board:
         self.samples = samples
         self.placed: dict[str, str] = {}
         """observation_id to topic_id."""
-        self.misplaced: dict[str, str] = {}
-        """observation_id to why its placement could not be used."""
 
     def build_batch(self, claims: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int) -> Batch:
         """Return the request for some claims (rows of OBSERVATIONS), with as many of the nearest topics as fit."""
@@ -177,7 +174,7 @@ class Board:
         return Batch(request, numbered, {})
 
     def apply_answer(self, batch: Batch, completion: Completion) -> None:
-        """Place a batch's claims as the answer says; what it leaves out or puts nowhere is in `misplaced`."""
+        """Place a batch's claims as the answer says; what it leaves out or puts nowhere is not placed."""
         answer: BatchAnswer = completion.value
         numbers = dict(batch.topics)
         for n, proposed in enumerate(answer.new_topics, len(numbers) + 1):
@@ -187,10 +184,7 @@ class Board:
         for placement in answer.placements:
             said.setdefault(placement.entry, placement.topic)
         for n, claim in batch.claims.items():
-            topic_id = numbers.get(said.get(n, 0))
-            if topic_id is None:
-                self.misplaced[claim["observation_id"]] = "not placed" if n not in said else f"no topic {said[n]}"
-            else:
+            if topic_id := numbers.get(said.get(n, 0)):
                 self._join(self.topics[topic_id], claim)
 
     def list_opened(self) -> list[Topic]:
@@ -262,6 +256,13 @@ def name_batch(claims: Sequence[Mapping[str, Any]]) -> str:
 def make_topic_id(name: str) -> str:
     """Return id of a topic that the model named."""
     return compute_content_id("topic", "named", name.casefold())
+
+
+def resolve_topic(topic: str, into: Mapping[str, str]) -> str:
+    """Return where a topic's claims are in the end."""
+    while topic in into:
+        topic = into[topic]
+    return topic
 
 
 def _compute_topic_similarity(topic: Topic, vectors: Sequence[Sequence[float]]) -> float:

@@ -24,14 +24,12 @@ from slowwave.tasks.topics.assign import (
     Assigned,
     assign,
     build_base_topics,
-    find_oversized_topic,
+    find_oversized_topics,
     make_empty_topic,
     split_topic,
 )
 from slowwave.tasks.topics.by_model import find_merges_by_model, make_topic_id, place_by_model, split_by_model
-from slowwave.tasks.topics.merge import TopicFigures, measure_topics
 from slowwave.tasks.topics.names import TopicClaim, name_topics
-from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import describe_encoder
 
 SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace", "keywords"]
@@ -75,8 +73,6 @@ def assign_topics(job: Job) -> StepReport:
         if model:
             model.record_usage(report)
         report.counts["topics"] = job.store.count(TOPICS)
-        if report.rows_out:
-            _report_topics(job.store, report)
     return report
 
 
@@ -128,26 +124,22 @@ def _read_marks(store: Store) -> list[Row]:
     return marks
 
 
-def _find_oversized(store: Store) -> list[str]:
-    """Return the topics that hold more than their share of all claims, the largest first."""
-    sizes = {row["topic_id"]: row["size"] for row in store.read(TOPICS, ["topic_id", "size"]).to_pylist()}
-    most = cluster.LIMITS.compute_largest(sum(sizes.values()))
-    return sorted((topic for topic in sizes if sizes[topic] > most), key=lambda topic: (-sizes[topic], topic))
+def _find_oversized(store: Store, key: str | None = None) -> list[str]:
+    """Return the topics that hold more than their share of all claims, the largest first; with the key of a night
+    without a model those that it may cut.
+    """
+    rows = store.read(TOPICS, ["topic_id", "size", "base", "step_key"]).to_pylist()
+    ours = [row for row in rows if key is None or (row["step_key"] == key and not row["base"])]
+    sizes = {row["topic_id"]: row["size"] for row in ours}
+    return find_oversized_topics(sizes, sum(row["size"] for row in rows), cluster.LIMITS)
 
 
-def _report_topics(store: Store, report: StepReport) -> None:
-    if figures := measure_stored_topics(store):
-        report.counts["largest topic, percent of claims"] = round(100 * figures.largest)
-        report.counts["largest base topic, percent of claims"] = round(100 * figures.base)
-        report.counts["claims nearer to another topic, percent"] = round(100 * figures.overlap)
-
-
-def measure_stored_topics(store: Store) -> TopicFigures | None:
-    """Return how the topics of a store stand apart; None where there are none."""
-    claims = store.read(OBSERVATIONS, ["topic_id", "vector"], pc.field("status") == Status.ACTIVE)
-    claims = claims.filter(pc.and_(claims["vector"].is_valid(), claims["topic_id"].is_valid()))
-    topics = store.read(TOPICS, ["topic_id", "size", "base", "centroid"]).to_pylist()
-    return measure_topics(topics, claims["topic_id"].to_pylist(), build_vector_matrix(claims["vector"]))
+def measure_base_share(store: Store) -> float:
+    """Return the share of all claims that the largest base topic holds."""
+    rows = store.read(TOPICS, ["size", "base"]).to_pylist()
+    largest: int = max((row["size"] for row in rows if row["base"]), default=0)
+    everything: int = sum(row["size"] for row in rows)
+    return largest / max(1, everything)
 
 
 def _drop_models_topics(merged: Mapping[str, str], known: pa.Table) -> dict[str, str]:
@@ -198,23 +190,16 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
 
 def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
     """Cut the largest topic that can be cut in two, where it holds too much of everything; True when it was done."""
-    store = job.store
-    rows = store.read(TOPICS, ["topic_id", "size", "base", "step_key"]).to_pylist()
-    everything = sum(row["size"] for row in rows)
-    sizes = {row["topic_id"]: row["size"] for row in rows if not row["base"] and row["step_key"] == key}
-    moved = None
-    while (largest := find_oversized_topic(sizes, everything, cluster.LIMITS)) is not None:
-        active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == largest)
-        moved = split_topic(store.read(OBSERVATIONS, where=active), key)
+    for topic in _find_oversized(job.store, key):
+        active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
+        moved = split_topic(job.store.read(OBSERVATIONS, where=active), key)
         if moved is not None:
-            break
-        del sizes[largest]
-    if moved is None or largest is None:
-        return False
-    new = [make_empty_topic(moved["topic_id"][0].as_py(), "", "", key, base=False)]
-    _store_split(job.store, largest, Assigned(moved, pa.Table.from_pylist(new, schema=TOPICS.schema), {}), key)
-    report.counts["topics split"] += 1
-    return True
+            new = [make_empty_topic(moved["topic_id"][0].as_py(), "", "", key, base=False)]
+            opened = pa.Table.from_pylist(new, schema=TOPICS.schema)
+            _store_split(job.store, topic, Assigned(moved, opened, {}), key)
+            report.counts["topics split"] += 1
+            return True
+    return False
 
 
 def _store_split(store: Store, topic: str, parts: Assigned, key: str) -> None:

@@ -30,7 +30,6 @@ from slowwave.tasks.publish.gates import Bounds, check_gates
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.summarize.coherence import Coherence
 from slowwave.tasks.topics import by_model, cluster
-from slowwave.tasks.topics.merge import TopicFigures
 
 RUNNER = CliRunner()
 ENVIRONMENT = {
@@ -256,12 +255,11 @@ def test_a_night_that_loses_summaries_is_held(tmp_path: Path) -> None:
     assert ["sessions and topics lost their summaries" in line for line in held] == [True]
 
 
-def test_topics_of_which_another_is_nearer_are_told() -> None:
-    topics = TopicFigures(largest=0.2, base=0.1, overlap=0.8)
-    assert check_gates(GateSettings(), 100, [], ({}, {}), topics=topics) == [
-        "80% of the claims nearer to another topic, 75% at most is right"
+def test_a_base_topic_with_most_of_all_claims_is_told() -> None:
+    assert check_gates(GateSettings(), 100, [], ({}, {}), base_share=0.6) == [
+        "60% of the claims in one base topic, 50% at most is right"
     ]
-    assert check_gates(GateSettings(), 99, [], ({}, {}), topics=topics) == []
+    assert check_gates(GateSettings(), 99, [], ({}, {}), base_share=0.6) == []
 
 
 def test_summaries_that_say_what_nobody_said_are_told_with_examples() -> None:

@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.compute as pc
 import pytest
 
@@ -17,7 +16,6 @@ from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES, TOPIC_HISTO
 from slowwave.store import Store
 from slowwave.tasks.topics import by_model, cluster
 from slowwave.tasks.topics.cluster import Limits
-from slowwave.tasks.topics.merge import TopicFigures, measure_topics
 from tests.llm_scripts import ENTRY, FIRST_NEW, faithful, kind, material
 
 DISHES = ["soup", "bread", "rice", "pasta", "salad", "stew", "cake", "pie", "curry", "omelette"]
@@ -81,17 +79,6 @@ def run(folder: Path, script: str, said: list[str]) -> tuple[RunReport, Store]:
         extract={"max_claims": 50},
     )
     return run_night([folder / "a.jsonl"], settings), Store.open(settings.store)
-
-
-def topic(name: str, centre: list[float], size: int, *, base: bool = False) -> dict[str, Any]:
-    return {"topic_id": name, "base": base, "size": size, "centroid": centre, "cohesion": 1.0}
-
-
-def test_shares_and_overlap_are_of_all_claims() -> None:
-    topics = [topic("a", [1, 0], 3), topic("self", [0, 1], 1, base=True)]
-    vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=np.float32)
-    assert measure_topics(topics, ["a", "a", "a", "self"], vectors) == TopicFigures(0.75, 0.25, 0.25)
-    assert measure_topics([], [], np.zeros((0, 0), dtype=np.float32)) is None
 
 
 def test_topics_that_the_model_sees_are_one_become_one_and_stay_so(tmp_path: Path) -> None:

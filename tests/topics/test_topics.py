@@ -20,7 +20,7 @@ from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, RELEASED, SUMMARI
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.topics import cluster, task
-from slowwave.tasks.topics.assign import assign, find_oversized_topic, split_topic
+from slowwave.tasks.topics.assign import assign, find_oversized_topics, split_topic
 from slowwave.tasks.topics.cluster import (
     Bundle,
     Limits,
@@ -156,8 +156,8 @@ def test_what_is_said_over_code_gathers_within_its_project_and_of_oneself_with_t
 
 def test_a_topic_with_too_much_of_everything_is_cut_and_the_larger_half_keeps_it() -> None:
     limits = Limits(min_to_split=10)
-    assert find_oversized_topic({"a": 3, "b": 7}, 12, limits) == "b"
-    assert find_oversized_topic({"a": 3, "b": 7}, 40, limits) is None
+    assert find_oversized_topics({"a": 3, "b": 7}, 12, limits) == ["b"]
+    assert find_oversized_topics({"a": 3, "b": 7}, 40, limits) == []
     rows = [claim(n, unit(1, 0.01 * n), topic_id="b") for n in range(5)]
     rows += [claim(n, unit(0.01 * n, 1), topic_id="b") for n in range(5, 8)]
     moved = split_topic(table(*rows), "k")
