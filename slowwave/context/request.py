@@ -18,13 +18,13 @@ from slowwave.context.reports.snippets import Snippet
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
 from slowwave.recall.filters import place_query
 from slowwave.recall.hits import Hits
-from slowwave.recall.query import build_query, read_once
+from slowwave.recall.query import MAX_CHARS, build_query, read_once
 from slowwave.schemas.errors import StoreError
 from slowwave.schemas.filters import MessageFilters, refuse_unknown_filters
-from slowwave.schemas.vocabulary import Status
+from slowwave.schemas.vocabulary import Role, Status
 from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
-from slowwave.text.words import extract_content_words
+from slowwave.text.words import extract_content_words, is_follow_up
 
 if TYPE_CHECKING:
     from slowwave.memory import Memory
@@ -50,6 +50,10 @@ def build_context(
     turns = [parse_turn(turn) for turn in conversation]
     with memory._notes.collect_answer_notes():
         memories, hits = _collect_memories(memory, query, automatic, filters)
+        before = next((text for role, text in reversed(turns) if role != Role.ASSISTANT and text.strip()), None)
+        if not hits.confident and before is not None and is_follow_up(query):
+            wider = _collect_memories(memory, f"{before}\n{query}"[-MAX_CHARS:], automatic, filters)
+            memories, hits = wider if wider[1].relevance > hits.relevance else (memories, hits)
         view = memory._live.view
         spoken = [query, *(format_turn(*turn) for turn in turns)] if turns and view is not None else []
         encoder = memory._vectors.prepare_encoder(view.release.encoder, spoken) if spoken and view is not None else None

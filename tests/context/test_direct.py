@@ -128,6 +128,13 @@ def test_the_speaker_whom_a_question_names_goes_first(tmp_path: Path) -> None:
         )
 
 
+def test_a_follow_up_is_asked_together_with_what_was_said_before(memory: Memory) -> None:
+    talk = [("user", "Tell me of the standup of the harbour team in Oslo."), ("assistant", "It is a short meeting.")]
+    alone, told = (memory.context("And when?", 400, conversation=turns, automatic=True) for turns in ((), talk))
+    assert "memories" not in {part.name for part in alone.parts}
+    assert any("10:40" in line.text for part in told.parts if part.name == "memories" for line in part.lines)
+
+
 def test_a_long_message_is_shown_by_whole_sentences_around_what_is_asked_for() -> None:
     said = "The mast is oiled. The rudder costs 900 euros, paid in cash. Paint is blue. We sail on Sunday."
     asked = frozenset({"rudder", "paid"})
