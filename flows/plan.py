@@ -397,7 +397,7 @@ class Planner:
     def _count_prompt(self, name: str, **values: object) -> int:
         """Return tokens of a prompt without its material."""
         (model, *_) = self.of_step.values()
-        return -model.library.count_room(name, 0, self._count, 0, None, **values)
+        return -model.library.count_room(name, 0, self._count, 0, **values)
 
     def _expect_answer(self, step: str) -> float:
         """Return tokens of an answer, as measured where it was."""

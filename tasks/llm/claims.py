@@ -35,9 +35,7 @@ from slowwave.tasks.llm.quotes import (
     compute_support,
     find_best_anchor,
     is_comparable,
-    is_too_short,
     is_unspaced,
-    normalise_text,
 )
 from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, GOES_ON
 
@@ -181,7 +179,6 @@ class _PromptEvidence:
     shown: str
     names: str
     """The workspace, and whoever speaks in the session: what a claim may name though the chunk does not."""
-    tools: Sequence[str]
 
     def build_grounding_context(self, numbers: Collection[int]) -> GroundingContext:
         """Return what a claim that cites those messages stands on."""
@@ -205,9 +202,8 @@ def _build_prompt_evidence(part: Part, rows: Sequence[Mapping[str, Any]]) -> _Pr
     shown = " ".join(turn.shown for turn in turns)
     people = {str(row["speaker"]) for row in rows if row["speaker"]}
     places = {str(row["workspace"]) for row in rows if row["workspace"]}
-    tools = [normalise_text(_join_block_texts(row)) for row in rows if row["origin"] == Origin.TOOL]
     names = "\n".join(sorted(people | places))
-    return _PromptEvidence(part.chunk, {turn.number: turn.row for turn in turns}, shown, names, tools)
+    return _PromptEvidence(part.chunk, {turn.number: turn.row for turn in turns}, shown, names)
 
 
 def _strip_label(turn: Turn) -> str:
@@ -228,7 +224,8 @@ def _validate_claim(answer: ClaimAnswer, heard: _PromptEvidence, part: Part, mod
     cited = [n for n in dict.fromkeys(answer.messages) if n in heard.texts]
     found = _locate_quote(answer.quote, cited, heard.texts)
     if found is None:
-        return _explain_missing_quote(answer, cited, heard.tools)
+        nowhere = f"cites no message of its chunk: {answer.messages}"
+        return "its quote does not stand in the messages it cites" if cited else nowhere
     n, anchor = found
     text = heard.texts[n]["text"]
     if has_overlap((anchor.start, anchor.end), find_injections(text)) or has_injection(text[anchor.start : anchor.end]):
@@ -266,15 +263,6 @@ def _locate_quote(
     """Return where the quote stands: in a message that is cited, else, if beyond doubt, in another of the chunk."""
     mine = find_best_anchor(quote, ((n, texts[n]["text"]) for n in cited))
     return mine or find_best_anchor(quote, ((n, row["text"]) for n, row in texts.items()), SURE)
-
-
-def _explain_missing_quote(answer: ClaimAnswer, cited: Sequence[int], tools: Sequence[str]) -> str:
-    quote = normalise_text(answer.quote.strip())
-    if not is_too_short(quote) and any(quote in tool for tool in tools):
-        return "its quote stands in a tool's output, not in anybody's words"
-    if not cited:
-        return f"cites no message of its chunk: {answer.messages}"
-    return "its quote does not stand in the messages it cites"
 
 
 def _build_claim_row(
@@ -357,8 +345,3 @@ def _ensure_unique_id(claim: dict[str, Any], taken: set[str]) -> dict[str, Any]:
     if claim["observation_id"] not in taken:
         return claim
     return {**claim, "observation_id": compute_content_id(claim["observation_id"], claim["summary"])}
-
-
-def _join_block_texts(row: Mapping[str, Any]) -> str:
-    """Return what a tool's message holds."""
-    return "\n".join(block["text"] for block in row["blocks"] if block["text"])

@@ -118,14 +118,13 @@ class Library:
 
     folder: Path | None = None
 
-    def load_prompt(self, name: str, level: int | None = None) -> Prompt:
-        """Return the prompt of that name; of a level the one of its own, `NAME_LEVEL.md`, where the folder has it.
+    def load_prompt(self, name: str) -> Prompt:
+        """Return the prompt of that name.
 
         Raises:
             UsageError: there is none, it lacks one of its parts, or has a `$` that stands for none of its values.
         """
-        of_level = [self.folder.expanduser() / f"{name}_{level}.md"] if self.folder and level is not None else []
-        path, text = self._read_text("prompts", of_level + self._list_candidates(f"{name}.md", "prompts"))
+        path, text = self._read_text("prompts", self._list_candidates(f"{name}.md", "prompts"))
         return _parse_prompt(name, str(path), text)
 
     def build_request(
@@ -135,22 +134,19 @@ class Library:
         entries: Sequence[str],
         answer: type[AnswerModel],
         tokens: int,
-        level: int | None = None,
         **values: object,
     ) -> Request:
-        """Return the request of that name: a prompt, of a level if there is one, with its values and, fenced, entries.
+        """Return the request of that name: a prompt with its values and, fenced, entries.
 
         Raises:
             UsageError: as `load_prompt`.
         """
-        messages = self.load_prompt(prompt, level).render_messages(**values, **fence_entries(entries))
+        messages = self.load_prompt(prompt).render_messages(**values, **fence_entries(entries))
         return Request(name, messages, answer, tokens)
 
-    def count_room(
-        self, prompt: str, window: int, count: Counter, tokens: int, level: int | None = None, **values: object
-    ) -> int:
+    def count_room(self, prompt: str, window: int, count: Counter, tokens: int, **values: object) -> int:
         """Return the tokens that a prompt leaves for its entries in a context window, beside `tokens` of answer."""
-        empty = self.load_prompt(prompt, level).render_messages(**values, **fence_entries([]))
+        empty = self.load_prompt(prompt).render_messages(**values, **fence_entries([]))
         return window - sum(count([message["content"] for message in empty])) - tokens - TEMPLATE_TOKENS
 
     def load_pack(self, name: str) -> Pack:
@@ -164,16 +160,9 @@ class Library:
         )
 
     def compute_digest(self, names: Iterable[str], packs: Iterable[str] = ()) -> str:
-        """Return hash of these prompts, of all levels, and packs: whatever was made with them is pending again when one
-        changes.
-        """
-        prompts = [prompt for n in names for prompt in (self.load_prompt(n), *self._load_levels(n))]
-        return compute_content_id(*(prompt.digest for prompt in prompts), *(self.load_pack(p).digest for p in packs))
-
-    def _load_levels(self, name: str) -> list[Prompt]:
-        """Return the prompts of that name that are of one level alone."""
-        paths = sorted(self.folder.expanduser().glob(f"{name}_[0-9]*.md")) if self.folder else []
-        return [_parse_prompt(name, str(path), path.read_text(encoding="utf-8")) for path in paths]
+        """Return hash of these prompts and packs: whatever was made with them is pending again when one changes."""
+        prompts = [self.load_prompt(name).digest for name in names]
+        return compute_content_id(*prompts, *(self.load_pack(pack).digest for pack in packs))
 
     def _list_candidates(self, own: str, shelf: str, shipped: str | None = None) -> list[Path]:
         mine = [self.folder.expanduser() / own] if self.folder else []

@@ -212,9 +212,9 @@ def apply_drops(read: ParsedClaims, asked: Sequence[tuple[Question[Numbers], Com
     """Return the session's claims without those that no longer hold; each of these is rejected with what stands
     instead.
 
-    A drop counts only if both claims exist (what was rejected may have none in its place), what amends was said later,
-    and the claim kept is kept in the end: drops in a circle are all left out. Of two that say the same, a person's
-    stays and not an agent's restatement of it.
+    A drop counts only if both claims exist (what was rejected may have none in its place), if what amends was said
+    later, and if the claim kept does not give way to the one that goes. Of two that say the same, a person's stays and
+    not an agent's restatement of it.
     """
     by_id = {claim["observation_id"]: claim for claim in read.claims}
     drops: dict[str | None, tuple[str | None, str, str]] = {}
@@ -225,30 +225,23 @@ def apply_drops(read: ParsedClaims, asked: Sequence[tuple[Question[Numbers], Com
             if gone and kept and drop.why == "repeated" and by_id[gone]["by_person"] > by_id[kept]["by_person"]:
                 gone, kept = kept, gone
             is_drop = kept or (drop.kept == 0 and drop.why == "rejected")
-            if gone and is_drop and gone != kept and gone not in drops and not backwards:
+            if gone and is_drop and gone not in drops and not backwards and _find_kept(kept, drops) != gone:
                 drops[gone] = (kept, drop.why, question.request.id)
-    final = ParsedClaims(rejected=list(read.rejected))
-    for oid, claim in by_id.items():
-        if oid not in drops or _is_in_circle(oid, drops):
-            final.claims.append(claim)
-            continue
-        stands, why, request = drops[oid]
-        while stands in drops:
-            stands = drops[stands][0]
+    final = ParsedClaims([c for c in read.claims if c["observation_id"] not in drops], list(read.rejected))
+    for oid in [oid for oid in by_id if oid in drops]:
+        claim, (kept, why, request) = by_id[oid], drops[oid]
+        stands = _find_kept(kept, drops)
         instead = f": “{by_id[stands]['summary']}” stands instead" if stands else ""
-        reason = f"{why} within its session{instead}"
-        final.rejected.append(Rejected(f"{request}#{oid[:8]}", reason, f"{claim['summary']} | “{claim['quote']}”"))
+        reason, excerpt = f"{why} within its session{instead}", f"{claim['summary']} | “{claim['quote']}”"
+        final.rejected.append(Rejected(f"{request}#{oid[:8]}", reason, excerpt))
     return final
 
 
-def _is_in_circle(oid: str, drops: Mapping[str | None, tuple[str | None, str, str]]) -> bool:
-    """Return whether the chain of drops from a claim comes to no end."""
-    seen: set[str | None] = {oid}
-    at = drops[oid][0]
-    while at in drops and at not in seen:
-        seen.add(at)
-        at = drops[at][0]
-    return at in seen
+def _find_kept(kept: str | None, drops: Mapping[str | None, tuple[str | None, str, str]]) -> str | None:
+    """Return the claim at the end of the chain of drops."""
+    while kept in drops:
+        kept = drops[kept][0]
+    return kept
 
 
 def _group_claims(claims: Sequence[Mapping[str, Any]], tokens: Mapping[int, int], room: int) -> list[list[int]]:

@@ -30,7 +30,7 @@ from slowwave.tasks.pending import is_made_by_model
 from slowwave.tasks.summarize.coherence import Coherence, Shown, measure_coherence
 from slowwave.text.fence import format_entry
 from slowwave.text.pyramid import MASTER, Draft, Member, summarize_draft
-from slowwave.text.summarise import Part, build_extractive_summary, truncate_words
+from slowwave.text.summarise import Part, build_extractive_summary
 
 MEASURED = ["summary_id", "scope", "scope_id", "tier", "seq", "text", "member_ids", "vector"]
 """Columns of SUMMARIES by which their coherence is measured."""
@@ -47,8 +47,6 @@ CHARACTERS_A_WORD = 10
 SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*(?=\s|$)|[。！？]")
 BEFORE_CHARS = 200
 """Of a message that is shown only so that those after it are understood."""
-MORE_WORDS = 1.5
-"""A summary longer than this many times what was asked for is cut."""
 
 
 class GistAnswer(AnswerModel):
@@ -127,11 +125,10 @@ def build_summary_request(
     if about:
         values |= {"topic": about.name, "purpose": about.purpose}
     prompt = "master" if titled else "narrate_topic" if about else "narrate_session"
-    level = None if titled else draft.tier
     answer = int(max_words * TOKENS_A_WORD) + (60 if titled else 20)
-    room = library.count_room(prompt, window, count, answer - TEMPLATE_TOKENS, level, **values)
+    room = library.count_room(prompt, window, count, answer - TEMPLATE_TOKENS, **values)
     lines = _format_entries(draft, room, count)
-    return library.build_request(prompt, format_summary_id(draft), lines, form, answer, level, **values)
+    return library.build_request(prompt, format_summary_id(draft), lines, form, answer, **values)
 
 
 def build_summary_answer(max_words: int, *, titled: bool) -> type[AnswerModel]:
@@ -152,8 +149,6 @@ def parse_summary(completion: Completion, max_words: int) -> ParsedSummary | Non
         text = _trim_to_sentence(text)
     if not text or has_injection(text) or LEFT_OUT in text:
         return None
-    if len(text.split()) > MORE_WORDS * max_words:
-        text = truncate_words(text, int(MORE_WORDS * max_words))
     title = " ".join(answer.title.split()).strip("\"'“”. ") if isinstance(answer, MasterAnswer) else ""
     return ParsedSummary(text, None if not title or has_injection(title) else title)
 

@@ -21,7 +21,7 @@ from rapidfuzz import fuzz, process
 
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import OBSERVATIONS, TOPIC_HISTORY, TOPICS
+from slowwave.schemas.tables import OBSERVATIONS, TOPICS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport
@@ -133,10 +133,7 @@ def split_waves(claims: Sequence[Mapping[str, Any]], batch: int) -> Iterator[lis
 class Board:
     """The topics while claims are placed."""
 
-    def __init__(self, topics: Sequence[Topic], samples: int, aliases: Mapping[str, str] | None = None) -> None:
-        self.aliases = {f"\0{name}": name.casefold() for name in aliases or {}}
-        """Names of topics that went into others; by a key that no topic has."""
-        self.went = {f"\0{name}": topic for name, topic in (aliases or {}).items()}
+    def __init__(self, topics: Sequence[Topic], samples: int) -> None:
         self.topics = {topic.id: topic for topic in topics}
         self.samples = samples
         self.placed: dict[str, str] = {}
@@ -196,10 +193,10 @@ class Board:
         name, purpose = " ".join(proposed.name.split()), " ".join(proposed.purpose.split())
         if not name or not purpose or has_injection(f"{name}. {purpose}"):
             return None
-        names = {topic.id: topic.name.casefold() for topic in self.topics.values()} | self.aliases
+        names = {topic.id: topic.name.casefold() for topic in self.topics.values()}
         alike = process.extractOne(name.casefold(), names, scorer=fuzz.token_sort_ratio, score_cutoff=SAME_NAME)
         if alike:
-            return self.went.get(alike[2], str(alike[2]))
+            return str(alike[2])
         topic = Topic(make_topic_id(name), name, purpose, new=True)
         self.topics[topic.id] = topic
         return topic.id
@@ -289,7 +286,7 @@ def place_by_model(
     In and out as in `slowwave.tasks.topics.assign.assign`.
     """
     rows = _sort_by_time(pending.to_pylist())
-    board = Board(_build_board_topics(job.store, topics), cluster.LIMITS.samples, _read_aliases(job.store, topics))
+    board = Board(_build_board_topics(job.store, topics), cluster.LIMITS.samples)
     waiting = _place_in_waves(job, rows, board, model, report)
     report.counts["claims placed by the model"] += len(board.placed)
     report.counts["claims left for another night"] += len(waiting)
@@ -325,15 +322,6 @@ def _place_in_waves(
         settled |= told.values.keys()
     quarantine_rejected(job.store, "assign", rejected, settled, report)
     return waiting
-
-
-def _read_aliases(store: Store, topics: pa.Table) -> dict[str, str]:
-    """Return names of topics that were merged -> the topic that has their claims: the model may name them again."""
-    merged = store.read(TOPIC_HISTORY, where=pc.field("kind") == "merge").to_pylist()
-    into = {row["topic_id"]: row["other_id"] for row in merged}
-    live = set(topics["topic_id"].to_pylist())
-    found = {row["name"]: resolve_topic(row["topic_id"], into) for row in merged}
-    return {name: topic for name, topic in found.items() if topic in live}
 
 
 def build_merge_request(topics: Sequence[Topic], library: Library, count: Counter, window: int) -> Request:

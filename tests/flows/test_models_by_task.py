@@ -35,10 +35,9 @@ def extract(request: Request) -> Any:
 
 
 def summaries(request: Request) -> Any:
-    """Sum up alone; say how long the account may be, and whether the prompt was a level's own."""
-    of_level = "of the second level" in request.messages[0]["content"]
+    """Sum up alone; say how long the account may be."""
     words = request.messages[0]["content"].partition("at most ")[2].split()[0]
-    return _answer("summaries", request) | {"text": f"In {words} words{' of the second level' if of_level else ''}."}
+    return _answer("summaries", request) | {"text": f"In {words} words."}
 
 
 def topics(request: Request) -> Any:
@@ -82,24 +81,16 @@ def test_each_task_is_asked_of_its_own_model(tmp_path: Path) -> None:
     assert store.read_versions([SUMMARIES]) != told
 
 
-def test_a_level_has_its_own_prompt_and_length(tmp_path: Path) -> None:
-    prompts = tmp_path / "prompts"
-    prompts.mkdir()
-    shipped = (Path(__file__).parents[2] / "tasks" / "llm" / "prompts" / "narrate_session.md").read_text(
-        encoding="utf-8"
-    )
-    (prompts / "narrate_session_1.md").write_text(shipped.replace("a part of", "a part of the second level of"))
+def test_a_level_has_its_own_length(tmp_path: Path) -> None:
     levels = {"step": 4, "n_sum": 3, "n_sum_sum": 2, "sum_tokens": 30, "max_words": (20, 30, 90)}
     settings, talks = make_settings(tmp_path / "store"), write_talks(tmp_path / "talks")
     run_night([talks], settings)
-    of_levels = settings.model_copy(update={"pyramid": PyramidSettings(**levels)})
-    of_levels = of_levels.model_copy(update={"extract": settings.extract.model_copy(update={"prompts": prompts})})
-    report = run_night([talks], of_levels)
-    assert count(report, "summaries by the model") > 4  # another prompt or length: they are written again
+    report = run_night([talks], settings.model_copy(update={"pyramid": PyramidSettings(**levels)}))
+    assert count(report, "summaries by the model") > 4  # of another length: they are written again
     rows = Store.open(settings.store).read(SUMMARIES, where=pc.field("scope") == "session").to_pylist()
     assert {(row["tier"], row["text"]) for row in rows} >= {
         (0, "In 20 words."),
-        (1, "In 30 words of the second level."),
+        (1, "In 30 words."),
         (-1, "In 90 words."),
     }
 

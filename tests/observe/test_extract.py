@@ -311,14 +311,18 @@ def test_what_was_turned_down_goes_though_no_other_claim_stands_in_its_place() -
     assert [one.reason for one in settled.rejected] == ["rejected within its session"]
 
 
-def test_claims_that_replace_each_other_in_a_circle_all_stay() -> None:
+def test_of_claims_that_are_said_to_repeat_each_other_in_a_circle_one_stays() -> None:
     made = plan(SAID)
     both = [claim(n + 1, SAID[n], category="decision", summary=f"It was decided: {SAID[n]}") for n in (1, 2, 3)]
     whole = drop_repeated_claims([("s/0", answered(made, both))])
     (question,) = consolidate.build_questions("s", whole.claims, Library(), count, 4_000)
     drops = {"drops": [{"claim": a, "kept": b, "why": "repeated"} for a, b in ((1, 2), (2, 1), (3, 1))]}
     answer = reuse_completion(question.request, Completion(question.request.id, json.dumps(drops)))
-    assert len(consolidate.apply_drops(whole, [(question, answer)]).claims) == 3
+    settled = consolidate.apply_drops(whole, [(question, answer)])
+    assert [claim["summary"] for claim in settled.claims] == [both[1]["summary"]]
+    assert {one.reason for one in settled.rejected} == {
+        f"repeated within its session: “{both[1]['summary']}” stands instead"
+    }
 
 
 def test_a_folder_of_ones_own_overrides_prompts_and_adds_packs(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_gullible_model_gets_nothing_planted_remembered(case: dict[str, str]) 
     reasons = {r.reason for r in read.rejected}
     assert len(read.rejected) == 3
     if case["origin"] == "tool":
-        assert reasons == {"its quote stands in a tool's output, not in anybody's words"}
+        assert reasons == {"its quote does not stand in the messages it cites", "cites no message of its chunk: [3]"}
     else:
         assert reasons == {"its quote is an instruction to the memory, not something said in the conversation"}
 
