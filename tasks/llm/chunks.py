@@ -6,7 +6,7 @@ at sentences, else at words; its pieces bear its number.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slowwave.schemas.vocabulary import is_turn, name_speaker
@@ -29,7 +29,15 @@ class Turn:
     """1, 2, 3 … within the session: what the model calls the message by."""
     row: Mapping[str, Any]
     """The row of MESSAGES."""
-    shown: str
+    text: str
+    """What was said, without what addresses the memory."""
+
+    @property
+    def shown(self) -> str:
+        """The text under its label: number, who, when."""
+        who = " ".join(name_speaker(self.row).split())[:60]
+        when = f", {self.row['ts']:%a %Y-%m-%d %H:%M}" if self.row["ts"] else ""
+        return format_entry(f"[{self.number}] {who}{when}:", self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,7 @@ class Chunk:
 def build_turns(rows: Sequence[Mapping[str, Any]]) -> list[Turn]:
     """Return the spoken messages of one session (rows in order of seq) as turns."""
     spoken = [row for row in rows if is_turn(row)]
-    return [Turn(n, row, _format_turn(n, row, mask_injections(row["text"]))) for n, row in enumerate(spoken, 1)]
+    return [Turn(n, row, mask_injections(row["text"])) for n, row in enumerate(spoken, 1)]
 
 
 def split_into_chunks(turns: Sequence[Turn], room: int, overlap: int, count: Counter) -> list[Chunk]:
@@ -86,12 +94,9 @@ def _split_turn(turn: Turn, tokens: int, room: int, count: Counter) -> list[tupl
     """Return the turn, or the pieces it has to be cut into."""
     if tokens <= room:
         return [(turn, tokens)]
-    texts = split_text(
-        mask_injections(turn.row["text"]), room - count([_format_turn(turn.number, turn.row, "")])[0] - 4, count
-    )
-    return list(
-        _count_turn_tokens([Turn(turn.number, turn.row, _format_turn(turn.number, turn.row, t)) for t in texts], count)
-    )
+    label = count([replace(turn, text="").shown])[0]
+    texts = split_text(turn.text, room - label - 4, count)
+    return list(_count_turn_tokens([replace(turn, text=text) for text in texts], count))
 
 
 def split_text(text: str, room: int, count: Counter) -> list[str]:
@@ -117,9 +122,3 @@ def _find_cut(text: str, most: int) -> int:
         if at > 0:
             return at + len(border)
     return max(1, most)
-
-
-def _format_turn(number: int, row: Mapping[str, Any], text: str) -> str:
-    """Return a turn as the prompt shows it: number, who, when, what."""
-    when = f", {row['ts']:%a %Y-%m-%d %H:%M}" if row["ts"] else ""
-    return format_entry(f"[{number}] {' '.join(name_speaker(row).split())[:60]}{when}:", text)

@@ -7,7 +7,6 @@ others are what can be told without it; the fourth, `verified`, is the quote. Th
 et al., "Attributed Question Answering", 2022; a model's own numbers for places are never trusted alone.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -45,13 +44,10 @@ SAME = 85.0
 """token_sort_ratio of two summaries on one quote from which they are one claim."""
 SURE = 97.0
 """Likeness from which a quote is taken to stand in a message that was not cited."""
-SUPPORT = 0.5
-"""Share of a summary's content words that must come up in its chunk (`quotes.compute_support`)."""
-NEAR, NEAR_SUPPORT = 2, 0.5
-"""The same in the messages it cites and this many on both sides of each. Of the 619 sentences of
-`quotes.compute_support` 99.2% have that share in their own place, 15% in another place of their session."""
-LABEL = re.compile(r"^\[\d+\] (?:[^\n]*?, \w{3} \d{4}-\d\d-\d\d \d\d:\d\d|[^\n:]*):\s?")
-"""What a turn is shown under (`chunks`): its number and time are nobody's words."""
+NEAR, SUPPORT = 2, 0.5
+"""Share of a summary's content words that must come up in the messages it cites and this many on both sides of each. Of
+the 619 sentences of `quotes.compute_support` 99.2% have that share in their own place, 15% in another place of their
+session."""
 LEAST_WORDS = 4
 """A summary of fewer words says next to nothing."""
 
@@ -140,27 +136,22 @@ def _parse_claims(completion: Completion) -> list[ClaimAnswer]:
 
 
 def drop_repeated_claims(reads: Iterable[tuple[str, ParsedClaims]]) -> ParsedClaims:
-    """Return the claims of a session's parts in order of speech; of those that say one thing the one nearest to its
-    quote.
+    """Return the claims of a session's parts in order of speech; of those that say one thing the first.
 
     Two claims are one when they are of one category, rest on overlapping quotes of one message, and read alike without
-    a number or a name in the place of another. Of equals the first stays.
+    a number or a name in the place of another.
     """
-    whole, kept = ParsedClaims(), list[tuple[str, dict[str, Any]]]()
+    whole = ParsedClaims()
     for part, read in reads:
         whole.rejected += read.rejected
         for claim in read.claims:
-            at = next((n for n, (_, c) in enumerate(kept) if _is_repeat(claim, c)), None)
-            if at is None:
-                kept.append((part, _ensure_unique_id(claim, {c["observation_id"] for _, c in kept})))
+            first = next((one for one in whole.claims if _is_repeat(claim, one)), None)
+            if first is None:
+                whole.claims.append(_ensure_unique_id(claim, {one["observation_id"] for one in whole.claims}))
                 continue
-            lost = part, claim
-            if claim["nearness"] > kept[at][1]["nearness"]:
-                others = {c["observation_id"] for n, (_, c) in enumerate(kept) if n != at}
-                lost, kept[at] = kept[at], (part, _ensure_unique_id(claim, others))
-            row_id = f"{lost[0]}#{lost[1]['observation_id'][:8]}"
-            whole.rejected.append(Rejected(row_id, f"repeats {kept[at][1]['observation_id']}", lost[1]["summary"]))
-    whole.claims = sorted((claim for _, claim in kept), key=lambda claim: claim["place"])
+            row_id = f"{part}#{claim['observation_id'][:8]}"
+            whole.rejected.append(Rejected(row_id, f"repeats {first['observation_id']}", claim["summary"]))
+    whole.claims.sort(key=lambda claim: claim["place"])
     return whole
 
 
@@ -182,8 +173,8 @@ class _PromptEvidence:
 
     def build_grounding_context(self, numbers: Collection[int]) -> GroundingContext:
         """Return what a claim that cites those messages stands on."""
-        near = "\n".join(_strip_label(turn) for turn in self.find_nearby_turns(numbers))
-        chunk = "\n".join([*(_strip_label(turn) for turn in self.chunk.turns), self.names])
+        near = "\n".join(turn.text for turn in self.find_nearby_turns(numbers))
+        chunk = "\n".join([*(turn.text for turn in self.chunk.turns), self.names])
         return GroundingContext(near, chunk, tuple(_collect_times(self.texts[n] for n in numbers)))
 
     def render_nearby(self, numbers: Collection[int]) -> str:
@@ -204,11 +195,6 @@ def _build_prompt_evidence(part: Part, rows: Sequence[Mapping[str, Any]]) -> _Pr
     places = {str(row["workspace"]) for row in rows if row["workspace"]}
     names = "\n".join(sorted(people | places))
     return _PromptEvidence(part.chunk, {turn.number: turn.row for turn in turns}, shown, names)
-
-
-def _strip_label(turn: Turn) -> str:
-    """Return what was said in a turn, without the label it is shown under."""
-    return LABEL.sub("", turn.shown, count=1)
 
 
 def _collect_times(rows: Iterable[Mapping[str, Any]]) -> Iterable[datetime]:
@@ -240,9 +226,7 @@ def _validate_claim(answer: ClaimAnswer, heard: _PromptEvidence, part: Part, mod
 
 def _explain_unsupported_summary(summary: str, numbers: Collection[int], heard: _PromptEvidence) -> str | None:
     """Return why a summary is not what was said in those messages; None where it is."""
-    if compute_support(summary, f"{heard.shown} {heard.names}") < SUPPORT:
-        return "speaks of what never comes up in the transcript"
-    if compute_support(summary, heard.render_nearby(numbers)) < NEAR_SUPPORT:
+    if compute_support(summary, heard.render_nearby(numbers)) < SUPPORT:
         return "speaks of something else than the messages it cites"
     strange = explain_unfounded(summary, heard.build_grounding_context(numbers))
     return f"is not what was said: {strange}" if strange else None
@@ -252,7 +236,7 @@ def _explain_dropped_detail(detail: str, numbers: Collection[int], heard: _Promp
     """Return why a detail is left off its claim; None where it is kept, and where there is none."""
     if not detail.strip():
         return None
-    if compute_support(detail, heard.render_nearby(numbers)) < NEAR_SUPPORT:
+    if compute_support(detail, heard.render_nearby(numbers)) < SUPPORT:
         return "speaks of something else than the messages it cites"
     return explain_unfounded(detail, heard.build_grounding_context(numbers))
 
@@ -298,18 +282,8 @@ def _build_claim_row(
         "span": (anchor.start, anchor.end),
         "place": (row["seq"], anchor.start),
         "by_person": row["origin"] == Origin.HUMAN,
-        "nearness": _compute_nearness(answer.summary, quote),
         "no_detail": no_detail,
     }
-
-
-def _compute_nearness(summary: str, quote: str) -> tuple[bool, float]:
-    """Return how near a summary is to the words it rests on: whether it denies as often as they do, and the share it
-    has.
-    """
-    return bool(normalise_claim(summary).negated) == bool(normalise_claim(quote).negated), compute_support(
-        summary, quote
-    )
 
 
 def _compute_gates(answer: ClaimAnswer, comparable: bool) -> tuple[dict[str, bool], list[str]]:

@@ -204,7 +204,7 @@ def build_questions(
             ),
             {n: claims[n - 1]["observation_id"] for n in group},
         )
-        for n, group in enumerate(_group_claims(claims, tokens, room))
+        for n, group in enumerate(_group_claims(tokens, room))
     ]
 
 
@@ -244,21 +244,16 @@ def _find_kept(kept: str | None, drops: Mapping[str | None, tuple[str | None, st
     return kept
 
 
-def _group_claims(claims: Sequence[Mapping[str, Any]], tokens: Mapping[int, int], room: int) -> list[list[int]]:
-    """Return numbers of claims that go under one prompt: all, or by category, and then as many as fit."""
-    if sum(tokens.values()) + len(tokens) <= room:
-        return [list(tokens)]
+def _group_claims(tokens: Mapping[int, int], room: int) -> list[list[int]]:
+    """Return numbers of claims that go under one prompt, in order of speech, as many as fit; none alone."""
     groups: list[list[int]] = []
-    for category in sorted({claim["category"] for claim in claims}):
-        used = room + 1
-        for n in tokens:
-            if claims[n - 1]["category"] != category:
-                continue
-            if used + tokens[n] + 1 > room:
-                groups.append([])
-                used = 0
-            groups[-1].append(n)
-            used += tokens[n] + 1
+    used = room
+    for number, size in tokens.items():
+        used += size + 1
+        if used > room:
+            groups.append([])
+            used = size + 1
+        groups[-1].append(number)
     return [group for group in groups if len(group) > 1]
 
 

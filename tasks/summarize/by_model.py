@@ -175,28 +175,18 @@ def _format_label(member: Member, before: str) -> str:
 
 
 def _fit_texts(texts: Sequence[str], room: int, count: Counter) -> list[str]:
-    """Return the texts, those that take more than their share condensed, so that all together fit the room."""
+    """Return the texts, those that take more than an even share condensed, so that all together fit the room."""
     room = max(room - TEMPLATE_TOKENS, 8 * len(texts))
     tokens = [n + 2 * text.count("\n") for n, text in zip(count(list(texts)), texts, strict=True)]
     if sum(tokens) <= room:
         return list(texts)
-    share = _compute_token_share(tokens, room)
+    share = room // len(texts)
     return [text if n <= share else _condense_text(text, share, count) for text, n in zip(texts, tokens, strict=True)]
-
-
-def _compute_token_share(tokens: Sequence[int], room: int) -> int:
-    """Return the most tokens each text may have: what short ones leave is the long ones'."""
-    left, waiting = room, sorted(tokens)
-    while waiting and waiting[0] <= left // len(waiting):
-        left -= waiting.pop(0)
-    return max(1, left // len(waiting)) if waiting else room
 
 
 def _condense_text(text: str, tokens: int, count: Counter) -> str:
     """Return a text's central sentences within a number of tokens; its beginning where that does not fit."""
     short = build_extractive_summary([Part(text[:40_000])], max(5, int(tokens * WORDS_A_TOKEN)))
-    if count([short])[0] <= tokens:
-        return short
     return next(iter(split_text(short, tokens, count)), "")
 
 

@@ -78,7 +78,8 @@ def assign_topics(job: Job) -> StepReport:
 
 def _look_over(job: Job, model: Model, key: str, refresh: Callable[[], object], report: StepReport) -> None:
     """Merge and split topics as the model says; topics that it has looked over are not shown again."""
-    if {"unit_id": UNIT, "input_key": _compute_topics_key(job.store, key)} in _read_marks(job.store):
+    marks = job.store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "assign").to_pylist()
+    if {"unit_id": UNIT, "input_key": _compute_topics_key(job.store, key)} in marks:
         return
     for _ in range(MOST_LOOKS):
         changed = _merge_or_split(job, model, key, report)
@@ -117,11 +118,6 @@ def _compute_topics_key(store: Store, key: str) -> str:
     rows, large = store.read(TOPICS).sort_by("topic_id").to_pylist(), _find_oversized(store)
     shown = [(row["name"], row["purpose"], row["member_hash"] if row["topic_id"] in large else "") for row in rows]
     return compute_content_id(key, *(part for row in shown for part in row))
-
-
-def _read_marks(store: Store) -> list[Row]:
-    marks: list[Row] = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "assign").to_pylist()
-    return marks
 
 
 def _find_oversized(store: Store, key: str | None = None) -> list[str]:

@@ -114,7 +114,7 @@ def test_a_summary_of_something_else_is_rejected_however_true_its_quote() -> Non
     other = "Nadia and her brother opened a bakery in Lyon."  # as in the prompt's own example
     read = answered(made, [claim(1, SAID[0], summary=other), claim(1, SAID[0], summary="Ada moved to Porto in March.")])
     assert [c["summary"] for c in read.claims] == ["Ada moved to Porto in March."]
-    assert [r.reason for r in read.rejected] == ["its summary speaks of what never comes up in the transcript"]
+    assert [r.reason for r in read.rejected] == ["its summary speaks of something else than the messages it cites"]
     assert compute_support(other, " ".join(SAID)) < 0.2
     assert compute_support("短い要約です", " ".join(SAID)) == 1.0  # too little to tell
 

@@ -17,7 +17,7 @@ from slowwave.engines.llm.protocol import Completion
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings
 from slowwave.schemas.tables import MESSAGES
-from slowwave.tasks.llm.claims import NEAR, NEAR_SUPPORT, SUPPORT, ParsedClaims, drop_repeated_claims, read_answer
+from slowwave.tasks.llm.claims import NEAR, SUPPORT, ParsedClaims, drop_repeated_claims, read_answer
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.llm.library import Library
 from slowwave.tasks.llm.quotes import compute_support
@@ -126,16 +126,11 @@ def test_a_detail_nobody_gave_is_left_off_and_quarantined_by_itself() -> None:
         assert [(r.row_id, r.excerpt) for r in got.rejected] == ([] if kept else [("s/0#0/detail", detail)])
 
 
-def test_of_two_claims_on_one_quote_the_one_that_says_it_stays_whichever_came_first() -> None:
-    quote = SAID[2][1][:60]
-    good = claim(3, quote, summary="Ada will not use Redis for the queue.")
-    bad = claim(3, quote, summary="Ada will use Redis for the queue.")
-    for both in ([bad, good], [good, bad]):
-        whole = drop_repeated_claims([("s/0", read(both))])
-        assert [c["summary"] for c in whole.claims] == [good["summary"]]
-        assert [(r.reason, r.excerpt) for r in whole.rejected] == [
-            (f"repeats {whole.claims[0]['observation_id']}", bad["summary"])
-        ]
+def test_of_two_claims_that_read_alike_on_one_quote_the_first_stays() -> None:
+    one, other = "Ada will not use Redis for the queue.", "Ada will not use Redis for their queue."
+    whole = drop_repeated_claims([("s/0", read([claim(3, SAID[2][1][:60], summary=text) for text in (one, other)]))])
+    assert [c["summary"] for c in whole.claims] == [one]
+    assert [(r.reason, r.excerpt) for r in whole.rejected] == [(f"repeats {whole.claims[0]['observation_id']}", other)]
 
 
 def test_claims_that_differ_by_a_number_are_no_repeats() -> None:
@@ -167,7 +162,7 @@ def test_a_claim_in_a_script_without_blanks_is_compared_by_pairs_of_characters()
     got = read([claim(1, CHINESE[0][1], summary=s) for s in (moon, cache)], CHINESE)
     assert [c["summary"] for c in got.claims] == [cache]
     assert got.claims[0]["specific"] is True
-    assert [r.reason for r in got.rejected] == ["its summary speaks of what never comes up in the transcript"]
+    assert [r.reason for r in got.rejected] == ["its summary speaks of something else than the messages it cites"]
     assert compute_support(moon, " ".join(text for _, text in SAID)) == 1.0  # can't be told
 
 
@@ -204,11 +199,7 @@ def facts(conversation: Conversation) -> list[tuple[str, GroundingContext, str]]
 
 
 def is_refused(fact: str, ground: GroundingContext, near: str) -> bool:
-    return (
-        compute_support(fact, ground.chunk) < SUPPORT
-        or compute_support(fact, near) < NEAR_SUPPORT
-        or bool(explain_unfounded(fact, ground))
-    )
+    return compute_support(fact, near) < SUPPORT or bool(explain_unfounded(fact, ground))
 
 
 @pytest.mark.skipif("SLOWWAVE_BENCH_DATA" not in os.environ, reason="SLOWWAVE_BENCH_DATA is not set: no LoCoMo here")
