@@ -53,7 +53,7 @@ class Sizes:
     """Claims assigned to topics."""
     shown: int = 30
     """Topics a claim may be assigned to, the nearest."""
-    split: int = 100
+    split: int = 60
     """Claims of a topic that is too wide, the latest."""
 
 
