@@ -32,6 +32,10 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             ([boat.with_suffix(".queries.json"), "--talks", boat, "--json", *PLAIN], '"block": 1.0'),
         ],
         "recall.context": [([talk, "--reports", report, "--store", store, *PLAIN], "R@1")],
+        "nights.both_kinds": [
+            ([], "in_skill"),
+            ([talk, "--llm", "scripted:tests.llm_scripts:faithful", "--json"], '"night": "with"'),
+        ],
         "nights.dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
         "nights.draw_sentences": [([talk, "--count", 2], '"speaker":"person"')],
         "nights.extraction": [([told, "--sessions", 1], "extractive")],
