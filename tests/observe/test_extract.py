@@ -267,21 +267,21 @@ def test_a_long_text_is_cut_where_it_hurts_least_and_nothing_is_lost() -> None:
     assert "".join(split_text("x" * 50, 10, lambda ts: [len(t) for t in ts])) == "x" * 50
 
 
+def settle(made: Plan, said: list[dict[str, Any]], *drops: tuple[int, int, str]) -> ParsedClaims:
+    """What is left of some claims when the model says (claim, kept, why)."""
+    whole = drop_repeated_claims([("s/0", answered(made, said))])
+    (question,) = consolidate.build_questions("s", whole.claims, Library(), count, 4_000)
+    told = {"drops": [{"claim": gone, "kept": kept, "why": why} for gone, kept, why in drops]}
+    answer = reuse_completion(question.request, Completion(question.request.id, json.dumps(told)))
+    return consolidate.apply_drops(whole, [(question, answer)])
+
+
 def test_of_an_amended_decision_the_final_state_alone_survives() -> None:
-    made = plan(SAID)
     first = claim(2, SAID[1], category="decision", summary="The queue is kept in SQLite.")
     final = claim(3, SAID[2], category="decision", summary="The queue is kept in PostgreSQL.")
     limit = claim(4, SAID[3], category="context", summary="The retry limit of the queue is 5.")
-    whole = drop_repeated_claims([("s/0", answered(made, [final, first, limit]))])
-    (question,) = consolidate.build_questions("s", whole.claims, Library(), count, 4_000)
-    drops = {"drops": [
-        {"claim": 1, "kept": 2, "why": "amended"},
-        {"claim": 2, "kept": 1, "why": "amended"},  # backwards in time
-        {"claim": 3, "kept": 9, "why": "repeated"},  # there is no ninth
-        {"claim": 3, "kept": 0, "why": "amended"},  # by nothing
-    ]}  # fmt: skip
-    answer = reuse_completion(question.request, Completion(question.request.id, json.dumps(drops)))
-    settled = consolidate.apply_drops(whole, [(question, answer)])
+    nothing = [(2, 1, "amended"), (3, 9, "repeated"), (3, 0, "amended")]  # backwards in time, no ninth, by nothing
+    settled = settle(plan(SAID), [final, first, limit], (1, 2, "amended"), *nothing)
     assert [c["summary"] for c in settled.claims] == [final["summary"], limit["summary"]]
     assert [r.reason for r in settled.rejected] == [
         "amended within its session: “The queue is kept in PostgreSQL.” stands instead"
@@ -293,35 +293,18 @@ def test_of_two_claims_that_say_the_same_the_persons_stays() -> None:
     rows[1] |= {"role": "assistant", "origin": "model"}
     made = plan_requests(pa.Table.from_pylist(rows), CODING, ExtractSettings(), Library(), count, 32_768)
     said = [claim(n, rows[n - 1]["text"], category="decision", summary="The queue is in SQLite.") for n in (1, 2)]
-    whole = drop_repeated_claims([("s/0", answered(made, said))])
-    (question,) = consolidate.build_questions("s", whole.claims, Library(), count, 4_000)
-    answer = Completion(question.request.id, json.dumps({"drops": [{"claim": 1, "kept": 2, "why": "repeated"}]}))
-    settled = consolidate.apply_drops(whole, [(question, reuse_completion(question.request, answer))])
-    assert [claim["message_ids"] for claim in settled.claims] == [["s-0"]]
+    assert [claim["message_ids"] for claim in settle(made, said, (1, 2, "repeated")).claims] == [["s-0"]]
 
 
-def test_what_was_turned_down_goes_though_no_other_claim_stands_in_its_place() -> None:
-    made = plan(SAID)
-    both = [claim(n, SAID[n - 1], category="decision", summary=SAID[n - 1]) for n in (2, 4)]
-    whole = drop_repeated_claims([("s/0", answered(made, both))])
-    (question,) = consolidate.build_questions("s", whole.claims, Library(), count, 4_000)
-    answer = Completion(question.request.id, json.dumps({"drops": [{"claim": 1, "kept": 0, "why": "rejected"}]}))
-    settled = consolidate.apply_drops(whole, [(question, reuse_completion(question.request, answer))])
-    assert [claim["summary"] for claim in settled.claims] == [SAID[3]]
+def test_what_was_turned_down_goes_and_of_what_is_said_to_repeat_itself_in_a_circle_one_stays() -> None:
+    said = [claim(n, SAID[n - 1], category="decision", summary=f"It was decided: {SAID[n - 1]}") for n in (2, 3, 4)]
+    settled = settle(plan(SAID), said[::2], (1, 0, "rejected"))
+    assert [claim["summary"] for claim in settled.claims] == [said[2]["summary"]]
     assert [one.reason for one in settled.rejected] == ["rejected within its session"]
-
-
-def test_of_claims_that_are_said_to_repeat_each_other_in_a_circle_one_stays() -> None:
-    made = plan(SAID)
-    both = [claim(n + 1, SAID[n], category="decision", summary=f"It was decided: {SAID[n]}") for n in (1, 2, 3)]
-    whole = drop_repeated_claims([("s/0", answered(made, both))])
-    (question,) = consolidate.build_questions("s", whole.claims, Library(), count, 4_000)
-    drops = {"drops": [{"claim": a, "kept": b, "why": "repeated"} for a, b in ((1, 2), (2, 1), (3, 1))]}
-    answer = reuse_completion(question.request, Completion(question.request.id, json.dumps(drops)))
-    settled = consolidate.apply_drops(whole, [(question, answer)])
-    assert [claim["summary"] for claim in settled.claims] == [both[1]["summary"]]
+    settled = settle(plan(SAID), said, (1, 2, "repeated"), (2, 1, "repeated"), (3, 1, "repeated"))
+    assert [claim["summary"] for claim in settled.claims] == [said[1]["summary"]]
     assert {one.reason for one in settled.rejected} == {
-        f"repeated within its session: “{both[1]['summary']}” stands instead"
+        f"repeated within its session: “{said[1]['summary']}” stands instead"
     }
 
 
