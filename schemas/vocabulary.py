@@ -137,6 +137,8 @@ def count_turns(rows: Iterable[Mapping[str, Any]]) -> int:
     return sum(is_turn({**row, "text": "masked"}) for row in rows if row["text"])
 
 
+EXTRACTIVE = "extractive"
+"""Observer of the claims that no model made."""
 SHARED = "shared"
 """Source of what somebody else's memory gave; with a colon and a name the observer of its claims."""
 LEARNINGS = "slowwave_learnings"

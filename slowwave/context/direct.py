@@ -1,4 +1,4 @@
-"""A plain question's block: recall's best messages whole, the likeliest to answer first.
+"""A plain question's block: a model's claims that answer, then recall's best messages whole, the likeliest first.
 
 A message is shown as it stands, since a figure or a date stays beside what it is of; of a long one the passage that was
 found, or as many of its sentences as there is room for. How likely one answers falls with its place among recall's
@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from slowwave.context.rendering import Line, LineSource, format_day, get_speaker
 from slowwave.context.reports.snippets import OMITTED
 from slowwave.recall.filters import mask_allowed_passages
-from slowwave.recall.hits import Hit, Hits, Successor
+from slowwave.recall.hits import Hit, Hits, Successor, has_words
 from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import MESSAGES, PASSAGES
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.text.sentences import Sentence, split_sentences
 from slowwave.text.spans import MIN_WORDS
 from slowwave.text.words import extract_content_words
@@ -111,6 +111,27 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
     for one in sorted(told, key=lambda one: -one.likelihood):
         best.setdefault((one.source.session, one.source.message), one)
     return list(best.values())
+
+
+def rank_claims(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> list[Told]:
+    """Return the claims that hold and say something in other words than their messages do, as a model puts them, the
+    likeliest first; one that is in its message's own words is told by the message.
+    """
+    keys = view.read_by_id(OBSERVATIONS, [hit.id for hit in hits], ["message_ids"])
+    first = {key: cast(list[str], row["message_ids"])[0] for key, row in keys.items() if row["message_ids"]}
+    rows = view.read_by_id(MESSAGES, list(first.values()), [*SHOWN, "text"])
+    return [
+        Told(
+            hit.text,
+            replace(_make_source(view, row, tags), speaker=None, by=None),  # the words are nobody's
+            1 / (1 + place),
+            later=_format_change(hit, ""),
+        )
+        for place, hit in enumerate(hits)
+        if hit.superseded_by is None
+        and (row := rows.get(first.get(hit.id, ""))) is not None
+        and not has_words(str(row["text"]), hit.text)
+    ]
 
 
 def put_narration_last(view: View, hits: Hits) -> Hits:

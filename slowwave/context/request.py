@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from slowwave.context.active import format_turn
 from slowwave.context.build import Context, Turn, assemble_context, build_memory_snippets, check_block, parse_turn
-from slowwave.context.direct import Told, is_direct, put_narration_last, rank_messages
+from slowwave.context.direct import Told, is_direct, put_narration_last, rank_claims, rank_messages
 from slowwave.context.projects.briefing import (
     collect_briefing_lines,
     pack_briefing,
@@ -28,6 +28,9 @@ from slowwave.text.words import extract_content_words, is_follow_up
 
 if TYPE_CHECKING:
     from slowwave.memory import Memory
+
+CLAIMS = 5
+"""Claims that a model made, of which those that answer a plain question come first."""
 
 
 def build_context(
@@ -127,7 +130,11 @@ def _collect_memories(
         asked = place_query(view, asked)
         encode = partial(memory._vectors.encode_texts, view.release.encoder)
         if is_direct(asked):
-            return rank_messages(view, asked, hits, view.session_tags), hits
+            messages = rank_messages(view, asked, hits, view.session_tags)
+            if not messages or not view.has_model_claims:
+                return messages, hits
+            claims = memory.recall(query, CLAIMS, ("observation",), automatic=automatic, **filters)
+            return [*rank_claims(view, claims, view.session_tags), *messages], hits
         vector = encode([asked.text]).get(asked.text)
         found = collect_sentences(view, asked, vector, [hit.id for hit in hits], settings)
         return build_memory_snippets(found, view.session_tags), hits

@@ -94,7 +94,7 @@ class Hit:
 
     def get_claim_in_other_words(self) -> str | None:
         """Return the claim of a message that does not have it word for word."""
-        return self.claim if self.claim and _normalise_text(self.claim) not in _normalise_text(self.text) else None
+        return self.claim if self.claim and not has_words(self.text, self.claim) else None
 
     def shorten(self, chars: int) -> "Hit":
         """Return the hit without what is over so many characters of a message's text and exchange: of a long message
@@ -238,6 +238,11 @@ def build_hit(one: "ScoredRow", messages: Sequence[Message], pair: tuple[Fragmen
 def _cut_text(text: str, chars: int) -> str:
     """Return a text up to the last word that begins within so many characters, with an ellipsis where it is cut."""
     return text if len(text) <= chars else " ".join(text[: chars + 1].split(" ")[:-1] or [text[:chars]]) + " …"
+
+
+def has_words(text: str, claim: str) -> bool:
+    """Return whether a text holds a claim word for word, in whatever case and however it ends."""
+    return _normalise_text(claim).rstrip(".!?…") in _normalise_text(text)
 
 
 def _normalise_text(text: str) -> str:

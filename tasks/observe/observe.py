@@ -19,7 +19,7 @@ import pyarrow as pa
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import GATES, OBSERVATIONS
-from slowwave.schemas.vocabulary import Origin, count_turns, is_turn
+from slowwave.schemas.vocabulary import EXTRACTIVE, Origin, count_turns, is_turn
 from slowwave.tasks.observe import lexicon as lex
 from slowwave.tasks.observe.categories import classify_personal, find_coding_category
 from slowwave.tasks.observe.coding import (
@@ -44,7 +44,6 @@ from slowwave.tasks.observe.worth import compute_worth_digest, load_worth_model
 VERSION = 10
 """Raised when the method changes: every claim made under an older one is pending again."""
 
-OBSERVER = "extractive"
 PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
 """How much a sentence's length counts against it: a decision with its reason is worth its words."""
 MIN_BUDGET, MIN_BUDGET_AIDED, MIN_BUDGET_CODING = 90, 100, 200
@@ -153,7 +152,7 @@ def observe(messages: pa.Table, settings: ObserveSettings, min_messages: int = 2
 def compute_observe_key(settings: ObserveSettings) -> str:
     """Return hash of what the claims depend on besides the messages: the method's version and the settings."""
     learnt = (compute_worth_digest(), compute_gates_digest())
-    return compute_content_id("observe", OBSERVER, str(VERSION), *learnt, settings.model_dump_json())
+    return compute_content_id("observe", EXTRACTIVE, str(VERSION), *learnt, settings.model_dump_json())
 
 
 def _iter_sessions(messages: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:
@@ -320,5 +319,5 @@ def _build_observation_row(claim: Candidate, more: Candidate | None, told: Set[t
         "speaker": row["speaker"],
         "confidence": claim.scored.probability,
         "observed_at": row["ts"],
-        "observer": OBSERVER,
+        "observer": EXTRACTIVE,
     }

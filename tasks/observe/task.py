@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from slowwave.engines.errors import EncoderFailed
 from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import MASKED, WITHDRAWALS, WITHDRAWN, Origin, Status
+from slowwave.schemas.vocabulary import EXTRACTIVE, MASKED, WITHDRAWALS, WITHDRAWN, Origin, Status
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask, find_masked_claims, restore_verbatim_quotes
 from slowwave.tasks.gists.keywords import extract_keywords
@@ -28,7 +28,7 @@ from slowwave.tasks.llm.claims import build_claims_table
 from slowwave.tasks.observe import by_model
 from slowwave.tasks.observe.by_model import ExtractionResult, extract_claims
 from slowwave.tasks.observe.exclusions import add_exclusions, remove_excluded_claims
-from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, OBSERVER, compute_observe_key, observe
+from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, compute_observe_key, observe
 from slowwave.tasks.observe.shared import build_shared_claims, split_shared
 from slowwave.tasks.pending import (
     find_pending_sessions,
@@ -129,7 +129,7 @@ def _observe_group(
         shown = shown.filter(pc.invert(pc.is_in(shown["message_id"], pa.array(sorted(kept), pa.string()))))
     seen = _extract_group_claims(job, shown, model, report)
     held = job.store.read_ids(OBSERVATIONS, ids, by="session_id")
-    better = set(held.filter(pc.not_equal(held["observer"], OBSERVER))["session_id"].to_pylist())
+    better = set(held.filter(pc.not_equal(held["observer"], EXTRACTIVE))["session_id"].to_pylist())
     waiting = sorted({*seen.pending, *(seen.degraded & better)})
     report.counts["sessions left as a model made them until it is back"] += len(seen.degraded & better)
     held = held.filter(pc.invert(pc.is_in(held["session_id"], pa.array(waiting, pa.string()))))

@@ -16,8 +16,12 @@ from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.query import build_query
 from slowwave.schemas.settings import ContextSettings, Settings
+from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store.journal import load_recalled_spans
+from slowwave.store.releases import publish
+from slowwave.store.upkeep import compact_store
 from slowwave.tasks.boilerplate.echo import mask_echoes
+from tests.recall_store import add, build, observation
 from tests.talk_files import session
 
 ASKED = "When does the standup of the harbour team begin?"
@@ -126,6 +130,22 @@ def test_the_speaker_whom_a_question_names_goes_first(tmp_path: Path) -> None:
             lines(memory, f"What did {name} tell of the guitar in the hall and of the guitar lessons in May?")[0]
             == text
         )
+
+
+def test_a_models_claim_comes_first_and_is_nobodys_words(tmp_path: Path) -> None:
+    store = build(tmp_path / "store")
+    claim = "Sessions are cached in Postgres, unlogged, no longer in Redis."
+    rows = [observation("o-llm", claim, "the session cache moves into Postgres", "ses-a-m1", observer="some-model")]
+    add(store, OBSERVATIONS, rows)
+    compact_store(store)
+    publish(store, "with a model", "hash-384")
+    asked = "Are sessions cached in Redis or in Postgres?"
+    (part,) = Memory.open(tmp_path / "store", encoder=HashEncoder()).context(asked, 300).parts
+    assert [line.text for line in part.lines].count(claim) == 1
+    (line,) = (line for line in part.lines if line.text == claim)
+    assert (line.source.message, line.source.speaker, line.source.by) == ("ses-a:1", None, None)
+    assert part.lines[0].source.group == line.source.group
+    assert "The session cache moves into Postgres." not in [line.text for line in part.lines]  # its message says it
 
 
 def test_a_follow_up_is_asked_together_with_what_was_said_before(memory: Memory) -> None:

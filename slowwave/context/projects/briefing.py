@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from slowwave.context.build import Context
 from slowwave.context.direct import format_later
 from slowwave.context.projects.standing import (
-    EXTRACTIVE,
     STANDING,
     collect_standing_claims,
     match_unshut_claims,
@@ -29,7 +28,7 @@ from slowwave.recall.ranking.staleness import TOLD
 from slowwave.recall.release.doubts import Doubt
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
-from slowwave.schemas.vocabulary import Origin, Status, SummaryScope, is_shared
+from slowwave.schemas.vocabulary import EXTRACTIVE, Origin, Status, SummaryScope, is_shared
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import extract_stems
 

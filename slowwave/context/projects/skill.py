@@ -15,13 +15,13 @@ from pathlib import PurePath
 from typing import cast
 
 from slowwave.context.projects.projection import MOST_LINES, Steers, collect_told_claims, make_harmless
-from slowwave.context.projects.standing import EXTRACTIVE, LIKELY, STANDING, StandingClaim
+from slowwave.context.projects.standing import LIKELY, STANDING, StandingClaim
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.recall.views.habits import Habit, find_habits
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.tables import OBSERVATIONS
-from slowwave.schemas.vocabulary import ActionKind, CommandRole, HabitKind
+from slowwave.schemas.vocabulary import EXTRACTIVE, ActionKind, CommandRole, HabitKind
 
 SECTIONS = {
     "decision": "Key Decisions",

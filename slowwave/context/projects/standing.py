@@ -29,8 +29,6 @@ STANDING = ("decision", "convention", "gotcha", "pattern")
 """Categories of what a project goes by."""
 BORNE_OUT = 2
 """Sessions that bear a claim out as well as a person's word does."""
-EXTRACTIVE = "extractive"
-"""The observer of a claim that no model wrote."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMNS = [
     *("observation_id", "session_id", "workspace", "summary", "category", "pack", "message_ids", "speaker"),

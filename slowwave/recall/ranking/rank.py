@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 from rapidfuzz import fuzz
 
-from slowwave.recall.hits import CONFIDENT, Kind
+from slowwave.recall.hits import CONFIDENT, Kind, has_words
 from slowwave.recall.query import Query
 from slowwave.recall.release.columns import Mask
 from slowwave.recall.release.doubts import Doubt
@@ -106,7 +106,7 @@ def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[Score
     for claim in lists.get("observation", ()):
         ids = cast(list[str], claim.row.get("message_ids") or [])
         there = [messages[key] for key in ids if key in messages]
-        source = next((row for row in there if len(ids) == 1 or _is_in_words(claim, row)), None)
+        source = next((row for row in there if len(ids) == 1 or has_words(_get_text(row), _get_text(claim))), None)
         if source is not None:
             claims.setdefault(source.id, claim)
         else:
@@ -115,12 +115,6 @@ def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[Score
     turns = (row for turn in zip_longest(evidence, of_several) for row in turn if row is not None)
     merged = chain(turns, unfound, lists.get("summary", ()))
     return [replace(row, score=1 / (k + rank)) for rank, row in enumerate(merged, 1)]
-
-
-def _is_in_words(claim: ScoredRow, message: ScoredRow) -> bool:
-    """Return whether a passage holds a claim's own words."""
-    words, text = (" ".join(_get_text(row).split()).casefold() for row in (claim, message))
-    return words in text
 
 
 def mask_candidates_in_time(candidates: Candidates, times: QueryTimes) -> Mask:

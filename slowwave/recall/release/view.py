@@ -27,7 +27,7 @@ from slowwave.recall.release.passages import Layout, read_layout
 from slowwave.recall.release.supersessions import SupersessionIndex, read_supersessions
 from slowwave.recall.release.tables import LRUCache, Tables, shared_property
 from slowwave.schemas.tables import BOILERPLATE, OBSERVATIONS, PASSAGES, SESSIONS
-from slowwave.schemas.vocabulary import SHARED
+from slowwave.schemas.vocabulary import EXTRACTIVE, SHARED
 from slowwave.store.releases import Release
 from slowwave.text.spans import extract_spans
 
@@ -72,6 +72,12 @@ class View(Tables):
     def claim_facts(self) -> ClaimFacts:
         """Who made each claim, and which files it names."""
         return read_claim_facts(self)
+
+    @shared_property
+    def has_model_claims(self) -> bool:
+        """Whether a model made some of the claims."""
+        observers = self.read(OBSERVATIONS, ["observer"])["observer"].unique() if self.count(OBSERVATIONS) else []
+        return any(str(observer) != EXTRACTIVE for observer in observers)
 
     @shared_property
     def truth(self) -> SupersessionIndex:
