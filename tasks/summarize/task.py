@@ -40,7 +40,7 @@ from slowwave.tasks.summarize import by_model
 from slowwave.tasks.summarize.by_model import MEASURED, SummaryWriter, TopicInfo, measure_summaries
 from slowwave.tasks.summarize.coherence import Coherence, count_coherence
 from slowwave.tasks.summarize.mend import mend
-from slowwave.tasks.summarize.worthy import cut_to_worthy_sentences
+from slowwave.tasks.summarize.worthy import cut_to_worthy_sentences, find_first_request
 from slowwave.tasks.vectors import attach_vectors_if_there, describe_encoder, fill_missing_vectors
 from slowwave.text.pyramid import (
     MASTER,
@@ -142,7 +142,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
 def compute_summaries_key(job: Job, model: Model | None) -> str:
     """Return what a summary depends on besides its members."""
     encoder = describe_encoder(job.settings)
-    key = compute_step_key("rollup", 2, job.settings.pyramid, encoder)
+    key = compute_step_key("rollup", 3, job.settings.pyramid, encoder)
     if model is None:
         return compute_content_id(key, compute_worth_digest())
     return compute_model_key(model, "rollup", by_model.VERSION, by_model.SUMMARY_PROMPTS, key)
@@ -321,7 +321,8 @@ def load_session_scopes(
         mine, shape = by_session[sid], build_session_shape(job.settings.pyramid, by_model=whole)
         texts = [row["text"] for row in mine] if whole else cut_to_worthy_sentences(mine, shape.first)
         members = build_session_members(mine, texts, whole=whole)
-        scopes.append(_build_scope("session", sid, info, sealed.get(sid, Pyramid()), members, shape))
+        about = info if whole else {**info, "title": info["title"] or find_first_request(mine)}
+        scopes.append(_build_scope("session", sid, about, sealed.get(sid, Pyramid()), members, shape))
     return scopes
 
 

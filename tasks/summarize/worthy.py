@@ -7,12 +7,22 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slowwave.tasks.observe.units import list_sentences
+from slowwave.schemas.vocabulary import Origin
+from slowwave.tasks.observe.units import MIN_WORDS, list_sentences
 from slowwave.tasks.observe.worth import load_worth_model
+from slowwave.text.summarise import truncate_words
 
 FIRST_CHARS = 200
+TITLE_WORDS = 12
 LEAST = 0.0
 """Log-odds of being worth remembering from which a sentence may stand in a summary: as likely as not."""
+
+
+def find_first_request(spoken: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the opening of a person's first message of MIN_WORDS words, as the session's title; None without any."""
+    said = (row["text"] for row in spoken if row["origin"] == Origin.HUMAN)
+    first = next((text for text in said if len(text.split()) >= MIN_WORDS), "")
+    return truncate_words(first[:FIRST_CHARS], TITLE_WORDS) or None
 
 
 def cut_to_worthy_sentences(spoken: Sequence[Mapping[str, Any]], every: int) -> list[str]:
