@@ -21,6 +21,7 @@ from slowwave.recall.ranking.rank import (
     ScoredRow,
     boost_matching_dates,
     boost_scores_by_date,
+    compare_messages,
     mark_possible_supersessions,
     merge_kinds,
     promote_newest,
@@ -138,7 +139,7 @@ class Search:
     def _build_hits(self, found: "Found", rows: Sequence[ScoredRow]) -> Hits:
         query = found.query
         marked = mark_possible_supersessions(self.view, mark_superseded(self.view, rows, query), query)
-        newest = promote_newest(marked, query)[: _compute_depth(query)]
+        newest = promote_newest(marked, query, compare_messages(self.view, marked))[: _compute_depth(query)]
         return Hits(build_hits(self.view, sort_superseded_last(newest)[: query.k]), relevance=found.relevance)
 
     def _merge_results(self, answers: Sequence[ScoredPool], plan: Plan, least: float, depth: int) -> list[ScoredRow]:

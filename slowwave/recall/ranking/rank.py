@@ -9,7 +9,7 @@ and does not name that time either.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain, islice, zip_longest
@@ -26,6 +26,7 @@ from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import POOLS, Candidates, Scores, select_best_per_owner
 from slowwave.recall.times import QueryTimes, convert_datetimes
+from slowwave.schemas.tables import PASSAGES
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.words import extract_content_words, extract_stems, stem
 
@@ -33,6 +34,9 @@ TIMELY = 0.01
 """What a row of the time that a query names has over another: of two reciprocal ranks, that is a hundred places."""
 SAME = 70.0
 """`rapidfuzz.fuzz.ratio` from which two texts are one sentence with another value in it."""
+ALIKE = 0.75
+"""Cosine from which two messages tell of the same. From .7 on LoCoMo's evidence @5 falls 69.7 -> 68.9, from .75 on
+-> 69.4; of thirty plain pairs the newer then comes first in 26 for 24 (`bench.recall.newer_first`)."""
 LATER = timedelta(hours=1)
 """What another says sooner after is of the same sitting: an answer, mostly, and no newer state of things."""
 NAMED = 2
@@ -184,7 +188,20 @@ def _mark_doubt(one: ScoredRow, doubts: Sequence[Doubt]) -> ScoredRow:
     return replace(one, row={**one.row, **told})
 
 
-def promote_newest(found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
+def compare_messages(view: View, found: Sequence[ScoredRow]) -> dict[frozenset[str], float]:
+    """Return the cosine of each two of the first ABOUT messages, by their ids; none where there are no vectors."""
+    rows = [row for row in found[:ABOUT] if row.kind == "message"]
+    vectors = view.load_vectors(PASSAGES) if len(rows) > 1 else None
+    if vectors is None:
+        return {}
+    offsets = view.passages.offsets[[cast(int, row.row["position"]) for row in rows]]
+    near = vectors[0][offsets] @ vectors[0][offsets].T
+    return {frozenset((a.id, b.id)): float(near[i, j]) for i, a in enumerate(rows) for j, b in enumerate(rows[:i])}
+
+
+def promote_newest(
+    found: Sequence[ScoredRow], query: Query, cosines: Mapping[frozenset[str], float] | None = None
+) -> list[ScoredRow]:
     """Return the same, of the first ABOUT each before the earlier ones that say the same, or that it may change.
 
     Nothing is hidden, and scores stay in place. What is of the time that the query names stays before what is not.
@@ -196,23 +213,24 @@ def promote_newest(found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
         before = (
             at
             for at, other in enumerate(ordered)
-            if timely.get(id(one)) == timely.get(id(other)) and _is_newer_version(one, other, query)
+            if timely.get(id(one)) == timely.get(id(other))
+            and _is_newer_version(one, other, query, (cosines or {}).get(frozenset((one.id, other.id)), 0.0))
         )
         ordered.insert(next(before, len(ordered)), one)
     return [replace(one, score=at.score) for one, at in zip([*ordered, *found[ABOUT:]], found, strict=True)]
 
 
-def _is_newer_version(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
+def _is_newer_version(one: ScoredRow, other: ScoredRow, query: Query, cosine: float) -> bool:
     """Return whether a hit says later what another said of the same workspace: another's are other things, however
-    alike. The night knows it of some. Else they are one sentence with another value in it, and the later has every
-    word of the query that the earlier has: where it lacks one, something else is asked for. Or what both tell of the
-    query's words goes with other figures.
+    alike. The night knows it of some. Else they are one sentence with another value in it, or alike by their vectors
+    (`cosine`), and the later has every word of the query that the earlier has: where it lacks one, something else is
+    asked for. Or what both tell of the query's words goes with other figures.
     """
     if one.id in cast(frozenset[str], other.row.get("told_in", frozenset())):
         return True  # a word of the query that the linked claim lacks ("use") says nothing
     if not _is_later(one, other):
         return False
-    if fuzz.ratio(_get_text(one), _get_text(other), score_cutoff=SAME) == 0:
+    if cosine < ALIKE and fuzz.ratio(_get_text(one), _get_text(other), score_cutoff=SAME) == 0:
         return _has_new_figure(one, other) and _is_about_same(one, other, query)
     asked = query.stems  # last, since it reads both texts
     return asked & extract_stems(_get_text(other)) <= extract_stems(_get_text(one))
