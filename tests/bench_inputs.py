@@ -45,6 +45,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
         "house": [([], "longest chain")],
         "recall.locomo": [([told, *PLAIN], "plain RRF")],
+        "recall.outline": [([told, "--budgets", 300, *PLAIN], "in order")],
         "recall.newer_first": [([some(folder, "newer_first.jsonl", slice(2)), "--misses", *PLAIN], "newer first")],
         "nights.model_nights": [
             ([talk, "--nights", 2, "--llm", "scripted:tests.llm_scripts:mumbling", *PLAIN], "night 2: ")
@@ -134,7 +135,7 @@ def locomo(folder: Path) -> Path:
 
 def _conversation(name: str, *said: str) -> dict[str, object]:
     sessions: dict[str, object] = {}
-    questions, facts = [], {}
+    questions, facts, events = [], {}, {}
     for n, text in enumerate(said, 1):
         turns = [
             (name, text),
@@ -148,4 +149,6 @@ def _conversation(name: str, *said: str) -> dict[str, object]:
         asks = f"What do we know of {text.split()[-2]}?"
         questions.append({"question": asks, "answer": text.split()[0], "category": n, "evidence": [f"D{n}:1"]})
         facts[f"session_{n}_observation"] = {name: [[text, f"D{n}:1"]]}
-    return {"sample_id": name, "conversation": sessions, "qa": questions, "observation": facts}
+        events[f"events_session_{n}"] = {name: [text], "date": f"{n} May, 2023"}
+    told = {"qa": questions, "observation": facts, "event_summary": events}
+    return {"sample_id": name, "conversation": sessions, **told}

@@ -54,7 +54,8 @@ def test_a_night_without_its_encoder_is_released_and_the_next_adds_the_vectors(t
     for table in WITH_VECTORS:
         missing, rows = count_missing(store, table)
         assert missing == rows > 0, table.name
-    assert Memory.open(tmp_path / "store").recall("Where does Clara live?")[0].text.startswith("My sister Clara")
+    (claim,) = Memory.open(tmp_path / "store").recall("Where does Clara live?", 1, "observation")
+    assert claim.text.startswith("My sister Clara")
     assert night(tmp_path, 6)[0].release is None  # still away: nothing new, and said again
     (tmp_path / "encoder").symlink_to(MODEL)
     back, store = night(tmp_path, 6)
