@@ -1,6 +1,5 @@
 """Reranking: a hook for whatever scores texts, and what may fail there."""
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,8 +9,6 @@ import pyarrow as pa
 import pytest
 
 from slowwave.engines.encoders.protocol import HashEncoder
-from slowwave.engines.llm.protocol import LLM, AnswerModel, Request
-from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
 from slowwave.schemas.tables import OBSERVATIONS
@@ -155,33 +152,6 @@ def test_a_reranker_that_fails_costs_only_itself(root: Path, scores: Callable[[l
     (note,) = memory.notes
     assert "the reranker Scoring failed" in note
     assert told in note
-
-
-class Best(AnswerModel):
-    best: int
-
-
-class Ordering:
-    """A language model that orders the texts of all queries in one call."""
-
-    def __init__(self, llm: LLM) -> None:
-        self.llm, self.calls = llm, list[int]()
-
-    def rerank(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
-        requests = [
-            Request(query, ({"role": "user", "content": "\n".join([query, *texts])},), Best) for query, texts in asked
-        ]
-        self.calls.append(len(requests))
-        best = {done.id: json.loads(done.text)["best"] for done in self.llm.complete(requests)}
-        return [[float(n == best[query]) for n in range(len(texts))] for query, texts in asked]
-
-
-def test_a_language_model_orders_the_hits_of_many_queries_in_one_call(root: Path) -> None:
-    queries, reranker = [ASKED, "Where does Nina live?"], Ordering(ScriptedLLM([{"best": 1}, {"best": 2}]))
-    plain = opened(root).recall_many(queries, 20, MESSAGES)
-    many = opened(root, reranker).recall_many(queries, 20, MESSAGES)
-    assert [hits[0].id for hits in many] == [plain[0][1].id, plain[1][2].id]
-    assert reranker.calls == [2]
 
 
 def test_a_context_is_made_of_reranked_messages(root: Path) -> None:
