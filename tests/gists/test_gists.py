@@ -80,6 +80,6 @@ def test_a_models_gist_is_held_to_its_message(tmp_path: Path) -> None:
     }
     assert {row["reason"] for row in store.read(QUARANTINE).to_pylist() if row["step"] == "gists"} == {
         "Lisbon never comes up in the transcript",
-        "the number 14 does not come up near the messages it cites",
+        "the number 14 does not come up in the transcript",
         "the answer is no gist",
     }
