@@ -20,7 +20,6 @@ class DiffFormat(StrEnum):
     TEXT = "text"
     MARKDOWN = "md"
     JSON = "json"
-    HTML = "html"
 
 
 @command
@@ -53,11 +52,6 @@ def diff(
     # Print the differences.
     if form == DiffFormat.JSON:
         print_json({**names, "differences": [one._asdict() for one in found]})
-        return
-    if form == DiffFormat.HTML:
-        from slowwave.cli.diff_page import render_page
-
-        typer.echo(render_page(names["old"], names["new"], found), nl=False)
         return
     told = Counter(one.kind for one in found)
     counts = ", ".join(f"{told[kind]:,} {kind}" for kind in KINDS if told[kind]) or "the same claims"
