@@ -69,10 +69,10 @@ def _restrict_sessions(c: Conversation, sessions: set[int]) -> Conversation:
 
 def extract_with_model(spec: str, found: Sequence[Conversation], settings: Settings, cache: DictCache) -> Result:
     """Return a language model over the conversations."""
-    choice = select_llm(spec, settings.model, cache)
-    if choice.chain is None:
+    chain = select_llm(spec, settings.model, cache)
+    if chain is None:
         raise SystemExit(f"--llm {spec}: a language model was expected")
-    model = Model(choice, MeteredLLM(choice.chain), Library(settings.extract.prompts))
+    model = Model(chain, MeteredLLM(chain), Library(settings.extract.prompts))
     start, done = time.perf_counter(), []
     try:
         for conversation in found:
@@ -81,9 +81,7 @@ def extract_with_model(spec: str, found: Sequence[Conversation], settings: Setti
             )
     finally:
         model.close()
-    result = _average_scores(
-        f"{choice.chain.name} {choice.chain.model}", [(c, _build_claims(d.claims)) for c, d in done]
-    )
+    result = _average_scores(f"{chain.name} {chain.model}", [(c, _build_claims(d.claims)) for c, d in done])
     result.seconds = time.perf_counter() - start
     for usage in model.llm.take_usage():
         result.prompt_tokens += usage.prompt_tokens

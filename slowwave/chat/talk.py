@@ -1,6 +1,6 @@
 """A conversation with a language model that remembers: no terminal in it (that is `slowwave/cli/talk.py`).
 
-    talk = Conversation(select_llm(settings.llm).chain, Memory.open(), settings)
+    talk = Conversation(select_llm(settings.llm), Memory.open(), settings)
     for piece in talk.say("Why did we leave Redis?"): print(piece, end="")
     talk.recalled.text
 

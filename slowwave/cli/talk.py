@@ -66,7 +66,7 @@ def _build_conversation(settings: "Settings", workspace: str | None) -> "Convers
 
     workspace = anchor_workspace(workspace) if workspace else None  # it is stored: "." would be another place tomorrow
     spec = settings.get_llm("talk")
-    llm = select_llm(spec, settings.model).chain
+    llm = select_llm(spec, settings.model)
     if llm is None:
         raise UsageError(f"no language model is set ({spec!r}): SLOWWAVE_LLM or --llm names one of {FORMS}")
     folder, memory = settings.store / settings.space, _try_open_memory(settings)
@@ -111,7 +111,7 @@ def _build_web_search(settings: "Settings", llm: "LLM", names: list[str]) -> "We
     from slowwave.engines.llm.select import select_llm
     from slowwave.web.search import WebSearch, make_llm_judge
 
-    judge = select_llm(settings.web.judge, settings.model).chain if settings.web.judge else llm
+    judge = select_llm(settings.web.judge, settings.model) if settings.web.judge else llm
     return WebSearch(settings.web, make_llm_judge(judge) if judge else None, names=names)
 
 

@@ -22,7 +22,7 @@ from slowwave.engines.llm.protocol import (
     Request,
     make_failure,
 )
-from slowwave.engines.llm.select import Choice, select_llm
+from slowwave.engines.llm.select import ChainLLM, select_llm
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings
@@ -90,7 +90,7 @@ def explain_error(completion: Completion) -> str:
 class Model:
     """The language model that a run's settings name."""
 
-    choice: Choice
+    chain: ChainLLM
     llm: MeteredLLM
     library: Library
     told: int = 0
@@ -99,13 +99,12 @@ class Model:
     @property
     def extractive(self) -> bool:
         """Whether work that no model did is done without one."""
-        return self.choice.extractive
+        return self.chain.extractive
 
     def compute_identity(self) -> str:
         """Return what tells two models apart in a step's key: engines, models and sampling, not servers' addresses."""
-        chain = self.choice.chain
-        engines = chain.engines if chain else ()
-        return compute_content_id("llm", *(f"{e.name} {e.model} {e.sampling}" for e in engines), str(self.extractive))
+        engines = (f"{e.name} {e.model} {e.sampling}" for e in self.chain.engines)
+        return compute_content_id("llm", *engines, str(self.extractive))
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return tokens of each text by the model's tokenizer."""
@@ -168,11 +167,9 @@ class Model:
         """
         for usage in self.llm.take_usage():
             report.counts.update(count_usage(usage))
-        notes = self.choice.notes[self.told :]
+        notes, down = self.chain.notes[self.told :], self.chain.down.values()
         self.told += len(notes)
-        chain = self.choice.chain
-        down = chain.down.values() if chain else ()
-        alone = chain is not None and len(down) == len(chain.engines) and not self.extractive
+        alone = len(down) == len(self.chain.engines) and not self.extractive
         failed = {str(error) for error in down if alone or isinstance(error, ModelNotServed)}
         for note in dict.fromkeys(notes):
             (report.failed if note in failed else report.notes).append(note)
@@ -238,9 +235,9 @@ def get_model(job: Job, task: ModelTask) -> Model | None:
         _open[job.run_id] = RunModels(None if limit is None else Budget(limit))
     mine = _open[job.run_id]
     if spec not in mine.by_spec:
-        choice = select_llm(spec, job.settings.model, StoredCompletions(job.store), mine.budget)
+        chain = select_llm(spec, job.settings.model, StoredCompletions(job.store), mine.budget)
         library = Library(job.settings.extract.prompts)
-        mine.by_spec[spec] = Model(choice, MeteredLLM(choice.chain), library) if choice.chain else None
+        mine.by_spec[spec] = Model(chain, MeteredLLM(chain), library) if chain else None
     for other, model in mine.by_spec.items():
         if model and other != spec:
             model.free_gpu()

@@ -284,14 +284,13 @@ def scripted_gist(request: Request) -> dict[str, str]:
     ],
 )
 def test_engines_are_chosen_by_name(spec: str, names: list[str], extractive: bool) -> None:
-    choice = select_llm(spec, LLMSettings(max_tokens=10), DictCache())
-    assert [e.name for e in choice.chain.engines] == names if choice.chain else names == []
-    assert choice.extractive == extractive
+    chain = select_llm(spec, LLMSettings(max_tokens=10), DictCache())
+    assert ([e.name for e in chain.engines], chain.extractive) == (names, extractive) if chain else names == []
 
 
 def test_a_function_of_ones_own_is_an_engine() -> None:
     for spec, gist in {"scripted": "", f"scripted:{__name__}:scripted_gist": GOOD["gist"]}.items():
-        chain = select_llm(spec).chain
+        chain = select_llm(spec)
         assert chain is not None
         assert answers(chain, [ask("q")])["q"].value == Gist(gist=gist)
 

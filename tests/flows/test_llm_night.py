@@ -17,7 +17,7 @@ import pytest
 
 from slowwave.engines.llm.budget import MeteredLLM
 from slowwave.engines.llm.scripted import ScriptedLLM
-from slowwave.engines.llm.select import ChainLLM, Choice
+from slowwave.engines.llm.select import ChainLLM
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.plan import plan_night
@@ -248,9 +248,9 @@ def test_a_budget_stops_a_night_cleanly_and_the_next_ones_go_on_to_the_same_end(
 
 def test_a_window_too_small_for_a_prompt_is_an_engine_that_is_not_there(tmp_path: Path) -> None:
     run_night([CHATS], Settings(store=tmp_path, encoder="hash-384"))
-    small = ChainLLM([ScriptedLLM(faithful, context_window=2_048)])
     for extractive in (True, False):
-        model = Model(Choice(small, extractive), MeteredLLM(small), Library(None))
+        small = ChainLLM([ScriptedLLM(faithful, context_window=2_048)], extractive)
+        model = Model(small, MeteredLLM(small), Library(None))
         report = StepReport("observe")
         done = extract_claims(Store.open(tmp_path).read(MESSAGES), settings(tmp_path), model, report)
         assert bool(done.claims) == extractive

@@ -13,7 +13,7 @@ one; without it, such work is quarantined with its reason and tried again in the
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -44,11 +44,12 @@ class ChainLLM(LLM):
     """Asks `engines` in order; an answer of any but the first bears the flag `fallback` and its own model's name.
 
     An engine that turns out to be unavailable is not asked again by this object; `notes` says what happened, for the
-    report. The chain's name, model and sampling are those of its first engine.
+    report. The chain's name, model and sampling are those of its first engine. `extractive`: work that no engine did is
+    done without one, rather than left for the next night.
     """
 
-    def __init__(self, engines: Sequence[LLM]) -> None:
-        self.engines = tuple(engines)
+    def __init__(self, engines: Sequence[LLM], extractive: bool = False) -> None:
+        self.engines, self.extractive = tuple(engines), extractive
         self.name, self.model, self.sampling = engines[0].name, engines[0].model, engines[0].sampling
         self.down: dict[LLM, EngineUnavailable] = {}
         self.notes: list[str] = []
@@ -158,28 +159,13 @@ def _merge_errors(request: Request, errors: Sequence[Completion]) -> Completion:
     return replace(errors[-1], reason=reasons if len(errors) > 1 else errors[-1].reason)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What settings name: a chain of engines, or none."""
-
-    chain: ChainLLM | None
-    extractive: bool
-    """Whether work that no model did is done without one, rather than left for the next night."""
-    budget: Budget | None = None
-
-    @property
-    def notes(self) -> list[str]:
-        """What the report must say: engines that were unavailable, and who answered instead."""
-        return self.chain.notes if self.chain else []
-
-
 def select_llm(
     spec: str,
     settings: LLMSettings | None = None,
     cache: CompletionCache | None = None,
     budget: Budget | None = None,
-) -> Choice:
-    """Return the LLM that `spec` names. Nothing is loaded or asked yet.
+) -> ChainLLM | None:
+    """Return the LLM that `spec` names, None where it names none. Nothing is loaded or asked yet.
 
     Around each engine lie its token budget, the checks, and the completions cache, from the inside out: a kept answer
     passes none of the others, and costs nothing. A `budget` that is given is shared with others; else it is that of the
@@ -193,7 +179,7 @@ def select_llm(
     extractive = names[-1] == "extractive" or names == ["off"]
     names = names[:-1] if extractive else names
     if not names:
-        return Choice(None, extractive=True)
+        return None
     if budget is None and settings.max_tokens is not None:
         budget = Budget(settings.max_tokens)
     engines: list[LLM] = []
@@ -201,7 +187,7 @@ def select_llm(
         engine = make_engine(name, settings)
         checked = CheckedLLM(BudgetedLLM(engine, budget) if budget else engine)
         engines.append(checked if cache is None else CachedLLM(checked, cache))
-    return Choice(ChainLLM(engines), extractive, budget)
+    return ChainLLM(engines, extractive)
 
 
 def make_engine(name: str, settings: LLMSettings) -> LLM:
