@@ -8,16 +8,20 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.tables import RELEASES
 from slowwave.store.private import make_private_folder
 
+if TYPE_CHECKING:  # readers import this
+    from slowwave.store.store import Store
+
 LOG = logging.getLogger(__name__)
-TABLE = "CREATE TABLE IF NOT EXISTS answers (id TEXT PRIMARY KEY, answer TEXT, at INTEGER)"
+TABLE = "CREATE TABLE IF NOT EXISTS told (id TEXT PRIMARY KEY, answer TEXT, at INTEGER, run TEXT)"
 TROUBLE = (sqlite3.Error, OSError, ValueError, TypeError)
 """No room, no right, another process's lock, a file of something else."""
 
@@ -29,14 +33,30 @@ def find_cache_folder() -> Path:
 
 def find_answers(store: Path, space: str) -> Path:
     """Return the file of one space of one store."""
-    return find_cache_folder() / f"answers-{compute_content_id(str(store.absolute()), space)}.sqlite"
+    return find_cache_folder() / f"answers-{compute_content_id(str(store.resolve()), space)}.sqlite"
 
 
-def drop_answers(store: Path, space: str) -> None:
+def list_answers(store: "Store") -> list[Path]:
+    """Return the files of a space, wherever it lay then: its own, those that tell of a run of it, and what can't be
+    read.
+    """
+    own, runs = find_answers(store.root, store.space), set(store.read(RELEASES, ["run_id"])["run_id"].to_pylist())
+    return [one for one in own.parent.glob("answers-*.sqlite") if one == own or _tells_of(one, runs)]
+
+
+def _tells_of(path: Path, runs: Set[str]) -> bool:
+    try:
+        with closing(sqlite3.connect(path, timeout=0.2)) as db:
+            return any(run in runs for (run,) in db.execute("SELECT DISTINCT run FROM told"))
+    except TROUBLE:
+        return True
+
+
+def drop_answers(store: "Store") -> None:
     """Remove the answers that this machine keeps of a space."""
-    path = find_answers(store, space)
-    for one in path.parent.glob(f"{path.name}*"):  # SQLite's journals are beside it
-        one.unlink(missing_ok=True)
+    for path in list_answers(store):
+        for one in path.parent.glob(f"{path.name}*"):  # SQLite's journals are beside it
+            one.unlink(missing_ok=True)
 
 
 class LastAnswers:
@@ -50,8 +70,8 @@ class LastAnswers:
         """Whether there is something to answer from."""
         return self.size > 0 and self.path.is_file()
 
-    def put(self, question: str, answer: Mapping[str, object]) -> None:
-        """Note an answer; `question` is everything it depends on."""
+    def put(self, question: str, answer: Mapping[str, object], run: str | None) -> None:
+        """Note an answer from a run's release; `question` is everything it depends on."""
         if not self.size:
             return
         try:
@@ -61,10 +81,10 @@ class LastAnswers:
             with closing(sqlite3.connect(self.path, timeout=0.2)) as db, db:
                 db.execute("PRAGMA synchronous = OFF")  # an answer lost to a power cut is no loss
                 db.execute(TABLE)
-                (at,) = db.execute("SELECT coalesce(max(at), 0) + 1 FROM answers").fetchone()
-                row = (compute_content_id(question), json.dumps(answer, ensure_ascii=False), at)
-                db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", row)
-                db.execute("DELETE FROM answers WHERE at <= ?", (at - self.size,))
+                (at,) = db.execute("SELECT coalesce(max(at), 0) + 1 FROM told").fetchone()
+                row = (compute_content_id(question), json.dumps(answer, ensure_ascii=False), at, run)
+                db.execute("INSERT OR REPLACE INTO told VALUES (?, ?, ?, ?)", row)
+                db.execute("DELETE FROM told WHERE at <= ?", (at - self.size,))
         except TROUBLE as trouble:
             LOG.warning("the last answers %s can't be kept: %s", self.path, trouble)
 
@@ -74,7 +94,7 @@ class LastAnswers:
             return None
         try:
             with closing(sqlite3.connect(self.path, timeout=0.2)) as db:
-                row = db.execute("SELECT answer FROM answers WHERE id = ?", (compute_content_id(question),)).fetchone()
+                row = db.execute("SELECT answer FROM told WHERE id = ?", (compute_content_id(question),)).fetchone()
             return json.loads(row[0]) if row else None
         except TROUBLE as trouble:
             LOG.warning("the last answers %s can't be read: %s", self.path, trouble)

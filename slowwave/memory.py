@@ -481,7 +481,7 @@ class Memory:
     def _keep_answer(self, kind: str, query: Query, automatic: bool, answer: Hits | SessionHits) -> None:
         """Keep an answer without its reason, which may repeat what was asked."""
         plain = {"hits": [hit.as_dict() for hit in answer], "relevance": answer.relevance}
-        self._answers.put(self._name_question(kind, query, automatic), plain)
+        self._answers.put(self._name_question(kind, query, automatic), plain, self.release.run_id)
 
     def _get_last(self, kind: str, query: Query, automatic: bool) -> dict[str, Any]:
         """Return the hits of the last answer to just this, and what is said beside them, now that it is old."""

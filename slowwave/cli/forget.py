@@ -84,12 +84,12 @@ def _remove_space(settings: "Settings", *, yes: bool) -> None:
     from slowwave.store.lock import remove_space
     from slowwave.store.store import Store
 
-    folder = Store.open(settings.store, settings.space).dir
-    if not yes and (not sys.stdin.isatty() or not typer.confirm(f"Remove {folder} for good?")):
+    space = Store.open(settings.store, settings.space)
+    if not yes and (not sys.stdin.isatty() or not typer.confirm(f"Remove {space.dir} for good?")):
         raise UsageError("nothing was removed: --yes does it without asking")
-    remove_space(folder)
-    drop_answers(settings.store, settings.space)
-    OUT.print(f"{folder} is removed.")
+    drop_answers(space)
+    remove_space(space.dir)
+    OUT.print(f"{space.dir} is removed.")
 
 
 def _forget(

@@ -108,7 +108,7 @@ def _pack_briefing(
         return Context(last["text"], last["tokens"], (), stale=True)
     if question not in view.kept_briefings:
         old = pack_briefing(kinds, room, count, format, stale=True)
-        memory._answers.put(question, {"text": old.text, "tokens": old.tokens})
+        memory._answers.put(question, {"text": old.text, "tokens": old.tokens}, view.release.run_id)
         view.kept_briefings.add(question)
     return pack_briefing(kinds, room, count, format)
 

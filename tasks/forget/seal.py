@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slowwave.engines.encoders.protocol import hide_url
-from slowwave.last_answers import drop_answers, find_answers
+from slowwave.last_answers import drop_answers, list_answers
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, VECTORS
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.store import Store
@@ -44,7 +44,7 @@ def release_rest(job: Job) -> None:
 def drop_old(job: Job) -> None:
     """Drop every older release and the answers that this machine keeps of them."""
     drop_all_but_live(job.store)
-    drop_answers(job.store.root, job.store.space)
+    drop_answers(job.store)
 
 
 SEALS: tuple[Callable[[Job], None], ...] = (rewrite_store, release_rest, drop_old)
@@ -67,7 +67,7 @@ def find_live(store: Store) -> Release | None:
 
 def scan_store(store: Store, canaries: Canaries) -> Scan:
     """Look for canaries in the store's space and in what this machine keeps of it."""
-    return scan_files([store.dir, find_answers(store.root, store.space)], canaries)
+    return scan_files([store.dir, *list_answers(store)], canaries)
 
 
 def drop_lone_vectors(store: Store) -> int:

@@ -56,6 +56,7 @@ from slowwave.tasks.forget.scan import Scan, scan_files
 from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.ingest.vault import find_broken_chains
 from slowwave.tasks.vectors import compute_vector_id
+from tests.recall_store import build
 from tests.words_in_store import SECRET, find_word
 
 ENCODER = "hash-384"
@@ -214,6 +215,19 @@ def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(ro
     assert certificate["scan"]["found"] == 0
     assert len(certificate["canaries"]["marks"]) > 10
     assert all(one.holds for one in check_certificate(store, certificate))
+
+
+def test_no_kept_answer_holds_it_by_whatever_path_the_store_was_opened(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(root)
+    build(tmp_path / "other")
+    for store in (tmp_path / "link" / "store", root / "in" / ".." / "store", tmp_path / "other"):
+        assert Memory.open(store, encoder=HashEncoder()).recall(f"where is the {SECRET} password file?")
+    moved = root.rename(tmp_path / "moved") / "store"
+    run_forget(Wanted(match=SECRET), make_settings(moved), rebuild=False)
+    assert not [
+        path for path in (tmp_path / "cache").rglob("*") if path.is_file() and SECRET in path.read_text("latin-1")
+    ]
+    assert find_answers(tmp_path / "other", "default").exists()  # nobody else's go with them
 
 
 def _is_pinned(store: Store, name: str) -> bool:

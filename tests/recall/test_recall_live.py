@@ -352,12 +352,12 @@ def test_files_that_vanish_under_an_open_memory(store: Store, memory: Memory) ->
 def test_the_cache_of_answers_is_bounded_private_and_may_be_broken(tmp_path: Path) -> None:
     answers = LastAnswers(tmp_path, "default", size=3)
     for n in range(5):
-        answers.put(f"q{n}", {"hits": []})
+        answers.put(f"q{n}", {"hits": []}, None)
     assert [answers.get(f"q{n}") is None for n in range(5)] == [True, True, False, False, False]
     if sys.platform != "win32":
         assert answers.path.stat().st_mode & 0o077 == 0
     answers.path.write_bytes(b"not a database, for sure" * 100)
-    answers.put("q9", {"hits": []})
+    answers.put("q9", {"hits": []}, None)
     assert answers.get("q9") is None
     assert not LastAnswers(tmp_path, "default", size=0).has_answers
 
