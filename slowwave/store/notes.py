@@ -26,6 +26,8 @@ from slowwave.store.private import make_private_folder
 TALK, NOTES = "talk", "notes"
 PREFIX = "note-"
 """Of a note's session."""
+OWN_SESSIONS = (PREFIX, "talk-")
+"""How the ids of sessions that slowwave writes down begin."""
 NOTED = "Noted."
 MAX_NOTE = 10_000
 """Characters of a note: more is a document, and no one thing to be remembered."""

@@ -34,6 +34,8 @@ class IngestedTranscript:
     redacted: Counter[str] = field(default_factory=Counter)
     seen_again: set[str] = field(default_factory=set)
     """Messages held as taken back that this reading met again: what it says of them now counts."""
+    changed: list[str] = field(default_factory=list)
+    """Words of each message of a person that takes the place of an earlier version of it."""
     stored: int = 0
     known: int = 0
 

@@ -9,12 +9,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import polars as pl
 
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
+from slowwave.store.notes import OWN_SESSIONS, find_journals
 from slowwave.store.store import Store
 from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
@@ -39,6 +41,9 @@ from slowwave.tasks.job import Job, StepReport, report_step
 from slowwave.tasks.progress import show_progress
 from slowwave.text.redact import redact_text
 
+CHANGED = "messages of a person that changed"
+SHOWN, WIDTH = 3, 160
+"""Such messages that a report quotes, and characters of each."""
 BATCH = 2_000
 """Messages, or finished files, that are held before they are written together."""
 
@@ -50,9 +55,13 @@ class VaultIndex:
         held = pl.DataFrame(store.read(MESSAGES, ["message_id", "identity", "session_id", "seq", "hash"]))
         self.messages = {_shorten_id(i) for i in held["message_id"]}
         self.owner = {_shorten_id(i): _shorten_id(s) for i, s in zip(held["identity"], held["session_id"], strict=True)}
+        self.folders = find_journals(store.dir)
         self.forgotten = {_shorten_id(i) for i in read_forgotten(store, "message", "identity")}
-        gone = store.read(SESSIONS, ["inactive"])["inactive"].to_pylist()
-        self.inactive = {_shorten_id(i): i for ids in gone for i in ids}
+        sessions = store.read(SESSIONS, ["session_id", "path", "inactive"]).to_pylist()
+        self.inactive = {_shorten_id(i): i for row in sessions for i in row["inactive"]}
+        self.home = {row["session_id"]: row["path"] for row in sessions}
+        """Session to the file that it was first read from."""
+        self.read_before = frozenset(self.home)
         last = held.sort("seq").group_by("session_id").last()
         self.tail = {s: (n + 1, h) for s, n, h in zip(last["session_id"], last["seq"], last["hash"], strict=True)}
 
@@ -64,6 +73,26 @@ class VaultIndex:
             return True
         owner = self.owner.get(_shorten_id(identity_id))
         return _shorten_id(row_id) in self.messages or (owner is not None and owner != _shorten_id(session))
+
+    def is_newer_version(self, identity_id: str) -> bool:
+        """Return whether another version of a message that `is_stored` does not know is stored in its session."""
+        return _shorten_id(identity_id) in self.owner
+
+    def find_trespass(self, session: Session, sid: str, iid: str, transcript: Transcript) -> str | None:
+        """Return why a file may not say this of a session; None where it may.
+
+        What slowwave itself wrote down comes from the space's folders alone, or from an export into a store that lacks
+        it. What was said is changed only by a file in or below the folder where its session was first read, as long as
+        that file is there.
+        """
+        path, home = transcript.path.absolute(), self.home.get(sid, "")
+        own = session.native_id.startswith(OWN_SESSIONS) and not (session.stored and not home)
+        if own and not any(folder.absolute() in path.parents for folder in self.folders):
+            return f"slowwave writes sessions such as {session.native_id} itself: from other files none is taken"
+        there = Path(home).absolute()
+        if not self.is_newer_version(iid) or there.parent in path.parents or not (home and there.exists()):
+            return None
+        return f"it would change a message of {home}, where its session was first read"
 
     def append_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return the row chained at the end of its session, and known from now on."""
@@ -158,6 +187,9 @@ def _commit(job: Job, batch: list[dict[str, Any]], finished: list[IngestedTransc
         report.counts.update({"files": 1, "messages already stored": got.known, "quarantined": len(got.rejected)})
         report.counts.update({f"redacted {kind}": n for kind, n in got.redacted.items()})
         report.counts["records that are no conversation"] += sum(got.skipped.values())
+        report.counts[CHANGED] += len(got.changed)
+    told = [text for got in finished for text in got.changed][: max(0, SHOWN - len(report.notes))]
+    report.notes += [f"a person's message was changed: “{shorten(text, WIDTH, placeholder=' …')}”" for text in told]
     batch.clear()
     finished.clear()
 
@@ -235,6 +267,12 @@ def _prepare_message_row(
         if _shorten_id(mid) in known.inactive:
             got.seen_again.add(known.inactive[_shorten_id(mid)])
         return None
+    if why := known.find_trespass(session, sid, iid, got.transcript):
+        got.rejected.append(Rejected(message.line, why, message.text))
+        return None
+    if sid in known.read_before and known.is_newer_version(iid) and message.origin == "human":
+        got.changed.append(message.text)
+    known.home.setdefault(sid, got.transcript.name)
     got.stored += 1
     workspace = known_as.workspace if known_as else session.workspace
     return {**build_message_row(source, message, workspace, mid, iid), "session_id": sid}
