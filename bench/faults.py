@@ -44,7 +44,7 @@ from slowwave.store.manifest import compute_table_digest
 from slowwave.store.repair import check_store
 from slowwave.store.snapshot import Snapshot
 from slowwave.tasks.forget.canaries import pick_canaries
-from slowwave.tasks.forget.scan import scan_files
+from slowwave.tasks.forget.proof import scan_files
 from slowwave.tasks.forget.select import Wanted
 
 COMPARED = (*RELEASED, ACTIONS, MARKS, VECTORS)

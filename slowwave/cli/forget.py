@@ -96,7 +96,7 @@ def _forget(
     wanted: "Wanted", settings: "Settings", *, dry_run: bool, yes: bool, rebuild: bool, exports: bool, as_json: bool
 ) -> None:
     from slowwave.flows.forget import preview_forgetting, run_forget, take_in_notes
-    from slowwave.tasks.forget.certificate import load_certificate
+    from slowwave.tasks.forget.proof import load_certificate
 
     wanted.check()
     if not dry_run:
@@ -172,8 +172,7 @@ def _print_certificate(path: Path, one: dict[str, Any]) -> None:
 
 def _check(path: Path, settings: "Settings", *, as_json: bool) -> None:
     from slowwave.store.store import Store
-    from slowwave.tasks.forget.certificate import load_certificate
-    from slowwave.tasks.forget.check import check_certificate
+    from slowwave.tasks.forget.proof import check_certificate, load_certificate
 
     found = check_certificate(Store.open(settings.store, settings.space), load_certificate(path))
     holds = all(one.holds for one in found)

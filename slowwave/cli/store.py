@@ -85,7 +85,7 @@ def restore(
     """
     from slowwave.store.backup import restore as bring_back
     from slowwave.store.crypt import read_key
-    from slowwave.tasks.forget.certificate import list_certificates
+    from slowwave.tasks.forget.proof import list_certificates
 
     root = load_settings(**given).store
     made = bring_back(root, given.get("space"), file, read_key(key_file))

@@ -11,15 +11,12 @@ import random
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 WIDTH = 24
 """Bytes of a piece. Of 16 some are found where a topic's purpose is put together of set words and a folder's name."""
-WORD = np.dtype("<u8")
-Factors = list[np.uint64]
 MOST = 256
 """Canaries of one forgetting."""
 A_TEXT = 4
@@ -38,60 +35,37 @@ class Canaries:
     marks: dict[str, str]
     """BLAKE2b of the piece -> its window hash, both hex."""
 
-    @cached_property
-    def _factors(self) -> Factors:
-        raw = bytes.fromhex(self.key)
-        return [np.uint64(int.from_bytes(raw[at : at + 8], "little") | 1) for at in range(0, WIDTH, 8)]
-
-    @cached_property
-    def _wanted(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-        hashes = np.array(sorted({int(mark, 16) for mark in self.marks.values()}), dtype=np.uint64)
-        sieve = np.zeros(1 << 16, dtype=np.bool_)
-        sieve[hashes >> np.uint64(48)] = True
-        return hashes, sieve
-
     def find(self, data: bytes | memoryview) -> set[str]:
         """Return the canaries that stand in some bytes, by their BLAKE2b."""
         found: set[str] = set()
-        if not self.marks:
-            return found
-        hashes, sieve = self._wanted
-        view = memoryview(data)
-        for start in range(0, max(len(view) - WIDTH + 1, 0), STEP):
-            part = view[start : start + STEP + WIDTH - 1]
-            windows = _hash_windows(part, self._factors)
+        hashes = np.array([int(mark, 16) for mark in self.marks.values()], dtype=np.uint64)
+        sieve = np.zeros(1 << 16, dtype=np.bool_)
+        sieve[hashes >> np.uint64(48)] = True
+        for start in range(0, len(data) - WIDTH + 1 if self.marks else 0, STEP):
+            part = memoryview(data)[start : start + STEP + WIDTH - 1]
+            windows = _hash_windows(part, self.key)
             near = np.nonzero(sieve[windows >> np.uint64(48)])[0]
-            for at in near[np.isin(windows[near], hashes)].tolist():
-                digest = _digest_piece(bytes(part[at : at + WIDTH]), self.key)
-                found |= {digest} & self.marks.keys()
+            fit = near[np.isin(windows[near], hashes)].tolist()
+            found |= {_digest_piece(bytes(part[at : at + WIDTH]), self.key) for at in fit} & self.marks.keys()
         return found
 
-    def without(self, known: Iterable[str]) -> "Canaries":
-        """Return the canaries but for some."""
-        left = set(known)
-        return Canaries(self.key, {digest: mark for digest, mark in self.marks.items() if digest not in left})
 
-
-def pick_canaries(texts: Iterable[str], kept: Iterable[str], seed: int | None = None) -> Canaries:
+def pick_canaries(texts: Iterable[str], kept: Iterable[str]) -> Canaries:
     """Return random pieces of some texts that stand in none of the texts that are kept."""
-    chance = random.Random(secrets.randbits(64) if seed is None else seed)
     key = secrets.token_hex(32)
-    pieces = [piece for text in texts for piece in _pick_pieces(text.encode("utf-8", "replace"), chance)]
-    chance.shuffle(pieces)
-    factors = Canaries(key, {})._factors
-    marks = {
-        _digest_piece(piece, key): f"{int(_hash_windows(memoryview(piece), factors)[0]):016x}"
-        for piece in pieces[: 4 * MOST]  # some stand in what is kept
-    }
-    drawn = Canaries(key, marks)
+    pieces = [piece for text in texts for piece in _pick_pieces(text.encode("utf-8", "replace"))]
+    random.shuffle(pieces)
+    drawn = pieces[: 4 * MOST]  # some stand in what is kept
+    found = Canaries(key, {_digest_piece(one, key): f"{_hash_windows(memoryview(one), key)[0]:016x}" for one in drawn})
     for block in _join_texts(kept):
-        drawn = drawn.without(drawn.find(block))
-    return Canaries(key, dict(list(drawn.marks.items())[:MOST]))
+        for digest in found.find(block):
+            del found.marks[digest]
+    return Canaries(key, dict(list(found.marks.items())[:MOST]))
 
 
-def _pick_pieces(raw: bytes, chance: random.Random) -> Iterator[bytes]:
+def _pick_pieces(raw: bytes) -> Iterator[bytes]:
     for _ in range(A_TEXT if len(raw) >= WIDTH else 0):
-        at = chance.randrange(len(raw) - WIDTH + 1)
+        at = random.randrange(len(raw) - WIDTH + 1)
         piece = raw[at : at + WIDTH]
         if not UNFIT & set(piece) and len(set(piece)) > WIDTH // 3:
             yield piece
@@ -99,25 +73,21 @@ def _pick_pieces(raw: bytes, chance: random.Random) -> Iterator[bytes]:
 
 def _join_texts(texts: Iterable[str]) -> Iterator[bytes]:
     """Yield texts by the megabyte."""
-    held, size = list[bytes](), 0
+    held = bytearray()
     for text in texts:
-        raw = text.encode("utf-8", "replace")
-        held.append(raw)
-        size += len(raw)
-        if size >= STEP:
-            yield b"\0".join(held)
-            held, size = [], 0
-    yield b"\0".join(held)
+        held += text.encode("utf-8", "replace") + b"\0"
+        if len(held) >= STEP:
+            yield bytes(held)
+            held.clear()
+    yield bytes(held)
 
 
-def _hash_windows(data: memoryview, factors: Factors) -> npt.NDArray[np.uint64]:
+def _hash_windows(data: memoryview, key: str) -> npt.NDArray[np.uint64]:
     """Return the hash of each window; shape (bytes - 23,)."""
-    count = len(data) - WIDTH + 1
-    mixed = np.zeros(count, dtype=np.uint64)
-    for place, factor in enumerate(factors):
-        word: npt.NDArray[np.uint64] = np.ndarray(
-            (count,), WORD, buffer=data, offset=place * WORD.itemsize, strides=(1,)
-        )
+    mixed = np.zeros(len(data) - WIDTH + 1, dtype=np.uint64)
+    for at in range(0, WIDTH, 8):
+        factor = np.uint64(int.from_bytes(bytes.fromhex(key)[at : at + 8], "little") | 1)
+        word: npt.NDArray[np.uint64] = np.ndarray(mixed.shape, np.dtype("<u8"), data, at, (1,))
         mixed += np.multiply(word, factor)
     return np.bitwise_xor(mixed, np.right_shift(mixed, np.uint64(29)))
 

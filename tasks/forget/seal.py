@@ -8,17 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slowwave.engines.encoders.protocol import hide_url
-from slowwave.last_answers import drop_answers, list_answers
+from slowwave.last_answers import drop_answers
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, VECTORS
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.store import Store
 from slowwave.store.upkeep import drop_all_but_live, rewrite_tables
 from slowwave.tasks.experiment.definition import FOLDER
-from slowwave.tasks.forget.canaries import Canaries
-from slowwave.tasks.forget.certificate import build_certificate, write_certificate
 from slowwave.tasks.forget.lineage import drop_plan, read_plans
-from slowwave.tasks.forget.plan import Plan
-from slowwave.tasks.forget.scan import Scan, scan_files
+from slowwave.tasks.forget.proof import write_certificate
 from slowwave.tasks.job import Job
 from slowwave.tasks.vectors import compute_vector_ids
 
@@ -57,17 +54,16 @@ def seal_plans(job: Job) -> list[Path]:
         return []
     for part in SEALS:
         part(job)
-    return [_certify(job, plan) for plan in plans]
+    certificates = []
+    for plan in plans:
+        certificates.append(write_certificate(plan, job.store, find_live(job.store)))
+        drop_plan(job.store.dir, plan)
+    return certificates
 
 
 def find_live(store: Store) -> Release | None:
     """Return the live release."""
     return next(iter(read_releases(store)[::-1]), None)
-
-
-def scan_store(store: Store, canaries: Canaries) -> Scan:
-    """Look for canaries in the store's space and in what this machine keeps of it."""
-    return scan_files([store.dir, *list_answers(store)], canaries)
 
 
 def drop_lone_vectors(store: Store) -> int:
@@ -80,10 +76,3 @@ def drop_lone_vectors(store: Store) -> int:
     lone = [row["vector_id"] for row in held if row["vector_id"] not in alive]
     store.delete_ids(VECTORS, lone)
     return len(lone)
-
-
-def _certify(job: Job, plan: Plan) -> Path:
-    made = build_certificate(plan, job.store, find_live(job.store), scan_store(job.store, plan.canaries))
-    path = write_certificate(job.store.dir, plan.run_id, made)
-    drop_plan(job.store.dir, plan)
-    return path

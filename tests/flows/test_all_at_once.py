@@ -14,7 +14,7 @@ from slowwave.memory import Memory
 from slowwave.schemas.errors import StoreLocked
 from slowwave.store.repair import check_store
 from slowwave.tasks.forget.canaries import pick_canaries
-from slowwave.tasks.forget.scan import scan_files
+from slowwave.tasks.forget.proof import scan_files
 from slowwave.tasks.forget.select import Wanted
 
 

@@ -25,8 +25,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, QUARANTINE, SESSIONS, SUMMARIES
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
-from slowwave.tasks.forget.certificate import load_certificate
-from slowwave.tasks.forget.check import check_certificate
+from slowwave.tasks.forget.proof import check_certificate, load_certificate
 from slowwave.tasks.forget.select import Wanted
 from tests.killed_nights import digests
 

@@ -50,9 +50,7 @@ from slowwave.store.releases import read_releases
 from slowwave.store.repair import check_store
 from slowwave.tasks.forget import seal, stages
 from slowwave.tasks.forget.canaries import Canaries
-from slowwave.tasks.forget.certificate import load_certificate
-from slowwave.tasks.forget.check import check_certificate
-from slowwave.tasks.forget.scan import Scan, scan_files
+from slowwave.tasks.forget.proof import Scan, check_certificate, load_certificate, scan_files
 from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.ingest.vault import find_broken_chains
 from slowwave.tasks.vectors import compute_vector_id

@@ -1,0 +1,219 @@
+"""What proves that something is forgotten: a scan of every file for canaries, a certificate, and whether it holds.
+
+A certificate has hashes and counts, which release holds none of it, and what the scan found. Each file of Lance is read
+by itself, and not by way of a version that names it: so rows marked as deleted and files that no version names any more
+are looked at too. The words of a full-text index are packed into automata that no scan reads: these are built anew from
+what is left.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from slowwave.last_answers import list_answers
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.tables import FORGOTTEN, MESSAGES, RELEASED, TABLES
+from slowwave.store.private import replace_file
+from slowwave.store.releases import Release, read_releases
+from slowwave.store.store import Store
+from slowwave.store.trouble import READ_TROUBLE
+from slowwave.tasks.forget.canaries import STEP, WIDTH, Canaries
+from slowwave.tasks.forget.erase import is_blank
+from slowwave.tasks.forget.exports import list_exports
+from slowwave.tasks.forget.ledger import read_forgotten_links
+from slowwave.tasks.forget.plan import Plan
+from slowwave.tasks.ingest.vault import find_broken_chains
+
+ROWS = 4_096
+FORMAT = "slowwave-forgetting/1"
+FOLDER = "certificates"
+Plain = dict[str, Any]
+
+
+@dataclass
+class Scan:
+    """What was looked at, and where a canary was found."""
+
+    files: int = 0
+    bytes: int = 0
+    decoded: int = 0
+    """Files of Lance that were read as tables too."""
+    unread: list[str] = field(default_factory=list)
+    """Files that could not be read, or of Lance's not as tables."""
+    found: dict[str, int] = field(default_factory=dict)
+    """File -> canaries in it."""
+
+
+def scan_store(store: Store, canaries: Canaries) -> Scan:
+    """Look for canaries in the store's space and in what this machine keeps of it."""
+    return scan_files([store.dir, *list_answers(store)], canaries)
+
+
+def scan_files(paths: Iterable[Path], canaries: Canaries) -> Scan:
+    """Look for canaries in the files, and in all files below the folders, that are there."""
+    result = Scan()
+    for path in (file for one in paths for file in _iter_files(one)):
+        found: set[str] = set()
+        try:
+            with path.open("rb") as stream:
+                tail, result.files = b"", result.files + 1
+                while chunk := stream.read(STEP):
+                    result.bytes += len(chunk)
+                    found |= canaries.find(tail + chunk)
+                    tail = (tail + chunk)[1 - WIDTH :]
+            if path.suffix == ".lance" and path.stat().st_size:  # of an empty one, as a power cut leaves, Lance panics
+                found |= _scan_decoded(path, canaries)
+                result.decoded += 1
+        except FileNotFoundError:  # a reader's, gone since it was listed
+            continue
+        except READ_TROUBLE as trouble:
+            result.unread.append(f"{path}: {getattr(trouble, 'strerror', None) or type(trouble).__name__}")
+        if found:
+            result.found[str(path)] = len(found)
+    return result
+
+
+def _iter_files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+    for folder, _, names in os.walk(path):
+        yield from (one for name in sorted(names) if (one := Path(folder, name)).is_file())
+
+
+def _scan_decoded(path: Path, canaries: Canaries) -> set[str]:
+    from lance.file import LanceFileReader
+
+    batches = LanceFileReader(str(path)).read_all(batch_size=ROWS).to_batches()
+    # A column of lists or structs has its children's buffers too.
+    buffers = (buffer for batch in batches for column in batch.columns for buffer in column.buffers() if buffer)
+    return set[str]().union(*(canaries.find(memoryview(buffer)) for buffer in buffers))
+
+
+def write_certificate(plan: Plan, store: Store, live: Release | None) -> Path:
+    """Scan the store, and write what says that a plan is carried out into the space's folder; returns where.
+
+    Its `digest` is over all the rest.
+    """
+    batch, there, scan = _read_batch(store, plan.run_id), _list_there(store), scan_store(store, plan.canaries)
+    body: Plain = {
+        "format": FORMAT,
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "space": store.space,
+        "run_id": plan.run_id,
+        "asked": plan.why,
+        "rows": {name: count for name, count in plan.counts.items() if count},
+        "forgotten": {"rows": len(batch), "digest": _digest(*batch)},
+        "release": None if live is None else {"number": live.number, "release_id": live.release_id},
+        "exports": [{"path": path, "at": at, "removed": (path, at) not in there} for path, at in plan.exports],
+        "canaries": vars(plan.canaries),
+        "scan": {**vars(scan), "found": len(scan.found), "unread": len(scan.unread)},
+    }
+    path = store.dir / FOLDER / f"{plan.run_id}.json"
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    replace_file(path, json.dumps({**body, "digest": _digest_body(body)}, indent=1).encode() + b"\n")
+    return path
+
+
+def load_certificate(path: Path) -> Plain:
+    """Return a certificate.
+
+    Raises:
+        UsageError: the file is none.
+    """
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8")) if path.is_file() or not path.exists() else None
+    except (ValueError, RecursionError):
+        plain = None
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+        raise UsageError(f"{path} is no certificate of `slowwave forget`")
+    return plain
+
+
+def list_certificates(space_dir: Path, since: str) -> list[Path]:
+    """Return the certificates of a space that were made after a time (ISO, UTC), the oldest first; no broken one."""
+    found = []
+    for path in sorted((space_dir / FOLDER).glob("*.json")):
+        with suppress(UsageError):
+            found += [path] if load_certificate(path)["made_at"] > since else []
+    return found
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    holds: bool
+    told: str
+
+
+def check_certificate(store: Store, certificate: Plain) -> list[Finding]:
+    """Return what of a certificate holds: its own digest, the ledger, the messages, the releases, exports, the
+    bytes.
+    """
+    batch, there = _read_batch(store, certificate["run_id"]), _list_there(store)
+    scan = scan_store(store, Canaries(**certificate["canaries"]))
+    said = sum(not is_blank(row) for row in store.read_ids(MESSAGES, read_forgotten_links(store)).to_pylist())
+    older = _list_older(store, (certificate["release"] or {"number": 0})["number"])
+    checked, broken = find_broken_chains(store)
+    left = [one["path"] for one in certificate["exports"] if (one["path"], one["at"]) in there]
+    unread = f", {len(scan.unread)} files could not be read whole" if scan.unread else ""
+    looked = f"{scan.files:,} files ({scan.bytes / 1e6:,.1f} MB, {scan.decoded:,} decoded{unread})"
+    found = f"{len(certificate['canaries']['marks'])} canaries, found in {len(scan.found)} of {looked}"
+    ledger = _digest(*batch) == certificate["forgotten"]["digest"]
+    return [
+        Finding("certificate", _digest_body(certificate) == certificate["digest"], "its digest is that of its words"),
+        Finding("ledger", ledger, f"{len(batch):,} rows noted as forgotten, as then"),
+        Finding("messages", not said, f"{said:,} of what was ever forgotten is said again"),
+        Finding("chains", not broken, f"{checked.messages:,} messages, {len(broken)} broken chains"),
+        Finding("releases", not older, f"{len(older)} tables keep a version from before"),
+        Finding(
+            "exports",
+            not left,
+            f"{len(left)} made before are still there{_name(left)}",
+        ),
+        Finding("bytes", not scan.found, f"{found}{_name(sorted(scan.found))}"),
+    ]
+
+
+def _name(paths: list[str]) -> str:
+    return f": {', '.join(paths)}" if paths else ""
+
+
+def _read_batch(store: Store, run_id: str) -> list[str]:
+    """Return ids of what a run noted as forgotten, sorted."""
+    return sorted(store.read(FORGOTTEN, ["forgotten_id"], pc.field("run_id") == run_id)["forgotten_id"].to_pylist())
+
+
+def _list_there(store: Store) -> set[tuple[str, str]]:
+    """Return the exports that are still there: where, and made when."""
+    return {(one.path, one.at) for one in list_exports(store.dir)}
+
+
+def _list_older(store: Store, number: int) -> list[str]:
+    """Return the tables with a version on disk that is older than what release `number` and the later ones pin."""
+    kept = [release for release in read_releases(store) if release.number >= number]
+    found = []
+    for table in RELEASED:
+        first = min((r.versions[table.name] for r in kept if table.name in r.versions and not r.restores), default=0)
+        if any(one["version"] < first for one in store.open_dataset(TABLES[table.name]).versions()):
+            found.append(table.name)
+    return found
+
+
+def _digest_body(body: Plain) -> str:
+    """Return the digest of a certificate's canonical JSON, its own digest left out."""
+    plain = {name: value for name, value in body.items() if name != "digest"}
+    return _digest(json.dumps(plain, sort_keys=True, separators=(",", ":")))
+
+
+def _digest(*lines: str) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
