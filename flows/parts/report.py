@@ -22,6 +22,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.publish.gates import BOUNDS
 from slowwave.tasks.publish.news import collect_quarantined
+from slowwave.text.fence import escape_line
 
 MODEL_MARK = ": "
 """Between a model's name and what is counted of it (`slowwave.tasks.llm.ask.count_usage`)."""
@@ -112,7 +113,7 @@ class RunReport:
         unread = "; ".join(line for step in self.steps for line in step.unread)
         failed = any(step.failed for step in self.steps)
         but = " Not everything was done: `slowwave inspect quarantine` has why." if failed else ""
-        but += f" Nothing was read from {unread}." if unread else ""
+        but += f" Nothing was read from {escape_line(unread)}." if unread else ""
         if self.held:
             return (
                 f"Held back, the live release stays as it is: `slowwave diff --candidate` shows what would change, "
@@ -196,10 +197,10 @@ class RunReport:
             console.print(usage)
         for note in self.collect_notes():
             if not any(note in line for line in self.closing):
-                console.print(f"note: {note}", highlight=False, soft_wrap=True)
+                console.print(f"note: {escape_line(note)}")
         for news in self.closing:
-            console.print(news, highlight=False, soft_wrap=True)
-        console.print(f"{self.format_verdict()}{self.next_command}", highlight=False, soft_wrap=True)
+            console.print(news)
+        console.print(f"{self.format_verdict()}{self.next_command}")
 
     def render_markdown(self) -> str:
         """Return the report's figures as Markdown, for a server that no forgetting reaches: notes may quote."""
@@ -296,7 +297,7 @@ def _count_noun(count: int, noun: str) -> str:
 def format_counts(step: StepReport) -> str:
     """Return a step's counts in one line, without what it asked of a model."""
     counted = [f"{name} {n:,}" for name, n in sorted(step.counts.items()) if n and MODEL_MARK not in name]
-    return " · ".join(counted)
+    return escape_line(" · ".join(counted))
 
 
 def parse_usage(step: StepReport) -> dict[str, Counter[str]]:

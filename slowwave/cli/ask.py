@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
-from slowwave.cli.common import OUT, command, find_project, print_notes, truncate_line
+from slowwave.cli.common import OUT, command, echo, find_project, print_notes, truncate_line
 from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.vocabulary import Status
+from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context
@@ -52,7 +53,7 @@ def recall(
         lines = [_format_session(n, one) for n, one in enumerate(hits, 1)]
     else:
         lines = [format_hit(n, hit, sure=hits.confident) for n, hit in enumerate(hits, 1)]
-    typer.echo("\n\n".join([*([hits.caveat] if hits.caveat else ()), *lines]) or f"Nothing found: {hits.reason}.")
+    echo("\n\n".join([*([hits.caveat] if hits.caveat else ()), *lines]) or f"Nothing found: {hits.reason}.")
     return None
 
 
@@ -71,15 +72,15 @@ def _format_source(source: "Source", text: str) -> str:
     """Return where something was said, and the words where the text does not begin with them."""
     quote = truncate_line(source.quote, 160)
     words = "" if text.startswith(quote.removesuffix("…").rstrip()) else f": “{quote}”"
-    return f"   session {source.session}, message {source.message}{words}"
+    return f"   {escape_line(f'session {source.session}, message {source.message}')}{words}"
 
 
 def _format_session(number: int, one: "SessionHit") -> str:
     days = dict.fromkeys(f"{at:%Y-%m-%d}" for at in (one.started_at, one.ended_at) if at)
     facts = [f"session {one.session}", " to ".join(days), one.workspace, f"likely {one.probability:.0%}"]
-    first = f"{number}. {' · '.join(filter(None, facts))}"
+    first = f"{number}. {escape_line(' · '.join(filter(None, facts)))}"
     lines = [f"   {truncate_line(text, SHOWN_CHARS)}" for text in (one.title, one.summary) if text]
-    sources = [f"   message {s.message}: “{truncate_line(s.quote, 160)}”" for s in one.sources]
+    sources = [f"   message {escape_line(s.message)}: “{truncate_line(s.quote, 160)}”" for s in one.sources]
     return "\n".join([first, *lines, *sources])
 
 
@@ -171,10 +172,10 @@ def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool
     note_block(memory.root / memory.space, block)
     print_notes(block.notes)
     if block.stale and not block.text and block.reason:
-        typer.echo(f"note: nothing is told: {block.reason}", err=True)
+        print_notes([f"nothing is told: {block.reason}"])
     if as_json:
         nothing = json.dumps({"stale": True} if block.stale else {})
-    typer.echo(block.text or nothing)
+    echo(block.text or nothing)
 
 
 def _load_optional_tokenizer(name: str | None) -> "Tokenizer | None":

@@ -16,18 +16,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from slowwave.schemas.errors import SlowwaveError, UsageError
 from slowwave.schemas.filters import spell_out_filters
+from slowwave.text.fence import escape_control, escape_line
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
     from slowwave.memory import Memory
     from slowwave.schemas.settings import Settings
 
-# What is printed is data, paths and reasons: none of it is markup.
-OUT = Console(markup=False, highlight=False, soft_wrap=True)
-ERR = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+
+class Terminal(Console):
+    """A terminal that no text on it steers: what is printed is data, paths and reasons, and none of it is markup."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a string, also one of a table, as it is shown."""
+        return super().render_str(escape_control(text), **options)
+
+
+OUT, ERR = Terminal(), Terminal(stderr=True)
 
 INCOMPLETE = 3
 """Exit status of a run that released what it could."""
@@ -187,7 +199,7 @@ def report_errors() -> Iterator[None]:
         message, status = f"this needs what a night does (no module {missing.name}): pip install 'slowwave[night]'", 1
     else:
         return
-    ERR.print(f"slowwave: {message}", style="red")
+    ERR.print(f"slowwave: {escape_line(message)}", style="red")
     raise typer.Exit(status)
 
 
@@ -203,9 +215,14 @@ def show_progress(wanted: bool) -> Iterator[None]:
         yield
 
 
+def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
+    """Print a text as it is, but for what would steer the terminal."""
+    typer.echo(escape_control(text), nl=nl, err=err)
+
+
 def print_json(data: object) -> None:
     """Print data as JSON, a date as ISO has it."""
-    typer.echo(json.dumps(data, ensure_ascii=False, indent=2, default=_write_plain))
+    echo(json.dumps(data, ensure_ascii=False, indent=2, default=_write_plain))
 
 
 def _write_plain(value: object) -> object:
@@ -215,12 +232,12 @@ def _write_plain(value: object) -> object:
 def print_notes(notes: Iterable[str]) -> None:
     """Print what an answer could not use, a line each: stdout is the answer's alone."""
     for note in notes:
-        typer.echo(f"note: {note}", err=True)
+        echo(f"note: {escape_line(note)}", err=True)
 
 
 def truncate_line(text: str, chars: int) -> str:
     """Return one line, cut at a word."""
-    line = " ".join(text.split())
+    line = escape_line(text)
     return line if len(line) <= chars else line[:chars].rsplit(" ", 1)[0] + " …"
 
 

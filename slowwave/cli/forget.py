@@ -9,6 +9,7 @@ import typer
 
 from slowwave.cli.common import ERR, OUT, command, end_run, print_json
 from slowwave.schemas.errors import UsageError
+from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
     from slowwave.flows.forget import Preview
@@ -123,14 +124,14 @@ def _forget(
         print_json(told)
     else:
         for line in report.collect_notes():
-            OUT.print(f"note: {line}")
+            OUT.print(f"note: {escape_line(line)}")
         for path, one in made:
             _print_certificate(path, one)
         OUT.print(report.format_verdict() if made else "Nothing of it is there: nothing was forgotten.")
         _print_transcripts(seen)
         for held in [held for _, one in made for held in one["exports"]]:
             end = "Removed" if held["removed"] else "Still there"
-            OUT.print(f"{end}, an export made before that held it: {held['path']}")
+            OUT.print(f"{end}, an export made before that held it: {escape_line(held['path'])}")
         if made:
             OUT.print(UNREACHED)
     if found or (exports and not all(held["removed"] for _, one in made for held in one["exports"])):
@@ -146,17 +147,17 @@ def _print_preview(seen: "Preview", *, as_json: bool) -> None:
     counts = ", ".join(f"{count:,} {name}" for name, count in seen.counts.items())
     OUT.print(f"Would go: {counts or 'nothing'}.")
     for line in seen.lines:
-        OUT.print(f"  {line}")
+        OUT.print(f"  {escape_line(line)}")
     if (more := seen.counts.get("messages", 0) - len(seen.lines)) > 0:
         OUT.print(f"  and {more:,} more message{'s' * (more != 1)}")
     _print_transcripts(seen)
     for path in seen.exports:
-        OUT.print(f"In an export made before, which --exports removes: {path}")
+        OUT.print(f"In an export made before, which --exports removes: {escape_line(path)}")
 
 
 def _print_transcripts(seen: "Preview") -> None:
     for path in seen.transcripts:
-        OUT.print(f"Still on disk, and not read again: {path}")
+        OUT.print(f"Still on disk, and not read again: {escape_line(path)}")
 
 
 def _print_certificate(path: Path, one: dict[str, Any]) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from slowwave.cli.common import OUT, command, load_settings
+from slowwave.cli.common import OUT, command, echo, load_settings
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.vocabulary import LedgerKind, Status
+from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -52,16 +53,11 @@ def inspect(
         return found.rows
     table = Table(*found.headings)
     for cells in found.cells:
-        table.add_row(*map(_escape_controls, cells))
+        table.add_row(*map(escape_line, cells))
     OUT.print(table if found.cells else f"Nothing in {ledger}.")
     for note in found.notes:
         OUT.print(note)
     return None
-
-
-def _escape_controls(text: str) -> str:
-    """Return text in one line; what would steer the terminal, and so hide what is confirmed, as its code."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in " ".join(text.split()))
 
 
 def _open_store(settings: "Settings") -> "Store":
@@ -313,7 +309,7 @@ def config(as_json: bool = False) -> Row | None:
     if as_json:
         return {name: {"value": value, "from": origin} for name, value, origin, _ in rows}
     for name, value, origin, about in rows:  # no table: at 80 columns it would cut the names
-        typer.echo(f"{name} = {value}  ({origin})\n    {about}")
+        echo(f"{name} = {value}  ({origin})\n    {about}")
     return None
 
 

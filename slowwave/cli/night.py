@@ -18,6 +18,7 @@ from slowwave.cli.common import (
     print_notes,
 )
 from slowwave.schemas.errors import UsageError
+from slowwave.text.fence import escape_line, escape_text
 
 if TYPE_CHECKING:
     from slowwave.flows.experiment import Findings
@@ -137,8 +138,8 @@ def plan(
 def _print_sources(sources: "list[Source]") -> None:
     table = Table("tool", "where", "files", "size", "state")
     for one in sources:
-        state = one.problem or f"{one.new:,} new or changed"
-        table.add_row(one.tool, one.where, f"{one.files:,}", f"{one.bytes / 1e6:,.1f} MB", state)
+        state = escape_line(one.problem or f"{one.new:,} new or changed")
+        table.add_row(one.tool, escape_line(one.where), f"{one.files:,}", f"{one.bytes / 1e6:,.1f} MB", state)
     OUT.print(table if sources else "No transcripts are there.")
 
 
@@ -158,7 +159,7 @@ def _print_estimate(estimate: "Estimate") -> None:
         tokens = f"{estimate.prompt_tokens:,} prompt and {estimate.answer_tokens:,} answer tokens"
         OUT.print(f"In all {tokens}; time: {took}; money: ${estimate.usd:,.2f}")
     for note in estimate.notes:
-        OUT.print(f"note: {note}")
+        OUT.print(f"note: {escape_line(note)}")
 
 
 def _format_duration(seconds: float) -> str:
@@ -204,8 +205,8 @@ def reprocess(
         report, summaries = fill_in(step, chosen, settings)
         for row in summaries:
             when = f"{row['last_at']:%Y-%m-%d}  " if row["last_at"] else ""
-            OUT.print(f"{when}{row['title']}", style="bold")
-            OUT.print(f"{row['text']}\n")
+            OUT.print(f"{when}{escape_line(row['title'])}", style="bold")
+            OUT.print(f"{escape_text(row['text'])}\n")
         if step == "summaries" and not summaries:
             OUT.print("No summary is there: nothing is said, or what should write it could not be asked.")
         return report

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import OUT, command, print_json
+from slowwave.cli.common import OUT, command, echo, print_json
+from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
@@ -61,18 +62,18 @@ def diff(
         shown = [one for one in found if one.kind == kind][: limit or None]
         more = f" ({len(shown):,} of {told[kind]:,} shown)" if len(shown) < told[kind] else ""
         lines += [f"\n{head}{kind}{more}{below}", *(_format_difference(one, form) for one in shown)]
-    typer.echo("\n".join(lines))
+    echo("\n".join(lines))
 
 
 def _format_difference(one: "Difference", form: DiffFormat) -> str:
     """Return a claim, what took its place or why it went, and its quote, where that says more."""
     mark, inside = ("- ", "  ") if form == DiffFormat.MARKDOWN else ("  ", "    ")
-    lines = [f"{mark}{one.claim_id[:12]}  {' '.join(one.summary.split())}"]
+    lines = [f"{mark}{one.claim_id[:12]}  {escape_line(one.summary)}"]
     if one.by:
-        lines.append(f"{inside}now {one.by[:12]}  {' '.join((one.by_summary or 'not in this release').split())}")
+        lines.append(f"{inside}now {one.by[:12]}  {escape_line(one.by_summary or 'not in this release')}")
     elif one.reason:
-        lines.append(f"{inside}{' '.join(one.reason.split())}")
-    if (quote := " ".join(one.quote.split())) not in lines[0]:
+        lines.append(f"{inside}{escape_line(one.reason)}")
+    if (quote := escape_line(one.quote)) not in lines[0]:
         lines.append(f'{inside}"{quote}"')
     return "\n".join(lines)
 

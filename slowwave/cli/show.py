@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_type_hints
 
 import typer
 
-from slowwave.cli.common import command, find_project
+from slowwave.cli.common import command, echo, find_project, truncate_line
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.vocabulary import Status, is_shared
+from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
     from slowwave.memory import Memory
@@ -71,7 +72,7 @@ def show(
     rows, lines = list_them(memory, **given)
     if as_json:
         return rows
-    typer.echo("\n".join(lines) or f"No {what}.")
+    echo("\n".join(lines) or f"No {what}.")
     return None
 
 
@@ -121,7 +122,8 @@ def _format_related(one: "Related") -> str:
 def _format_two_lines(one: "Claim | Related", status: str, text: str, facts: Sequence[str | None]) -> str:
     when = f"{one.observed_at:%Y-%m-%d}" if one.observed_at else "undated   "
     stale = f" ({status})" if status else ""
-    return f"{one.id[:12]}  {when}{stale}  {' '.join(text.split())}\n{' ' * 14}{' · '.join(filter(None, facts))}"
+    more = " · ".join(filter(None, facts))
+    return f"{one.id[:12]}  {when}{stale}  {escape_line(text)}\n{' ' * 14}{escape_line(more)}"
 
 
 def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
@@ -135,7 +137,7 @@ def _format_theme(one: "Theme", most: int) -> str:
     """Return a topic in a line: claims, strength, its last weeks as bars, its days, its name."""
     bars = "".join(SHADES[-(-count * (len(SHADES) - 1) // most)] for count in one.weeks)
     days = " to ".join(f"{at:%Y-%m-%d}" if at else "undated" for at in (one.first_at, one.last_at))
-    return f"{one.claims:>5,} claims  strength {one.strength:>5,}  |{bars}|  {days}  {one.name}"
+    return f"{one.claims:>5,} claims  strength {one.strength:>5,}  |{bars}|  {days}  {escape_line(one.name)}"
 
 
 def _list_habits(
@@ -156,7 +158,7 @@ def _list_habits(
 
 def _format_habits(habits: list["Habit"]) -> list[str]:
     several = len({one.workspace for one in habits}) > 1
-    return [f"  {one.describe()}{f'  [{one.workspace}]' if several else ''}" for one in habits]
+    return [f"  {escape_line(one.describe())}{f'  [{escape_line(one.workspace)}]' * several}" for one in habits]
 
 
 def _show_row(memory: "Memory", row_id: str, depth: int | None, as_json: bool) -> object:
@@ -170,20 +172,18 @@ def _show_row(memory: "Memory", row_id: str, depth: int | None, as_json: bool) -
     lines += ["held by"] * bool(found.above) + [_format_node(node, 1) for node in found.above]
     lines += ["related"] * bool(found.related)
     lines += [f"  {node.facts['relation'].replace('_', ' ')}: {_format_node(node, 0)}" for node in found.related]
-    typer.echo("\n".join(lines))
+    echo("\n".join(lines))
     return None
 
 
 def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list[str]:
     lines = [_format_node(node, level, whole=whole)]
-    lines += [f"  {name}: {value}" for name, value in node.facts.items()] if whole else []
+    lines += [f"  {name}: {escape_line(str(value))}" for name, value in node.facts.items()] if whole else []
     return lines + [line for below in node.below for line in _format_node_lines(below, level + 1)]
 
 
 def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
-    text = " ".join(node.text.split())
-    if not whole and len(text) > NODE_CHARS:
-        text = text[:NODE_CHARS].rsplit(" ", 1)[0] + " …"
+    text = escape_line(node.text) if whole else truncate_line(node.text, NODE_CHARS)
     status = node.facts.get("status", Status.ACTIVE)
     stale = "" if status == Status.ACTIVE else f" ({status})"
     tier = f" tier {node.facts['tier']}" if "tier" in node.facts else ""

@@ -7,6 +7,7 @@ import typer
 
 from slowwave.cli.common import ERR, OUT, KeyFileOption, command, load_settings, print_json
 from slowwave.schemas.errors import UsageError
+from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
@@ -45,7 +46,7 @@ def check(
         print_json({"damage": damage, "checked": checked.releases, "unchecked": checked.unchecked})
     else:
         for line in damage:
-            ERR.print(line, style="red")
+            ERR.print(escape_line(line), style="red")
         older = f"; {checked.unchecked} without a manifest, not checked" if checked.unchecked else ""
         releases = f"{checked.releases:,} release{'s' * (checked.releases != 1)}"
         OUT.print(f"{', '.join(filter(None, (releases, messages)))} checked: {len(damage)} damaged{older}")

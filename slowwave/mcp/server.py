@@ -34,7 +34,7 @@ from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, spel
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import write_note
 from slowwave.store.trouble import READ_TROUBLE, format_error
-from slowwave.text.fence import FENCE_TOKENS, escape_values, fence_block
+from slowwave.text.fence import FENCE_TOKENS, escape_line, escape_values, fence_block
 
 if TYPE_CHECKING:
     from slowwave.web.aside import AwaitedWeb
@@ -215,7 +215,7 @@ class Tools:
         try:  # never as the person's own words: what an agent was made to read may speak through it
             session = write_note(self.space_dir, note, workspace=workspace, redact=self.settings.redact)
         except (SlowwaveError, OSError) as refused:
-            raise ToolError(f"not noted: {refused}") from None
+            raise ToolError(escape_line(f"not noted: {refused}")) from None
         return f"Noted as {session}; recall knows it after the next night."
 
     @spell_out_filters(make_filter_argument)
@@ -240,7 +240,7 @@ class Tools:
         with convert_to_tool_errors():
             found = self.open_memory().related(wanted, depth, limit=limit)
         note_listed(self.space_dir, found)
-        return RelatedResult(related=[one.as_dict() for one in found])
+        return RelatedResult(related=[escape_values(one.as_dict()) for one in found])
 
     def rate(
         self,
@@ -295,10 +295,10 @@ def convert_to_tool_errors() -> Iterator[None]:
     try:
         yield
     except SlowwaveError as refused:
-        raise ToolError(" ".join(str(refused).split())) from None
+        raise ToolError(escape_line(str(refused))) from None
     except READ_TROUBLE as trouble:
         LOG.warning("the store can't be read", exc_info=trouble)
-        raise ToolError(f"the store can't be read: {format_error(trouble)}") from None
+        raise ToolError(escape_line(f"the store can't be read: {format_error(trouble)}")) from None
 
 
 class StrictTool(Tool):
@@ -331,7 +331,7 @@ def explain_arguments(wrong: ValidationError, known: Iterable[str]) -> str:
                 lines.append(f"there is no argument {name!r}, only {', '.join(known)}")
             case _:
                 lines.append(f"{name} is {error['input']!r:.60}: {error['msg']}")
-    return " ".join("; ".join(lines).split())
+    return escape_line("; ".join(lines))
 
 
 def make_strict_tool(method: Callable[..., Any], annotations: ToolAnnotations, structured: bool | None = None) -> Tool:

@@ -1,14 +1,17 @@
-"""What somebody wrote on its way into a prompt: fenced, so that whatever it says it stays data.
+"""What somebody wrote on its way into a prompt, a page or a terminal: whatever it says, it stays data.
 
-Three things keep a text from steering whoever reads it; none goes by what the text says:
+Four things keep a text from steering whoever reads it; none goes by what the text says:
 1. it stands between two lines with a mark that is the hash of all that is fenced, so that no text can hold its own;
 2. the marks by which chat templates tell turns apart are taken the angle brackets off: a tokenizer would obey them;
-3. every line of a message but its first is indented, so that none can pass itself off as another message.
+3. every line of a message but its first is indented, so that none can pass itself off as another message;
+4. what is not seen and changes what is (a terminal's codes, the direction of writing) is shown as its code.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any
+from unicodedata import category
 
 from slowwave.schemas.ids import compute_content_id
 
@@ -26,23 +29,41 @@ def neutralize_template_marks(text: str) -> str:
     )
 
 
+CONTROLS = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+"""Unicode's categories of what is not seen and changes what is."""
+JOINERS = "\u200c\u200d"
+"""Those of them that words and emoji need."""
+
+
+def escape_control(text: str) -> str:
+    """Return a text as it may be shown: of what is not seen in it all but line breaks and tabs as its code in JSON, so
+    that JSON stays the same JSON.
+    """
+    return re.sub(r"[^\n\t -~]", _escape_char, text.replace("\r\n", "\n"))
+
+
+def _escape_char(found: re.Match[str]) -> str:
+    char = found[0]
+    return json.dumps(char)[1:-1] if category(char) in CONTROLS and char not in JOINERS else char
+
+
 def escape_line(text: str) -> str:
-    """Return a name, an id or a title as it may stand in a block: one line, no template's marks."""
-    return neutralize_template_marks(" ".join(text.split()))
+    """Return a name, an id, a title or a text as it may stand in a line: one line, no template's marks."""
+    return escape_control(neutralize_template_marks(" ".join(text.split())))
 
 
 def escape_text(text: str) -> str:
     """Return a text as it may stand in a block: no template's marks, and each line but its first indented, so that none
     passes for a heading or for somebody's words.
     """
-    return "\n    ".join(neutralize_template_marks(text).splitlines())
+    return "\n    ".join(map(escape_control, neutralize_template_marks(text).splitlines()))
 
 
 def escape_values(value: Any) -> Any:
-    """Return plain values, as of JSON, with the marks of templates made harmless in every text."""
+    """Return plain values, as of JSON, with the marks of templates and controls made harmless in every text."""
     match value:
         case str():
-            return neutralize_template_marks(value)
+            return escape_control(neutralize_template_marks(value))
         case list() | tuple():
             return [escape_values(one) for one in value]
         case dict():
@@ -64,7 +85,7 @@ def fence_block(text: str) -> str:
 def format_entry(label: str, text: str) -> str:
     """Return one message or claim: its label and text, later lines indented so that none can be taken for a label."""
     lines = [line for line in neutralize_template_marks(text).splitlines() if line.strip()]
-    return f"{neutralize_template_marks(label)} " + "\n    ".join(lines)
+    return f"{escape_line(label)} " + "\n    ".join(lines)
 
 
 def fence_entries(entries: Sequence[str]) -> dict[str, str]:

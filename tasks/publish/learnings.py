@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.vocabulary import Status, is_shared
+from slowwave.text.fence import escape_line
 from slowwave.text.redact import redact_text
 
 SCHEMA = 1
@@ -78,18 +79,14 @@ def _relate(file: str, workspace: str | None) -> str:
 
 def render_markdown(learnings: Sequence[Mapping[str, Any]], title: str) -> str:
     """Return the records as a page: a heading a category, a line a claim with its detail and quote below it."""
-    lines = [f"# {title}", ""]
+    lines = [f"# {escape_line(title)}", ""]
     for category in sorted(Counter(one["category"] for one in learnings)):
         lines += [f"## {category.capitalize()}", ""]
         for one in (one for one in learnings if one["category"] == category):
             day = f", {one['observed_at'][:10]}" if one["observed_at"] else ""
             who = one["speaker"] or (one["cited"][0]["role"] if one["cited"] else "unknown")
-            files = f" ({', '.join(f'`{file}`' for file in one['files'])})" if one["files"] else ""
-            lines += [f"- **{_join(one['summary'])}**{files}"]
-            lines += [f"  {_join(one['detail'])}"] if one["detail"] else []
-            lines += [f"  > {_join(one['quote'])} ({who}{day})", ""]
+            files = f" ({', '.join(f'`{escape_line(file)}`' for file in one['files'])})" if one["files"] else ""
+            lines += [f"- **{escape_line(one['summary'])}**{files}"]
+            lines += [f"  {escape_line(one['detail'])}"] if one["detail"] else []
+            lines += [f"  > {escape_line(one['quote'])} ({escape_line(who)}{day})", ""]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _join(text: str) -> str:
-    return " ".join(text.split())

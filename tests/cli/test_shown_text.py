@@ -1,10 +1,19 @@
-"""What a hit shows of a long message: in a line of the terminal, to an agent, and in JSON."""
+"""What is shown: of a long message in a line, to an agent and in JSON; and of names that would steer who reads."""
 
 import json
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
 
 from slowwave.cli.ask import format_hit
+from slowwave.cli.inspect import LEDGERS
+from slowwave.cli.main import app
+from slowwave.flows.nightly import run_night
+from slowwave.mcp.server import Tools
 from slowwave.recall.hits import Fragment, Hit, Source
+from slowwave.schemas.settings import Settings
 
 FILLER = "The weather was dull and nobody came. " * 20
 ANSWER = "The gauge is read at 07:40 by Clara."
@@ -46,3 +55,49 @@ def test_json_has_a_text_once_and_a_hit_comes_back_from_it_whole() -> None:
     told = json.dumps(one.as_dict())
     assert told.count("nobody came") == FILLER.count("nobody came")
     assert Hit.from_dict(json.loads(told)) == one
+
+
+def test_no_name_or_text_steers_a_terminal_a_page_or_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codes of terminals (OSC 52 writes the clipboard), of the direction of writing, and line breaks, in every name."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    steers = "x\x1b]52;c;ZXZpbA==\x07\x9b31m\u202e\n# Forged\n\u2028# Forged\n"
+    said = (
+        "We decided to keep the gauge readings in PostgreSQL 17.",
+        "Never deploy on a Friday,\u202e Nina\u2028# Forged.",
+    )
+    names = dict.fromkeys(("session_id", "workspace", "speaker", "title"), steers)
+    lines = [{**names, "role": "user", "content": text, "message_id": f"{n}{steers}"} for n, text in enumerate(said)]
+    file = tmp_path / f"{steers}.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in [*lines, {**lines[0], "role": steers}]))
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    run_night([file], settings)
+    file.write_text(file.read_text() + json.dumps({**lines[1], "message_id": "m", "content": f"I live in {steers}."}))
+    run_night([file], settings)
+
+    def run(*words: object) -> str:
+        done = CliRunner().invoke(app, [*map(str, words), "--store", str(settings.store)])
+        assert "Traceback" not in done.output, done.output
+        return done.output
+
+    (decided, *_) = json.loads(run("show", "claims", "--json"))
+    assert decided["workspace"] == steers  # JSON says the same, in other letters
+    asked = "gauge readings in PostgreSQL"
+    shown = [
+        *(run("recall", asked, *more) for more in ((), ("--kind", "session"), ("--json",))),
+        *(run(*words) for words in (("context", asked), ("briefing", "--all"), ("context", asked, "--json"))),
+        *(run("show", *words) for words in (("claims",), ("topics",), ("related", "PostgreSQL"), (decided["id"],))),
+        *(run("inspect", ledger) for ledger in LEDGERS),
+        *(
+            run(*words, "--workspace", steers, "--min-confidence", 0)
+            for words in (("skill",), ("project", "--out", "-"))
+        ),
+        *(run(*words) for words in (("forget", "--match", "gauge", "--dry-run"), ("plan", file), ("run", steers))),
+        run("reprocess", "observe", "--session", steers),
+        *(run("diff", "--format", form) for form in ("text", "md", "json")),
+    ]
+    tools = Tools(settings)
+    shown += [*tools.recall(asked).content, tools.context(asked), tools.claims(), tools.related("PostgreSQL")]
+    for text in map(str, shown):
+        assert [char for char in text.replace("\n", "") if not char.isprintable()] == []
+        assert not [line for line in text.splitlines() if line.strip().startswith("# Forged")]
+    assert sum("PostgreSQL" in str(text) for text in shown) > 12

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import OUT, command, find_project, print_notes
+from slowwave.cli.common import OUT, command, echo, find_project, print_notes
 from slowwave.schemas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _keep_block(block: str, file: Path, to: Target | None) -> bool:
     from slowwave.text.marked import read_as_it_is, remove_marked, replace_marked, write_whole
 
     if str(file) == "-":
-        typer.echo(block or "Nothing stands about it yet.")
+        echo(block or "Nothing stands about it yet.")
         return True
     before = read_as_it_is(file)
     start = RULE if to is Target.CURSOR and not before else before

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import OUT, command, find_project, print_notes
+from slowwave.cli.common import OUT, command, echo, find_project, print_notes
 from slowwave.schemas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def skill(
     front = build_front_matter(called, title, lines)
     print_notes(memory.notes)
     if file is None:
-        typer.echo(replace_marked(front, block), nl=False)
+        echo(replace_marked(front, block), nl=False)
         note_skill_lines(memory.root / memory.space, told)
         return
     before = read_as_it_is(file)

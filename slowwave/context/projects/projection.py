@@ -16,6 +16,7 @@ from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID, compute_content_id
 from slowwave.schemas.tables import PERSONAL, TOPICS
+from slowwave.text.fence import escape_line
 
 HEADINGS = {
     "decision": "Decisions",
@@ -140,7 +141,7 @@ def _format_claim(claim: StandingClaim, title: str) -> str:
 
 def make_harmless(text: str) -> str:
     """Return one line that ends no comment and pulls in no file: in CLAUDE.md `@path` does, but not within code."""
-    line = " ".join(text.split()).replace("<!--", "<! --").replace("-->", "-- >")
+    line = escape_line(text).replace("<!--", "<! --").replace("-->", "-- >")
     pieces = line.split("`")
     if len(pieces) % 2 == 0:  # a backtick without its other
         pieces = ["".join(pieces)]

@@ -98,7 +98,7 @@ def _recognises(reader: Reader, head: Head) -> bool:
     try:
         return reader.sniff(head)
     except Exception as error:  # deliberately broad: one reader must not keep a file from all others
-        LOG.warning("reader %s can't look at %s: %s: %s", reader.name, head.path, type(error).__name__, error)
+        LOG.warning("reader %s can't look at %r: %r", reader.name, str(head.path), error)
         return False
 
 
