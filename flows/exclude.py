@@ -10,40 +10,42 @@ stay in the vault, as those do that a transcript took back; `slowwave forget` er
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.flows.forget import take_in_notes
 from slowwave.flows.nightly import run_steps_after_read
+from slowwave.flows.parts.aside import (
+    Row,
+    exclude_sessions,
+    find_new_sessions,
+    format_names,
+    keep_reasons,
+    set_inactive,
+)
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function, take_reason
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import EXCLUSIONS, MERGES, MESSAGES, OBSERVATIONS, SESSIONS
+from slowwave.schemas.tables import EXCLUSIONS, MERGES, OBSERVATIONS, SESSIONS
 from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store.notes import PREFIX, Note, Verdict, read_notes, review_note
-from slowwave.store.releases import Release, read_releases
-from slowwave.store.snapshot import CANDIDATE, Snapshot
+from slowwave.store.snapshot import CANDIDATE
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.dedupe import Deduped, unmerge
 from slowwave.tasks.ingest.redact import redact_path
-from slowwave.tasks.observe.exclusions import CLAIM, SESSION, hash_words
+from slowwave.tasks.observe.exclusions import CLAIM, hash_words
 from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.supersede.supersede import KINDS, Superseded, unsupersede
 
 LEAST = 6
 """Characters of an id that name a claim, a merge or a note."""
-MOST_NAMED = 10
-"""Sessions that a run's note names."""
 NO_SESSION = (
     "no session came with what is held back: `slowwave diff --candidate` shows what would change, "
     "`slowwave exclude` takes a claim back, `slowwave reprocess` makes a step's rows anew"
 )
-Row = dict[str, Any]
 
 
 @dataclass
@@ -75,24 +77,24 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings, call: Caller
     why = take_reason(why, settings)
     names = _review_notes(names, settings, "rejected")
     if CANDIDATE in names:
-        decided = {"max_quarantined": 1.0, "max_rejected": 1.0, "max_tokens": 0}
+        decided = {"max_rejected": 1.0, "max_tokens": 0}
         settings = settings.model_copy(update={"gates": settings.gates.model_copy(update=decided)})
     with open_run("exclude", settings) as (job, report):
         if CANDIDATE in names and not is_held(job.store):
             raise UsageError("nothing is held back")
-        if CANDIDATE in names and not _find_new_sessions(job.store, CANDIDATE):
+        if CANDIDATE in names and not find_new_sessions(job.store, CANDIDATE):
             report.notes.append(NO_SESSION)
             names = [name for name in names if name != CANDIDATE]
         named = find_named(job.store, names)
         done = [
-            *_exclude_sessions(job.store, list(named.sessions.values()), why),
+            *exclude_sessions(job.store, list(named.sessions.values()), why),
             *_exclude_claims(job.store, list(named.claims.values()), why),
             *(_undo_merge(job.store, merge_id) for merge_id in named.merges),
         ]
         if names and not done:
             raise UsageError(f"left out already: {', '.join(names)}")
         report.notes += [f"left out: {what}: {why}" for what in done]
-        run_steps_after_read(job, report, call, gated=False)  # the loss is what the person asked for
+        run_steps_after_read(job, report, call, gated=is_held(job.store))  # the loss is what the person asked for
     return report
 
 
@@ -108,14 +110,14 @@ def run_include(names: Sequence[str], settings: Settings, call: Caller = run_as_
         excluded = {row["row_id"]: row for row in job.store.read(EXCLUSIONS).to_pylist()}
         named = _find_excluded(job.store, plain, excluded)
         sessions = [row for row in named.sessions.values() if row["session_id"] in excluded]
-        _set_inactive(job.store, {row["session_id"]: excluded[row["session_id"]]["inactive"] for row in sessions})
+        set_inactive(job.store, {row["session_id"]: excluded[row["session_id"]]["inactive"] for row in sessions})
         words = {excluded[claim]["words"] for claim in named.claims if claim in excluded}
         claims = [key for key, row in excluded.items() if row["kind"] == CLAIM and row["words"] in words]
         job.store.delete_ids(EXCLUSIONS, [*(row["session_id"] for row in sessions), *claims])
         merges = [merge for merge in named.merges if _allow_merge(job.store, merge)]
         notes = [name for name in plain if name not in names or name.startswith(PREFIX)]
         report.notes += [f"confirmed: {note}" for note in notes]
-        report.notes += [f"taken in again: {what}" for what in (_format_names(sessions), *claims, *merges) if what]
+        report.notes += [f"taken in again: {what}" for what in (format_names(sessions), *claims, *merges) if what]
         if not report.notes:
             raise UsageError(f"not left out: {', '.join(names)}; `slowwave inspect excluded` lists what is")
         if sessions or claims or merges:  # a note's verdict counts at once
@@ -183,29 +185,8 @@ def _find_sessions(store: Store, sessions: Iterable[Row], name: str) -> list[Row
     path = str(place := Path(name).expanduser().absolute())
     paths = (path, redact_path(place))  # as it is stored where a secret stands in it
     found = [row for row in sessions if name in (row["native_id"], row["session_id"]) or row["path"] in paths]
-    new = set() if found else _find_new_sessions(store, name)
+    new = set() if found else find_new_sessions(store, name)
     return found or [row for row in sessions if row["session_id"] in new]
-
-
-def _find_new_sessions(store: Store, name: str) -> set[str]:
-    """Return ids of the sessions that a release has and the one before it has not; none where there is no such."""
-    releases = read_releases(store)
-    if name == CANDIDATE:  # what came before a roll-back came with another night
-        made = [release for release in releases if release.restores is None]
-        return set(_list_sessions(store)) - _list_released(store, made[-1] if made else None)
-    at = next((n for n, release in enumerate(releases) if name in (release.name, release.release_id)), None)
-    if at is None:
-        return set()
-    return _list_released(store, releases[at]) - _list_released(store, releases[at - 1] if at else None)
-
-
-def _list_released(store: Store, release: Release | None) -> set[str]:
-    return set(_list_sessions(Snapshot(store.root, store.space, release.release_id))) if release else set()
-
-
-def _list_sessions(tables: Store | Snapshot) -> list[str]:
-    ids: list[str] = tables.read(SESSIONS, ["session_id"])["session_id"].to_pylist()
-    return ids
 
 
 def _find_claims(store: Store, name: str) -> list[Row]:
@@ -217,24 +198,6 @@ def _find_claims(store: Store, name: str) -> list[Row]:
         return []
     head = rows[claim]["canonical_id"] or claim
     return [rows[claim], *(r for key, r in rows.items() if key != claim and head in (key, r["canonical_id"]))]
-
-
-def _exclude_sessions(store: Store, sessions: Sequence[Row], why: str) -> list[str]:
-    """Leave sessions out that are not yet; return what was done."""
-    known = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
-    # One whose messages still count is of a run that was killed.
-    left = [row for row in sessions if row["session_id"] not in known or len(row["inactive"]) < row["messages"]]
-    new = [row for row in left if row["session_id"] not in known]
-    _keep_reasons(
-        store,
-        [
-            {"row_id": row["session_id"], "kind": SESSION, "session_id": row["session_id"], "inactive": row["inactive"]}
-            for row in new
-        ],
-        why,
-    )
-    _set_inactive(store, {row["session_id"]: _list_messages(store, row["session_id"]) for row in left})
-    return [_format_names(left)] if left else []
 
 
 def _exclude_claims(store: Store, claims: Sequence[Row], why: str) -> list[str]:
@@ -251,13 +214,8 @@ def _exclude_claims(store: Store, claims: Sequence[Row], why: str) -> list[str]:
         }
         for row in new
     ]
-    _keep_reasons(store, rows, why)
+    keep_reasons(store, rows, why)
     return [f"{new[0]['observation_id']} and {len(new) - 1} that repeat it"] if new else []
-
-
-def _keep_reasons(store: Store, rows: Sequence[Row], why: str) -> None:
-    dated = [{**row, "why": why, "at": datetime.now(UTC)} for row in rows]
-    store.merge(EXCLUSIONS, pa.Table.from_pylist(dated, schema=EXCLUSIONS.schema))
 
 
 def _undo_merge(store: Store, merge_id: str) -> str:
@@ -294,22 +252,6 @@ def _allow_merge(store: Store, merge_id: str) -> bool:
     pair = [{**row, "dedupe_key": None} for row in store.read_ids(OBSERVATIONS, [merge["loser_id"]]).to_pylist()]
     store.merge(OBSERVATIONS, pa.Table.from_pylist(pair, schema=OBSERVATIONS.schema))
     return True
-
-
-def _list_messages(store: Store, session_id: str) -> list[str]:
-    found = store.read(MESSAGES, ["message_id"], pc.field("session_id") == session_id)["message_id"]
-    ids: list[str] = found.to_pylist()
-    return sorted(ids)
-
-
-def _set_inactive(store: Store, inactive: dict[str, list[str]]) -> None:
-    rows = [{**row, "inactive": inactive[row["session_id"]]} for row in store.read_ids(SESSIONS, inactive).to_pylist()]
-    store.merge(SESSIONS, pa.Table.from_pylist(rows, schema=SESSIONS.schema))
-
-
-def _format_names(sessions: Sequence[Row]) -> str:
-    names = sorted(row["native_id"] for row in sessions)
-    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else "")
 
 
 def promote_candidate(why: str, settings: Settings) -> RunReport:

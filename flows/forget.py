@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from slowwave.flows.nightly import erase_plans, run_steps_after_read
+from slowwave.flows.parts.aside import set_aside_candidate
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function, run_step
-from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
+from slowwave.flows.parts.run import Caller, open_run, run_as_function, run_step
+from slowwave.schemas.errors import SlowwaveError, StoreError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.store.notes import find_journals
@@ -79,13 +80,12 @@ def run_forget(
     the next run has finished it. With `exports` on, those that hold some of it are removed too.
 
     Raises:
-        UsageError: nothing is asked for, what the vault does not hold, or a night is held back.
+        UsageError: nothing is asked for, or what the vault does not hold.
         StoreUnwritable: the disk fails.
         StoreLocked: another run is at it.
     """
     take_in_notes(settings, call)
     with open_run("forget", settings) as (job, report):
-        check_not_held(job.store)
         select_messages(job.store, wanted)  # what can't be is an error before anything is erased
         erase_plans(job, report)
         plan = _plan(job.store, job.run_id, wanted)
@@ -93,26 +93,14 @@ def run_forget(
         if not plan.is_empty:
             write_plan(job.store.dir, plan)
             erase(job.store, plan)
-        pending = bool(read_plans(job.store.dir))
+        if pending := bool(read_plans(job.store.dir)):
+            set_aside_candidate(job, report)
         if pending and rebuild:
             _rebuild(job, report, call)
         certificates = seal_plans(job)
         if pending:
             report.release = find_live(job.store)
     return report, certificates
-
-
-def check_not_held(store: Store) -> None:
-    """Check that no night is held back: a forgetting drops every release but the one that it makes of the tables.
-
-    Raises:
-        UsageError: one is.
-    """
-    if is_held(store):
-        raise UsageError(
-            "a night is held back, and a forgetting would make it live: "
-            "`slowwave promote` or `slowwave exclude candidate` first"
-        )
 
 
 def take_in_notes(settings: Settings, call: Caller = run_as_function) -> None:

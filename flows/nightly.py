@@ -11,8 +11,9 @@ others nor the release (`run_step`, `slowwave/tasks/isolate.py`).
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from slowwave.flows.parts.aside import set_aside_candidate
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function, run_step
+from slowwave.flows.parts.run import Caller, open_run, run_as_function, run_step
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import find_journals
 from slowwave.tasks.boilerplate.task import find_boilerplate
@@ -61,10 +62,10 @@ def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_funct
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         erase_plans(job, report)
         run_step(call, report, read_transcripts, job, [*(paths or collect_transcript_roots()), *written], paths)
-        if settings.retention.has_limits and is_held(job.store):
-            report.notes.append("what is due to be forgotten waits until the night that is held back is decided on")
-        elif settings.retention.has_limits:
+        if settings.retention.has_limits:
             run_step(call, report, forget_due, job)
+        if read_plans(job.store.dir):
+            set_aside_candidate(job, report)
         run_steps_after_read(job, report, call, gated=not read_plans(job.store.dir))
         if seal_plans(job):
             report.release = find_live(job.store)
@@ -96,10 +97,9 @@ def run_steps_after_read(
         report: of the run.
         call: how a step is run.
         gated: outside the bounds of `gates` the live release stays. Off where a loss is what a person asks for, or
-            where damage has taken the rows already; but while a run is held back nothing of it is made live.
+            where damage has taken the rows already.
         jobs: by step, the job of one that is run under other settings than the rest.
     """
-    gated = gated or is_held(job.store)
     for step in STEPS:
         mine = (jobs or {}).get(step, job)
         if step is not write_gists or mine.settings.gists != "off":

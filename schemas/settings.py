@@ -299,7 +299,6 @@ class GateSettings(Section):
     )
     max_retired: float = Field(0.25, ge=0, le=1, description="Share of the claims that one night may retire or merge.")
     max_lost: float = Field(0.1, ge=0, le=1, description="Share of the claims that one night may withdraw or lose.")
-    max_quarantined: float = Field(0.25, ge=0, le=1, description="Share of new transcript lines that can't be used.")
     max_rejected: float = Field(
         0.8, ge=0, le=1, description="Share of a model's new claims that are not kept, as for a quote nobody said."
     )

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import Caller, open_run, run_as_function, run_step
+from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function, run_step
 from slowwave.flows.reprocess import FORGET, Selection
 from slowwave.schemas.errors import StoreMissing
 from slowwave.schemas.settings import Settings
@@ -86,7 +86,7 @@ def run_repair(settings: Settings, call: Caller = run_as_function) -> RunReport:
             lost = {name for name, salvaged in done.items() if salvaged.lost != 0}
             _read_again(job, report, call, lost, before)
             _forget_made(job.store, lost)
-            run_steps_after_read(job, report, call, gated=False)  # what is lost was lost to the damage
+            run_steps_after_read(job, report, call, gated=is_held(job.store))  # what is lost was lost to the damage
         dropped = drop_unreadable(job.store)
         told += [line for name, salvaged in done.items() for line in _tell_lost(job.store, name, salvaged, before)]
         told += [f"{name} can't be read any more and is no longer kept" for name in dropped]

@@ -8,6 +8,7 @@ rewritten or went away takes nothing with it.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
+from itertools import chain, islice
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -44,6 +45,8 @@ from slowwave.text.redact import redact_text
 CHANGED = "messages of a person that changed"
 SHOWN, WIDTH = 3, 160
 """Such messages that a report quotes, and characters of each."""
+LOOKED_AT, FEW = 200, 20
+"""Records of a file that tell whether it is read, and rejected ones of which their share says something."""
 BATCH = 2_000
 """Messages, or finished files, that are held before they are written together."""
 
@@ -150,7 +153,7 @@ def find_unread(job: Job, named: Sequence[Path], unreadable: dict[Path, str]) ->
         elif row is None or row["messages"]:
             continue
         elif row["quarantined"]:
-            why = f"{row['quarantined']:,} lines of it are in quarantine"
+            why = "in quarantine: `slowwave inspect quarantine` has the reason"
         else:
             why = "no message in it is to be kept"
         lines.append(f"{name_path(path, job.settings)} ({why})")
@@ -198,7 +201,9 @@ def iter_new_rows(
     got: IngestedTranscript, known: VaultIndex, limits: Limits, *, redact: bool, exclude: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """Yield chained rows of MESSAGES that the vault lacks; everything else the reader yields is noted in `got`."""
-    for record in _read_records(got.transcript, limits):
+    records = _read_records(got.transcript, limits)
+    first = list(islice(records, LOOKED_AT))
+    for record in [unusable] if (unusable := find_unusable(first)) else chain(first, records):
         match record:
             case Message():
                 row = _prepare_message_row(record, got, known, redact=redact, exclude=exclude)
@@ -240,6 +245,18 @@ def _read_records(transcript: Transcript, limits: Limits) -> Iterator[Record]:
     except Exception as error:
         # Deliberately broad: one file that a reader can't bear must not cost everybody the night.
         yield Rejected(line=0, reason=f"reader {transcript.reader.name} stopped: {type(error).__name__}: {error}")
+
+
+def find_unusable(first: Sequence[Record]) -> Rejected | None:
+    """Return why a file is set aside whole, by the first records that it gave: most of its rows can't be used, so what
+    seems to be a message in it is likelier none. None where it is read.
+    """
+    rejected = [record for record in first if isinstance(record, Rejected)]
+    rows = len(rejected) + sum(isinstance(record, Message) for record in first)
+    if len(rejected) < FEW or 2 * len(rejected) <= rows:
+        return None
+    why = f"{len(rejected):,} of its first {rows:,} rows can't be used, so none is read: {rejected[0].reason}"
+    return Rejected(rejected[0].line, why, rejected[0].excerpt)
 
 
 def _is_workspace_excluded(session: Session, exclude: Sequence[str]) -> bool:

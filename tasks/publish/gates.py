@@ -24,8 +24,6 @@ class Bounds:
     """Claims shown of each gate."""
     claims: int = 100
     """Claims in the live release."""
-    rows: int = 100
-    """New lines of transcripts."""
     new_claims: int = 20
     """New claims."""
     summaries: int = 20
@@ -73,7 +71,7 @@ def check_gates(
         unanswered: questions, and answers, that the live release knows and the one to be does not.
         base_share: of all claims, those in one base topic of the release to be, where a model placed any since.
         summaries: those of it that a model wrote since.
-        fewer: how many claims less there are of the sessions that were observed by other rules since.
+        fewer: how many claims less there are of the sessions that were observed anew since.
         summarised: sessions and topics that have a summary in the live release, and those of them that lost it.
     """
     return [
@@ -107,7 +105,7 @@ def _check_shares(settings: GateSettings, active: int, became: Sequence[tuple[st
         share = (sum(counts[kind] for kind in kinds) + more) / active
         if share > bound:
             examples = _show_texts([claim for kind, claim in became if kind in kinds][: BOUNDS.examples])
-            less = [f"{more:,} fewer in the sessions that other rules were used on"] if more else []
+            less = [f"{more:,} fewer in the sessions that were observed anew"] if more else []
             which = " or ".join(kinds)
             told = "; ".join([*less, *([examples] if examples else [])])
             yield f"{share:.0%} of {active:,} claims {which}, gates.{name} allows {bound:.0%}: {told}"

@@ -1,5 +1,5 @@
-"""What a night brought since the live release, and the gates on it: lines that could not be used, failed claims, junk,
-and tokens. Of few lines, or claims (`gates.Bounds`), a share says nothing: it is not looked at.
+"""What a night brought since the live release, and the gates on it: failed claims, junk, and tokens. Of few claims
+(`gates.Bounds`) a share says nothing: it is not looked at.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from slowwave.schemas.settings import GateSettings
-from slowwave.schemas.tables import COMPLETIONS, MESSAGES, OBSERVATIONS, QUARANTINE
+from slowwave.schemas.tables import COMPLETIONS, OBSERVATIONS, QUARANTINE
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.releases import Release
 from slowwave.store.snapshot import Snapshot
@@ -26,11 +26,8 @@ matter of style: of a model that begins every summary with "It was said" no clai
 class News:
     """Rows since the live release, by what became of them; of each some as examples."""
 
-    messages: int = 0
     claims: int = 0
     """New ones that hold."""
-    unread: list[str] = field(default_factory=list)
-    """Reasons of new lines of transcripts that could not be used."""
     rejected: list[str] = field(default_factory=list)
     """Reasons of a model's claims that were not kept: most often a quote that stands in no message."""
     junk: list[str] = field(default_factory=list)
@@ -47,13 +44,10 @@ def collect_news(store: Store, live: Release, observed_anew: Sequence[str]) -> N
     rows = store.read(OBSERVATIONS, columns, pc.field("status") == Status.ACTIVE).to_pylist()
     anew = set(observed_anew)
     fresh = [row for row in rows if row["observation_id"] not in held and row["session_id"] not in anew]
-    unread, rejected = collect_quarantined(store, before)
     since = store.read(COMPLETIONS, ["prompt_tokens", "completion_tokens"], pc.field("created_at") > live.created_at)
     return News(
-        messages=store.count(MESSAGES) - live.counts.get(MESSAGES.name, 0),
         claims=len(fresh),
-        unread=unread,
-        rejected=rejected,
+        rejected=collect_quarantined(store, before)[1],
         junk=[row["summary"] for row in fresh if any(row[name] is False for name in OF_USE)],
         tokens=sum(pc.sum(since[name]).as_py() or 0 for name in since.column_names),
     )
@@ -73,15 +67,13 @@ def collect_quarantined(store: Store, before: Snapshot | None) -> tuple[list[str
 
 def check_news(settings: GateSettings, news: News) -> Iterator[str]:
     """Yield why a release with these news should not be made, a line a gate with examples."""
-    few = gates.BOUNDS.new_claims
     shares = (
-        (news.unread, news.messages, gates.BOUNDS.rows, "of the new rows could not be used", "max_quarantined"),
-        (news.rejected, news.claims, few, "of the new claims were not kept", "max_rejected"),
-        (news.junk, news.claims - len(news.junk), few, "of the new claims are of no use", "max_junk"),
+        (news.rejected, news.claims, "of the new claims were not kept", "max_rejected"),
+        (news.junk, news.claims - len(news.junk), "of the new claims are of no use", "max_junk"),
     )
-    for bad, good, least, what, name in shares:
+    for bad, good, what, name in shares:
         total, bound = len(bad) + max(good, 0), getattr(settings, name)
-        if total >= least and len(bad) > bound * total:
+        if total >= gates.BOUNDS.new_claims and len(bad) > bound * total:
             told = "; ".join(" ".join(one.split())[:100] for one in dict.fromkeys(bad[: gates.BOUNDS.examples * 9]))
             yield f"{len(bad) / total:.0%} {what}, gates.{name} allows {bound:.0%}: {told[:320]}"
     if settings.max_tokens and news.tokens > settings.max_tokens:

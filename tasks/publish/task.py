@@ -18,7 +18,7 @@ from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.upkeep import compact_store, drop_old_versions
 from slowwave.tasks.job import Job, StepReport, report_step
-from slowwave.tasks.pending import is_made_by_model
+from slowwave.tasks.pending import is_made_by_model, read_inactive_ids
 from slowwave.tasks.publish.gates import ReleaseHeld, check_gates
 from slowwave.tasks.publish.news import check_news, collect_news
 from slowwave.tasks.summarize.by_model import MEASURED, measure_summaries
@@ -60,8 +60,9 @@ def publish_release(job: Job, gated: bool = True) -> StepReport:
 def check_candidate(job: Job, draft: Release) -> None:
     """Compare the release to be with the live one, and look at what a language model made since.
 
-    Claims of sessions that were observed by other rules, another model's or a newer version's, take the place of those
-    before: all of theirs are others, so of these only how many fewer there are is compared.
+    Claims of sessions that were observed anew, by other rules or since they grew, take the place of those before: they
+    are chosen among others now, so of these only how many fewer there are is compared. One is lost where its message
+    was taken back or changed.
 
     Raises:
         ReleaseHeld: it is outside the bounds.
@@ -69,16 +70,21 @@ def check_candidate(job: Job, draft: Release) -> None:
     releases = read_releases(job.store)
     if not releases:
         return
-    columns = [*COLUMNS, "step_key"]
+    columns = list(dict.fromkeys((*COLUMNS, "step_key", "message_ids")))
     live = Snapshot(job.settings.store, job.settings.space, releases[-1].release_id).read(OBSERVATIONS, columns)
     newest = job.store.read(OBSERVATIONS, columns)
     other_rules = pc.invert(pc.is_in(newest["step_key"], live["step_key"].combine_chunks()))
     observed_anew = newest["session_id"].filter(other_rules).combine_chunks()
-    of_other_rules = pc.is_in(live["session_id"], observed_anew)
+    changed = _find_changed_sessions(job, releases[-1])
+    gone = set(read_inactive_ids(job.store))
+    still_said = pa.array([gone.isdisjoint(ids) for ids in live["message_ids"].to_pylist()], pa.bool_())
+    replaced = pc.or_(
+        pc.is_in(live["session_id"], observed_anew), pc.and_(pc.is_in(live["session_id"], changed), still_said)
+    )
     active = _count_active(live)
-    now = newest.filter(pc.is_in(newest["session_id"], observed_anew))
-    fewer = max(0, _count_active(live.filter(of_other_rules)) - _count_active(now))
-    became = [(one.kind, one.summary) for one in compare_claims(live.filter(pc.invert(of_other_rules)), newest, {})]
+    now = newest.filter(pc.is_in(newest["session_id"], pa.concat_arrays([observed_anew, changed])))
+    fewer = max(0, _count_active(live.filter(replaced)) - _count_active(now))
+    became = [(one.kind, one.summary) for one in compare_claims(live.filter(pc.invert(replaced)), newest, {})]
     lost = _find_lost_probes(job, releases[-1], draft)
     counts = releases[-1].counts, draft.counts
     base_share, summaries = _measure_model_rows(job, releases[-1])
@@ -88,6 +94,16 @@ def check_candidate(job: Job, draft: Release) -> None:
     reasons += check_news(job.settings.gates, news)
     if reasons:
         raise ReleaseHeld(reasons)
+
+
+def _find_changed_sessions(job: Job, live: Release) -> pa.Array:
+    """Return ids of the sessions of which other messages count now than in the live release."""
+    columns = ["session_id", "head_hash", "inactive"]
+    before, now = (
+        {row["session_id"]: row for row in tables.read(SESSIONS, columns).to_pylist()}
+        for tables in (Snapshot(job.settings.store, job.settings.space, live.release_id), job.store)
+    )
+    return pa.array([key for key, row in now.items() if key in before and row != before[key]], pa.string())
 
 
 def _count_active(claims: pa.Table) -> int:

@@ -219,7 +219,7 @@ def test_a_named_file_of_which_nothing_is_read_is_named_in_the_last_line(tmp_pat
         (tmp_path / name).write_text(text)
     reasons = {
         "diary.txt": "no known transcript format",
-        "torn.jsonl": "3 lines of it are in quarantine",
+        "torn.jsonl": "in quarantine: `slowwave inspect quarantine` has the reason",
         "empty.jsonl": "the file is empty",
     }
     for name, reason in reasons.items():

@@ -1,5 +1,7 @@
 """One claim taken back, for good; a night that is held back rejected; and what by hand makes nothing of it live."""
 
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -7,15 +9,18 @@ from typer.testing import CliRunner
 
 from slowwave.cli.main import app
 from slowwave.flows.exclude import run_exclude, run_include
+from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.run import is_held
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store import Store
 from slowwave.store.releases import read_releases
+from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds
-from tests.flows.test_gates import lose, write_talk
+from tests.flows.test_gates import START, lose, write_talk
 
 RUNNER = CliRunner()
 
@@ -23,7 +28,7 @@ RUNNER = CliRunner()
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A store of one night whose shares are looked at from ten claims on."""
-    monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10, rows=5))
+    monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10))
     made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}, gates={"max_lost": 0.2})
     run_night([write_talk(tmp_path / "a.jsonl", 0, 12)], made).check_complete()
     return made
@@ -72,38 +77,47 @@ def hold(settings: Settings, tmp_path: Path) -> Path:
     return poison
 
 
-def test_nothing_by_hand_makes_live_what_is_held_back_and_forgetting_waits(settings: Settings, tmp_path: Path) -> None:
+def test_nothing_by_hand_makes_live_what_is_held_back(settings: Settings, tmp_path: Path) -> None:
     hold(settings, tmp_path)
-    where = ["--store", str(settings.store)]
-    forgotten = RUNNER.invoke(app, ["forget", "--match", "unit5x", "--yes", *where])
-    assert (forgotten.exit_code, "`slowwave exclude candidate` first" in forgotten.stderr) == (1, True)
-    due = settings.model_copy(update={"retention": settings.retention.model_copy(update={"messages_days": 1})})
-    assert any("waits until the night that is held back" in note for note in run_night([], due).notes)
     run_exclude([find_claims(settings, "unit2")[0]], "wrong", settings)
     assert [one.name for one in read_releases(Store.open(settings.store))] == ["r1"]
-    RUNNER.invoke(app, ["promote", "--why", "test data", *where])
-    assert RUNNER.invoke(app, ["forget", "--match", "unit5x", "--yes", *where]).exit_code == 0
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_forgetting_waits_for_no_decision_and_sets_aside_what_came_with_the_night(
+    by_hand: bool, settings: Settings, tmp_path: Path
+) -> None:
+    hold(settings, tmp_path)
+    if by_hand:
+        notes = run_forget(Wanted(match="unit5x"), settings)[0].notes
+    else:
+        old = (datetime.now(UTC) - (START + timedelta(days=5, hours=12))).days
+        due = settings.model_copy(update={"retention": settings.retention.model_copy(update={"messages_days": old})})
+        notes = run_night([], due).notes
+    assert any(note.startswith("a night was held back: what came with it is set aside") for note in notes)
+    store = Store.open(settings.store)
+    assert not is_held(store)
+    assert find_claims(settings, "unit5x") == find_claims(settings, "unit21x") == []
+    assert find_claims(settings, "unit9x") != []
+    run_include(["s20", "s21", "s22"], settings)
+    assert find_claims(settings, "unit21x") != []
 
 
 def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings, tmp_path: Path) -> None:
     store, where = Store.open(settings.store), ["--store", str(settings.store)]
     assert RUNNER.invoke(app, ["exclude", "candidate", "--why", "x", *where]).exit_code == 1  # nothing is held back
-    flooded = settings.model_copy(update={"gates": settings.gates.model_copy(update={"max_quarantined": 0.1})})
-    poison = write_talk(tmp_path / "poison.jsonl", 20, 3)
-    with poison.open("a") as file:
-        file.write("no JSON\n" * 5)
-    (reason,) = run_night([poison], flooded).held
-    assert "of the new rows could not be used, gates.max_quarantined allows 10%: invalid JSON" in reason
-    run_exclude(["candidate"], "it is no transcript", flooded).check_complete()
-    assert find_claims(settings, "unit21x") == []
+    probes = {"which port does the unit3x service listen on": "port 1021"}
+    settings = settings.model_copy(update={"gates": settings.gates.model_copy(update={"probes": probes})})
+    poison = write_talk(tmp_path / "poison.jsonl", 20, 40)
+    poison.write_text(re.sub(r"unit\d+x", "unit3x", poison.read_text()))
+    assert run_night([poison], settings).held
+    run_exclude(["candidate"], "it is no transcript", settings).check_complete()
+    assert len(find_claims(settings, "unit3x")) == 3
     assert len(read_releases(store)) == 2
-    assert run_night([poison], flooded).held == []
-    known = write_talk(tmp_path / "known.jsonl", 5, 1)
-    known.write_text(known.read_text().replace('"s5m', '"s5n') + "no JSON\n" * 9)  # no session comes with these
-    assert run_night([known], flooded).held
-    report = run_exclude(["candidate"], "it is no transcript either", flooded).check_complete()
-    assert any(note.startswith("no session came with what is held back") for note in report.notes)
-    assert run_night([known], flooded).held == []
+    assert run_night([poison], settings).held == []
+    lose(settings, 0.5)  # no session comes with this
+    assert run_night([poison], settings).held
+    assert any(note.startswith("no session came with") for note in run_exclude(["candidate"], "x", settings).notes)
 
 
 def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected(
@@ -135,14 +149,3 @@ def test_the_end_of_a_roll_back_is_said(settings: Settings, tmp_path: Path) -> N
     assert run_night([], settings).release is None
     report = run_night([write_talk(tmp_path / "c.jsonl", 30, 3)], settings)
     assert any("the roll-back to r1 ends with r4" in note for note in report.collect_notes())
-
-
-def test_a_diff_is_a_page_that_runs_nothing_of_what_was_said(settings: Settings, tmp_path: Path) -> None:
-    talk = write_talk(tmp_path / "b.jsonl", 20, 3)
-    talk.write_text(talk.read_text().replace("unit21x", "<script>alert(1)</script>"))
-    run_night([talk], settings).check_complete()
-    page = RUNNER.invoke(app, ["diff", "--format", "html", "--store", str(settings.store)]).stdout
-    assert page.startswith("<!doctype html>")
-    assert "&lt;script&gt;" in page
-    assert "<script" not in page
-    assert "default-src 'none'" in page

@@ -20,7 +20,7 @@ from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.recall.probes import FIRST, STILL, find_answered
 from slowwave.recall.release.view import View
 from slowwave.schemas.settings import GateSettings, Settings
-from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, RUNS, SUMMARIES
+from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, QUARANTINE, RUNS, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.releases import read_releases
 from slowwave.tasks.job import Job
@@ -273,3 +273,31 @@ def test_summaries_that_say_what_nobody_said_are_told_with_examples() -> None:
     assert check_gates(GateSettings(), 5, [], ({}, {}), summaries=mute) == []
     unlike = [Coherence(0, "Off the point", 0.5, None, 0.1, None)] * 20
     assert "0.20 at least is right: Off the point" in check_gates(GateSettings(), 5, [], ({}, {}), summaries=unlike)[0]
+
+
+def test_a_session_that_grew_and_chats_that_were_edited_hold_no_night(settings: Settings, tmp_path: Path) -> None:
+    whole = write_talk(tmp_path / "b.jsonl", 20, 12).read_bytes().splitlines(keepends=True)
+    half = tmp_path / "c.jsonl"
+    half.write_bytes(b"".join(line.replace(b'"s2', b'"c').replace(b'"s3', b'"c') for line in whole[:18]))
+    run_night([half], settings).check_complete()
+    half.write_bytes(half.read_bytes().replace(b"port", b"harbour", 3))
+    with half.open("ab") as file:
+        file.writelines(re.sub(rb'"s\d+', b'"c0', line) for line in whole[18:])
+    report = run_night([half], settings).check_complete()
+    assert report.release is not None
+    assert sum("message was changed" in note for note in report.notes + report.collect_notes()) == 3
+
+
+def test_rows_that_can_not_be_used_are_set_aside_and_the_night_goes_on(settings: Settings, tmp_path: Path) -> None:
+    some = write_talk(tmp_path / "some.jsonl", 20, 20)
+    some.write_text(some.read_text().replace('"user"', '"oracle"', 25))
+    report = run_night([some], settings).check_complete()
+    assert (report.steps[0].counts["quarantined"], report.steps[0].rows_out) == (25, 35)
+
+    most = write_talk(tmp_path / "most.jsonl", 50, 33)
+    most.write_text(most.read_text().replace('"user"', '"oracle"', 97))
+    report = run_night([most], settings)
+    assert (report.steps[0].counts["quarantined"], report.steps[0].rows_out, report.held) == (1, 0, [])
+    assert report.failures == [f"not read: {most} (in quarantine: `slowwave inspect quarantine` has the reason)"]
+    reasons = Store.open(settings.store).read(QUARANTINE, ["reason"])["reason"].to_pylist()
+    assert any(one.startswith("97 of its first 99 rows can't be used, so none is read: ") for one in reasons)

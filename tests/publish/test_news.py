@@ -7,7 +7,7 @@ import pytest
 from slowwave.schemas.settings import GateSettings
 from slowwave.tasks.publish.news import News, check_news
 
-CALM = News(messages=200, claims=200)
+CALM = News(claims=200)
 BOUNDS = GateSettings(max_tokens=1_000)
 
 
@@ -19,7 +19,6 @@ def test_a_calm_night_is_not_held_back() -> None:
 @pytest.mark.parametrize(
     ("gate", "news", "reason"),
     [
-        ("max_quarantined", replace(CALM, unread=["no JSON"] * 70), "26% of the new rows could not be used"),
         ("max_rejected", replace(CALM, rejected=["nobody said it"] * 801), "80% of the new claims were not kept"),
         ("max_junk", replace(CALM, junk=["Let me check."] * 181), "90% of the new claims are of no use"),
         ("max_tokens", replace(CALM, tokens=1_001), "1,001 tokens"),
@@ -31,6 +30,6 @@ def test_a_night_beyond_a_bound_is_held_back_and_says_why(gate: str, news: News,
     assert f"gates.{gate} allows" in told
 
 
-def test_of_a_few_rows_no_share_is_looked_at() -> None:
-    few = News(messages=20, claims=0, unread=["no JSON"] * 79, rejected=["nobody said it"] * 19)
+def test_of_a_few_claims_no_share_is_looked_at() -> None:
+    few = News(claims=0, rejected=["nobody said it"] * 19)
     assert list(check_news(BOUNDS, few)) == []

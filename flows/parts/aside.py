@@ -1,0 +1,93 @@
+"""Sessions set aside: nothing is distilled from them until a person takes them in again."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.flows.parts.report import RunReport
+from slowwave.flows.parts.run import is_held
+from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, SESSIONS
+from slowwave.store.releases import Release, read_releases
+from slowwave.store.snapshot import CANDIDATE, Snapshot
+from slowwave.store.store import Store
+from slowwave.tasks.job import Job
+from slowwave.tasks.observe.exclusions import SESSION
+
+MOST_NAMED = 10
+"""Sessions that a run's note names."""
+Row = dict[str, Any]
+
+
+def set_aside_candidate(job: Job, report: RunReport) -> None:
+    """Where a night is held back, set aside the sessions that came with it: a forgetting waits for no decision."""
+    if not is_held(job.store):
+        return
+    new = job.store.read_ids(SESSIONS, sorted(find_new_sessions(job.store, CANDIDATE))).to_pylist()
+    for names in exclude_sessions(job.store, new, "came with a night that a gate held back"):
+        report.notes.append(f"a night was held back: what came with it is set aside, `slowwave include` it: {names}")
+
+
+def find_new_sessions(store: Store, name: str) -> set[str]:
+    """Return ids of the sessions that a release has and the one before it has not; none where there is no such."""
+    releases = read_releases(store)
+    if name == CANDIDATE:  # what came before a roll-back came with another night
+        made = [release for release in releases if release.restores is None]
+        return set(_list_sessions(store)) - _list_released(store, made[-1] if made else None)
+    at = next((n for n, release in enumerate(releases) if name in (release.name, release.release_id)), None)
+    if at is None:
+        return set()
+    return _list_released(store, releases[at]) - _list_released(store, releases[at - 1] if at else None)
+
+
+def _list_released(store: Store, release: Release | None) -> set[str]:
+    return set(_list_sessions(Snapshot(store.root, store.space, release.release_id))) if release else set()
+
+
+def _list_sessions(tables: Store | Snapshot) -> list[str]:
+    ids: list[str] = tables.read(SESSIONS, ["session_id"])["session_id"].to_pylist()
+    return ids
+
+
+def exclude_sessions(store: Store, sessions: Sequence[Row], why: str) -> list[str]:
+    """Leave sessions out that are not yet; return what was done."""
+    known = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
+    # One whose messages still count is of a run that was killed.
+    left = [row for row in sessions if row["session_id"] not in known or len(row["inactive"]) < row["messages"]]
+    new = [row for row in left if row["session_id"] not in known]
+    keep_reasons(
+        store,
+        [
+            {"row_id": row["session_id"], "kind": SESSION, "session_id": row["session_id"], "inactive": row["inactive"]}
+            for row in new
+        ],
+        why,
+    )
+    set_inactive(store, {row["session_id"]: _list_messages(store, row["session_id"]) for row in left})
+    return [format_names(left)] if left else []
+
+
+def keep_reasons(store: Store, rows: Sequence[Row], why: str) -> None:
+    """Write down what is left out (rows of EXCLUSIONS without the reason and the time), and why."""
+    dated = [{**row, "why": why, "at": datetime.now(UTC)} for row in rows]
+    store.merge(EXCLUSIONS, pa.Table.from_pylist(dated, schema=EXCLUSIONS.schema))
+
+
+def _list_messages(store: Store, session_id: str) -> list[str]:
+    found = store.read(MESSAGES, ["message_id"], pc.field("session_id") == session_id)["message_id"]
+    ids: list[str] = found.to_pylist()
+    return sorted(ids)
+
+
+def set_inactive(store: Store, inactive: dict[str, list[str]]) -> None:
+    """Write down which messages of each session do not count."""
+    rows = [{**row, "inactive": inactive[row["session_id"]]} for row in store.read_ids(SESSIONS, inactive).to_pylist()]
+    store.merge(SESSIONS, pa.Table.from_pylist(rows, schema=SESSIONS.schema))
+
+
+def format_names(sessions: Sequence[Row]) -> str:
+    """Return the sessions' own ids, the first ten."""
+    names = sorted(row["native_id"] for row in sessions)
+    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else "")
