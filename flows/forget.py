@@ -23,8 +23,9 @@ from slowwave.store.notes import find_journals
 from slowwave.store.store import Store
 from slowwave.tasks.forget.lineage import make_plan, read_plans, write_plan
 from slowwave.tasks.forget.plan import Plan
+from slowwave.tasks.forget.proof import scan_files
 from slowwave.tasks.forget.seal import find_live, seal_plans
-from slowwave.tasks.forget.select import Wanted, select_messages
+from slowwave.tasks.forget.select import Wanted, Words, select_messages
 from slowwave.tasks.forget.stages import erase
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
@@ -44,10 +45,12 @@ class Preview:
     """Files outside the store, still on disk, that it was read from."""
     exports: list[str] = field(default_factory=list)
     """Exports that hold some of it."""
+    left: list[str] = field(default_factory=list)
+    """Where nothing would go: what of the space holds the text all the same, as ids and paths do."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
-        found = {"transcripts": self.transcripts, "exports": self.exports}
+        found = {"transcripts": self.transcripts, "exports": self.exports, "left": self.left}
         return {"rows": dict(self.counts), "messages": self.lines, **found}
 
 
@@ -64,10 +67,13 @@ def preview_forgetting(wanted: Wanted, settings: Settings) -> Preview:
         plan = _plan(store, "preview", wanted)
         rows = store.read_ids(MESSAGES, plan.messages[:SHOWN]).to_pylist()
         paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
+        only = wanted.match if wanted.kinds == ("match",) and plan.is_empty else None
+        left = scan_files([store.dir], Words(only)).found if only else {}
     outside = [one for one in sorted(paths) if Path(one).is_file() and store.dir not in Path(one).parents]
     lines = [_format_message(row) for row in sorted(rows, key=lambda row: (row["session_id"], row["seq"]))]
     counts = {name: count for name, count in plan.counts.items() if count}
-    return Preview(counts, lines, outside, [path for path, _ in plan.exports])
+    places = {Path(one).relative_to(store.dir).parts[0].removesuffix(".lance") for one in left}
+    return Preview(counts, lines, outside, [path for path, _ in plan.exports], sorted(places))
 
 
 def run_forget(

@@ -127,15 +127,16 @@ def _forget(
             OUT.print(f"note: {escape_line(line)}")
         for path, one in made:
             _print_certificate(path, one)
-        OUT.print(report.format_verdict() if made else "Nothing of it is there: nothing was forgotten.")
+        nothing = f"{'No message or title holds it' if seen.left else 'Nothing of it is there'}: nothing was forgotten."
+        OUT.print(report.format_verdict() if made else nothing)
         _print_transcripts(seen)
         for held in [held for _, one in made for held in one["exports"]]:
             end = "Removed" if held["removed"] else "Still there"
             OUT.print(f"{end}, an export made before that held it: {escape_line(held['path'])}")
         if made:
             OUT.print(UNREACHED)
-    if found or (exports and not all(held["removed"] for _, one in made for held in one["exports"])):
-        ERR.print("slowwave: something of it is still there: --check names it", style="red")
+    if found or seen.left or (exports and not all(held["removed"] for _, one in made for held in one["exports"])):
+        ERR.print(f"slowwave: something of it is still there{': --check names it' if made else ''}", style="red")
         raise typer.Exit(1)
     end_run(report)
 
@@ -158,6 +159,8 @@ def _print_preview(seen: "Preview", *, as_json: bool) -> None:
 def _print_transcripts(seen: "Preview") -> None:
     for path in seen.transcripts:
         OUT.print(f"Still on disk, and not read again: {escape_line(path)}")
+    if seen.left:
+        OUT.print(f"Still in the space, as an id, a path or a claim: {escape_line(', '.join(seen.left))}")
 
 
 def _print_certificate(path: Path, one: dict[str, Any]) -> None:

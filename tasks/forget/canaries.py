@@ -11,6 +11,7 @@ import random
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,7 @@ class Canaries:
     """Hex, 32 bytes."""
     marks: dict[str, str]
     """BLAKE2b of the piece -> its window hash, both hex."""
+    width: ClassVar[int] = WIDTH
 
     def find(self, data: bytes | memoryview) -> set[str]:
         """Return the canaries that stand in some bytes, by their BLAKE2b."""

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import (
     BOILERPLATE,
@@ -38,6 +40,7 @@ from slowwave.tasks.forget.plan import (
     find_quarantined,
     find_summaries,
 )
+from slowwave.tasks.forget.select import Words
 from slowwave.text.spans import format_span_id
 
 FOLDER = "forgetting"
@@ -52,17 +55,19 @@ def make_plan(
 ) -> Plan:
     """Return all that goes with some messages; those that are forgotten already are left out.
 
-    match: words by which also lines in quarantine and the reasons that a person gave are meant.
+    match: words by which also titles, lines in quarantine and the reasons that a person gave are meant.
     """
     gone = set(messages) - read_forgotten(store, "message")
     plan = Plan(run_id, datetime.now(UTC).isoformat(), sorted(why), sorted(gone))
-    if match:
+    if words := Words(match) if match else None:
         held = store.read(QUARANTINE, ["quarantine_id", "reason", "excerpt"]).to_pylist()
-        plan.quarantine = [r["quarantine_id"] for r in held if match.casefold() in _join_words(r).casefold()]
-    if gone:
+        plan.quarantine = [r["quarantine_id"] for r in held if words.stand_in(_join_words(r))]
+        titled = store.read(SESSIONS, ["session_id", "title"]).to_pylist()
+        plan.sessions = [row["session_id"] for row in titled if row["title"] and words.stand_in(row["title"])]
+    if gone or plan.sessions:
         _plan_vault(store, plan, gone)
         _plan_derived(store, plan, gone)
-    plan.reasons = sorted(_find_reasons(store, plan, match.casefold() if match else None))
+    plan.reasons = sorted(_find_reasons(store, plan, words))
     plan.exports = _find_exports(store, plan)
     plan.quarantine = sorted(set(plan.quarantine) - read_forgotten(store, "quarantine"))
     plan.counts = _count_rows(store, plan)
@@ -98,15 +103,16 @@ def drop_plan(space_dir: Path, plan: Plan) -> None:
 
 def _plan_vault(store: Store, plan: Plan, gone: set[str]) -> None:
     """Note what the vault holds of the messages, and draw canaries."""
-    natives = {r["session_id"]: r["native_id"] for r in store.read(SESSIONS, ["session_id", "native_id"]).to_pylist()}
+    held = {row["session_id"]: row for row in store.read(SESSIONS, ["session_id", "native_id", "title"]).to_pylist()}
     texts: list[str] = []
     for row in _iter_rows(store, plan.messages):
         plan.hashes.append((row["message_id"], row["identity"], row["hash"]))
-        plan.said.append((natives.get(row["session_id"], ""), row["native_id"]))
+        plan.said.append((held.get(row["session_id"], {}).get("native_id", ""), row["native_id"]))
         plan.sessions.append(row["session_id"])
         plan.recalled += hash_spans([row["text"]])
         texts += _list_texts(row) if len(plan.hashes) % max(1, len(gone) // SAMPLED) == 0 else []
     plan.sessions, plan.recalled = sorted(set(plan.sessions)), sorted(set(plan.recalled))
+    texts += [title for one in plan.sessions if (title := held.get(one, {}).get("title"))]
     left = gone | read_forgotten(store, "message")
     mine = store.read_ids(MESSAGES, plan.sessions, ["message_id", "session_id"], by="session_id").to_pylist()
     plan.whole = sorted(set(plan.sessions) - {r["session_id"] for r in mine if r["message_id"] not in left})
@@ -142,18 +148,18 @@ def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
         plan.completions = sorted(find_completions(asked, every - units))
 
 
-def _find_reasons(store: Store, plan: Plan, folded: str | None) -> set[str]:
-    """Return ids of what a person gave a reason for that tells of the messages, or has words given in lower case."""
+def _find_reasons(store: Store, plan: Plan, words: Words | None) -> set[str]:
+    """Return ids of what a person gave a reason for that tells of the messages, or has the words."""
     about = {*plan.sessions, *plan.claims}
     given = [
         *((row["row_id"], row["session_id"], row["why"]) for row in store.read(EXCLUSIONS).to_pylist()),
-        *((row["run_id"], "", row["report"]) for row in store.read(RUNS).to_pylist() if folded),
+        *((row["run_id"], "", row["report"]) for row in store.read(RUNS).to_pylist() if words),
         *((one.id, one.id, one.why) for one in read(store.dir, Rating) if one.why),
     ]
     return {
         key
         for key, session, why in given
-        if why != FORGOTTEN_REASON and (about & {key, session} or (folded and folded in why.casefold()))
+        if why != FORGOTTEN_REASON and (about & {key, session} or (words and words.stand_in(why)))
     }
 
 
@@ -168,6 +174,7 @@ def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
     return {
         "messages": len(plan.messages),
         "sessions": len(plan.whole),
+        "titles": pc.count(store.read_ids(SESSIONS, plan.sessions, ["title"])["title"]).as_py(),
         "passages": store.read_ids(PASSAGES, plan.messages, ["passage_id"], by="message_id").num_rows,
         "gists": store.read_ids(GISTS, plan.messages, ["message_id"]).num_rows,
         "observations": len(plan.claims),

@@ -29,7 +29,7 @@ class Plan:
     said: list[tuple[str, str]] = field(default_factory=list)
     """Of each message the transcript's own ids of session and message."""
     sessions: list[str] = field(default_factory=list)
-    """Sessions that lose a message."""
+    """Sessions that lose a message, or their title alone."""
     whole: list[str] = field(default_factory=list)
     """Those of them that lose all."""
     claims: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is to go."""
-        return not (self.messages or self.quarantine or self.completions or self.reasons)
+        return not (self.messages or self.sessions or self.quarantine or self.completions or self.reasons)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values."""

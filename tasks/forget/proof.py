@@ -25,11 +25,12 @@ from slowwave.store.private import replace_file
 from slowwave.store.releases import Release, read_releases
 from slowwave.store.store import Store
 from slowwave.store.trouble import READ_TROUBLE
-from slowwave.tasks.forget.canaries import STEP, WIDTH, Canaries
+from slowwave.tasks.forget.canaries import STEP, Canaries
 from slowwave.tasks.forget.erase import is_blank
 from slowwave.tasks.forget.exports import list_exports
 from slowwave.tasks.forget.ledger import read_forgotten_links
 from slowwave.tasks.forget.plan import Plan
+from slowwave.tasks.forget.select import Words
 from slowwave.tasks.ingest.vault import find_broken_chains
 
 ROWS = 4_096
@@ -57,7 +58,7 @@ def scan_store(store: Store, canaries: Canaries) -> Scan:
     return scan_files([store.dir, *list_answers(store)], canaries)
 
 
-def scan_files(paths: Iterable[Path], canaries: Canaries) -> Scan:
+def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
     """Look for canaries in the files, and in all files below the folders, that are there."""
     result = Scan()
     for path in (file for one in paths for file in _iter_files(one)):
@@ -68,7 +69,7 @@ def scan_files(paths: Iterable[Path], canaries: Canaries) -> Scan:
                 while chunk := stream.read(STEP):
                     result.bytes += len(chunk)
                     found |= canaries.find(tail + chunk)
-                    tail = (tail + chunk)[1 - WIDTH :]
+                    tail = (tail + chunk)[1 - canaries.width :]
             if path.suffix == ".lance" and path.stat().st_size:  # of an empty one, as a power cut leaves, Lance panics
                 found |= _scan_decoded(path, canaries)
                 result.decoded += 1
@@ -88,7 +89,7 @@ def _iter_files(path: Path) -> Iterator[Path]:
         yield from (one for name in sorted(names) if (one := Path(folder, name)).is_file())
 
 
-def _scan_decoded(path: Path, canaries: Canaries) -> set[str]:
+def _scan_decoded(path: Path, canaries: Canaries | Words) -> set[str]:
     from lance.file import LanceFileReader
 
     batches = LanceFileReader(str(path)).read_all(batch_size=ROWS).to_batches()

@@ -1,10 +1,13 @@
 """Which messages are meant: rows of MESSAGES in, the ids of those to forget out."""
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pyarrow.compute as pc
 
@@ -15,7 +18,32 @@ from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.store import Store
 
 COLUMNS = ["message_id", "session_id", "native_id", "speaker", "ts", "workspace", "source"]
+ESCAPED = re.compile(r'\\(?:u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*|["\\/bfnrt])')
+"""JSON's escapes; two numbers in a row may be one letter."""
 Row = dict[str, Any]
+
+
+class Words:
+    """Words to be found however they are written: case, composed letters, white space and JSON's escapes apart."""
+
+    def __init__(self, text: str) -> None:
+        self.folded = _fold(text)
+        self.width = 6 * len(self.folded.encode("utf-8", "replace"))
+
+    def stand_in(self, text: str) -> bool:
+        """Return whether a text holds them."""
+        while self.folded not in _fold(text):
+            if text == (text := ESCAPED.sub(lambda found: json.loads(f'"{found[0]}"'), text)):
+                return False
+        return True
+
+    def find(self, data: bytes | memoryview) -> set[str]:
+        """Return the words where some bytes hold them."""
+        return {self.folded} if self.stand_in(str(data, "utf-8", "ignore")) else set()
+
+
+def _fold(text: str) -> str:
+    return " ".join(normalize("NFC", text.casefold()).split())
 
 
 @dataclass(frozen=True)
@@ -26,7 +54,7 @@ class Wanted:
     """By the transcript's own id, or ours."""
     messages: tuple[str, ...] = ()
     match: str | None = None
-    """Words that stand in the text, in a tool's call or output, or in the speaker's name; case apart."""
+    """`Words` of the text, of a tool's call or output, or of the speaker's name; or an id."""
     speakers: tuple[str, ...] = ()
     workspace: str | None = None
     before: datetime | None = None
@@ -62,10 +90,12 @@ def select_messages(store: Store, wanted: Wanted) -> set[str]:
     sessions = store.read(SESSIONS, ["session_id", "native_id", "path", "workspace"]).to_pylist()
     ids = _find_sessions(sessions, (*wanted.sessions, *wanted.notes), only_noted=bool(wanted.notes))
     held = {row["session_id"]: row for row in sessions}
+    words = Words(wanted.match) if wanted.match else None
     chosen = {
         row["message_id"]
-        for row in _iter_messages(store, with_blocks=wanted.match is not None, sessions=ids)
+        for row in _iter_messages(store, with_blocks=words is not None, sessions=ids)
         if _is_meant(row, wanted, held.get(row["session_id"], {}))
+        and (words is None or wanted.match in _list_ids(row, held) or has_text(row, words))
     }
     missing = [one for one in wanted.messages if not any(_names_message(one, row) for row in _iter_messages(store))]
     if missing:
@@ -91,11 +121,11 @@ def select_due_messages(store: Store, settings: RetentionSettings, now: datetime
     return {row["message_id"] for row in _iter_messages(store) if is_due(row)}
 
 
-def has_text(row: Mapping[str, Any], folded: str) -> bool:
-    """Return whether a row of MESSAGES holds words that are given in lower case."""
+def has_text(row: Mapping[str, Any], words: Words) -> bool:
+    """Return whether a row of MESSAGES holds words."""
     texts = [row["text"], row["speaker"]]
     texts += [value for block in row["blocks"] for value in (block["text"], block["name"])]
-    return any(folded in text.casefold() for text in texts if text)
+    return any(words.stand_in(text) for text in texts if text)
 
 
 def _find_sessions(rows: list[Row], names: tuple[str, ...], *, only_noted: bool) -> set[str] | None:
@@ -120,9 +150,12 @@ def _is_meant(row: Row, wanted: Wanted, session: Mapping[str, Any]) -> bool:
         return False
     if wanted.source and wanted.source not in (row["source"], _name_memory(row, session)):
         return False
-    if wanted.before and not (row["ts"] and row["ts"] < _convert_to_utc(wanted.before)):
-        return False
-    return wanted.match is None or has_text(row, wanted.match.casefold())
+    return not wanted.before or bool(row["ts"] and row["ts"] < _convert_to_utc(wanted.before))
+
+
+def _list_ids(row: Row, held: Mapping[str, Row]) -> tuple[str | None, ...]:
+    session = held.get(row["session_id"], {}).get("native_id")
+    return row["message_id"], row["native_id"], row["session_id"], session
 
 
 def _name_memory(row: Row, session: Mapping[str, Any]) -> str | None:

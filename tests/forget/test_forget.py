@@ -322,7 +322,9 @@ def test_what_is_not_there_is_an_error_and_changes_nothing(root: Path) -> None:
             preview_forgetting(wanted, settings)
         with pytest.raises(UsageError):
             run_forget(wanted, settings)
-    assert preview_forgetting(Wanted(match="zzzzzz"), settings).counts == {}
+    nothing = preview_forgetting(Wanted(match="zzzzzz"), settings)
+    assert (nothing.counts, nothing.left) == ({}, [])
+    assert preview_forgetting(Wanted(match="TOLD.jsonl"), settings).left == ["files", "quarantine", "sessions"]
     assert run_forget(Wanted(match="zzzzzz"), settings)[1] == []
     assert store.read_versions(TABLES.values()) == before
 
@@ -341,6 +343,33 @@ def test_each_way_to_say_what_is_meant(root: Path) -> None:
     assert count(source="generic", match="exit 0") == 1
     assert count(before=START + timedelta(minutes=1), sessions=("told", "other")) == 2
     assert count(notes=tuple(one for one in note if one.startswith("note-"))) == 2
+
+
+def test_words_are_found_however_they_are_written_and_in_titles_too(tmp_path: Path) -> None:
+    settings, path = make_settings(tmp_path / "store"), tmp_path / "talk.jsonl"
+    said = [
+        "The house in\nUme\u00e5 is sold.",
+        "Sold: the  house in Ume\u0061\u030a.",
+        "Who buys it?",
+        "The bank does.",
+    ]
+    call = {"type": "tool_use", "id": "1", "name": "Bash", "input": {"note": 'the "house in\tUme\u00e5"'}}
+    lines = [
+        {"session_id": "a", "role": ("user", "assistant")[n % 2], "content": text, "title": "Selling: what ours brings"}
+        for n, text in enumerate([*said, [call]])
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run_night([path], settings).check_complete()
+    before = find_word(tmp_path / "store", "ours brings")
+    assert {"sessions", "summaries"} <= {place.split()[0] for place in before}
+    for match in ("HOUSE IN UME\u00c5", "house in Umea\u030a", "house\nin  Ume\u00e5"):
+        assert preview_forgetting(Wanted(match=match), settings).counts["messages"] == 3, match
+    run_forget(Wanted(match="ours\nbrings"), settings)
+    assert not find_word(tmp_path / "store", "ours brings")
+    assert "bank" in str(Memory.open(tmp_path / "store").recall("Who buys it?"))
+    os.utime(path, (1, 1))
+    run_night([path], settings).check_complete()  # nor does it come back
+    assert not find_word(tmp_path / "store", "ours brings")
 
 
 def test_what_is_older_than_its_days_goes_in_the_night(root: Path) -> None:
@@ -461,6 +490,9 @@ def test_the_command_asks_shows_and_checks(root: Path) -> None:
     for bad in (["--yes"], ["--session", "nobody", "--yes"], ["--check", str(root / "in" / "told.jsonl")]):
         result = run(app, ["forget", *bad, *at])
         assert (result.exit_code, len(result.output.strip().splitlines())) == (1, 1), bad
+    named = run(app, ["forget", "--match", "told.jsonl", "--yes", *at])
+    assert named.exit_code == 1
+    assert "No message or title holds it" in named.output
     done = run(app, ["forget", "--session", "told", "--yes", "--no-rebuild", "--json", *at])
     told = json.loads(done.output)
     assert done.exit_code == 0
