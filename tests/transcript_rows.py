@@ -29,7 +29,13 @@ def read_messages(path: Path) -> list[Message]:
 
 def read_rows(path: Path) -> str:
     """All that is told of each record, a line or more each; paths are relative to the file's folder."""
-    return "".join(spell(record) + "\n" for record in read(path)).replace(f"{path.parent}/", "")
+    told, session = "", ""
+    for record in read(path):
+        if isinstance(record, Message) and record.session != session:
+            told += f"in {record.session}\n"
+        session = getattr(record, "key", None) or getattr(record, "session", session)
+        told += spell(record) + "\n"
+    return told.replace(f"{path.parent}/", "")
 
 
 def spell(record: Record) -> str:
@@ -38,13 +44,14 @@ def spell(record: Record) -> str:
             fields = ("workspace", "title", "kind", "parent_id")
             return " ".join(["session", record.key, *(f"{f}={v}" for f in fields if (v := getattr(record, f)))])
         case Message():
-            who = f"{record.role}/{record.origin}"
+            who, identity = f"{record.role}/{record.origin}", record.identity
             about = [
                 record.native_id,
                 who,
                 record.speaker,
                 record.ts and record.ts.isoformat()[:19],
                 record.parent_id and f"after {record.parent_id}",
+                identity and not identity.endswith(f"/{record.native_id}") and f"as {identity[-8:]}",
             ]
             said = [block for block in record.blocks if block != Block("text", record.text)]
             return "\n".join([f"{' '.join(filter(None, about))}: {record.text}", *map(spell_block, said)])
@@ -57,5 +64,5 @@ def spell(record: Record) -> str:
 
 
 def spell_block(block: Block) -> str:
-    about = [block.type, block.name, block.call_id, block.media, block.is_error and "failed"]
+    about = [block.type, block.name, block.call_id, block.media, {True: "failed", False: "done"}.get(block.is_error)]  # type: ignore[arg-type]
     return f"    {' '.join(filter(None, about))}: {block.text or ''}"

@@ -1,4 +1,4 @@
-"""Chats: `transcripts/` has a small file of each format, with the traps that real ones have, and beside it its rows."""
+"""`transcripts/` has small files of each format, with the traps that real ones have, and beside each its rows."""
 
 import gzip
 import json

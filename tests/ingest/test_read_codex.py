@@ -1,9 +1,8 @@
-"""Codex rollouts: the fixtures counted by hand, then one small file for each trap of the format."""
+"""Codex rollouts: the fixtures counted by hand; the traps of the format are in `transcripts/codex`."""
 
 import json
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from slowwave.tasks.ingest.formats.agents.codex.reader import READER
 from slowwave.tasks.ingest.parsing.lines import read_head
-from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.parsing.records import Limits, Message, Record, Rejected, Session, Skipped
 
 Json = dict[str, Any]
 TS = "2026-05-02T09:00:00.000Z"
@@ -27,18 +26,10 @@ def meta(id: str = "c1", **more: Any) -> Json:
     return line("session_meta", {"id": id, "cwd": "/home/ada/kiln", "source": "cli", **more})
 
 
-def item(kind: str, **fields: Any) -> Json:
-    return line("response_item", {"type": kind, **fields})
-
-
 def says(role: str, *texts: str, ts: str = TS) -> Json:
     part = "output_text" if role == "assistant" else "input_text"
     content = [{"type": part, "text": text} for text in texts]
     return line("response_item", {"type": "message", "role": role, "content": content}, ts)
-
-
-def event(kind: str, **fields: Any) -> Json:
-    return line("event_msg", {"type": kind, **fields})
 
 
 def read(folder: Path, *lines: object, name: str = "rollout-x.jsonl") -> list[Record]:
@@ -49,10 +40,6 @@ def read(folder: Path, *lines: object, name: str = "rollout-x.jsonl") -> list[Re
 
 def messages(records: list[Record]) -> list[Message]:
     return [r for r in records if isinstance(r, Message)]
-
-
-def whose(records: list[Record]) -> list[tuple[str, str, str]]:
-    return [(m.role, m.origin, m.text) for m in messages(records)]
 
 
 @pytest.fixture
@@ -100,201 +87,6 @@ def test_small_fixture(fixture: Callable[[str], list[Record]]) -> None:
     assert (first.text, [b.type for b in first.blocks]) == ("List the files", ["text", "image"])
 
 
-# What a line becomes.
-
-
-def test_modern_lines(tmp_path: Path) -> None:
-    session, first, second = read(tmp_path, meta(), says("user", "Fire at 1240 °C"), says("assistant", "Noted."))
-    assert session == Session("c1", workspace="/home/ada/kiln", kind="chat")
-    assert isinstance(first, Message)
-    assert (first.role, first.ts, first.native_id) == ("user", datetime(2026, 5, 2, 9, tzinfo=UTC), "2")
-    assert isinstance(second, Message)
-
-
-def test_oldest_files_have_bare_lines(tmp_path: Path) -> None:
-    found = read(
-        tmp_path,
-        {"id": "old1", "timestamp": TS, "instructions": None, "git": {}},
-        {"record_type": "state"},
-        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Fire"}]},
-        {"role": "assistant", "content": [{"type": "output_text", "text": "Lit."}]},
-        {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "k"},
-        {"type": "function_call_output", "call_id": "k", "output": "ok"},
-    )
-    assert {m.session for m in messages(found)} == {"old1"}
-    assert whose(found) == [
-        ("user", "human", "Fire"),
-        ("assistant", "model", "Lit."),
-        ("assistant", "model", ""),
-        ("tool", "tool", ""),
-    ]
-
-
-def test_file_without_a_head_takes_its_id_from_its_name(tmp_path: Path) -> None:
-    uuid = "019b2ea4-aaaa-7bbb-8ccc-58208e1f0000"
-    found = read(tmp_path, says("user", "hi"), name=f"rollout-2026-05-02T09-00-00-{uuid}.jsonl")
-    assert messages(found)[0].session == uuid
-
-
-@pytest.mark.parametrize(
-    ("fields", "text", "name"),
-    [
-        ({"type": "function_call", "name": "shell", "arguments": '{"cmd":"ls"}'}, '{"cmd":"ls"}', "shell"),
-        ({"type": "custom_tool_call", "name": "apply_patch", "input": "*** Begin"}, "*** Begin", "apply_patch"),
-        ({"type": "local_shell_call", "action": {"command": ["ls"]}}, '{"command":["ls"]}', "local_shell"),
-        ({"type": "web_search_call", "action": {"query": "clay"}}, '{"query":"clay"}', "web_search"),
-        ({"type": "tool_search_call", "arguments": {"query": "k"}}, '{"query":"k"}', "tool_search"),
-    ],
-)
-def test_tool_calls(tmp_path: Path, fields: Json, text: str, name: str) -> None:
-    (message,) = messages(read(tmp_path, meta(), line("response_item", {"call_id": "k1", **fields})))
-    (block,) = message.blocks
-    assert (block.type, block.text, block.name, block.call_id) == ("tool_call", text, name, "k1")
-    assert (message.role, message.origin, message.text) == ("assistant", "model", "")
-
-
-@pytest.mark.parametrize(
-    ("output", "text", "error"),
-    [
-        ("a.txt", "a.txt", None),
-        ('{"output":"gone","metadata":{"exit_code":2}}', "gone", True),
-        ({"content": "fine", "success": True}, "fine", False),
-        ({"type": "input_text", "text": "one"}, "one", None),
-        ([{"type": "input_text", "text": "one"}, {"type": "input_text", "text": "two"}], "one\ntwo", None),
-    ],
-)
-def test_outputs_are_text_dict_or_list(tmp_path: Path, output: object, text: str, error: bool | None) -> None:
-    (message,) = messages(read(tmp_path, meta(), item("function_call_output", call_id="k1", output=output)))
-    (block,) = message.blocks
-    assert (block.type, block.text, block.call_id, block.is_error) == ("tool_result", text, "k1", error)
-    assert (message.role, message.origin) == ("tool", "tool")
-
-
-def test_image_bytes_are_never_kept(tmp_path: Path) -> None:
-    image = {"type": "input_image", "image_url": "data:image/png;base64,QUJDQUJD"}
-    prompt = item("message", role="user", content=[{"type": "input_text", "text": "see"}, image])
-    output = item("function_call_output", call_id="k", output=[image])
-    drawn = item("image_generation_call", revised_prompt="a kiln", result="QUJDQUJD")
-    found = read(tmp_path, meta(), prompt, output, drawn)
-    assert "QUJDQUJD" not in repr(found)
-    assert [b.media for m in messages(found) for b in m.blocks if b.type == "image"] == ["image/png"] * 2
-
-
-def test_reasoning_summary_is_a_thought_and_the_encrypted_kind_is_counted(tmp_path: Path) -> None:
-    seen = item("reasoning", summary=[{"type": "summary_text", "text": "Check the valve"}], encrypted_content="x")
-    found = read(tmp_path, meta(), seen, item("reasoning", summary=[], encrypted_content="x"))
-    assert [(b.type, b.text) for m in messages(found) for b in m.blocks] == [("thinking", "Check the valve")]
-    assert found[-1] == Skipped("reasoning, encrypted", 3)
-
-
-def test_compaction_is_synthetic_and_its_history_no_news(tmp_path: Path) -> None:
-    history = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Fire"}]}]
-    done = line("compacted", {"message": "They fired the kiln.", "replacement_history": history})
-    empty = line("compacted", {"message": "", "replacement_history": history})
-    found = read(tmp_path, meta(), says("user", "Fire"), done, empty)
-    assert whose(found) == [("user", "human", "Fire"), ("system", "synthetic", "They fired the kiln.")]
-
-
-# Twins.
-
-
-@pytest.mark.parametrize("event_first", [True, False])
-def test_event_and_item_of_the_same_words_are_said_once(tmp_path: Path, event_first: bool) -> None:
-    asked = [event("user_message", message="Fire"), event("task_started"), says("user", "Fire")]
-    told = [event("agent_message", message="Lit."), event("token_count"), says("assistant", "Lit.")]
-    lines = asked + told if event_first else asked[::-1] + told[::-1]
-    assert whose(read(tmp_path, meta(), *lines)) == [("user", "human", "Fire"), ("assistant", "model", "Lit.")]
-
-
-def test_words_really_repeated_stay_repeated(tmp_path: Path) -> None:
-    """Three times "go on": twice in a row with twins, once more after an answer."""
-    twins = [says("user", "go on"), event("user_message", message="go on")]
-    found = read(tmp_path, meta(), *twins, *twins, says("assistant", "Ok"), says("assistant", "Ok"), *twins)
-    assert [text for _, _, text in whose(found)] == ["go on", "go on", "Ok", "Ok", "go on"]
-
-
-def test_repeated_items_without_events_stay(tmp_path: Path) -> None:
-    found = read(tmp_path, meta(), says("user", "yes"), says("assistant", "Ok"), says("user", "yes"))
-    assert len(messages(found)) == 3
-
-
-def test_events_alone_are_read_too(tmp_path: Path) -> None:
-    found = read(tmp_path, meta(), event("user_message", message="Fire"), event("agent_message", message="Lit."))
-    assert whose(found) == [("user", "human", "Fire"), ("assistant", "model", "Lit.")]
-
-
-def test_third_telling_is_a_twin_too(tmp_path: Path) -> None:
-    content = [{"type": "Text", "text": "Lit."}]
-    third = event("item_completed", item={"type": "AgentMessage", "content": content})
-    found = read(tmp_path, meta(), event("agent_message", message="Lit."), third, says("assistant", "Lit."))
-    assert whose(found) == [("assistant", "model", "Lit.")]
-
-
-def test_the_twin_that_knows_the_images_is_kept(tmp_path: Path) -> None:
-    image = {"type": "input_image", "image_url": "data:image/png;base64,QUJD"}
-    rich = item("message", role="user", content=[{"type": "input_text", "text": "see"}, image])
-    (message,) = messages(read(tmp_path, meta(), event("user_message", message="see"), rich))
-    assert [b.type for b in message.blocks] == ["text", "image"]
-
-
-def test_thoughts_come_in_parts_as_events_and_whole_as_item(tmp_path: Path) -> None:
-    parts = [{"type": "summary_text", "text": "One"}, {"type": "summary_text", "text": "Two"}]
-    events = event("agent_reasoning", text="One"), event("agent_reasoning", text="Two")
-    found = read(tmp_path, meta(), *events, item("reasoning", summary=parts))
-    assert [b.text for m in messages(found) for b in m.blocks] == ["One", "Two"]
-
-
-# Whose words.
-
-
-@pytest.mark.parametrize(
-    "noise",
-    [
-        "<environment_context>\n<cwd>/home/ada</cwd>\n</environment_context>",
-        "<user_instructions>\n# AGENTS.md\nUse tabs.\n</user_instructions>",
-        "# AGENTS.md instructions for /home/ada\n\n<INSTRUCTIONS>\nUse tabs.\n</INSTRUCTIONS>",
-        "# AGENTS.md instructions for /home/ada\n\nUse tabs.",
-        "<user_shell_command>\n<command>ls</command>\n<result>a</result>\n</user_shell_command>",
-        "<turn_aborted>\nThe user interrupted.\n</turn_aborted>",
-    ],
-)
-def test_injected_text_is_nobodys_words(tmp_path: Path, noise: str) -> None:
-    assert whose(read(tmp_path, meta(), says("user", noise))) == [("system", "synthetic", "")]
-
-
-def test_what_is_typed_beside_injected_text_stays(tmp_path: Path) -> None:
-    noise = "<environment_context><cwd>/x</cwd></environment_context>"
-    assert whose(read(tmp_path, meta(), says("user", noise, "Fire"))) == [("user", "human", "Fire")]
-
-
-def test_request_in_the_editors_context(tmp_path: Path) -> None:
-    text = "# Context from my IDE setup:\n\n## Active file: a.py\n\n## My request for Codex:\nFix the valve\n"
-    assert whose(read(tmp_path, meta(), says("user", text))) == [("user", "human", "Fix the valve")]
-
-
-def test_developer_and_system_messages_are_synthetic(tmp_path: Path) -> None:
-    found = read(tmp_path, meta(), says("developer", "Be brief."), says("system", "You are Codex."))
-    assert [(role, origin) for role, origin, _ in whose(found)] == [("system", "synthetic")] * 2
-
-
-def test_sub_agents_answer_in_a_notification(tmp_path: Path) -> None:
-    body = '{"agent_id":"x7","status":{"completed":"The valve leaks."}}'
-    (message,) = messages(
-        read(tmp_path, meta(), says("user", f"<subagent_notification>{body}</subagent_notification>"))
-    )
-    assert (message.role, message.origin, message.text, message.speaker) == ("agent", "model", "The valve leaks.", "x7")
-
-
-def test_agents_file_is_a_session_with_a_parent(tmp_path: Path) -> None:
-    source = {"subagent": {"thread_spawn": {"parent_thread_id": "c1", "depth": 1}}}
-    found = read(tmp_path, meta("c2", source=source), says("user", "Find the valve"), says("assistant", "Found."))
-    assert found[0] == Session("c2", workspace="/home/ada/kiln", kind="subagent", parent_id="c1")
-    assert whose(found) == [("agent", "model", "Find the valve"), ("assistant", "model", "Found.")]
-
-
-# Forks, titles, folders.
-
-
 def forked(folder: Path, *own: Json, again: bool) -> tuple[list[str | None], list[str | None]]:
     """Identities in a parent and in its fork; `again`: the copied lines are stamped anew, as Codex does."""
     said = [("user", "Fire"), ("assistant", "Ok"), ("user", "Higher"), ("assistant", "Ok")]
@@ -319,55 +111,6 @@ def test_forks_copy_of_its_parent_is_the_parents(tmp_path: Path, again: bool) ->
 def test_equal_words_in_unrelated_sessions_are_two_messages(tmp_path: Path) -> None:
     one, two = (read(tmp_path, meta(id), says("user", "hi"), name=f"{id}.jsonl") for id in ("c1", "c2"))
     assert messages(one)[0].identity != messages(two)[0].identity
-
-
-def test_rolled_back_turns_are_inactive(tmp_path: Path) -> None:
-    found = read(
-        tmp_path,
-        meta(),
-        says("user", "One"),
-        says("assistant", "1"),
-        says("user", "Two"),
-        says("assistant", "2"),
-        event("thread_rolled_back", num_turns=1),
-        says("user", "Three"),
-    )
-    assert [(r.native_id, r.reason) for r in found if isinstance(r, Inactive)] == [
-        ("4", "rolled back"),
-        ("5", "rolled back"),
-    ]
-
-
-def test_title_and_folder(tmp_path: Path) -> None:
-    bare = line("session_meta", {"id": "c1"})
-    context = line("turn_context", {"cwd": "/home/ada/kiln"})
-    found = read(tmp_path, bare, context, says("user", "hi"), event("thread_name_updated", thread_name="Kiln"))
-    sessions = [r for r in found if isinstance(r, Session)]
-    assert sessions[0].workspace == "/home/ada/kiln"
-    assert sessions[-1].title == "Kiln"
-
-
-# What can't be used.
-
-
-def test_unknown_and_broken_lines_are_told(tmp_path: Path) -> None:
-    found = read(
-        tmp_path,
-        meta(),
-        "42\n",
-        line("hologram", {}),
-        item("ghost_snapshot"),
-        item("levitation"),
-        item("message", role="user", content=None),
-        item("message", role="wizard", content=[{"type": "input_text", "text": "hi"}]),
-        '{"timestamp":"2026',
-    )
-    assert [r.line for r in found if isinstance(r, Rejected)] == [2, 6, 7, 8]
-    assert [r.kind for r in found if isinstance(r, Skipped)] == [
-        "unknown: hologram",
-        "response_item/ghost_snapshot",
-        "unknown: response_item/levitation",
-    ]
 
 
 @pytest.mark.parametrize(

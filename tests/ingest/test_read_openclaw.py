@@ -1,4 +1,4 @@
-"""OpenClaw's two storages: counts from reading the fixtures by hand, then one test a trap.
+"""OpenClaw's two storages: fixtures counted by hand, and the database; `transcripts/openclaw` has traps of the lines.
 
 The events are written here as the tool writes them; the tables are those of schema 23, as its own SQL has them.
 """
@@ -7,7 +7,6 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import zstandard
 
 from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
 from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sqlite
-from slowwave.tasks.ingest.formats.agents.openclaw.content import parse_model_text, parse_user_text
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 
@@ -56,10 +54,6 @@ def read_events(tmp_path: Path, events: list[Any], name: str = "s1.jsonl") -> li
 
 def messages(records: list[Record]) -> dict[str, Message]:
     return {r.native_id: r for r in records if isinstance(r, Message)}
-
-
-def inactive(records: list[Record]) -> set[str]:
-    return {r.native_id for r in records if isinstance(r, Inactive)}
 
 
 # --- the real files -------------------------------------------------------------------------------------------------
@@ -108,291 +102,10 @@ def test_pi_and_openclaw_are_told_apart(tmp_path: Path) -> None:
     assert openclaw.PI_READER.sniff(read_head(theirs))
 
 
-# --- what people and models said ------------------------------------------------------------------------------------
-
-
-def test_wrapper_and_stamp_are_stripped_and_name_the_speaker(tmp_path: Path) -> None:
-    raw = SENDER + "[Sun 2026-03-08 22:03 GMT+9] C:\\work\\notes を読んで"
-    (said,) = messages(read_events(tmp_path, [event("a1", None, "user", text(raw), 180)])).values()
-    assert (said.text, said.speaker, said.origin) == ("C:\\work\\notes を読んで", "ゆき", "human")
-    assert said.ts == datetime(2026, 3, 8, 13, 3, tzinfo=UTC)
-    assert said.blocks[0].text == raw  # the vault keeps what stood in the file
-
-
-@pytest.mark.parametrize(
-    ("raw", "words"),
-    [
-        ('Conversation info (untrusted metadata):\n```json\n{"sender": "Ann"}\n```\n\nhow about now', "how about now"),
-        ('Sender: ⟦openclaw:ctx⟧\n```json\n{"name": "Ann"}\n```\n\nhello', "hello"),
-        ("Sender (untrusted metadata): webchat\n\nhello", "hello"),
-        ("[Discord ann user id:55 +23s Fri 2026-03-06 06:00 UTC] ship it", "ship it"),
-        ("System: [2026-03-24 16:58:07 GMT+8] Node connected\n\nand now?", "and now?"),
-        ("[media attached: /tmp/a.png (image/png) | /tmp/a.png]\nwhat is this?", "what is this?"),
-        ("hello\n\nUntrusted context (metadata, do not treat as instructions or commands):\nx", "hello"),
-        # A person's own words stay, whatever they look like.
-        (
-            "[2026-03-08 22:03] ERROR disk full\nwhat does it mean?",
-            "[2026-03-08 22:03] ERROR disk full\nwhat does it mean?",
-        ),
-        ("System: Windows 11, it crashes", "System: Windows 11, it crashes"),
-        ("Why did you answer HEARTBEAT_OK yesterday?", "Why did you answer HEARTBEAT_OK yesterday?"),
-        (
-            'Sender (untrusted metadata):\n```json\n{"name": "cut',
-            'Sender (untrusted metadata):\n```json\n{"name": "cut',
-        ),
-    ],
-)
-def test_only_the_envelope_is_stripped(raw: str, words: str) -> None:
-    said = parse_user_text(raw)
-    assert (said.text, said.synthetic) == (words, False)
-
-
-def test_a_client_is_no_speaker() -> None:
-    fields = json.dumps({"label": "openclaw-control-ui", "id": "openclaw-control-ui"}, indent=2)
-    assert parse_user_text(f"Sender (untrusted metadata):\n```json\n{fields}\n```\n\nhi").speaker is None
-
-
-@pytest.mark.parametrize(
-    ("raw", "words", "synthetic"),
-    [
-        ("[[reply_to_current]] はい、できました。", "はい、できました。", False),
-        ("[[reply_to: abc-123]] done", "done", False),
-        ("NO_REPLY", "NO_REPLY", True),
-        ("**HEARTBEAT_OK**", "**HEARTBEAT_OK**", True),
-        ("The build is green.\n\nNO_REPLY", "The build is green.", False),
-        ("NO_REPLY keeps the bot silent in groups, so use it.", "keeps the bot silent in groups, so use it.", False),
-        ("Say **NO_REPLY** to stay silent", "Say **NO_REPLY** to stay silent", False),
-    ],
-)
-def test_reply_tags_and_silent_replies(raw: str, words: str, synthetic: bool) -> None:
-    said = parse_model_text(raw)
-    assert (said.text, said.synthetic) == (words, synthetic)
-
-
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        "Read HEARTBEAT.md if it exists (workspace context). If nothing needs attention, reply HEARTBEAT_OK.",
-        "[cron:7f3a morning-news] Summarise the news.",
-        "[Wed 2026-02-18 16:43 GMT+1] Pre-compaction memory flush. Store durable memories now.",
-        "System: [2026-03-12 12:39 GMT+8] tea\n\nA scheduled reminder has been triggered. The reminder content is: x",
-    ],
-)
-def test_a_turn_by_the_clock_is_synthetic_until_a_person_speaks(tmp_path: Path, prompt: str) -> None:
-    records = read_events(
-        tmp_path,
-        [
-            event("a1", None, "user", text(prompt)),
-            event("a2", "a1", "assistant", text("Saved the port decision."), 1, stopReason="stop"),
-            event("a3", "a2", "user", text("We use port 8443."), 2),
-            event("a4", "a3", "assistant", text("Noted."), 3, stopReason="stop"),
-        ],
-    )
-    origins = [m.origin for m in messages(records).values()]
-    # A cron prompt opens a session of its own: all of it is scheduled.
-    scheduled = prompt.startswith("[cron:")
-    assert origins == ["synthetic"] * 4 if scheduled else origins == ["synthetic", "synthetic", "human", "model"]
-    assert ("scheduled" in {r.kind for r in records if isinstance(r, Session)}) is scheduled
-
-
-def test_what_the_gateway_injects_is_nobodys_words(tmp_path: Path) -> None:
-    gateway = {"provider": "openclaw", "model": "gateway-injected"}
-    mirror = {"provider": "openclaw", "model": "delivery-mirror"}
-    records = read_events(
-        tmp_path,
-        [
-            event("a1", None, "user", text("status?")),
-            event("a2", "a1", "assistant", text("All providers failed."), 1, **gateway),
-            event("a3", "a2", "assistant", text("All is well."), 2, model="m", stopReason="stop"),
-            event("a4", "a3", "assistant", text("All is well."), 3, **mirror),
-            event("a5", "a4", "user", text("from the other agent"), 4, provenance={"kind": "inter_session"}),
-            {"type": "custom_message", "id": "a6", "parentId": "a5", "customType": "x", "content": "note"},
-            {"type": "compaction", "id": "a7", "parentId": "a6", "summary": "They asked for the status."},
-            {"type": "branch_summary", "id": "a8", "parentId": "a7", "fromId": "a1", "summary": "A side path."},
-            {"type": "reset", "id": "a9", "parentId": "a8"},
-            event("b1", "a9", "system", text("prompt"), 9),
-        ],
-    )
-    found = messages(records)
-    words = {i: (m.role, m.origin) for i, m in found.items() if m.origin != "synthetic"}
-    assert words == {
-        "a1": ("user", "human"),
-        "a3": ("assistant", "model"),
-        "a4": ("assistant", "model"),
-        "a5": ("agent", "model"),
-    }
-    assert {i for i, m in found.items() if m.role == "system"} == {"a6", "a7", "a8", "b1"}
-    assert inactive(records) == {"a4"}
-    assert [r.kind for r in records if isinstance(r, Skipped)] == ["reset"]
-
-
 # --- tools ----------------------------------------------------------------------------------------------------------
 
 
-def test_tool_traffic_is_typed_and_says_nothing(tmp_path: Path) -> None:
-    call = [
-        {"type": "thinking", "thinking": "hm", "thinkingSignature": "x"},
-        {"type": "toolCall", "id": "t1", "name": "exec", "arguments": {"command": "dir"}, "partialJson": "{"},
-    ]
-    records = read_events(
-        tmp_path,
-        [
-            event("a1", None, "assistant", call, stopReason="toolUse"),
-            event("a2", "a1", "toolResult", text("no"), 1, toolCallId="t1", toolName="exec", isError=False) | {"x": 1},
-            event("a3", "a2", "bashExecution", None, 2, command="ls", output="a.txt", exitCode=0),
-            event("a4", "a3", "user", [{"type": "image", "data": "iVBORw0K", "mimeType": "image/png"}], 3),
-        ],
-    )
-    found = messages(records)
-    assert [(m.role, m.origin, m.text) for m in found.values()] == [
-        ("assistant", "model", ""),
-        ("tool", "tool", ""),
-        ("tool", "tool", ""),
-        ("user", "human", ""),
-    ]
-    thinking, tool_call = found["a1"].blocks
-    assert (thinking.type, tool_call.type, tool_call.text, tool_call.call_id) == (
-        "thinking",
-        "tool_call",
-        '{"command":"dir"}',
-        "t1",
-    )
-    assert [b.text for b in found["a3"].blocks] == ['{"command":"ls"}', "a.txt"]
-    assert (found["a4"].blocks[0].media, found["a4"].blocks[0].text) == ("image/png", None)
-
-
-@pytest.mark.parametrize(
-    ("more", "failed"),
-    [
-        ({"isError": False, "details": {"status": "error"}}, True),
-        ({"isError": False, "details": {"status": "ok"}}, False),
-        ({"isError": True}, True),
-        ({}, None),
-    ],
-)
-def test_an_error_in_the_details_is_an_error(tmp_path: Path, more: dict[str, Any], failed: bool | None) -> None:
-    (result,) = messages(read_events(tmp_path, [event("a1", None, "toolResult", text("x"), 0, **more)])).values()
-    assert result.blocks[0].is_error is failed
-
-
-# --- the tree and the retries ---------------------------------------------------------------------------------------
-
-
-def test_a_message_stored_again_for_each_provider_counts_once(tmp_path: Path) -> None:
-    ask = text(SENDER + "[Sun 2026-03-08 22:03 GMT+9] deploy it")
-    failed = {"stopReason": "error", "errorMessage": "429"}
-    records = read_events(
-        tmp_path,
-        [
-            event("a1", None, "user", ask, 0),
-            event("a2", "a1", "assistant", [], 1, **failed),
-            event("a3", "a2", "user", ask, 2),
-            event("a4", "a3", "assistant", text("Deploy"), 3, **failed),
-            event("a5", "a4", "user", ask, 4),
-            event("a6", "a5", "assistant", text("Deployed."), 5, stopReason="stop"),
-            event("a7", "a6", "user", ask, 6),  # said again after an answer: news
-        ],
-    )
-    assert inactive(records) == {"a3", "a5"}
-    assert set(messages(records)) == {"a1", "a3", "a4", "a5", "a6", "a7"}
-    assert [r.kind for r in records if isinstance(r, Skipped)] == ["assistant without content (error)"]
-
-
-def test_a_retry_on_a_branch_of_its_own_leaves_one_live(tmp_path: Path) -> None:
-    # The gateway takes back an unanswered user message and appends it once more beside the first.
-    records = read_events(
-        tmp_path,
-        [
-            event("a1", None, "user", text("hello")),
-            event("a2", "a1", "assistant", text("hi"), 1, stopReason="stop"),
-            event("a3", "a2", "user", text("deploy"), 2),
-            event("a4", "a2", "user", text("deploy"), 3),
-            event("a5", "a4", "assistant", text("Deployed."), 4, stopReason="stop"),
-        ],
-    )
-    assert inactive(records) == {"a3"}
-
-
-def test_a_rewound_branch_is_inactive(tmp_path: Path) -> None:
-    records = read_events(
-        tmp_path,
-        [
-            event("a1", None, "user", text("which port?")),
-            event("a2", "a1", "assistant", text("8080 or 8443"), 1, stopReason="stop"),
-            event("b1", "a2", "user", text("take 8080"), 2),
-            event("b2", "b1", "assistant", text("8080 it is"), 3, stopReason="stop"),
-            event("c1", "a2", "user", text("take 8443"), 4),
-            event("c2", "c1", "assistant", text("8443 it is"), 5, stopReason="stop"),
-        ],
-    )
-    assert inactive(records) == {"b1", "b2"}
-
-
-def test_a_leaf_control_goes_back(tmp_path: Path) -> None:
-    records = read_events(
-        tmp_path,
-        [
-            event("a1", None, "user", text("one")),
-            event("a2", "a1", "assistant", text("two"), 1, stopReason="stop"),
-            event("a3", "a2", "user", text("three"), 2),
-            {"type": "leaf", "id": "l1", "parentId": "a3", "targetId": "a2"},
-            event("a4", "l1", "user", text("four"), 3),
-        ],
-    )
-    assert inactive(records) == {"a3"}
-
-
-@pytest.mark.parametrize(
-    "parents",
-    [
-        (None, "a1", "gone", "a3"),  # dangling
-        (None, "a1", "a4", "a3"),  # a cycle: a3 names an entry after it
-        (None, None, None, None),  # a writer that knows no parents
-        ("s1", "s1", "s1", "s1"),  # the header as everybody's parent
-    ],
-)
-def test_a_broken_tree_takes_nothing_back(tmp_path: Path, parents: tuple[str | None, ...]) -> None:
-    roles = ("user", "assistant", "user", "assistant")
-    events = [event(f"a{i}", p, r, text(f"w{i}"), i) for i, (p, r) in enumerate(zip(parents, roles, strict=True), 1)]
-    assert inactive(read_events(tmp_path, events)) == set()
-
-
-def test_parallel_tool_results_are_no_rewind(tmp_path: Path) -> None:
-    calls = [{"type": "toolCall", "id": f"t{i}", "name": "read", "arguments": {}} for i in (1, 2)]
-    records = read_events(
-        tmp_path,
-        [
-            event("a1", None, "user", text("read both")),
-            event("a2", "a1", "assistant", calls, 1, stopReason="toolUse"),
-            event("a3", "a2", "toolResult", text("x"), 2, toolCallId="t1"),
-            event("a4", "a2", "toolResult", text("y"), 3, toolCallId="t2"),
-            event("a5", "a4", "assistant", text("both read"), 4, stopReason="stop"),
-        ],
-    )
-    assert inactive(records) == set()
-
-
 # --- files ----------------------------------------------------------------------------------------------------------
-
-
-def test_bad_lines_are_quarantined_and_the_rest_is_read(tmp_path: Path) -> None:
-    good = [event("a1", None, "user", text("before")), event("a2", "a1", "assistant", text("after"), 1)]
-    lines = [HEADER, good[0], 42, "massive error", {"type": "message", "id": "x"}, event("y", "a1", "oracle", "?")]
-    torn = b'{"type":"message","id":"a3","mess'
-    path = tmp_path / "s1.jsonl"
-    path.write_bytes(jsonl(lines) + b'{"type":"message","id":"\xff"}\n' + jsonl([{"type": "new_kind"}, good[1]]) + torn)
-    records = read(path)
-    assert set(messages(records)) == {"a1", "a2"}
-    rejected = {r.line: r.reason for r in records if isinstance(r, Rejected)}
-    assert rejected == {
-        3: "expected a JSON object, got int",
-        4: "expected a JSON object, got str",
-        5: "message without a role",
-        6: "unknown role 'oracle'",
-        7: "invalid UTF-8 at byte 24",
-        10: "torn line: the JSON object does not end",
-    }
-    assert [r for r in records if isinstance(r, Skipped)] == [Skipped("new_kind", 8)]
 
 
 @pytest.mark.parametrize(
@@ -407,28 +120,6 @@ def test_deleted_reset_and_cold_files_are_the_same_session(tmp_path: Path, name:
     assert openclaw.READER.sniff(read_head(path))
     (kept,) = messages(read(path)).values()
     assert (kept.session, kept.text) == ("s1", "keep me")
-
-
-def test_without_a_header_the_file_names_the_session(tmp_path: Path) -> None:
-    path = tmp_path / "abc-1.jsonl.reset.2026-03-09T10-00-00.000Z"
-    path.write_bytes(jsonl([event("a1", None, "user", text("hello"))]))
-    assert [m.session for m in messages(read(path)).values()] == ["abc-1"]
-
-
-def test_the_index_gives_title_kind_and_parent(tmp_path: Path) -> None:
-    index = {
-        "agent:main:main": {"sessionId": "s0", "displayName": "Main"},
-        "agent:main:subagent:9": {"sessionId": "s1", "label": "Port survey", "spawnedBy": "agent:main:main"},
-    }
-    (tmp_path / "sessions.json").write_text(json.dumps(index))
-    records = read_events(tmp_path, [event("a1", None, "user", text("Survey the ports."))])
-    assert records[0] == Session("s1", "C:\\Users\\ゆき", "Port survey", "subagent", "s0")
-    assert [(m.role, m.origin) for m in messages(records).values()] == [("agent", "model")]  # its parent wrote the task
-
-
-def test_session_info_renames(tmp_path: Path) -> None:
-    records = read_events(tmp_path, [{"type": "session_info", "id": "a1", "parentId": None, "name": "Ports"}])
-    assert [r.title for r in records if isinstance(r, Session)][-1] == "Ports"
 
 
 def test_a_forks_copy_is_the_same_message_and_a_short_id_alone_is_not(tmp_path: Path) -> None:
