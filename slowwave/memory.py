@@ -97,7 +97,8 @@ class Memory:
             UsageError: the encoder given is not the one the stored vectors were made with, or `space` is no name.
         """
         settings = _load_settings(space)
-        memory = cls(settings, Path(store) if store is not None else settings.store, release, encoder, reranker)
+        root = Path(store) if store is not None else settings.store
+        memory = cls(settings.model_copy(update={"store": root}), root, release, encoder, reranker)
         try:
             memory._live.view = memory._live.open_view()
         except TROUBLE as trouble:

@@ -153,11 +153,15 @@ def briefing(
 ) -> None:
     """Print what is known, for the start of a conversation.
 
-    Within a project that is known: of that project. The same bytes as long as the release is the same.
+    Within a project that is known: of that project. The same bytes as long as the release is the same, but for a line
+    before it where transcripts wait for more than a day.
     """
+    from slowwave.flows.coverage import describe_backlog
+
     counter = _load_optional_tokenizer(tokenizer)
     place = None if everything else workspace or find_project(memory)
     block = memory.briefing(budget, tokenizer=counter, format="json" if as_json else "markdown", workspace=place)
+    echo("" if as_json else describe_backlog(memory.settings), nl=False)
     _print_block(memory, block, "Nothing known yet.", as_json)
 
 

@@ -1,6 +1,7 @@
-"""`slowwave inspect` and `slowwave config`: the ledgers of a memory, and the settings in force."""
+"""`slowwave status`, `inspect` and `config`: how a memory is, its ledgers, and the settings in force."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from slowwave.cli.common import OUT, command, echo, load_settings
+from slowwave.cli.common import HELD, INCOMPLETE, OUT, command, echo, load_settings, print_json
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.vocabulary import LedgerKind, Status
+from slowwave.schemas.vocabulary import LedgerKind, RunStatus, Status
 from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
@@ -300,6 +301,53 @@ LEDGERS: dict[str, Callable[["Settings", bool], Listing]] = {
     "usage": _list_usage,
     "spaces": _list_spaces,
 }
+
+
+@command
+def status(settings: "Settings", as_json: bool = False) -> None:
+    """Say what is covered, how the last night went, what is next.
+
+    Exit status 0: all is well; 3: transcripts have waited for more than a day, or the last run did not end well; 4:
+    what it made is held back; 1: there is no memory yet, or it can't be read.
+    """
+    from slowwave.cli.agents.client_files import OURS, Client, list_client_files
+    from slowwave.flows.coverage import find_next_night, measure_coverage
+    from slowwave.text.marked import read_as_it_is
+
+    found, night = measure_coverage(settings), find_next_night()
+    waits = Counter(row["reason"] for row in _list_quarantine(settings, False).rows)
+    reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))
+    space = next(row for row in _list_spaces(settings, False).rows if row["space"] == settings.space)
+    last = _list_runs(settings, False).rows[0]
+    hooks = {str(one): list_client_files(one, None, ["slowwave"], ())[0].path for one in Client}
+    told = [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]
+    rows: list[tuple[str, str, object]] = [
+        ("memory", found["line"], found),
+        ("quarantine", f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}", waits),
+        ("last run", _describe_run(last), last),
+        ("next night", night or "no Prefect server here plans one (`make serve`); cron may", night),
+        ("store", f"{settings.store / settings.space}, {space['bytes'] / 1e6:,.1f} MB, live {space['release']}", space),
+        ("encoder", settings.encoder, settings.encoder),
+        ("model", settings.llm, settings.llm),
+        ("hooks", ", ".join(told) or "none: `slowwave install claude-code`, codex or cursor", told),
+    ]
+    if as_json:
+        print_json({heading.replace(" ", "_"): value for heading, _, value in rows})
+    else:
+        OUT.print("\n".join(f"{heading:<12}{escape_line(text)}" for heading, text, _ in rows))
+    ended_well = last["status"] == RunStatus.DONE and not found["behind"]
+    raise typer.Exit(HELD if last["status"] == RunStatus.HELD else 0 if ended_well else INCOMPLETE)
+
+
+def _describe_run(run: Row) -> str:
+    """Return when a run was, how it ended and what it made; of one that failed the error."""
+    import orjson
+
+    report, names = orjson.loads(run.pop("report")), {"read": "messages", "observe": "claims"}
+    made = [f"{step['rows_out']:,} {names[step['step']]}" for step in report["steps"] if step["step"] in names]
+    made += [f"{step['counts']['superseded']:,} changed" for step in report["steps"] if "superseded" in step["counts"]]
+    why = report["notes"][-1:] if run["status"] == RunStatus.FAILED or not made else made
+    return f"{run['kind']} {run['started_at']:%Y-%m-%d %H:%M} UTC, {run['status']}: {', '.join(why)}"
 
 
 @command

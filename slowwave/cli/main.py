@@ -13,7 +13,7 @@ from slowwave.cli.agents.project import project
 from slowwave.cli.agents.skill import skill
 from slowwave.cli.ask import briefing, context, recall, remember
 from slowwave.cli.forget import forget
-from slowwave.cli.inspect import config, inspect
+from slowwave.cli.inspect import config, inspect, status
 from slowwave.cli.night import experiment, plan, reprocess, run
 from slowwave.cli.releases import diff, exclude, include, promote, rollback
 from slowwave.cli.show import show
@@ -21,7 +21,7 @@ from slowwave.cli.store import backup, check, export, import_learnings, restore
 from slowwave.cli.talk import talk
 
 COMMANDS = {
-    "Every day": (run, plan, recall, context, briefing, show, remember, talk),
+    "Every day": (run, status, plan, recall, context, briefing, show, remember, talk),
     "Where agents look": (mcp, install, uninstall, skill, project),
     "Undo and redo": (diff, rollback, promote, exclude, include, forget, reprocess),
     "Keep": (export, import_learnings, check, backup, restore),

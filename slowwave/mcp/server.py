@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from slowwave.context.build import Context as Block
 from slowwave.context.handed_out import note_block, note_hits, note_listed
 from slowwave.context.tokens import resolve_tokenizer
+from slowwave.flows.coverage import describe_backlog
 from slowwave.mcp.short_hits import RecallResult, fit_hits
 from slowwave.memory import Memory
 from slowwave.recall.views.show import rate_memory, show
@@ -170,10 +171,11 @@ class Tools:
         workspace: Annotated[str | None, Field(description="The project's folder, to hear of it first.")] = None,
     ) -> str:
         """Return what is known, for the start of a conversation: of a project, or in general. The same text until the
-        next release.
+        next release, but for a first line where transcripts wait to be read.
         """
         with convert_to_tool_errors():
-            return self._render_block(self.open_memory().briefing(workspace=workspace or None))
+            block = self._render_block(self.open_memory().briefing(workspace=workspace or None))
+            return f"{describe_backlog(self.settings)}{block}"
 
     def habits(
         self,

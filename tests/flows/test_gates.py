@@ -101,6 +101,7 @@ def test_a_night_that_loses_claims_is_held_until_a_person_promotes_it(settings: 
     shown = RUNNER.invoke(app, ["diff", "--candidate", *where, "--limit", "1"]).stdout
     assert shown.startswith("r1 to candidate: ")
     assert "\ngone (1 of " in shown
+    assert RUNNER.invoke(app, ["status", *where]).exit_code == HELD
     assert RUNNER.invoke(app, ["promote", "--why", " ", *where]).exit_code == 1
     assert RUNNER.invoke(app, ["promote", "--why", "these were test data", *where]).exit_code == 0
     again = RUNNER.invoke(app, ["promote", "--why", "once more", *where])
@@ -109,6 +110,7 @@ def test_a_night_that_loses_claims_is_held_until_a_person_promotes_it(settings: 
     kept = orjson.loads(store.read(RUNS).sort_by("started_at")["report"].to_pylist()[-1])
     assert kept["notes"] == ["promoted: these were test data"]
     assert run_night([], settings).held == []
+    assert RUNNER.invoke(app, ["status", *where]).exit_code == 0
 
 
 def test_a_night_that_was_held_while_the_clock_was_ahead_is_decided_on(

@@ -16,6 +16,7 @@ from urllib.request import Request, urlopen
 import pytest
 import yaml
 
+from slowwave.flows.coverage import find_next_night
 from slowwave.store import Store
 from slowwave.store.releases import read_releases
 
@@ -94,7 +95,7 @@ def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
 
 
 def test_a_scheduled_night_comes_and_one_ctrl_c_ends_all(
-    served: tuple[subprocess.Popen[bytes], int], tmp_path: Path
+    served: tuple[subprocess.Popen[bytes], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script, port = served
     until = time.monotonic() + PATIENCE
@@ -105,6 +106,8 @@ def test_a_scheduled_night_comes_and_one_ctrl_c_ends_all(
     assert [one.name for one in read_releases(Store.open(tmp_path / "store"))] == ["r1"]
     schedules = [one["schedule"] for deployed in ask(port, "deployments") for one in deployed["schedules"]]
     assert [one["timezone"] for one in schedules if one.get("cron") == "0 3 * * *"] == ["Asia/Tokyo"]
+    monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{port}/api")
+    assert str(find_next_night()).endswith(" UTC")
     errors = [line for line in (tmp_path / "log").read_text().splitlines() if "| ERROR" in line]
     assert [line for line in errors if "schedule" in line] == []  # of those that plan runs
     assert len(processes_of(script.pid)) >= 3

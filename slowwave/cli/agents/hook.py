@@ -78,6 +78,7 @@ def _collect_told(
         return ""  # a resumed session has its briefing in its transcript
     from slowwave.cli.common import find_project, open_memory
     from slowwave.context.handed_out import note_block
+    from slowwave.flows.coverage import describe_backlog
     from slowwave.text.fence import fence_block
     from slowwave.text.words import is_follow_up
 
@@ -87,10 +88,10 @@ def _collect_told(
     if event not in EVENTS or not (here or everywhere):
         return ""
     if event == "session-start":
-        block = memory.briefing(budget, workspace=here)
+        block, opening = memory.briefing(budget, workspace=here), describe_backlog(memory.settings)
     elif not is_follow_up(prompt):
-        block = memory.context(prompt, budget, automatic=True, workspace=here)
+        block, opening = memory.context(prompt, budget, automatic=True, workspace=here), ""
     else:
         return ""  # what follows on what was just said asks the session, not the memory
     note_block(memory.root / memory.space, block)
-    return fence_block(block.text) if block.text else block.text
+    return f"{opening}{fence_block(block.text)}" if block.text else block.text

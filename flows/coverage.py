@@ -1,0 +1,64 @@
+"""What a memory covers of the transcripts that are there, and when a night reads the rest."""
+
+import json
+import os
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
+
+import pyarrow.compute as pc
+
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import FILES, SESSIONS
+from slowwave.store.notes import find_journals
+from slowwave.store.snapshot import Snapshot
+from slowwave.store.store import Store
+from slowwave.store.trouble import TROUBLE
+
+
+def measure_coverage(settings: Settings) -> dict[str, Any]:
+    """Return how many transcripts the live release covers, how many wait, and the same as a `line`: of those of the
+    installed tools or, where none of these was ever read, of the files that the space was given.
+
+    It is `behind` where something has waited for more than a day: a night should have read it.
+    """
+    # Here, since an install for reading alone lacks what they need.
+    from slowwave.tasks.ingest.formats.registry import find_installed
+    from slowwave.tasks.ingest.transcripts import find_pending
+
+    live = Snapshot(settings.store, settings.space)
+    known = {row["path"]: row for row in Store.open(settings.store, settings.space).read(FILES).to_pylist()}
+    paths = [path for _, path in find_installed(Path.home())]
+    if known and known.keys().isdisjoint(map(str, paths)):
+        paths = [path for name in known if (path := Path(name)).is_file()]
+    found = find_pending(known, settings, [*paths, *find_journals(live.dir)])
+    covered, waiting, unreadable = found.counts["files unchanged"], len(found.pending), len(found.unreadable)
+    sessions, until = live.release.counts[SESSIONS.name], pc.max(live.read(SESSIONS, ["ended_at"])["ended_at"]).as_py()
+    line = f"Covers {covered:,} of {covered + waiting + unreadable:,} transcripts ({sessions:,} sessions)"
+    line += f", up to {until:%Y-%m-%d %H:%M} UTC" if until else ""
+    line += f"; {waiting:,} wait for the next night" if waiting else ""
+    line += f"; {unreadable:,} can't be read." if unreadable else "."
+    facts = {"covered": covered, "waiting": waiting, "unreadable": unreadable, "sessions": sessions, "until": until}
+    yesterday = (datetime.now(UTC) - timedelta(days=1)).timestamp() * 10**9
+    return facts | {"behind": any(one.mtime_ns < yesterday for one in found.pending), "line": line}
+
+
+def describe_backlog(settings: Settings) -> str:
+    """Return the coverage in a line for a briefing, where it is behind and can be measured here; else nothing."""
+    with suppress(ModuleNotFoundError, *TROUBLE):
+        found = measure_coverage(settings)
+        return f"{found['line']}\n" if found["behind"] else ""
+    return ""
+
+
+def find_next_night() -> str | None:
+    """Return when the Prefect server of `make serve`, or the one that the environment names, begins the next night."""
+    server = os.environ.get("PREFECT_API_URL", "http://127.0.0.1:4200/api")
+    wanted = {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}, "deployments": {"name": {"any_": ["nightly"]}}}
+    words = json.dumps(wanted | {"sort": "EXPECTED_START_TIME_ASC", "limit": 1}).encode()
+    asked = Request(f"{server}/flow_runs/filter", words, {"Content-Type": "application/json"})
+    with suppress(OSError, ValueError, LookupError), build_opener(ProxyHandler({})).open(asked, timeout=2) as answer:
+        return f"{datetime.fromisoformat(json.load(answer)[0]['expected_start_time']):%Y-%m-%d %H:%M} UTC"
+    return None

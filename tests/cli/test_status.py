@@ -1,0 +1,81 @@
+"""`slowwave status` over the transcripts of a home folder, and the line of it that opens a briefing."""
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from slowwave.cli.main import app
+from slowwave.flows.nightly import run_night
+from slowwave.mcp.server import Tools
+from slowwave.schemas.settings import Settings
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples" / "claude-code" / "projects"
+WAITING = "Covers 6 of 7 transcripts (6 sessions), up to "
+HOUR = 3_600
+
+
+def typed(*words: str) -> Result:
+    return CliRunner().invoke(app, [*words])
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with transcripts of Claude Code, of which all were read by a night."""
+    for name, value in {
+        "HOME": tmp_path,
+        "SLOWWAVE_STORE": tmp_path / "store",
+        "SLOWWAVE_ENCODER": "hash-384",
+        "XDG_CONFIG_HOME": tmp_path,
+        "PREFECT_API_URL": "http://127.0.0.1:9/api",
+        "COLUMNS": "200",
+    }.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(SAMPLES, tmp_path / ".claude" / "projects")
+    run_night([], Settings())
+    return tmp_path
+
+
+def add_transcript(home: Path, hours: int) -> None:
+    """A session that ended so many hours ago."""
+    project = next((home / ".claude" / "projects").iterdir())
+    path = project / "00000000-0000-4000-8000-000000000000.jsonl"
+    text = next(project.glob("*.jsonl")).read_text().replace("3f0c6a52", "00000000")
+    path.write_text(text)
+    os.utime(path, (time.time() - hours * HOUR,) * 2)
+
+
+def test_it_says_what_waits_and_the_briefing_opens_with_it_after_a_day(home: Path) -> None:
+    assert typed("install", "codex").exit_code == 0
+    told = typed("status")
+    assert (told.exit_code, told.output.count("\n")) == (0, 8)
+    assert "Covers 6 of 6 transcripts (6 sessions), up to 2026-11-02 " in told.output
+    assert "1: 1 torn line: the JSON object does not end" in told.output
+    assert "nightly" in told.output
+    assert "hooks       codex\n" in told.output
+    covered = typed("briefing").output
+
+    add_transcript(home, hours=2)
+    assert (typed("status").exit_code, typed("briefing").output) == (0, covered)  # it waits for the night
+    add_transcript(home, hours=50)
+    told = typed("status", "--json")
+    assert (told.exit_code, json.loads(told.output)["memory"]["waiting"]) == (3, 1)
+    opened = typed("briefing", "--budget", "300").output
+    assert opened.startswith(WAITING)
+    assert opened.splitlines()[0] in typed("status").output
+    assert WAITING in Tools(Settings()).briefing()
+
+    run_night([], Settings())
+    assert (typed("status").exit_code, WAITING in typed("briefing").output) == (0, False)
+
+
+def test_a_space_of_other_files_is_not_measured_by_the_tools_and_none_is_an_error(home: Path) -> None:
+    shutil.copytree(home / ".claude" / "projects", home / "given")
+    run_night([home / "given"], Settings(space="other"))
+    assert json.loads(typed("status", "--space", "other", "--json").output)["memory"]["covered"] == 6
+    assert typed("status", "--space", "none").exit_code == 1
