@@ -28,14 +28,16 @@ def read_messages(path: Path) -> list[Message]:
 
 
 def read_rows(path: Path) -> str:
-    """All that is told of each record, a line or more each; paths are relative to the file's folder."""
+    """All that is told of each record, a line or more each; paths are relative to the file's folder or one above."""
     told, session = "", ""
     for record in read(path):
         if isinstance(record, Message) and record.session != session:
             told += f"in {record.session}\n"
         session = getattr(record, "key", None) or getattr(record, "session", session)
         told += spell(record) + "\n"
-    return told.replace(f"{path.parent}/", "")
+    for folder in path.parents[:4]:
+        told = told.replace(f"{folder}/", "")
+    return told
 
 
 def spell(record: Record) -> str:

@@ -14,7 +14,7 @@ import zstandard
 
 from slowwave.tasks.ingest.formats.own import columnar, generic
 from slowwave.tasks.ingest.parsing.lines import read_head
-from slowwave.tasks.ingest.parsing.records import Block, Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.parsing.records import Limits, Message, Record, Rejected
 from slowwave.tasks.ingest.parsing.values import coerce_time
 
 ROWS: list[dict[str, object]] = [
@@ -48,81 +48,6 @@ def messages(records: list[Record]) -> list[Message]:
     return [record for record in records if isinstance(record, Message)]
 
 
-def test_a_full_row_and_a_bare_one(tmp_path: Path) -> None:
-    records = read(lines_of(tmp_path / "talk.v1.jsonl"))
-    assert [r for r in records if isinstance(r, Session)] == [
-        Session("s1", "shop", "Deploys"),
-        Session("s1"),
-        Session("s2"),
-    ]
-    first, second, third = messages(records)
-    assert first == Message(
-        session="s1",
-        native_id="m1",
-        role="user",
-        origin="human",
-        blocks=[Block("text", "We moved the deploy to Friday.")],
-        text="We moved the deploy to Friday.",
-        ts=datetime(2026, 3, 1, 9, tzinfo=UTC),
-        speaker="Ann",
-        line=1,
-    )
-    assert second.ts == datetime(2026, 3, 1, 9, 0, 5, tzinfo=UTC)
-    assert (third.role, third.origin, third.text, third.blocks) == (
-        "tool",
-        "tool",
-        "",
-        [Block("tool_result", "exit 0")],
-    )
-
-
-ROLES = [
-    ("User", "user", "human"),
-    ("human", "user", "human"),
-    ("AI", "assistant", "model"),
-    ("bot", "assistant", "model"),
-    ("model", "assistant", "model"),
-    ("system", "system", "synthetic"),
-    ("function", "tool", "tool"),
-    ("agent", "agent", "model"),
-    ("observer", "observer", "model"),
-]
-
-
-@pytest.mark.parametrize(("given", "role", "origin"), ROLES)
-def test_roles_by_their_common_names(given: str, role: str, origin: str, tmp_path: Path) -> None:
-    (message,) = messages(read(lines_of(tmp_path / "r.jsonl", [{"role": given, "content": "x"}])))
-    assert (message.role, message.origin, message.session) == (role, origin, "r")
-
-
-def test_bad_rows_are_rejected_with_line_and_reason_and_the_rest_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "bad.jsonl"
-    path.write_bytes(
-        b'{"role": "user", "content": "one"}\n'
-        b'{"role": "wizard", "content": "x"}\n'
-        b'{"content": "x"}\n'
-        b'{"role": "user"}\n'
-        b'{"role": "user", "content": 5}\n'
-        b'{"role": "user", "content": ""}\n'
-        b'"massive error"\n'
-        b'{"role": "user", "content": "\xff"}\n'
-        b'{"role": "user", "content": "two"}\n'
-        b'{"role": "user", "cont'
-    )
-    records = read(path)
-    assert [m.text for m in messages(records)] == ["one", "two"]
-    assert [(r.line, r.reason) for r in records if isinstance(r, Rejected)] == [
-        (2, "unknown role 'wizard'"),
-        (3, "role is missing"),
-        (4, "content is missing"),
-        (5, "content is int, neither text nor a list of blocks"),
-        (7, "expected a JSON object, got str"),
-        (8, "invalid UTF-8 at byte 29"),
-        (10, "torn line: the JSON object does not end"),
-    ]
-    assert [r for r in records if isinstance(r, Skipped)] == [Skipped("empty message", 6)]
-
-
 def test_a_message_without_an_id_is_the_same_in_a_re_export_and_its_repetition_is_another(tmp_path: Path) -> None:
     said = [{"session_id": s, "role": "user", "content": c} for s, c in [("a", "ok"), ("b", "ok"), ("a", "ok")]]
     first = messages(read(lines_of(tmp_path / "x.jsonl", said)))
@@ -131,29 +56,6 @@ def test_a_message_without_an_id_is_the_same_in_a_re_export_and_its_repetition_i
     )
     assert [m.native_id for m in first] == [m.native_id for m in again[1:]]
     assert len({(m.session, m.native_id) for m in first}) == 3
-
-
-def test_typed_blocks_of_every_kind(tmp_path: Path) -> None:
-    content = [
-        "plain",
-        {"type": "thinking", "text": "hm"},
-        {"type": "tool_call", "name": "ls", "call_id": "1", "text": "{}"},
-        {"type": "tool_use", "name": "ls", "id": "2", "input": {"a": 1}},
-        {"type": "tool_result", "call_id": "1", "text": "out", "is_error": True},
-        {"type": "image", "media": "image/png"},
-        {"type": "hologram", "beam": 3},
-    ]
-    (message,) = messages(read(lines_of(tmp_path / "b.jsonl", [{"role": "assistant", "content": content}])))
-    assert message.text == "plain"
-    assert message.blocks == [
-        Block("text", "plain"),
-        Block("thinking", "hm"),
-        Block("tool_call", "{}", name="ls", call_id="1"),
-        Block("tool_call", '{"a":1}', name="ls", call_id="2"),
-        Block("tool_result", "out", call_id="1", is_error=True),
-        Block("image", media="image/png"),
-        Block("other", '{"type":"hologram","beam":3}', name="hologram"),
-    ]
 
 
 NINE = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -276,17 +178,3 @@ def test_a_first_line_longer_than_the_head_is_recognised_and_over_the_limit_reje
         (1, "line of 100031 bytes is over the limit of 1000")
     ]
     assert [m.native_id for m in messages(records)] == ["m1"]
-
-
-def test_a_commands_envelope_is_nobodys_words_and_words_beside_it_are_the_persons(tmp_path: Path) -> None:
-    said = [
-        "<command-name>/exit</command-name>",
-        "<local-command-stdout>Bye!</local-command-stdout>",
-        "Caveat: The messages below were generated by the user while running local commands.",
-        "<command-name>/review</command-name> Look at the tests first.",
-        "Bye!",
-    ]
-    path = tmp_path / "s.jsonl"
-    path.write_text("".join(json.dumps({"role": "user", "content": text}) + "\n" for text in said), encoding="utf-8")
-    records = [one for one in generic.READER.read(path, Limits()) if isinstance(one, Message)]
-    assert [one.origin for one in records] == ["synthetic"] * 3 + ["human"] * 2
