@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from slowwave.schemas.settings import RetentionSettings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.store import Store
+from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
 
 COLUMNS = ["message_id", "session_id", "native_id", "speaker", "ts", "workspace", "source"]
 ESCAPED = re.compile(r'\\(?:u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*|["\\/bfnrt])')
@@ -84,22 +86,25 @@ def select_messages(store: Store, wanted: Wanted) -> set[str]:
     """Return ids of the messages that are meant.
 
     Raises:
-        UsageError: a session, message or note that the vault does not hold.
+        UsageError: a session, message, note or workspace that the vault does not hold, or a message of several
+            sessions.
     """
     wanted.check()
-    sessions = store.read(SESSIONS, ["session_id", "native_id", "path", "workspace"]).to_pylist()
-    ids = _find_sessions(sessions, (*wanted.sessions, *wanted.notes), only_noted=bool(wanted.notes))
-    held = {row["session_id"]: row for row in sessions}
-    words = Words(wanted.match) if wanted.match else None
-    chosen = {
-        row["message_id"]
-        for row in _iter_messages(store, with_blocks=words is not None, sessions=ids)
-        if _is_meant(row, wanted, held.get(row["session_id"], {}))
-        and (words is None or wanted.match in _list_ids(row, held) or has_text(row, words))
-    }
-    missing = [one for one in wanted.messages if not any(_names_message(one, row) for row in _iter_messages(store))]
-    if missing:
-        raise UsageError(f"no such message: {', '.join(missing)}; the id is the transcript's own, or a hit's")
+    rows = store.read(SESSIONS, ["session_id", "native_id", "path", "workspace"]).to_pylist()
+    sessions, words = {row["session_id"]: row for row in rows}, Words(wanted.match) if wanted.match else None
+    ids = _find_sessions(rows, (*wanted.sessions, *wanted.notes), only_noted=bool(wanted.notes))
+    places = require_workspaces(anchor_workspace(wanted.workspace), _list_workspaces(store)) if wanted.workspace else ()
+    chosen, named = set[str](), defaultdict[str, set[str]](set)
+    for row in _iter_messages(store, with_blocks=words is not None, sessions=ids):
+        for one in {row["message_id"], row["native_id"]}.intersection(wanted.messages):
+            named[one].add(row["session_id"])
+        if _is_meant(row, wanted, sessions.get(row["session_id"], {}), places, words):
+            chosen.add(row["message_id"])
+    for one in wanted.messages:
+        if one not in named:
+            raise UsageError(f"no such message: {one}; the id is the transcript's own, or a hit's")
+        if len(named[one]) > 1 and ids is None:
+            raise UsageError(f"message {one} is in {len(named[one]):,} sessions: --session says of which")
     return chosen
 
 
@@ -108,13 +113,15 @@ def select_due_messages(store: Store, settings: RetentionSettings, now: datetime
     if not settings.has_message_limits:
         return set()
     paths = {r["session_id"]: r["path"] for r in store.read(SESSIONS, ["session_id", "path"]).to_pylist()}
+    asked, known = settings.by_workspace.items(), _list_workspaces(store)
+    places = {name: days for one, days in asked for name in find_workspaces(one, known)}
     folders = {str(store.dir / "talk"): settings.talk_days, str(store.dir / "notes"): settings.notes_days}
 
     def is_due(row: Row) -> bool:
         folder = str(Path(paths.get(row["session_id"], "")).parent)
         days = settings.messages_days
         days = settings.by_source.get(row["source"], days)
-        days = settings.by_workspace.get(row["workspace"] or "", days)
+        days = places.get(row["workspace"] or "", days)
         days = folders.get(folder, days)
         return bool(days and row["ts"] and row["ts"] < now - timedelta(days=days))
 
@@ -140,31 +147,31 @@ def _find_sessions(rows: list[Row], names: tuple[str, ...], *, only_noted: bool)
     return set(found)
 
 
-def _is_meant(row: Row, wanted: Wanted, session: Mapping[str, Any]) -> bool:
+def _is_meant(
+    row: Row, wanted: Wanted, session: Mapping[str, Any], places: Collection[str], words: Words | None
+) -> bool:
     """Return whether a message is meant; its session, whose row of SESSIONS this is, is."""
-    if wanted.messages and not any(_names_message(one, row) for one in wanted.messages):
+    if wanted.messages and {row["message_id"], row["native_id"]}.isdisjoint(wanted.messages):
         return False
     if wanted.speakers and (row["speaker"] or "").casefold() not in {one.casefold() for one in wanted.speakers}:
         return False
-    if wanted.workspace and wanted.workspace not in (row["workspace"], session.get("workspace")):
+    if places and {row["workspace"], session.get("workspace")}.isdisjoint(places):
         return False
     if wanted.source and wanted.source not in (row["source"], _name_memory(row, session)):
         return False
-    return not wanted.before or bool(row["ts"] and row["ts"] < _convert_to_utc(wanted.before))
+    if wanted.before and not (row["ts"] and row["ts"] < _convert_to_utc(wanted.before)):
+        return False
+    ids = (row["message_id"], row["native_id"], row["session_id"], session.get("native_id"))
+    return words is None or wanted.match in ids or has_text(row, words)
 
 
-def _list_ids(row: Row, held: Mapping[str, Row]) -> tuple[str | None, ...]:
-    session = held.get(row["session_id"], {}).get("native_id")
-    return row["message_id"], row["native_id"], row["session_id"], session
+def _list_workspaces(store: Store) -> set[str | None]:
+    return {one for table in (MESSAGES, SESSIONS) for one in store.read(table, ["workspace"])["workspace"].to_pylist()}
 
 
 def _name_memory(row: Row, session: Mapping[str, Any]) -> str | None:
     """Return the observer of another memory's claims, as `shared:ann` of its sessions `ann` and `ann/shop`."""
     return f"{SHARED}:{session.get('native_id', '').split('/')[0]}" if row["source"] == SHARED else None
-
-
-def _names_message(one: str, row: Row) -> bool:
-    return one in (row["message_id"], row["native_id"])
 
 
 def _iter_messages(store: Store, *, with_blocks: bool = False, sessions: set[str] | None = None) -> Iterator[Row]:

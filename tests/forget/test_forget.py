@@ -343,6 +343,13 @@ def test_each_way_to_say_what_is_meant(root: Path) -> None:
     assert count(source="generic", match="exit 0") == 1
     assert count(before=START + timedelta(minutes=1), sessions=("told", "other")) == 2
     assert count(notes=tuple(one for one in note if one.startswith("note-"))) == 2
+    write_note(store.dir, "The shop opens at nine.", workspace="/home/ann/shop")
+    take_in_notes(settings)
+    assert count(workspace="/home/ann/../ann/shop/") == 2
+    with pytest.raises(UsageError, match="the nearest: '/home/ann/shop'"):
+        count(workspace="/home/ann/shops")
+    with pytest.raises(UsageError, match="message m1 is in 3 sessions: --session"):
+        count(messages=("m1",))
 
 
 def test_words_are_found_however_they_are_written_and_in_titles_too(tmp_path: Path) -> None:
@@ -376,9 +383,13 @@ def test_what_is_older_than_its_days_goes_in_the_night(root: Path) -> None:
     path = root / "in" / "new.jsonl"
     line = {"session_id": "new", "role": "user", "content": "The kettle is new.", "ts": datetime.now(UTC).isoformat()}
     path.write_text(json.dumps(line) + "\n" + json.dumps({**line, "role": "assistant", "content": "Good."}) + "\n")
+    days_ago = (datetime.now(UTC) - timedelta(days=5)).isoformat()
+    shop = {**line, "session_id": "shop", "content": "The shop is shut.", "ts": days_ago, "workspace": "/home/ann/shop"}
+    (root / "in" / "shop.jsonl").write_text(json.dumps(shop) + "\n")
     space = root / "store" / "default"
     log_recall(space, {"long-ago": [TALK["other"][1]]}, START)
     limits = {"messages_days": 10, "by_source": {"generic": 30}, "recalls_days": 1, "completions_days": 1}
+    limits["by_workspace"] = {"/home/ann/../ann/shop": 1}
     report = run_night([root / "in"], make_settings(root / "store", retention=limits)).check_complete()
     store = Store.open(root / "store")
     left = {text for text in store.read(MESSAGES, ["text"])["text"].to_pylist() if text}
