@@ -268,17 +268,17 @@ def _prepare_message_row(
 ) -> dict[str, Any] | None:
     session = got.get_session(message.session)
     source, sid, known_as = got.get_source(session), got.get_session_id(session), message.stored
+    if _is_workspace_excluded(session, exclude):
+        got.skipped["message of an excluded workspace"] += 1
+        return None
     try:
         iid = known_as.identity if known_as else compute_message_identity(source, message)
+        if redact:
+            got.redacted.update(redact_message(message))
         mid = known_as.message_id if known_as else compute_message_id(iid, message)
     except (TypeError, UnicodeEncodeError) as error:  # a lone surrogate: no UTF-8 exists for it
         got.rejected.append(Rejected(message.line, f"message can't be stored as UTF-8: {error}"))
         return None
-    if _is_workspace_excluded(session, exclude):
-        got.skipped["message of an excluded workspace"] += 1
-        return None
-    if redact:
-        got.redacted.update(redact_message(message))
     if known.is_stored(mid, iid, sid):
         got.known += 1
         if _shorten_id(mid) in known.inactive:

@@ -46,7 +46,7 @@ def compute_message_identity(source: str, message: Message) -> str:
 
 
 def compute_message_id(identity_id: str, message: Message) -> str:
-    """Return id of a message: its identity and its content, as it stood before redaction."""
+    """Return id of a message: its identity and its content as it is stored, so that no guess of a secret fits it."""
     content = orjson.dumps([message.role, message.text, message.blocks])
     return compute_content_id(identity_id, hashlib.sha256(content).hexdigest())
 

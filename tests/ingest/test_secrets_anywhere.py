@@ -79,3 +79,13 @@ def test_messages_of_a_session_with_a_secret_for_a_name_stay_in_one_session(tmp_
         {"native_id": redact_id(TOKEN), "messages": 3}
     ]
     assert len(set(store.read(MESSAGES, ["native_id"])["native_id"].to_pylist())) == 3
+
+
+def test_a_guess_of_a_secret_can_not_be_tested_by_a_messages_id(tmp_path: Path) -> None:
+    rows = []
+    for at, secret in enumerate((TOKEN, f"{TOKEN[:-1]}A", "no token")):
+        line = {"session_id": "s1", "message_id": "m1", "role": "user", "content": f"My token is {secret}, keep it."}
+        (tmp_path / "talk.jsonl").write_text(json.dumps(line))
+        store = read_into_store(tmp_path / "talk.jsonl", tmp_path / f"store{at}")
+        rows += store.read(MESSAGES, ["message_id", "hash", "text"]).to_pylist()
+    assert rows[0] == rows[1] != rows[2]

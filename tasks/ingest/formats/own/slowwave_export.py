@@ -1,8 +1,8 @@
 """slowwave's own exports, read back: `slowwave export OUT` from one store, `slowwave run OUT` into another.
 
 An export is one transcript: its `manifest.json`, or its messages' file alone. What the store knew a message and its
-session by is kept: a message's id hangs on what was said before redaction, so it can't be made again, and must be the
-same when the tool's transcript is read too. Without the sessions' file the sessions have no names of their own.
+session by is kept: a message's identity hangs on its tool's own ids, so it can't be made again, and must be the same
+when the tool's transcript is read too. Without the sessions' file the sessions have no names of their own.
 """
 
 import re
