@@ -474,7 +474,6 @@ FORGOTTEN = Table(
         string_field("kind", null=False),  # message, title (of a session), quarantine
         string_field("row_id", null=False),
         string_field("identity"),  # of a message: every version of it stays away
-        string_field("hash"),  # of a message: its link in the chain, which no text proves any more
         string_field("why", null=False),  # what was asked for, by kind; never its words
         string_field("run_id", null=False),
         pa.field("at", UTC_US, nullable=False),

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import WITHDRAWALS, Status
 
 Row = dict[str, Any]
@@ -14,8 +15,13 @@ NO_NAME = "(forgotten)"
 
 
 def blank_message(row: Row) -> Row:
-    """Return a row of MESSAGES without what was said, by whom and where; ids, time and hashes stay."""
-    return {**row, "text": "", "blocks": [], "speaker": None, "workspace": None}
+    """Return a row of MESSAGES without what was said, by whom and where, under an id that hangs on none of it.
+
+    Its place, its time and its identity stay; the hash is of what it was.
+    """
+    own = compute_content_id("forgotten", row["session_id"], row["identity"], str(row["seq"]))
+    ids = {"message_id": own, "native_id": own, "parent_id": None}
+    return {**row, **ids, "text": "", "blocks": [], "speaker": None, "workspace": None}
 
 
 def is_blank(row: Mapping[str, Any]) -> bool:
@@ -23,9 +29,13 @@ def is_blank(row: Mapping[str, Any]) -> bool:
     return not row["text"] and not row["blocks"] and row["speaker"] is None and row["workspace"] is None
 
 
-def blank_session(row: Row, whole: Set[str]) -> Row:
-    """Return a row of SESSIONS without its title; of one that lost all messages also without its workspace."""
-    return {**row, "title": None, "workspace": None if row["session_id"] in whole else row["workspace"]}
+def blank_session(row: Row, whole: Set[str], gone: Set[str], head_hash: str) -> Row:
+    """Return a row of SESSIONS without its title and the ids of messages that are gone, its chain ending in a hash; of
+    one that lost all messages also without its workspace.
+    """
+    where = None if row["session_id"] in whole else row["workspace"]
+    left = [one for one in row["inactive"] if one not in gone]
+    return {**row, "title": None, "workspace": where, "inactive": left, "head_hash": head_hash}
 
 
 def free_claims(rows: Iterable[Row], gone: Set[str], members: Mapping[str, Sequence[Row]]) -> list[Row]:
@@ -77,6 +87,12 @@ def blank_event(row: Row, topics: Set[str], claims: Set[str]) -> Row:
         "other_name": NO_NAME if row["other_id"] in topics else row["other_name"],
         "claims": [one for one in row["claims"] if one not in claims],
     }
+
+
+def blank_exclusion(row: Row, reasons: Set[str], gone: Set[str]) -> Row:
+    """Return a row of EXCLUSIONS without the ids of messages that are gone, and without a reason that tells of them."""
+    why = FORGOTTEN_REASON if row["row_id"] in reasons else row["why"]
+    return {**row, "why": why, "inactive": [one for one in row["inactive"] if one not in gone]}
 
 
 def blank_quarantine(row: Row) -> Row:

@@ -10,9 +10,3 @@ def read_forgotten(store: Store, kind: str, column: str = "row_id") -> set[str]:
     """Return a column of what is forgotten of a kind: message, title, quarantine."""
     found: list[str] = store.read(FORGOTTEN, [column], pc.field("kind") == kind)[column].to_pylist()
     return set(found)
-
-
-def read_forgotten_links(store: Store) -> dict[str, str]:
-    """Return each forgotten message's id -> its hash in the chain."""
-    rows = store.read(FORGOTTEN, ["row_id", "hash"], pc.field("kind") == "message").to_pylist()
-    return {row["row_id"]: row["hash"] for row in rows}

@@ -29,7 +29,7 @@ from slowwave.store.journal import Rating, hash_spans, read
 from slowwave.store.private import make_private_folder, replace_file
 from slowwave.store.store import Store
 from slowwave.tasks.forget.canaries import pick_canaries
-from slowwave.tasks.forget.erase import FORGOTTEN_REASON
+from slowwave.tasks.forget.erase import FORGOTTEN_REASON, blank_message
 from slowwave.tasks.forget.exports import holds_any, list_exports
 from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.forget.plan import (
@@ -106,11 +106,11 @@ def _plan_vault(store: Store, plan: Plan, gone: set[str]) -> None:
     held = {row["session_id"]: row for row in store.read(SESSIONS, ["session_id", "native_id", "title"]).to_pylist()}
     texts: list[str] = []
     for row in _iter_rows(store, plan.messages):
-        plan.hashes.append((row["message_id"], row["identity"], row["hash"]))
+        plan.blanks.append((blank_message(row)["message_id"], row["identity"]))
         plan.said.append((held.get(row["session_id"], {}).get("native_id", ""), row["native_id"]))
         plan.sessions.append(row["session_id"])
         plan.recalled += hash_spans([row["text"]])
-        texts += _list_texts(row) if len(plan.hashes) % max(1, len(gone) // SAMPLED) == 0 else []
+        texts += _list_texts(row) if len(plan.blanks) % max(1, len(gone) // SAMPLED) == 0 else []
     plan.sessions, plan.recalled = sorted(set(plan.sessions)), sorted(set(plan.recalled))
     texts += [title for one in plan.sessions if (title := held.get(one, {}).get("title"))]
     left = gone | read_forgotten(store, "message")

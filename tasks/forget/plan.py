@@ -24,8 +24,8 @@ class Plan:
     why: list[str]
     """What was asked for, by kind: session, match, retention, …"""
     messages: list[str] = field(default_factory=list)
-    hashes: list[tuple[str, str, str]] = field(default_factory=list)
-    """Of each message its id, identity and hash in the chain."""
+    blanks: list[tuple[str, str]] = field(default_factory=list)
+    """Of each message the id that its blank row gets, and its identity."""
     said: list[tuple[str, str]] = field(default_factory=list)
     """Of each message the transcript's own ids of session and message."""
     sessions: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Plan:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Plan":
         """Return a plan that was written down."""
-        pairs = {name: [tuple(one) for one in plain.get(name, ())] for name in ("hashes", "said", "exports")}
+        pairs = {name: [tuple(one) for one in plain.get(name, ())] for name in ("blanks", "said", "exports")}
         return cls(**{**plain, **pairs, "canaries": Canaries(**plain["canaries"])})
 
 

@@ -28,7 +28,7 @@ from slowwave.store.trouble import READ_TROUBLE
 from slowwave.tasks.forget.canaries import STEP, Canaries
 from slowwave.tasks.forget.erase import is_blank
 from slowwave.tasks.forget.exports import list_exports
-from slowwave.tasks.forget.ledger import read_forgotten_links
+from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.forget.plan import Plan
 from slowwave.tasks.forget.select import Words
 from slowwave.tasks.ingest.vault import find_broken_chains
@@ -162,7 +162,7 @@ def check_certificate(store: Store, certificate: Plain) -> list[Finding]:
     """
     batch, there = _read_batch(store, certificate["run_id"]), _list_there(store)
     scan = scan_store(store, Canaries(**certificate["canaries"]))
-    said = sum(not is_blank(row) for row in store.read_ids(MESSAGES, read_forgotten_links(store)).to_pylist())
+    said = sum(not is_blank(row) for row in store.read_ids(MESSAGES, read_forgotten(store, "message")).to_pylist())
     older = _list_older(store, (certificate["release"] or {"number": 0})["number"])
     checked, broken = find_broken_chains(store)
     left = [one["path"] for one in certificate["exports"] if (one["path"], one["at"]) in there]

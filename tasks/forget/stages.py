@@ -39,20 +39,20 @@ from slowwave.store.manifest import mark_synced
 from slowwave.store.store import Store
 from slowwave.store.trouble import translate_write_errors
 from slowwave.tasks.forget.erase import (
-    FORGOTTEN_REASON,
     blank_event,
+    blank_exclusion,
     blank_message,
     blank_quarantine,
     blank_report,
     blank_session,
     blank_topic,
     free_claims,
-    is_blank,
 )
 from slowwave.tasks.forget.exports import list_exports, remove_export
 from slowwave.tasks.forget.journals import erase_recalled, erase_said, erase_shared
 from slowwave.tasks.forget.lineage import AT_ONCE, write_plan
 from slowwave.tasks.forget.plan import Plan, Row
+from slowwave.tasks.ingest.vault import GENESIS, chain_row
 
 
 def erase(store: Store, plan: Plan) -> None:
@@ -67,9 +67,9 @@ def erase(store: Store, plan: Plan) -> None:
 
 def write_ledger(store: Store, plan: Plan) -> None:
     """Note what is forgotten, before it is: from here on no night reads it again."""
-    rows: list[tuple[str, str, str | None, str | None]] = [("message", *one) for one in plan.hashes]
-    rows += [("title", sid, None, None) for sid in plan.sessions]
-    rows += [("quarantine", one, None, None) for one in plan.quarantine]
+    rows: list[tuple[str, str, str | None]] = [("message", *one) for one in plan.blanks]
+    rows += [("title", sid, None) for sid in plan.sessions]
+    rows += [("quarantine", one, None) for one in plan.quarantine]
     at = datetime.fromisoformat(plan.at)
     known = set(store.read(FORGOTTEN, ["forgotten_id"])["forgotten_id"].to_pylist())
     table = [
@@ -78,24 +78,39 @@ def write_ledger(store: Store, plan: Plan) -> None:
             "kind": kind,
             "row_id": row_id,
             "identity": identity,
-            "hash": link,
             "why": ", ".join(plan.why),
             "run_id": plan.run_id,
             "at": at,
         }
-        for kind, row_id, identity, link in rows
+        for kind, row_id, identity in rows
     ]
     _merge(store, FORGOTTEN, [row for row in table if row["forgotten_id"] not in known])
 
 
 def blank_vault(store: Store, plan: Plan) -> None:
-    """Blank messages, and the titles of their sessions; ids and hashes stay, so that the chain proves the rest."""
+    """Put a blank row in the place of each message, chain its session anew, and blank the session's title.
+
+    An id and a link of the chain are hashes of the words, by which a guess of them could be tested: none is kept.
+    """
     for start in range(0, len(plan.messages), AT_ONCE):
         rows = store.read_ids(MESSAGES, plan.messages[start : start + AT_ONCE]).to_pylist()
-        _merge(store, MESSAGES, [blank_message(row) for row in rows if not is_blank(row)])
-    held = store.read_ids(SESSIONS, plan.sessions).to_pylist()
-    whole = set(plan.whole)
-    _merge(store, SESSIONS, [new for row in held if (new := blank_session(row, whole)) != row])
+        _merge(store, MESSAGES, [blank_message(row) for row in rows])
+        store.delete_ids(MESSAGES, [row["message_id"] for row in rows])
+    heads = {sid: _chain_anew(store, sid) for sid in plan.sessions}
+    held, whole, gone = store.read_ids(SESSIONS, plan.sessions).to_pylist(), set(plan.whole), set(plan.messages)
+    blank = [blank_session(row, whole, gone, heads[row["session_id"]]) for row in held]
+    _merge(store, SESSIONS, [new for new, old in zip(blank, held, strict=True) if new != old])
+
+
+def _chain_anew(store: Store, session_id: str) -> str:
+    """Chain a session's rows as they are now; return the hash of the last."""
+    prev, changed = GENESIS, list[Row]()
+    for row in sorted(store.read_ids(MESSAGES, [session_id], by="session_id").to_pylist(), key=lambda r: r["seq"]):
+        placed = chain_row(row, row["seq"], prev)
+        changed += [placed] if placed != row else []
+        prev = placed["hash"]
+    _merge(store, MESSAGES, changed)
+    return prev
 
 
 def erase_messages_rows(store: Store, plan: Plan) -> None:
@@ -156,13 +171,14 @@ def erase_summaries(store: Store, plan: Plan) -> None:
 
 def erase_ledgers(store: Store, plan: Plan) -> None:
     """Remove kept answers and excerpts, a person's reasons, and the words of earlier runs' reports."""
+    reasons, gone = set(plan.reasons), set(plan.messages)
     _delete_by(store, COMPLETIONS, "completion_id", plan.completions)
     held = store.read_ids(QUARANTINE, plan.quarantine).to_pylist()
     of_files = [blank_quarantine(row) for row in held if row["path"]]
     _merge(store, QUARANTINE, [row for row in of_files if row not in held])
     store.delete_ids(QUARANTINE, [row["quarantine_id"] for row in held if not row["path"]])
-    given = store.read_ids(EXCLUSIONS, plan.reasons).to_pylist()
-    _merge(store, EXCLUSIONS, [{**row, "why": FORGOTTEN_REASON} for row in given if row["why"] != FORGOTTEN_REASON])
+    given = store.read(EXCLUSIONS).to_pylist()
+    _merge(store, EXCLUSIONS, [new for row in given if (new := blank_exclusion(row, reasons, gone)) != row])
     if plan.messages or plan.reasons:
         runs = (store.read(RUNS) if plan.messages else store.read_ids(RUNS, plan.reasons)).to_pylist()
         _merge(store, RUNS, [new for row in runs if (new := blank_report(row)) != row])

@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -20,8 +19,6 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.store.releases import read_releases
 from slowwave.store.store import Store
-from slowwave.tasks.forget.erase import is_blank
-from slowwave.tasks.forget.ledger import read_forgotten_links
 from slowwave.tasks.ingest.parsing.records import Block, Message
 from slowwave.tasks.progress import show_progress
 
@@ -96,16 +93,12 @@ def _normalise_value(value: Any) -> Any:
     return value
 
 
-def find_first_break(
-    rows: Iterable[Mapping[str, Any]], head_hash: str | None, forgotten: Mapping[str, str] = MappingProxyType({})
-) -> tuple[int, str] | None:
+def find_first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -> tuple[int, str] | None:
     """Return the first row of one session's chain, in order of seq, that does not fit: its seq and why; None when all
     fit.
 
     `head_hash` is what the sessions table holds as the end of the chain: a chain that does not reach it is a break too.
     One that goes on beyond is a run that was killed before it wrote the session's row; the next run mends that.
-    `forgotten` is message_id -> hash, as the ledger of what was forgotten has it: such a row is blank, and stands for
-    its hash alone.
     """
     prev, seq, seen_head = GENESIS, -1, head_hash is None
     for expected, row in enumerate(rows):
@@ -114,9 +107,7 @@ def find_first_break(
             return seq, f"expected message {expected}, found {seq}: a row is missing or doubled"
         if row["prev_hash"] != prev:
             return seq, "its prev_hash is not the hash of the message before it"
-        if compute_chain_hash(row, prev) != row["hash"] and not (
-            is_blank(row) and forgotten.get(row["message_id"]) == row["hash"]
-        ):
+        if compute_chain_hash(row, prev) != row["hash"]:
             return seq, "its content differs from what its hash was made of"
         prev = row["hash"]
         seen_head = seen_head or prev == head_hash
@@ -162,7 +153,6 @@ def find_broken_chains(store: Store) -> tuple[VerifyStats, list[str]]:
     heads = {row["session_id"]: row for row in sessions}
     counted = pl.DataFrame(store.read(MESSAGES, ["session_id"]))["session_id"].unique().sort().to_list()
     ids = sorted({*heads, *counted})
-    forgotten = read_forgotten_links(store)
     checked, broken = VerifyStats(sessions=len(ids)), []
     with show_progress("verify", len(ids)) as advance:
         for start in range(0, len(ids), SESSIONS_AT_ONCE):
@@ -172,7 +162,7 @@ def find_broken_chains(store: Store) -> tuple[VerifyStats, list[str]]:
             for sid in chunk:
                 mine = sorted((r for r in rows if r["session_id"] == sid), key=lambda r: r["seq"])
                 head = heads.get(sid, {})
-                found = find_first_break(mine, head.get("head_hash"), forgotten)
+                found = find_first_break(mine, head.get("head_hash"))
                 if found:
                     broken.append(f"session {head.get('native_id', sid)}, message {found[0]}: {found[1]}")
             advance(len(chunk))
