@@ -117,3 +117,28 @@ class BadRows(StoreError):
 
 class UsageError(SlowwaveError):
     """A request that can't be carried out as put; the message says what would be."""
+
+
+def name_install(extra: str) -> str:
+    """Return the command that adds an extra to slowwave as it was installed: from an index, a wheel, a repository or a
+    checkout, by pip or, where there is no pip, by uv.
+    """
+    import json
+    import shlex
+    import sys
+    from importlib.metadata import PackageNotFoundError, distribution
+    from importlib.util import find_spec
+    from urllib.request import url2pathname
+
+    try:
+        origin = json.loads(distribution("slowwave").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        origin = {}
+    url, vcs, wanted = origin.get("url", ""), origin.get("vcs_info", {}), [f"slowwave[{extra}]"]
+    if origin.get("dir_info", {}).get("editable"):
+        wanted = ["-e", f"{url2pathname(url.removeprefix('file://'))}[{extra}]"]
+    elif url:
+        source = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
+        wanted = [f"slowwave[{extra}] @ {source}"]
+    by_pip, by_uv = [sys.executable, "-m", "pip", "install"], ["uv", "pip", "install", "--python", sys.executable]
+    return shlex.join([*(by_pip if find_spec("pip") else by_uv), *wanted])

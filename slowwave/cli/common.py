@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from slowwave.schemas.errors import SlowwaveError, UsageError
+from slowwave.schemas.errors import SlowwaveError, UsageError, name_install
 from slowwave.schemas.filters import spell_out_filters
 from slowwave.text.fence import escape_control, escape_line
 
@@ -196,7 +196,7 @@ def report_errors() -> Iterator[None]:
     except ModuleNotFoundError as missing:
         if find_spec("prefect"):
             raise  # the night's packages are here: what is missing is a mistake
-        message, status = f"this needs what a night does (no module {missing.name}): pip install 'slowwave[night]'", 1
+        message, status = f"this needs what a night does (no module {missing.name}): {name_install('night')}", 1
     else:
         return
     ERR.print(f"slowwave: {escape_line(message)}", style="red")

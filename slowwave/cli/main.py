@@ -1,6 +1,9 @@
 """The `slowwave` command: `slowwave --help` lists what there is."""
 
+import subprocess
+from contextlib import suppress
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -75,12 +78,23 @@ for heading, commands in COMMANDS.items():
 app.command(cls=NeverBlocking, hidden=True)(hook)  # clients call it; `slowwave install` names it to them
 
 
+def describe_checkout(root: Path) -> str:
+    """Return the commit of a checkout, `dirty` where files differ from it; empty for what was installed."""
+    if not (root / ".git").exists():
+        return ""
+    words = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+    with suppress(OSError):
+        return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+    return ""
+
+
 def print_version(asked: bool) -> None:
     """Print name and version and end, where that was asked for."""
     if asked:
         from importlib.metadata import version
 
-        typer.echo(f"slowwave {version('slowwave')}")
+        commit = describe_checkout(Path(__file__).parents[2])
+        typer.echo(f"slowwave {version('slowwave')}{f' ({commit})' if commit else ''}")
         raise typer.Exit()
 
 

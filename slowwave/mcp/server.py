@@ -30,7 +30,7 @@ from slowwave.flows.coverage import describe_backlog
 from slowwave.mcp.short_hits import RecallResult, fit_hits
 from slowwave.memory import Memory
 from slowwave.recall.views.show import rate_memory, show
-from slowwave.schemas.errors import SlowwaveError, UsageError
+from slowwave.schemas.errors import SlowwaveError, UsageError, name_install
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, spell_out_filters
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import write_note
@@ -278,7 +278,7 @@ class Tools:
         try:
             from slowwave.web.aside import begin_search
         except ModuleNotFoundError as missing:  # serving a memory needs none of the web's packages
-            raise UsageError(f"web search needs {missing.name}: pip install 'slowwave[web]'") from missing
+            raise UsageError(f"web search needs {missing.name}: {name_install('web')}") from missing
         return begin_search(self.settings.web, query, memory.list_people())
 
     def _render_block(self, block: Block) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import httpx
 
 from slowwave.engines.http import LOOPBACK
-from slowwave.schemas.errors import SlowwaveError
+from slowwave.schemas.errors import SlowwaveError, name_install
 from slowwave.schemas.settings import EngineName, WebSettings
 
 MAX_ANSWER = 2_000_000
@@ -128,7 +128,7 @@ def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
             return f"google: set web.google_cx, and {Google.KEY} in the environment"
         return Google(settings.google_cx, key, settings.timeout)
     if importlib.util.find_spec("ddgs") is None:
-        return "ddgs: pip install slowwave[web]"
+        return f"ddgs: {name_install('web')}"
     return DDGS(settings.timeout)
 
 

@@ -16,13 +16,13 @@ from urllib.request import getproxies
 import httpx
 
 from slowwave.engines.http import LOOPBACK
+from slowwave.schemas.errors import name_install
 from slowwave.schemas.settings import WebSettings
 from slowwave.web.engines import AGENT, WebResult, WebTrouble, read_bounded, strip_markup
 
 HTML = frozenset({"text/html", "application/xhtml+xml", ""})
 INWARD = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "fec0::/10")))
 """Networks that lead to IPv4 addresses of any kind, or were private once; Python takes them for public."""
-NO_CLEANER = "trafilatura is not installed (pip install slowwave[web]): snippets are used in place of pages"
 
 
 def fill_page_texts(results: Sequence[WebResult], settings: WebSettings) -> tuple[list[WebResult], list[str]]:
@@ -32,7 +32,9 @@ def fill_page_texts(results: Sequence[WebResult], settings: WebSettings) -> tupl
     if not results or not settings.pages:
         return list(results), []
     if importlib.util.find_spec("trafilatura") is None:
-        return list(results), [NO_CLEANER]
+        return list(results), [
+            f"trafilatura is not installed ({name_install('web')}): snippets are used in place of pages"
+        ]
     with ThreadPoolExecutor(len(results), thread_name_prefix="slowwave-web") as pool:
         read = list(pool.map(lambda one: _fill_page_text(one, settings), results))
     return [result for result, _ in read], [note for _, note in read if note]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import UsageError, name_install
 from slowwave.tasks.experiment.definition import Params, Range, Search, Value
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def run_search(search: Search, space: Space, seed: int, evaluate: Evaluate) -> N
     try:
         import optuna
     except ModuleNotFoundError:
-        raise UsageError("an experiment needs optuna: pip install 'slowwave[experiment]'") from None
+        raise UsageError(f"an experiment needs optuna: {name_install('experiment')}") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     halving = search.method == "halving"
     rungs = math.floor(math.log(search.trials, search.eta)) if halving else 0

@@ -315,7 +315,11 @@ def test_the_version_is_told_without_the_pipeline() -> None:
     heavy = {"torch", "prefect", "lancedb", "pyarrow", "numpy", "polars"}
     code = f"import sys\nfrom slowwave.cli.main import main\ntry: main()\nfinally: print(sys.modules.keys() & {heavy})"
     done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"slowwave {version('slowwave')}\nset()\n"
+    asked = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    commit = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    told, brought = done.stdout.splitlines()
+    assert (told.partition(" (")[0], brought) == (f"slowwave {version('slowwave')}", "set()")
+    assert commit.startswith(told.partition(" (")[2].removesuffix(")").removesuffix("-dirty"))
 
 
 def test_config_says_where_each_value_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

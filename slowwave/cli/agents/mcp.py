@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slowwave.cli.common import ERR, command
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import UsageError, name_install
 
 if TYPE_CHECKING:
     from slowwave.schemas.settings import Settings
@@ -27,7 +27,7 @@ def mcp(
     With SLOWWAVE_MCP_TOKEN set, over HTTP to those alone who send it as bearer token.
     """
     if importlib.util.find_spec("mcp") is None:
-        raise UsageError("the MCP server needs the package mcp: pip install 'slowwave[mcp]'")
+        raise UsageError(f"the MCP server needs the package mcp: {name_install('mcp')}")
     from importlib.metadata import version
 
     from slowwave.mcp.server import make_server, serve_http

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from slowwave.engines.encoders.protocol import SERVER, Encoder, HashEncoder, split_server
 from slowwave.engines.errors import EncoderFailed, EncoderNotFound
+from slowwave.schemas.errors import name_install
 
 if TYPE_CHECKING:
     from slowwave.engines.encoders.torch import SentenceTransformerEncoder
@@ -64,7 +65,7 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
     try:
         return load_folder(folder, Path(name).name) if folder else load_from_hub(name, tried)
     except ModuleNotFoundError as missing:
-        tried.append(f"{missing.name} is not installed: pip install 'slowwave[night]'")
+        tried.append(f"{missing.name} is not installed: {name_install('night')}")
         raise EncoderNotFound(name, tried) from missing
 
 
