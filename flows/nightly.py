@@ -50,15 +50,16 @@ STEPS: tuple[Callable[[Job], StepReport], ...] = (
 """Between reading and the release."""
 
 
-def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_function) -> RunReport:
-    """Run a night over the paths; with no path, over the transcripts of the installed tools.
+def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_function, wait: float = 0) -> RunReport:
+    """Run a night over the paths; with no path, over the transcripts of the installed tools. A run under way is waited
+    for so many seconds.
 
     Raises:
         NoSuchPath: a path does not exist, or is a pipe or a device.
         StoreLocked: another run is at it.
     """
     paths = check_paths(paths)
-    with open_run("nightly", settings, create=True) as (job, report):
+    with open_run("nightly", settings, create=True, wait=wait) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         erase_plans(job, report)
         run_step(call, report, read_transcripts, job, [*(paths or collect_transcript_roots()), *written], paths)

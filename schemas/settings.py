@@ -310,7 +310,7 @@ class StoreSettings(Section):
     """How the store is kept."""
 
     keep_releases: int = Field(14, ge=1, description="Newest releases kept on disk for reading and roll-back.")
-    keep_daily: int = Field(0, ge=0, description="Days of which the last release is kept besides.")
+    keep_daily: int = Field(14, ge=0, description="Days of which the last release is kept besides.")
     keep_weekly: int = Field(0, ge=0, description="Weeks of which the last release is kept besides.")
     keep_monthly: int = Field(0, ge=0, description="Months of which the last release is kept besides.")
     require_encrypted: bool = Field(False, description="Write only where the disk is known to be encrypted (Linux).")
@@ -342,6 +342,9 @@ class Settings(BaseSettings):
     )
     embeddings: bool = Field(True, description="Make vectors; without them recall is full text alone.")
     gists: GistStrategy = Field("off", description="How each message is summarised, for exports; no answer reads it.")
+    same_day: bool = Field(
+        True, description="Distil a session when it ends (hooks, `talk`), in the background and without a model."
+    )
     redact: bool = Field(True, description="Replace secrets by typed placeholders before anything is stored.")
     model: LLMSettings = LLMSettings()
     extract: ExtractSettings = ExtractSettings()

@@ -35,6 +35,8 @@ class Status(StrEnum):
     DUPLICATE = "duplicate"
     SUPERSEDED = "superseded"
     QUARANTINED = "quarantined"
+    NOT_DISTILLED = "not yet distilled"
+    """Of a hit alone: what `remember` or `talk` wrote since the release."""
 
 
 class LedgerKind(StrEnum):

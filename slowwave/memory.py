@@ -7,6 +7,7 @@ Opening reads one small table; the encoder is loaded by the first query that nee
 new releases, and may be asked by many threads.
 """
 
+import heapq
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +23,7 @@ from slowwave.last_answers import LastAnswers
 from slowwave.recall.hits import KINDS, Hit, Hits
 from slowwave.recall.live import LiveRelease, make_async_twin
 from slowwave.recall.notes import Notes
+from slowwave.recall.pending import find_pending
 from slowwave.recall.query import Query, build_query, read_once
 from slowwave.recall.ranking.rerank import Reranker
 from slowwave.recall.release.view import View
@@ -31,6 +33,7 @@ from slowwave.recall.sessions import SessionHit, SessionHits
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, refuse_unknown_filters
 from slowwave.schemas.settings import Settings
+from slowwave.store.notes import find_journals, read_written
 from slowwave.store.releases import Release
 from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
 from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
@@ -86,9 +89,9 @@ class Memory:
 
         `encoder` takes the place of the model that the release names, `reranker` orders the first hits anew. A store
         that can't be reached, but gave answers before, is opened all the same: those answers are told, marked as stale,
-        until it is back. With `unreleased` a space is opened before its first release too, to be told what to remember:
-        `recall`, `sessions` and `context` know nothing then, what else asks raises StoreError, and the first release
-        answers as soon as it is there.
+        until it is back. With `unreleased` a space is opened before its first release too, to be told what to remember,
+        as is one that was told something: `recall` knows that alone then, `sessions` and `context` nothing, what else
+        asks raises StoreError, and the first release answers as soon as it is there.
 
         Raises:
             StoreMissing: there is no such store or space, and `unreleased` is not set.
@@ -104,7 +107,7 @@ class Memory:
         except TROUBLE as trouble:
             if isinstance(trouble, NoRelease) or not memory._answers.has_answers:
                 if release is None and isinstance(trouble, StoreMissing | NoRelease):
-                    if unreleased:
+                    if unreleased or find_journals(memory.root / memory.space):
                         return memory
                     trouble.add_note("to note something before the first release: Memory.open(unreleased=True)")
                 raise
@@ -156,7 +159,8 @@ class Memory:
         the query. Nothing, with the `reason`, where nothing passes the conditions. A hit that a later claim has changed
         is marked `superseded`, names its successor, and stands below it. `since` and `until` are datetimes, dates or
         ISO strings (naive: UTC; a bare `until` date counts to its end); rows without a time are then left out.
-        `category` is a property of observations: when it is given, nothing else answers.
+        `category` is a property of observations: when it is given, nothing else answers. What `remember` and `talk`
+        wrote since the release answers too, as it stands (status "not yet distilled"), unless a release was named.
 
         Args:
             automatic: nobody asked: what is less relevant than the floor (`recall.automatic_floor`) is not returned.
@@ -197,6 +201,8 @@ class Memory:
         asked = [build_query(query, k, kinds, now=now, **filters) for query in queries]
         with self._notes.collect_answer_notes():
             answers = self._answer_with_fallback(asked, automatic)
+            if self._live.named is None:
+                answers = [self._add_pending(*one, automatic) for one in zip(asked, answers, strict=True)]
             for hits in answers:
                 hits.notes = self._notes.answer_notes
         return answers
@@ -459,7 +465,9 @@ class Memory:
         """
         if workspace:
             with suppress(*TROUBLE):
-                require_workspaces(anchor_workspace(workspace), self._get_view().workspaces)
+                view = self._get_view()
+                written = {line.get("workspace") for line in read_written(self.root / self.space, view.files_read)}
+                require_workspaces(anchor_workspace(workspace), view.workspaces | written)
 
     def _build_search(self) -> Search:
         view = self._get_view()
@@ -478,6 +486,16 @@ class Memory:
         for query, hits in zip(asked, answers, strict=True):
             self._keep_answer("hits", query, automatic, hits)
         return answers
+
+    def _add_pending(self, query: Query, hits: Hits, automatic: bool) -> Hits:
+        """Return an answer with what was written since the release, each before hits that are no more relevant."""
+        least, found = self.settings.recall.automatic_floor if automatic else 0.0, list[Hit]()
+        with suppress(*TROUBLE):  # told of already, by who answered from the release
+            found = find_pending(self._live.view, self.root / self.space, query, self._vectors)
+        found = [hit for hit in found if (hit.relevance or 0.0) >= least]
+        merged = list(heapq.merge(found, hits, key=lambda hit: -(hit.relevance or 0.0)))[: query.k]
+        best = max([hits.relevance, *(hit.relevance or 0.0 for hit in found)])
+        return Hits(merged, None if merged else hits.reason, hits.stale, best)
 
     def _keep_answer(self, kind: str, query: Query, automatic: bool, answer: Hits | SessionHits) -> None:
         """Keep an answer without its reason, which may repeat what was asked."""

@@ -77,9 +77,15 @@ def make_run_id() -> str:
 
 @contextmanager
 def open_run(
-    kind: str, settings: Settings, prepare: Callable[[Path], None] = check_newest_whole, *, create: bool = False
+    kind: str,
+    settings: Settings,
+    prepare: Callable[[Path], None] = check_newest_whole,
+    *,
+    create: bool = False,
+    wait: float = 0,
 ) -> Iterator[tuple[Job, RunReport]]:
     """Hold the writer's lock for a run, and write its row at the end. `prepare` comes before Lance reads anything.
+    A run under way is waited for so many seconds.
 
     What a run before it left torn is mended first, so whoever writes looks at the tables inside. A run that changed
     nothing and asked nothing of a model leaves no row: no table gets a new version from it. Neither does what can't be
@@ -98,7 +104,7 @@ def open_run(
         load_releases(settings.store / settings.space)
     run_id, started = make_run_id(), datetime.now(UTC)
     job, report = Job(settings, run_id), RunReport(run_id, kind)
-    with make_files_private(), writer_lock(settings.store / settings.space, run_id, kind) as died:
+    with make_files_private(), writer_lock(settings.store / settings.space, run_id, kind, wait) as died:
         folder = settings.store / settings.space
         prepare(folder)
         report.notes += [] if has_table(folder, RELEASES.name) else [f"there was no store at {folder}: it is made"]

@@ -88,7 +88,8 @@ def format_change(hit: "Hit") -> str:
     """Return in brackets what changed a hit or perhaps did; empty where nothing is known to have."""
     if hit.perhaps_superseded_by:
         return f" (perhaps changed since by {_format_successor(hit)})"
-    return "" if hit.status == Status.ACTIVE else f" ({hit.status} by {_format_successor(hit)})"
+    changed = "" if hit.status == Status.NOT_DISTILLED else f" by {_format_successor(hit)}"
+    return "" if hit.status == Status.ACTIVE else f" ({hit.status}{changed})"
 
 
 def _format_successor(hit: "Hit") -> str:
@@ -203,8 +204,8 @@ def remember(
 ) -> None:
     """Write down a note.
 
-    The next night reads it, and from then on it is recalled like anything said. Secrets become placeholders. Where no
-    terminal is at hand it is an agent's, until `slowwave include` confirms it.
+    It is recalled at once, marked as not yet distilled, and after the next night like anything said. Secrets become
+    placeholders. Where no terminal is at hand it is an agent's, until `slowwave include` confirms it.
     """
     from slowwave.schemas.errors import UsageError
     from slowwave.store.notes import write_note
@@ -218,4 +219,4 @@ def remember(
     except OSError as refused:
         raise UsageError(f"not noted: {refused}") from None
     whose = "" if of_person else ", as an agent's word"
-    OUT.print(f"Noted as {session}{whose}; recall knows it after the next night.")
+    OUT.print(f"Noted as {session}{whose}; recall finds it now, and the next night distils it.")

@@ -5,12 +5,15 @@ import inspect
 import json
 import logging
 import os
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir, contextmanager
 from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -166,6 +169,14 @@ def open_memory(store: Path | None, space: str | None, release: str | None = Non
     LOG.addHandler(logging.NullHandler())  # with any handler Python's last resort, a line on stderr, is not taken
     settings = load_settings(store, space)
     return Memory.open(settings.store, settings.space, release)
+
+
+def start_small_night(transcript: Path, given: dict[str, Any]) -> None:
+    """Distil a session that has ended, without a model, in a process that outlives this one."""
+    # -P: a folder that a client works in may hold a module of any name.
+    words = [sys.executable, "-P", "-m", "slowwave", "run", str(transcript), "--background", "--llm", "off"]
+    words += [word for name, value in given.items() if name in ("store", "space") for word in (f"--{name}", value)]
+    subprocess.Popen(words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
 
 
 def find_project(memory: "Memory", folder: str = ".") -> str | None:

@@ -1,5 +1,6 @@
 """Commands that do a night or a part of one: run, plan, reprocess, experiment."""
 
+import os
 import shlex
 from dataclasses import asdict
 from datetime import datetime
@@ -73,13 +74,16 @@ def run(
     given: dict[str, Any],
     paths: Paths = None,
     plain: Annotated[bool, typer.Option("--plain", help="Without Prefect: the same steps as plain functions.")] = False,
+    background: Annotated[
+        bool, typer.Option("--background", help="Plain, at low priority, after a run under way; not without same_day.")
+    ] = False,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
     engine: EngineOption = None,
     gists: GistsOption = None,
     embeddings: Annotated[bool | None, typer.Option("--embeddings/--no-embeddings", show_default=False)] = None,
     redact: Annotated[bool | None, typer.Option("--redact/--no-redact", show_default=False)] = None,
-) -> "RunReport":
+) -> "RunReport | None":
     """Do a night: read what is new, distil it, release it.
 
     Exit status 0: all was done; 3: something failed and is tried again next night, or a named path gave nothing, and
@@ -89,14 +93,18 @@ def run(
 
     given = _add_model_options(given, llm, max_tokens, engine, gists=gists, embeddings=embeddings, redact=redact)
     settings = load_settings(**given)
+    if background and not settings.same_day:
+        return None
+    if background:
+        os.nice(19)
     absolute = check_paths(path.expanduser().absolute() for path in paths or [])
-    if not plain and (theirs := find_local_prefect_settings()):
+    if not (plain or background) and (theirs := find_local_prefect_settings()):
         print_notes([f"Prefect would obey {theirs} of this folder, whoever wrote it: the night goes on plain"])
         plain = True
-    if plain:
+    if plain or background:
         from slowwave.flows.nightly import run_night
 
-        report = run_night(absolute, settings)
+        report = run_night(absolute, settings, wait=600 if background else 0)
     else:
         import_prefect_quietly()
         from slowwave.flows.prefect import run_night_under_prefect

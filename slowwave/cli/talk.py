@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from importlib import import_module
+from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.cli.common import ERR, OUT, command, load_settings
+from slowwave.cli.common import ERR, OUT, command, load_settings, start_small_night
 
 if TYPE_CHECKING:
     from slowwave.chat.talk import Conversation
@@ -45,16 +46,18 @@ def talk(
 ) -> None:
     """Chat with a language model that has the memory at hand.
 
-    The next night reads what was said.
+    When it ends, what was said is distilled in the background; without `same_day` the next night reads it.
     """
     given |= {"web": {"enabled": web}} if web is not None else {}
     given |= {"llm": llm, "models": {"talk": ""}} if llm else {}
     conversation = _build_conversation(load_settings(**given), workspace)
     OUT.print(f"Talking with {conversation.llm.model}. /help lists what else there is.")
-    for said in _read_input_lines():
-        if said in ("/quit", "/exit"):
-            return
-        _print_answer(conversation, said)
+    try:
+        for said in takewhile(lambda line: line not in ("/quit", "/exit"), _read_input_lines()):
+            _print_answer(conversation, said)
+    finally:
+        if conversation.journal and conversation.journal.count:
+            start_small_night(conversation.journal.path, given)
 
 
 def _build_conversation(settings: "Settings", workspace: str | None) -> "Conversation":

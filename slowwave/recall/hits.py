@@ -57,14 +57,14 @@ class Hit:
 
     kind: Kind
     id: str
-    """observation_id, message_id or summary_id."""
+    """observation_id, message_id or summary_id; of what is not yet distilled its session and message."""
     text: str
     """The claim, the whole message, or the summary."""
     score: float
     """Higher is better; comparable within one answer alone."""
     observed_at: datetime | None
     status: str
-    """active, or superseded: a later claim has changed what it says."""
+    """active, superseded (a later claim has changed what it says), or not yet distilled (`slowwave.recall.pending`)."""
     sources: tuple[Source, ...]
     pair: tuple[Fragment, ...] = ()
     """A message's exchange in the order it was said: a question with its answer. Other kinds come alone."""

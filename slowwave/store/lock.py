@@ -35,8 +35,8 @@ class Holder:
 
 
 @contextmanager
-def writer_lock(space_dir: Path, run_id: str, kind: str = "run") -> Iterator[Holder | None]:
-    """Hold the space's writer lock; yields who died holding it, if somebody did.
+def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0) -> Iterator[Holder | None]:
+    """Hold the space's writer lock, after so many seconds at most; yields who died holding it, if somebody did.
 
     The holder file says who writes. It is removed when all that was written is synced, so one that is still there when
     the lock is free belongs to a run that was killed; where the machine was started since, power may have been lost,
@@ -46,7 +46,7 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run") -> Iterator[Hol
         StoreLocked: another process, or another thread of this one, holds it.
         StoreUnwritable: there is no room, or no right; or what was written can't be synced.
     """
-    lock, path = _acquire(space_dir), space_dir / HOLDER_FILE
+    lock, path = _acquire(space_dir, wait), space_dir / HOLDER_FILE
     try:
         with translate_write_errors(space_dir):
             left, died = path.exists(), _read_holder(space_dir)
@@ -82,11 +82,11 @@ def remove_space(space_dir: Path) -> None:
         lock.release()
 
 
-def _acquire(space_dir: Path) -> FileLock:
+def _acquire(space_dir: Path, wait: float = 0) -> FileLock:
     lock = FileLock(space_dir / LOCK_FILE)
     try:
         make_private_folder(space_dir)
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=wait)
     except Timeout:
         raise StoreLocked(space_dir, _describe_holder(space_dir)) from None
     except OSError as trouble:

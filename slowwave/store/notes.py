@@ -12,7 +12,7 @@ distilled. Verdicts hold at once.
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -191,6 +191,18 @@ def read_notes(space_dir: Path) -> list[Note]:
         )
         for line in lines
     ]
+
+
+def read_written(space_dir: Path, read_before: Container[tuple[str, int, int]]) -> list[dict[str, str]]:
+    """Return the lines of talks and notes, less those of notes that a person rejected; those that can't be read are
+    passed over. A file is left out whose name, size and time of change (ns) are in `read_before`.
+    """
+    paths = [path for folder in find_journals(space_dir) for path in folder.glob("*.jsonl")]
+    stats = [(path, path.stat()) for path in paths]
+    changed = [path for path, stat in stats if (path.name, stat.st_size, stat.st_mtime_ns) not in read_before]
+    rejected = {one.id for one in read(space_dir, Review) if one.verdict == "rejected"}
+    lines = [line for path in changed for line in map(parse_line, path.read_bytes().splitlines())]
+    return [one for one in lines if one.get("role") in ("user", "assistant") and one["session_id"] not in rejected]
 
 
 def review_note(space_dir: Path, note: Note, verdict: Verdict) -> None:

@@ -26,8 +26,8 @@ def test_the_newest_are_kept_and_the_last_of_each_day_week_and_month() -> None:
     nights = [release(number, day) for number, day in enumerate([0, 0, 1, 10, 31, 33, 33, 34], 1)]
     kept = pick_kept(nights, StoreSettings(keep_releases=1, keep_daily=2, keep_monthly=9))
     assert [one.number for one in kept] == [4, 7, 8]  # the last of January; of 3 February; the newest
-    assert [one.number for one in pick_kept(nights, StoreSettings(keep_releases=2))] == [7, 8]
-    weekly = pick_kept(nights, StoreSettings(keep_releases=1, keep_weekly=2))
+    assert [one.number for one in pick_kept(nights, StoreSettings(keep_releases=2, keep_daily=0))] == [7, 8]
+    weekly = pick_kept(nights, StoreSettings(keep_releases=1, keep_daily=0, keep_weekly=2))
     assert [one.number for one in weekly] == [5, 8]  # Sunday 1 and Wednesday 4 February
 
 

@@ -31,7 +31,7 @@ from slowwave.text.marked import HASH_MARKS, remove_marked, replace_marked
 SERVER = "slowwave"
 KEPT = ".bak"
 """What the name of a file of before ends in."""
-OURS = re.compile(r"slowwave\b.*\shook (?:session-start|user-prompt)\b")
+OURS = re.compile(r"slowwave\b.*\shook (?:session-start|user-prompt|session-end)\b")
 SECONDS = 15
 """A hook may take, by the client's watch."""
 FRESH = "startup|clear|compact"
@@ -159,11 +159,12 @@ def list_client_files(
 
 
 def _make_claude_entries(command: Sequence[str], more: Sequence[str]) -> tuple[Json, Json]:
-    return _make_hooks(command, more), {"mcpServers": {SERVER: {"type": "stdio", **_make_server(command, more)}}}
+    server = {"type": "stdio", **_make_server(command, more)}
+    return _make_hooks(command, more, "SessionEnd"), {"mcpServers": {SERVER: server}}
 
 
 def _make_codex_entries(command: Sequence[str], more: Sequence[str]) -> tuple[Json, Json]:
-    return _make_hooks(command, more), {SERVER: _make_server(command, more) | {"startup_timeout_sec": 20}}
+    return _make_hooks(command, more, "Stop"), {SERVER: _make_server(command, more) | {"startup_timeout_sec": 20}}
 
 
 def _make_cursor_entries(command: Sequence[str], more: Sequence[str]) -> tuple[Json, Json]:
@@ -178,12 +179,12 @@ MAKERS: dict[Client, Callable[[Sequence[str], Sequence[str]], tuple[Json, Json]]
 }
 
 
-def _make_hooks(command: Sequence[str], more: Sequence[str]) -> Json:
+def _make_hooks(command: Sequence[str], more: Sequence[str], end: str) -> Json:
     def make(event: str) -> Json:
         return {"hooks": [{"type": "command", "command": _join([*command, "hook", event, *more]), "timeout": SECONDS}]}
 
     start = {"matcher": FRESH, **make("session-start")}
-    return {"hooks": {"SessionStart": [start], "UserPromptSubmit": [make("user-prompt")]}}
+    return {"hooks": {"SessionStart": [start], "UserPromptSubmit": [make("user-prompt")], end: [make("session-end")]}}
 
 
 def _make_server(command: Sequence[str], more: Sequence[str]) -> Json:

@@ -1,4 +1,4 @@
-"""`slowwave hook EVENT`: what an agent's client calls at a session's start and with each prompt.
+"""`slowwave hook EVENT`: what an agent's client calls at a session's start and end and with each prompt.
 
 The client writes its event to standard input as JSON (Claude Code and Codex alike, Cursor with names of its own) and
 puts what is answered before its model. A memory must never stop a prompt: whatever is amiss, the answer is none and the
@@ -15,8 +15,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from slowwave.cli.common import build_overrides, find_project, open_memory, start_small_night
+
 EVENTS = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
-"""As they are called here -> as the answer names them."""
+"""Those that are answered, as they are called here -> as the answer names them."""
 BUDGET = 800
 MOST_CHARS = 4_000
 """Of a prompt that are looked up: what is longer was pasted, and begins with what is asked."""
@@ -41,7 +43,7 @@ class NeverBlocking(TyperCommand):
 
 
 def hook(
-    event: Annotated[str, typer.Argument(help="session-start or user-prompt; its JSON comes on standard input.")],
+    event: Annotated[str, typer.Argument(help="session-end, session-start or user-prompt; JSON on standard input.")],
     budget: Annotated[int, typer.Option(min=0, help="Tokens of what is told, at most.")] = BUDGET,
     everywhere: Annotated[
         bool, typer.Option("--everywhere", help="Of all that is known, not of the project alone.")
@@ -51,11 +53,14 @@ def hook(
 ) -> None:
     """Answer a hook of Claude Code, Codex or Cursor: briefing or context, or nothing.
 
-    What it tells is of the project; in a folder that the memory does not know it says nothing.
+    What it tells is of the project; in a folder that the memory does not know it says nothing. A session that ends is
+    distilled in the background.
     """
     with suppress(Exception):
         given = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
-        if told := _collect_told(event, given, budget, everywhere, store, space):
+        if event == "session-end":
+            start_small_night(Path(given["transcript_path"]), build_overrides(store, space))
+        elif told := _collect_told(event, given, budget, everywhere, store, space):
             answer = json.dumps(_wrap(event, given, f"{INTRODUCTION}\n\n{told}"), ensure_ascii=False) + "\n"
             # Written whole: no buffer is left whose flush could fail as the process ends.
             os.write(sys.stdout.fileno(), answer.encode("utf-8", "replace"))
@@ -76,7 +81,6 @@ def _collect_told(
     prompt = " ".join(asked[:MOST_CHARS].split()) if isinstance(asked, str) else ""
     if given.get("source") == "resume" or (event == "user-prompt" and not prompt):
         return ""  # a resumed session has its briefing in its transcript
-    from slowwave.cli.common import find_project, open_memory
     from slowwave.context.handed_out import note_block
     from slowwave.flows.coverage import describe_backlog
     from slowwave.text.fence import fence_block

@@ -26,7 +26,7 @@ from slowwave.recall.release.doubts import Doubts, read_doubts
 from slowwave.recall.release.passages import Layout, read_layout
 from slowwave.recall.release.supersessions import SupersessionIndex, read_supersessions
 from slowwave.recall.release.tables import LRUCache, Tables, shared_property
-from slowwave.schemas.tables import BOILERPLATE, OBSERVATIONS, PASSAGES, SESSIONS
+from slowwave.schemas.tables import BOILERPLATE, FILES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.schemas.vocabulary import EXTRACTIVE, SHARED
 from slowwave.store.releases import Release
 from slowwave.text.spans import extract_spans
@@ -146,6 +146,12 @@ class View(Tables):
         """The scales that relevance is told on; None of a release without vectors."""
         told = self.release.calibration
         return Calibration.from_json(told) if told else None
+
+    @shared_property
+    def files_read(self) -> frozenset[tuple[str, int, int]]:
+        """Name, size and time of change (ns) of each file, as it was when it was read."""
+        rows = self.read(FILES, ["path", "size", "mtime_ns"]).to_pylist() if self.count(FILES) else []
+        return frozenset((Path(row["path"]).name, row["size"], row["mtime_ns"]) for row in rows)
 
     @shared_property
     def native_sessions(self) -> dict[str, str]:

@@ -1,0 +1,80 @@
+"""A session is known in the next one without a night, and what was only just noted is recalled at once."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slowwave.cli.main import app
+from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
+from slowwave.schemas.settings import Settings
+from slowwave.store.notes import Journal
+from tests.talk_files import session
+
+EXAMPLES = Path(__file__).parents[2] / "deployments" / "hooks"
+PENDING = "not yet distilled"
+FACTS = {"tide": "We decided that DuckDB keeps the tide tables.", "port": "We decided that the API uses port 8123."}
+
+
+def ask(store: Path, query: str) -> dict[str, str]:
+    """The status of each hit, by its text."""
+    return {hit.text: hit.status for hit in Memory.open(store, encoder=HashEncoder()).recall(query)}
+
+
+@pytest.mark.parametrize("ended", ["claude-code", "codex", "talk"])
+def test_two_sessions_that_end_at_once_are_known_in_the_next_one(tmp_path: Path, ended: str) -> None:
+    store, here, program = tmp_path / "store", tmp_path / "tidepool", f"{sys.executable} -m slowwave"
+    (here / ".git").mkdir(parents=True)
+    (here / "polars.py").write_text("raise SystemExit('the folder that a client works in is no place for modules')")
+    environment = os.environ | {"PYTHONPATH": str(EXAMPLES.parents[1]), "SLOWWAVE_ENCODER": "hash-384"}
+    environment["SLOWWAVE_STORE"] = str(store)
+
+    def call(words: str, given: str = "") -> str:
+        run = partial(subprocess.run, shell=True, cwd=here, env=environment, capture_output=True, text=True, check=True)
+        return str(run(f"{program} {words}", input=given).stdout)
+
+    for name, fact in FACTS.items():
+        said = [("user", fact), ("assistant", "Noted."), ("user", "Thank you, that is all for today.")]
+        if ended == "talk":
+            call(f"talk --llm scripted --workspace {here}", "\n".join(text for _, text in said))
+            continue
+        shown = next(EXAMPLES.glob(f"{ended}-[sh]*.json")), EXAMPLES / f"event-{ended}-session-end.json"
+        hooks, event = (json.loads(path.read_text()) for path in shown)
+        (hook,) = hooks["hooks"][event["hook_event_name"]][0]["hooks"]
+        event |= {"cwd": str(here), "transcript_path": str(session(tmp_path, name, 2, said, workspace=str(here)))}
+        assert call(hook["command"].removeprefix("slowwave"), json.dumps(event)) == ""
+    briefing, until = "", time.monotonic() + 300
+    while not all(fact[:-1] in briefing for fact in FACTS.values()) and time.monotonic() < until:
+        time.sleep(0.2)
+        briefing = call("hook session-start", json.dumps({"cwd": str(here), "source": "startup"}))
+    assert all(fact[:-1] in briefing for fact in FACTS.values())
+    environment |= {"SLOWWAVE_SAME_DAY": "0", "SLOWWAVE_STORE": str(tmp_path / "off")}
+    assert (call("run --background"), (tmp_path / "off").exists()) == ("", False)
+
+
+def test_what_was_noted_and_talked_since_the_release_is_recalled_and_marked(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    settings, journal = Settings(store=store, encoder="hash-384"), Journal(store / "default", "/ferry")
+    journal.append("user", "The ferry's radio call sign is Kittiwake Nine.")
+    assert ask(store, "the ferry's call sign") == {"The ferry's radio call sign is Kittiwake Nine.": PENDING}
+    run_night([], settings)
+    journal.append("user", "The ferry's spare call sign is Razorbill Two.")
+    memory = Memory.open(store, encoder=HashEncoder())
+    memory.remember("The ferry needs two deckhands.", workspace="/pier", speaker="Ada Byron")
+    found = ask(store, "what is the spare call sign of the ferry?")
+    assert next(iter(found.items())) == ("The ferry's spare call sign is Razorbill Two.", PENDING)
+    assert found["The ferry's radio call sign is Kittiwake Nine."] == "active"
+    shown = CliRunner().invoke(app, ["recall", "two deckhands", "--workspace", "/pier", "--store", str(store)])
+    assert f"({PENDING})  The ferry needs two deckhands." in shown.output
+    assert [hit.workspace for hit in memory.recall("deckhands", speaker="ada", kinds="message")] == ["/pier"]
+    assert PENDING not in {hit.status for hit in Memory.open(store, release="r1").recall("two deckhands")}
+    run_night([], settings)
+    assert PENDING not in ask(store, "two deckhands on the ferry").values()
