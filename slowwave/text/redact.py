@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 
 from slowwave.text.secret_rules import (
+    ANYWHERE,
     CLUES,
     CORE,
     KEYS,
@@ -50,11 +51,15 @@ def _redact_once(text: str) -> tuple[str, Counter[str]]:
     found: Counter[str] = Counter()
     lower = text.lower()
     if not any(map(lower.__contains__, CLUES)):
-        return _redact_tokens(text, found), found
+        return _redact_by_form(_redact_tokens(text, found), found), found
     text = _apply_rules(KEYS, text, lower, found)
     text = _redact_tokens(text, found)  # before the phrases: where it stands in a URL, a token is the secret half
     text = _apply_rules(PHRASES, text, lower, found)
-    return _redact_assignments(text, found), found
+    return _redact_by_form(_redact_assignments(text, found), found), found
+
+
+def _redact_by_form(text: str, found: Counter[str]) -> str:
+    return _apply_rules(ANYWHERE, text, text, found)
 
 
 def redact_text(text: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from detect_secrets.plugins.aws import AWSKeyDetector
 from detect_secrets.plugins.azure_storage_key import AzureStorageKeyDetector
 from detect_secrets.plugins.base import RegexBasedDetector
+from detect_secrets.plugins.discord import DiscordBotTokenDetector
 from detect_secrets.plugins.mailchimp import MailchimpDetector
 from detect_secrets.plugins.pypi_token import PypiTokenDetector
 from detect_secrets.plugins.sendgrid import SendGridDetector
@@ -128,7 +129,11 @@ _URL_PASSWORD = re.compile(
 _URL_USER = re.compile(rf":{_S}{_S}(?P<secret>[^\s:/@'\"`<>(\[]+):x-oauth-basic@")
 _CURL_USER = re.compile(
     r"\bcurl\b(?:[^\n]|\\\n){0,400}?[ \t](?:-u|--user)[ \t=]{0,5}[\"']?"
-    r"[^\s:\"'@/\[]{1,64}:(?P<secret>[^\s\"'`\[]{3,200})"
+    r"[^\s:\"'@/\[]{0,64}:(?P<secret>[^\s\"'`\[]{3,200})"
+)
+_COMMAND = re.compile(
+    r"\b(?:redis-cli|sshpass|mongo\w{0,20}|ldap\w{1,20}|docker login|openssl)\b[^\n|;&]{0,200}?[ \t]"
+    r"(?:-[apwk]|-pass(?:in|out)?)[ \t]{1,3}(?:pass:)?[\"']?(?P<secret>(?!pass:)[^\s\"'`\[-][^\s\"'`\[]{2,200})"
 )
 _MYSQL = re.compile(
     r"\b(?:mysql|mariadb)\w{0,20}(?=[ \t])[^\n|;&]{0,200}?[ \t]-p(?![ \t])[\"']?(?P<secret>[^\s\"'`\[]{3,200})"
@@ -151,9 +156,49 @@ _SLACK_HOOK = re.compile(
 _GITLAB = (
     *("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "GR1348941", "glcbt-", "glptt-", "glimt-", "glagent-", "gloas-"),
 )
+_DISCORD_HOOK = re.compile(
+    rf"https:{_S}{_S}[\w.]{{0,20}}discord(?:app)?\.com{_S}api{_S}webhooks{_S}\d+{_S}[\w-]{{40,}}"
+)
+_SIGNATURE = re.compile(r"(?<![A-Za-z])sig=(?P<secret>(?:[A-Za-z0-9+/]|%[0-9A-Fa-f]{2}){40,}=?)")
+_SEED = re.compile(r"(?i:seed|mnemonic|recovery)[^\n.]{0,40}?[:\s\"'](?P<secret>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b")
 _ALNUM, _WORD = "[A-Za-z0-9]", "[A-Za-z0-9_-]"
 
+_SIGNS = "!#$%&*?^"
+_ANY = f"[A-Za-z0-9{_SIGNS}@]*"
+_MADE = re.compile(
+    rf"(?<![^\s\"'`(:=/])(?=[A-Za-z0-9@]+[{_SIGNS}])(?={_ANY}[a-z])(?={_ANY}[A-Z])(?={_ANY}\d)"
+    rf"(?!{_ANY}%[0-9A-Fa-f]{{2}}|[A-Za-z]+[{_SIGNS}]\d+\b)[A-Za-z0-9{_SIGNS}@]{{8,40}}(?![^\s\"'`,.;:)])"
+)
+_CARD = re.compile(
+    r"(?<![\w.-])(?:(?:4\d{3}|5[1-5]\d{2}|2[2-7]\d{2}|6011|65\d{2})(?P<gap>[ -]?)\d{4}(?P=gap)\d{4}(?P=gap)\d{4}"
+    r"|3[47]\d{2}[ -]?\d{6}[ -]?\d{5})(?![\w-]|\.\d)"
+)
+_IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}\b")
+_PIN = re.compile(r"\bPIN\b[^\n\d]{0,20}?(?::|=| )[ \t]?(?P<secret>\d{4,8})(?![\w.-])")
+
+
+def _is_card(match: re.Match[str]) -> bool:
+    """Return whether the last digit is the check digit (Luhn, ISO/IEC 7812-1)."""
+    figures = [int(one) for one in reversed(match[0]) if one.isdigit()]
+    return sum(sum(divmod(one * (1 + at % 2), 10)) for at, one in enumerate(figures)) % 10 == 0
+
+
+def _is_iban(match: re.Match[str]) -> bool:
+    """Return whether the number leaves 1 of 97 (ISO 13616)."""
+    plain = match[0].replace(" ", "")
+    return int("".join(str(int(one, 36)) for one in plain[4:] + plain[:4])) % 97 == 1
+
+
+COMMANDS, SEEDS = ("redis-cli", "sshpass", "mongo", "ldap", "docker login", "openssl"), ("seed", "mnemonic", "recovery")
 _IN_URL = ("://", r":\/\/")  # the second as some write it in JSON
+
+ANYWHERE: tuple[Rule, ...] = (
+    Rule("password", _MADE, tuple(_SIGNS)),
+    Rule("card", _CARD, tuple("23456"), _is_card),
+    Rule("iban", _IBAN, tuple("0123456789"), _is_iban),
+    Rule("pin", _PIN, ("PIN",)),
+)
+"""Secrets by their form alone; the hints are looked for in the text as it is."""
 
 KEYS: tuple[Rule, ...] = (Rule("private-key", _PRIVATE_KEY, ("private key", "putty-user-key")),)
 """Secrets of many lines; the hints are looked for in the text in lower case."""
@@ -163,7 +208,10 @@ PHRASES: tuple[Rule, ...] = (
     Rule("url-password", _URL_PASSWORD, _IN_URL, _is_filled_in),
     Rule("url-token", _URL_USER, ("x-oauth-basic",), _is_filled_in),
     Rule("password", _CURL_USER, ("curl",), _is_filled_in),
+    Rule("password", _COMMAND, COMMANDS, _is_filled_in),
     Rule("password", _MYSQL, ("mysql", "mariadb"), _is_filled_in),
+    Rule("azure-signature", _SIGNATURE, ("sig=",)),
+    Rule("seed-phrase", _SEED, SEEDS),
     Rule("password", _NETRC, ("machine",), _is_filled_in),
     Rule("password", _PGPASS, (":5432:",), _is_filled_in),
     Rule("password", _XML_VALUE, ("value=",), _is_filled_in),
@@ -195,6 +243,8 @@ TOKENS: tuple[Rule, ...] = (
     make_token_rule("npm-token", "npm_", tail=_ALNUM + "{36}"),
     *make_plugin_rules("mailchimp-key", MailchimpDetector, "-us"),
     *make_plugin_rules("square-token", SquareOAuthDetector, "sq0csp-"),
+    *make_plugin_rules("discord-token", DiscordBotTokenDetector, "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
+    Rule("discord-webhook", _DISCORD_HOOK, ("/api/webhooks", r"\/api\/webhooks")),
     Rule("telegram-token", _TELEGRAM, (":AA",)),
     make_token_rule("digitalocean-token", "dop_v1_", "doo_v1_", "dor_v1_", tail="[a-f0-9]{64}"),
     make_token_rule("shopify-token", "shpat_", "shpca_", "shppa_", "shpss_", tail="[a-fA-F0-9]{32}"),
@@ -231,10 +281,23 @@ OTHER_HINTS = tuple(hint for hint in _HINTS if not re.fullmatch(r"[\w-]+", hint)
 
 # --- values assigned to a telling name -----------------------------------------------------------------------------
 
-CORES = ("pass", "pwd", "secret", "key", "token", "credential", "kennwort", "contrase")
+CORES = ("pass", "pw", "secret", "key", "token", "credential", "kennwort", "contrase", "clave", "psk")
 """In lower case; every telling name has one of them."""
 
-CLUES = (*CORES, "bearer", "authorization", "curl", "mysql", "mariadb", ":5432:", '"auth"', *_IN_URL)
+CLUES = (
+    *CORES,
+    *COMMANDS,
+    *SEEDS,
+    "sig=",
+    "bearer",
+    "authorization",
+    "curl",
+    "mysql",
+    "mariadb",
+    ":5432:",
+    '"auth"',
+    *_IN_URL,
+)
 """A text in lower case without any of them holds none but tokens."""
 
 CORE = re.compile("|".join(CORES))
@@ -251,9 +314,13 @@ _MARKUP = (
     r"|,(?=[^\s,]{12,512},))"
 )
 """An element's text, a YAML block, a column beside: the value then has to look made by a machine."""
-_IS = r"(?: (?:for|to|of) [^\n.:]{1,40}?)? (?i:is|was|ist|lautet)(?: now| set to)?:? "
+_IS = (
+    r"(?: (?:for|to|of|für|von|pour|du|para|del?) [^\n.:]{1,40}?)? (?i:is|was|ist|war|lautet|est|es|era)"
+    r"(?: (?:now|jetzt|(?:set|changed) to))?:? "
+)
 NAMED = re.compile(
-    r"(?P<name>(?i:passw(?:ord|d|ort)|pass(?:phrase|code)?|pwd|secret|key|token|credentials?|kennwort|contrase[nñ]a))"
+    r"(?P<name>(?i:passw(?:ord|d|ort)|pass(?:phrase|code|e)?|pwd?|secret|key|token|credentials?|kennwort"
+    r"|contrase[nñ]a|clave|psk))"
     r"(?P<suffix>[_-][A-Za-z0-9_-]{0,24}|[0-9]{0,3})"
     rf"(?:(?P<markup>{_MARKUP})|{_SIGN}|(?P<said>{_IS})|(?P<option>[ ]))"
     rf"(?:[rbfuRBFU@]{{0,2}}(?P<quote>{_QUOTE})(?P<quoted>[^\"'`\s\\]{{4,512}})(?P=quote)"
@@ -280,7 +347,9 @@ CODE_CHARS = 60
 """Names of code are shorter."""
 _PATH = re.compile(r"[/~]|\.{1,2}/|[A-Za-z]:\\|.*(?:://|\.[A-Za-z]{2,5}\Z)")
 _HASH = re.compile(r"(?i)(?:sha\d+[-:])?(?:[0-9a-f]{7,128}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
-_PASSWORD = re.compile(r"(?i)pass|pwd|contrase|kennwort")
+_PASSWORD = re.compile(r"(?i)pass|pwd?|contrase|kennwort|clave|psk")
+_OF_VARIABLE = re.compile(r"(?<![A-Za-z0-9])[A-Z]{3,20}_\Z")
+"""A variable of the environment: `HEROKU_KEY`."""
 _AWS = re.compile(r"(?i)aws\w{0,30}\Z")
 
 
@@ -313,7 +382,8 @@ def _classify_key_value(before: str, name: str, suffix: str, value: str) -> str 
         return None
     if name == "key":
         kind = "aws-secret-key" if len(value) == 40 and _AWS.search(before) else "secret"
-        return kind if _KEY_OF.search(before) else None
+        issued = len(value) >= 20 and _OF_VARIABLE.search(before)
+        return kind if issued or _KEY_OF.search(before) else None
     if name == "token" and not suffix:
         bare_hash = _HASH.match(value) and not (_SAFE_TOKEN.search(before) or _OF_ISSUER.search(before))
         return None if bare_hash or _OTHER_TOKEN.search(before) else "secret"

@@ -45,6 +45,8 @@ TOKENS = {
 }
 PEM = f"-----BEGIN RSA {'PRIVATE'} KEY-----\n{MIXED}\n{MIXED}\n-----END RSA {'PRIVATE'} KEY-----"
 
+FORMED = "vX9!" + "kq#7Lm"
+WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"  # of the standard's examples
 ASSIGNED = [  # text, the secret in it
     ('password = "hunter2"', "hunter2"),
     ("DB_PASSWORD=s3cr3t-pw", "s3cr3t-pw"),
@@ -78,6 +80,25 @@ ASSIGNED = [  # text, the secret in it
     ("adobe_token: |\n  22d69dfc700598a2f89d", "22d69dfc700598a2f89d"),
     ('ADOBE_TOKEN ?= "22d69dfc700598a2f89d"', "22d69dfc700598a2f89d"),
     ('<add key="ClearTextPassword" value="staple1" />', "staple1"),
+    ("Use " + FORMED + " for the staging box.", FORMED),
+    ("Das Passwort für den Server ist hunter22.", "hunter22."),
+    ("Le mot de passe est hunter22", "hunter22"),
+    ("La clave del wifi es hunter22", "hunter22"),
+    ("login: root, pw: hunter22", "hunter22"),
+    ("redis-cli -h cache -a battery ping", "battery"),
+    ("sshpass -p 'battery' ssh ops@host", "battery"),
+    ("openssl rsa -passin pass:battery -in key.pem", "battery"),
+    ("curl -u :q1w2e3r4 https://ci.local", "q1w2e3r4"),
+    ("HEROKU_KEY=12345678-aaaa-bbbb-cccc-1234567890ab", "12345678-aaaa-bbbb-cccc-1234567890ab"),
+    ("https://x.example/c?sv=2026&sig=" + MIXED[:43] + "%3D", MIXED[:43] + "%3D"),
+    (
+        "the bot is " + "MT" + "A" + MIXED[:21] + "." + MIXED[:6] + "." + MIXED[:27],
+        "MTA" + MIXED[:21] + "." + MIXED[:6] + "." + MIXED[:27],
+    ),
+    ("My card's PIN is 4821", "4821"),
+    ("my visa is 4111 1111 1111 1111", "4111 1111 1111 1111"),  # a card network's number for tests
+    ("transfer it to DE89 3704 0044 0532 0130 00", "DE89 3704 0044 0532 0130 00"),  # of the standard's examples
+    ("seed phrase: " + WORDS, WORDS),
 ]
 
 CLEAN = [
@@ -109,6 +130,9 @@ CLEAN = [
     "redis://[[username]:[password]]@localhost:6379/0",
     r'r"https?:\/\/(?:[\w_-]+(?:\.[\w_-]+)+)(?:[\w.,@?^=%&:\/~+#-]*)"',
     "risk-a1B2c3D4e5F6g7H8i9J0kLmNoPqRsTuVwXyZ and desk-" + MIXED,
+    "Issue#123, C3%B6%C3%B6b%C3%A4r, $Var1Name, user@Host1 and A1*B2",
+    "order 4111 1111 1111 1112, 446791136 263296, DE89 3704 0044 0532 0130 01 and PIN 13",
+    "mkdir -p build2 && docker run -p 8080:80 app1",
     'grep -r "BEGIN RSA PRIVATE KEY" .',
     "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n-----END PUBLIC KEY-----",
 ]
