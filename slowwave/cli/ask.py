@@ -9,7 +9,7 @@ import typer
 from slowwave.cli.common import OUT, command, echo, find_project, print_notes, truncate_line
 from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.vocabulary import Status
-from slowwave.text.fence import escape_line
+from slowwave.text.fence import FENCE_TOKENS, escape_line, fence_block
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context
@@ -129,7 +129,7 @@ def context(
         results = begin_search(settings, query, memory.list_people())
     block = memory.context(
         query,
-        budget,
+        _leave_room(budget, as_json),
         web=results or (),
         tokenizer=counter,
         format="json" if as_json else "markdown",
@@ -161,13 +161,19 @@ def briefing(
 
     counter = _load_optional_tokenizer(tokenizer)
     place = None if everything else workspace or find_project(memory)
-    block = memory.briefing(budget, tokenizer=counter, format="json" if as_json else "markdown", workspace=place)
+    room = _leave_room(budget, as_json)
+    block = memory.briefing(room, tokenizer=counter, format="json" if as_json else "markdown", workspace=place)
     echo("" if as_json else describe_backlog(memory.settings), nl=False)
     _print_block(memory, block, "Nothing known yet.", as_json)
 
 
+def _leave_room(budget: int | None, as_json: bool) -> int | None:
+    """Return the tokens that a fence leaves of a budget; JSON has none."""
+    return budget if budget is None or as_json else max(0, budget - FENCE_TOKENS)
+
+
 def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool) -> None:
-    """Print the block, and on stderr what was amiss; note that it was handed out.
+    """Print the block, fenced unless it is JSON, and on stderr what was amiss; note that it was handed out.
 
     Args:
         nothing: what stands for an empty block that is no JSON.
@@ -180,7 +186,7 @@ def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool
         print_notes([f"nothing is told: {block.reason}"])
     if as_json:
         nothing = json.dumps({"stale": True} if block.stale else {})
-    echo(block.text or nothing)
+    echo(fence_block(block.text) if block.text and not as_json else block.text or nothing)
 
 
 def _load_optional_tokenizer(name: str | None) -> "Tokenizer | None":

@@ -102,7 +102,7 @@ def test_the_list_says_who_noted_what_and_hides_nothing_from_the_terminal(
     told = typed(settings, "inspect", "notes")
     assert len(re.findall(r"agent +│ unconfirmed", told.stdout)) == 3
     assert len(re.findall(r"person +│ confirmed", told.stdout)) == 1
-    assert "calm\\x1b[8m and hidden" in told.stdout
+    assert "calm\\u001b[8m and hidden" in told.stdout
     listed = orjson.loads(typed(settings, "inspect", "notes", "--json").stdout)
     assert [one["verdict"] for one in listed].count("unconfirmed") == 3
     assert "rejected" not in {one["verdict"] for one in listed}

@@ -1,8 +1,9 @@
 """What stands, where agents look: a block for CLAUDE.md, AGENTS.md or a rule of Cursor's, and a folder of small pages.
 
-Such a file is obeyed, not quoted. So each line is what a person said or two sessions bear out, nothing doubts it, it
-does not address its reader, and nothing in it ends the block or pulls in a file. Of the same claims come the same
-bytes, whatever the release is called and whenever that is written.
+Such a file is obeyed, not quoted. So each line is what a person said: in two sessions, in a note, or once where it
+speaks neither to nor of those who talk and chains no commands. Nothing doubts it, it does not address its reader, and
+nothing in it ends the block or pulls in a file. Of the same claims come the same bytes, whatever the release is called
+and whenever that is written.
 """
 
 import re
@@ -11,11 +12,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import PurePath
 
-from slowwave.context.projects.standing import LIKELY, STANDING, StandingClaim, collect_standing_claims, take_in_turn
+from slowwave.context.projects.standing import (
+    BORNE_OUT,
+    LIKELY,
+    STANDING,
+    StandingClaim,
+    collect_standing_claims,
+    take_in_turn,
+)
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID, compute_content_id
 from slowwave.schemas.tables import PERSONAL, TOPICS
+from slowwave.schemas.vocabulary import TALKING
+from slowwave.store.notes import PREFIX
 from slowwave.text.fence import escape_line
 
 HEADINGS = {
@@ -33,9 +43,13 @@ HEADINGS = {
 FOLDERS = ("decisions", "gotchas", "people", "projects")
 """Of the pages."""
 INTRODUCTION = (
-    "Distilled by slowwave from earlier sessions: what a person said, or two sessions bear out. Later words hold over "
-    "these. `slowwave show ID` prints where a line comes from."
+    "Distilled by slowwave from earlier sessions: what a person said. Later words hold over these. `slowwave show ID` "
+    "prints where a line comes from."
 )
+PARTIES = frozenset((*TALKING, "you", "your", "yours", "yourself"))
+"""Words for those who talk and for who reads."""
+CHAINS = ("|", "&&", "$(", "<(")
+"""What a shell runs one command by another with."""
 MENTION = re.compile(r"(?<!\S)@\S+")
 UNSAFE = re.compile(r"[^\w.-]+")
 MOST_LINES = 200
@@ -58,9 +72,20 @@ def collect_told_claims(
         steers: whether a text addresses who reads it.
         least: confidence from which a claim stands.
     """
+    doubtful = view.unconfirmed_notes
+    noted = {name for key, name in view.native_sessions.items() if name.startswith(PREFIX) and key not in doubtful}
     return [
-        claim for claim in collect_standing_claims(view, places, tuple(categories), least) if not steers(claim.text)
+        one
+        for one in collect_standing_claims(view, places, tuple(categories), least)
+        if one.by_person
+        and (one.sessions >= BORNE_OUT or one.source.session in noted or addresses_nobody(one.text))
+        and not steers(one.text)
     ]
+
+
+def addresses_nobody(text: str) -> bool:
+    """Return whether a text speaks neither to nor of those who talk, and chains no commands."""
+    return PARTIES.isdisjoint(re.findall(r"\w+", text.casefold())) and not any(mark in text for mark in CHAINS)
 
 
 def build_block(

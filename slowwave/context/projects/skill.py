@@ -1,8 +1,9 @@
 """What a project goes by, as a skill that agents load: SKILL.md of the Agent Skills format (agentskills.io).
 
-A skill is obeyed, not quoted: its claims are those of `slowwave/context/projects/projection.py`, which a person said or
-two sessions bear out. Its commands, and the files that change together, are counted in the agents' own calls. Each line
-ends in a comment that names session and message, as `slowwave show` takes them. Of one release come the same bytes.
+A skill is obeyed, not quoted: its claims are those of `slowwave/context/projects/projection.py`, which a person said.
+Its commands, and the files that change together, are counted in the agents' own calls; a command with a quoted part,
+which may hold anything, is told by its plain form or not at all. Each line ends in a comment that names session and
+message, as `slowwave show` takes them. Of one release come the same bytes.
 """
 
 import json
@@ -14,7 +15,13 @@ from itertools import islice, zip_longest
 from pathlib import PurePath
 from typing import cast
 
-from slowwave.context.projects.projection import MOST_LINES, Steers, collect_told_claims, make_harmless
+from slowwave.context.projects.projection import (
+    MOST_LINES,
+    Steers,
+    addresses_nobody,
+    collect_told_claims,
+    make_harmless,
+)
 from slowwave.context.projects.standing import LIKELY, STANDING, StandingClaim
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
@@ -39,8 +46,8 @@ LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
 """Characters, as the format has it."""
 NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 INTRODUCTION = (
-    "Distilled by slowwave from earlier sessions: what a person said or two sessions bear out, and what was done over "
-    "and over. Later words hold over these. Behind each line stand its session and message: `slowwave show` takes both."
+    "Distilled by slowwave from earlier sessions: what a person said, and what was done over and over. Later words "
+    "hold over these. Behind each line stand its session and message: `slowwave show` takes both."
 )
 MOST_HABITS = 10
 """Of each kind."""
@@ -130,7 +137,11 @@ def _tell_claims(view: View, claims: Sequence[StandingClaim]) -> list[SkillLine]
         row = more[one.id]
         detail = " ".join(str(row["detail"] or "").split()) if row["observer"] != EXTRACTIVE else ""
         files = [file for file in cast(list[str], row["files"])[:MOST_FILES] if file not in one.text]
-        because = f" — {detail}" if detail and detail.casefold() not in one.text.casefold() else ""
+        because = (
+            f" — {detail}"
+            if detail and addresses_nobody(detail) and detail.casefold() not in one.text.casefold()
+            else ""
+        )
         named = f" ({', '.join(f'`{file}`' for file in files)})" if files else ""
         text = make_harmless(f"{one.text}{because}{named}")
         session = one.source.short or one.source.session or ""
@@ -141,7 +152,7 @@ def _tell_claims(view: View, claims: Sequence[StandingClaim]) -> list[SkillLine]
 
 def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[SkillLine]:
     """Return the foremost habits of a kind that tell somebody who works here what to do."""
-    some = [one for one in habits if one.kind == kind and one.sources and not any("`" in item for item in one.items)]
+    some = [one for one in habits if one.kind == kind and one.sources and all(map(_is_plain, one.items))]
     if kind is HabitKind.COMMAND:
         some = [one for one in some if one.role in CHECKED]
         some.sort(key=lambda one: CHECKED.index(CommandRole(str(one.role))))
@@ -161,12 +172,19 @@ def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[S
     ]
 
 
+def _is_plain(item: str) -> bool:
+    """Return whether a file is one word, and a command, also one in a folder, of words that need no quotes."""
+    word = r"[\w@%+=:,./-]+"
+    is_plain = len(item.split()) == 1 or re.fullmatch(rf"(cd {word} && )?{word}( {word})*", item)
+    return bool(is_plain) and "`" not in item
+
+
 def _format_habit(one: Habit) -> str:
     if one.kind == HabitKind.CO_EDIT:
         return f"{' and '.join(f'`{item}`' for item in one.items)}: {one.count}"
     if one.kind == HabitKind.SEQUENCE:
         return f"{' → '.join(item if item in LOOKS else f'`{item}`' for item in one.items)}: {one.count}"
-    line = one.line if one.line and "`" not in one.line else one.items[0]
+    line = one.line if one.line and _is_plain(one.line) else one.items[0]
     return f"{str(one.role).capitalize()}: `{line}` ({one.count})"
 
 
