@@ -8,7 +8,7 @@ the same has the same ids, so nothing after it is done again.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from slowwave.tasks.relate.task import name_unit, relate_claims
 from slowwave.tasks.summarize.task import roll_up
 from slowwave.tasks.supersede.task import UNIT, supersede_observations
 from slowwave.tasks.topics.task import assign_topics
+from slowwave.text.dates import convert_to_utc
 from slowwave.text.pyramid import compute_master_id
 
 
@@ -68,12 +69,8 @@ class Selection:
         if self.workspace:
             rows = rows.filter(pl.col("workspace").is_in(require_workspaces(self.workspace, rows["workspace"])))
         if self.since:
-            rows = rows.filter(pl.col("ended_at") >= _convert_to_utc(self.since))
-        return rows.filter(pl.col("started_at") < _convert_to_utc(self.until)) if self.until else rows
-
-
-def _convert_to_utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+            rows = rows.filter(pl.col("ended_at") >= convert_to_utc(self.since))
+        return rows.filter(pl.col("started_at") < convert_to_utc(self.until)) if self.until else rows
 
 
 def forget_files(store: Store, chosen: pl.DataFrame) -> None:

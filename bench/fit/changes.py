@@ -52,10 +52,10 @@ from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import LINKED, SUPERSEDED
-from slowwave.tasks.supersede.model import FILE
+from slowwave.tasks.supersede.model import CHANGES_FILE
 from slowwave.tasks.supersede.trees import Trees
 
-WRITTEN = Path(__file__).parents[2] / "tasks" / "supersede" / FILE
+WRITTEN = Path(__file__).parents[2] / "tasks" / CHANGES_FILE
 THRESHOLDS = (LINKED, 0.5, 0.6, 0.7, SUPERSEDED, 0.9)
 FEW = (2, 4, 8)
 """Sessions that a small store is drawn of."""

@@ -130,7 +130,7 @@ def main() -> None:
     results = judge_gates(parts)
     if args.write:
         gates.save_gates(
-            fit_gates(list(chain.from_iterable(parts)), results), Path(gates.__file__).with_name(gates.FILE)
+            fit_gates(list(chain.from_iterable(parts)), results), Path(gates.__file__).parents[1] / gates.GATES_FILE
         )
     if args.json:
         print(orjson.dumps([asdict(one) for one in results], option=orjson.OPT_INDENT_2).decode())

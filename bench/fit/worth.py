@@ -155,7 +155,7 @@ def main() -> None:
     sentences = collect_labelled(args.paths, read_labels(args.labels))
     results = judge_projects(sentences)
     if args.write:
-        fit_worth_model(sentences).save(Path(worth.__file__).with_name(worth.FILE))
+        fit_worth_model(sentences).save(Path(worth.__file__).parents[1] / worth.WORTH_FILE)
     if args.json:
         print(orjson.dumps([asdict(one) for one in results], option=orjson.OPT_INDENT_2).decode())
     else:

@@ -13,6 +13,7 @@ from slowwave.recall.times import QueryTimes, parse_times
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When, refuse_unknown_filters
 from slowwave.store.workspaces import anchor_workspace
+from slowwave.text.dates import convert_to_utc
 from slowwave.text.words import TERM, extract_content_words, extract_index_terms, extract_stems
 
 MOST_HITS = 1_000_000_000
@@ -214,13 +215,9 @@ def parse_bound(value: When, name: str, day_edge: time = time.min) -> datetime |
     if not isinstance(moment, datetime):
         return datetime.combine(moment, day_edge, tzinfo=UTC)
     try:
-        return _convert_to_utc(moment)
+        return convert_to_utc(moment)
     except OverflowError:
         raise UsageError(f"{name} is {moment}; in UTC that is outside the years 1 to 9999") from None
-
-
-def _convert_to_utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _parse_date_or_time(value: datetime | date | str, name: str) -> datetime | date:

@@ -7,13 +7,13 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from slowwave.schemas.errors import StoreError, StoreLocked, StoreUnwritable
 from slowwave.schemas.tables import RELEASES
+from slowwave.store.journal import format_now
 from slowwave.store.manifest import begin_sync, go_back_to_synced, mark_synced, read_boot
 from slowwave.store.private import make_private_folder, sync_path
 from slowwave.store.trouble import format_error, translate_write_errors
@@ -53,7 +53,7 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
             if left and (died is None or died.boot != read_boot()):
                 go_back_to_synced(space_dir)
             begin_sync(space_dir, known=not left)
-            _write_holder(path, Holder(run_id, kind, os.getpid(), socket.gethostname(), _format_now(), read_boot()))
+            _write_holder(path, Holder(run_id, kind, os.getpid(), socket.gethostname(), format_now(), read_boot()))
         yield died
     except BaseException:
         with suppress(StoreError):  # what went wrong first is what is told
@@ -99,10 +99,6 @@ def _let_go(space_dir: Path) -> None:
     with translate_write_errors(space_dir):
         mark_synced(space_dir)
         (space_dir / HOLDER_FILE).unlink(missing_ok=True)
-
-
-def _format_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _write_holder(path: Path, holder: Holder) -> None:

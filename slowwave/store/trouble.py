@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from slowwave.schemas.errors import StoreError, StoreUnreadable, StoreUnwritable
@@ -29,7 +29,7 @@ def explain_unreadable(trouble: Exception) -> str:
 
 
 @contextmanager
-def translate_read_errors(path: Path) -> Iterator[None]:
+def translate_read_errors(path: Path, raised: type[StoreError] = StoreUnreadable) -> Iterator[None]:
     """Raise an error of the store for a table that can't be read inside.
 
     Raises:
@@ -38,17 +38,9 @@ def translate_read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except READ_TROUBLE as trouble:
-        raise StoreUnreadable(path, format_error(trouble)) from trouble
+        raise raised(path, format_error(trouble)) from trouble
 
 
-@contextmanager
-def translate_write_errors(path: Path) -> Iterator[None]:
-    """Raise an error of the store for what can't be written inside: a full disk, a lost right, a broken table.
-
-    Raises:
-        StoreUnwritable: in place of Lance's.
-    """
-    try:
-        yield
-    except READ_TROUBLE as trouble:
-        raise StoreUnwritable(path, format_error(trouble)) from trouble
+def translate_write_errors(path: Path) -> AbstractContextManager[None]:
+    """Raise `StoreUnwritable` for what can't be written inside: a full disk, a lost right, a broken table."""
+    return translate_read_errors(path, StoreUnwritable)

@@ -8,7 +8,7 @@ something else is no date: "May I …", "Windows Server 2019", version 2024.1, a
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from slowwave.text.numbers import COUNTS
 from slowwave.text.words import TERM
@@ -255,3 +255,8 @@ def extract_time_words(text: str, now: datetime) -> frozenset[str]:
     ]
     words = {word.lower() for one in named for word in TERM.findall(one)}
     return frozenset(words | ASKS_WHAT) if words else frozenset()
+
+
+def convert_to_utc(moment: datetime) -> datetime:
+    """Return a moment in UTC, which one without a zone is taken to be in."""
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

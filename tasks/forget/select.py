@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -18,6 +18,7 @@ from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.store import Store
 from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
+from slowwave.text.dates import convert_to_utc
 
 COLUMNS = ["message_id", "session_id", "native_id", "speaker", "ts", "workspace", "source"]
 ESCAPED = re.compile(r'\\(?:u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*|["\\/bfnrt])')
@@ -159,7 +160,7 @@ def _is_meant(
         return False
     if wanted.source and wanted.source not in (row["source"], _name_memory(row, session)):
         return False
-    if wanted.before and not (row["ts"] and row["ts"] < _convert_to_utc(wanted.before)):
+    if wanted.before and not (row["ts"] and row["ts"] < convert_to_utc(wanted.before)):
         return False
     ids = (row["message_id"], row["native_id"], row["session_id"], session.get("native_id"))
     return words is None or wanted.match in ids or has_text(row, words)
@@ -179,7 +180,3 @@ def _iter_messages(store: Store, *, with_blocks: bool = False, sessions: set[str
     where = None if sessions is None else pc.field("session_id").isin(sorted(sessions))
     for batch in store.open_dataset(MESSAGES).to_batches(columns=columns, filter=where):
         yield from batch.to_pylist()
-
-
-def _convert_to_utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -5,12 +5,10 @@ it had not learnt from it found between which probabilities a gate stays null. d
 is right.
 """
 
-import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -18,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from slowwave.schemas.tables import GATES
+from slowwave.tasks.job import read_shipped
 from slowwave.tasks.observe.worth import WorthModel
 
-FILE = "gates.npz"
+GATES_FILE = "observe/gates.npz"
 REASON = "so are most sentences of its words and place that were labelled by hand"
 
 
@@ -64,7 +63,7 @@ def save_gates(gates: Mapping[str, Gate], path: Path) -> None:
 @cache
 def load_gates() -> dict[str, Gate]:
     """Return those that ship."""
-    with np.load(io.BytesIO(_read_bytes()), allow_pickle=False) as told:
+    with np.load(io.BytesIO(read_shipped(GATES_FILE)), allow_pickle=False) as told:
         words, weights = told["words"].tolist(), told["weights"].tolist()
         return {
             name: Gate(
@@ -73,13 +72,3 @@ def load_gates() -> dict[str, Gate]:
             )
             for at, name in enumerate(told["names"].tolist())
         }
-
-
-@cache
-def compute_gates_digest() -> str:
-    """Return hash of the gates that ship: other ones distil anew."""
-    return hashlib.sha256(_read_bytes()).hexdigest()[:12]
-
-
-def _read_bytes() -> bytes:
-    return files("slowwave.tasks.observe").joinpath(FILE).read_bytes()

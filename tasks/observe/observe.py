@@ -20,6 +20,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import GATES, OBSERVATIONS
 from slowwave.schemas.vocabulary import EXTRACTIVE, Origin, count_turns, is_turn
+from slowwave.tasks.job import digest_shipped
 from slowwave.tasks.observe import lexicon as lex
 from slowwave.tasks.observe.categories import classify_personal, find_coding_category
 from slowwave.tasks.observe.coding import (
@@ -30,7 +31,7 @@ from slowwave.tasks.observe.coding import (
     is_refusal,
 )
 from slowwave.tasks.observe.cues import Strength, find_cue, is_complaint
-from slowwave.tasks.observe.gates import compute_gates_digest, judge_gates
+from slowwave.tasks.observe.gates import GATES_FILE, judge_gates
 from slowwave.tasks.observe.scores import (
     ScoredSentence,
     count_words,
@@ -39,7 +40,7 @@ from slowwave.tasks.observe.scores import (
     select_within_budget,
 )
 from slowwave.tasks.observe.units import MIN_WORDS, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
-from slowwave.tasks.observe.worth import compute_worth_digest, load_worth_model
+from slowwave.tasks.observe.worth import WORTH_FILE, load_worth_model
 
 VERSION = 10
 """Raised when the method changes: every claim made under an older one is pending again."""
@@ -151,7 +152,7 @@ def observe(messages: pa.Table, settings: ObserveSettings, min_messages: int = 2
 
 def compute_observe_key(settings: ObserveSettings) -> str:
     """Return hash of what the claims depend on besides the messages: the method's version and the settings."""
-    learnt = (compute_worth_digest(), compute_gates_digest())
+    learnt = (digest_shipped(WORTH_FILE), digest_shipped(GATES_FILE))
     return compute_content_id("observe", EXTRACTIVE, str(VERSION), *learnt, settings.model_dump_json())
 
 

@@ -5,13 +5,11 @@
 labelled sentences have; figures, code, paths and addresses count as one word each. No list of words is behind it.
 """
 
-import hashlib
 import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from itertools import pairwise
 from math import fsum, log1p
 from pathlib import Path
@@ -21,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slowwave.schemas.vocabulary import Origin
+from slowwave.tasks.job import read_shipped
 from slowwave.text.sentences import Sentence
 
 Floats = npt.NDArray[np.float64]
 
-FILE = "worth.npz"
+WORTH_FILE = "observe/worth.npz"
 WORTH = ("keep", "context")
 """Labels of what is worth remembering: by itself, and with its neighbours."""
 NUMBERS = (
@@ -185,16 +184,6 @@ class WorthModel:
 @cache
 def load_worth_model() -> WorthModel:
     """Return the one that ships."""
-    with np.load(io.BytesIO(_read_bytes()), allow_pickle=False) as told:
+    with np.load(io.BytesIO(read_shipped(WORTH_FILE)), allow_pickle=False) as told:
         words = dict(zip(told["words"].tolist(), told["weights"].tolist(), strict=True))
         return WorthModel(words, told["numbers"], float(told["bias"]))
-
-
-@cache
-def compute_worth_digest() -> str:
-    """Return hash of the model that ships: another one distils anew."""
-    return hashlib.sha256(_read_bytes()).hexdigest()[:12]
-
-
-def _read_bytes() -> bytes:
-    return files("slowwave.tasks.observe").joinpath(FILE).read_bytes()

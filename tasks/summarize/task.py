@@ -17,7 +17,7 @@ from slowwave.schemas.vocabulary import SHARED, SPOKEN, Status, SummaryScope, na
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.isolate import do_apart, note_failed_units
-from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped, report_step
 from slowwave.tasks.llm.ask import (
     SESSIONS_MESSAGES,
     Model,
@@ -26,7 +26,7 @@ from slowwave.tasks.llm.ask import (
     keeps_model_rows,
     quarantine_rejected,
 )
-from slowwave.tasks.observe.worth import compute_worth_digest
+from slowwave.tasks.observe.worth import WORTH_FILE
 from slowwave.tasks.pending import (
     find_pending_sessions,
     group_sessions,
@@ -144,7 +144,7 @@ def compute_summaries_key(job: Job, model: Model | None) -> str:
     encoder = describe_encoder(job.settings)
     key = compute_step_key("rollup", 3, job.settings.pyramid, encoder)
     if model is None:
-        return compute_content_id(key, compute_worth_digest())
+        return compute_content_id(key, digest_shipped(WORTH_FILE))
     return compute_model_key(model, "rollup", by_model.VERSION, by_model.SUMMARY_PROMPTS, key)
 
 

@@ -5,21 +5,20 @@ not known of a pair (a cosine without an encoder, company within one session) as
 between sessions, within one and without vectors.
 """
 
-import hashlib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from io import BytesIO
 
 import numpy as np
 
+from slowwave.tasks.job import read_shipped
 from slowwave.tasks.supersede.candidates import Scores
 from slowwave.tasks.supersede.evidence import Evidence, build_matrix
 from slowwave.tasks.supersede.trees import Trees
 
 AT_ONCE = 10_000
 """Pairs that are worked out and judged at a time."""
-FILE = "changes.npz"
+CHANGES_FILE = "supersede/changes.npz"
 
 
 @dataclass(frozen=True)
@@ -41,15 +40,5 @@ class ChangeModel:
 @cache
 def load_change_model() -> ChangeModel:
     """Return the one that ships."""
-    trees = Trees.load(BytesIO(_read_bytes()))
+    trees = Trees.load(BytesIO(read_shipped(CHANGES_FILE)))
     return ChangeModel(tuple(trees.names.tolist()), trees)
-
-
-@cache
-def compute_model_digest() -> str:
-    """Return hash of the model that ships: another one judges anew."""
-    return hashlib.sha256(_read_bytes()).hexdigest()[:12]
-
-
-def _read_bytes() -> bytes:
-    return files("slowwave.tasks.supersede").joinpath(FILE).read_bytes()

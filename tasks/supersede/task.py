@@ -13,7 +13,7 @@ from slowwave.schemas.tables import MARKS, MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.task import read_undone_pairs
-from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, quarantine_rejected
 from slowwave.tasks.llm.library import index_questions, list_requests
 from slowwave.tasks.pending import MODEL_KEY, mark_done, read_claim_speakers
@@ -27,7 +27,7 @@ from slowwave.tasks.supersede.judge import (
     parse_answers,
     read_verdicts,
 )
-from slowwave.tasks.supersede.model import compute_model_digest
+from slowwave.tasks.supersede.model import CHANGES_FILE
 from slowwave.tasks.supersede.supersede import VERSION, Superseded, supersede
 from slowwave.tasks.vectors import describe_encoder
 
@@ -112,7 +112,7 @@ def compute_judge_key(job: Job, model: Model) -> str:
 
 def compute_supersede_key(job: Job, model: Model | None = None) -> str:
     """Return what the outcome depends on beside the claims."""
-    key = compute_step_key("supersede", 1, VERSION, compute_model_digest(), describe_encoder(job.settings))
+    key = compute_step_key("supersede", 1, VERSION, digest_shipped(CHANGES_FILE), describe_encoder(job.settings))
     if model is None:
         return key
     return compute_content_id(key, compute_judge_key(job, model))

@@ -13,13 +13,13 @@ from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.supersede.claims import build_candidate_claims
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import LINKED, SUPERSEDED
-from slowwave.tasks.supersede.model import FILE, load_change_model
+from slowwave.tasks.supersede.model import CHANGES_FILE, load_change_model
 from slowwave.tasks.supersede.trees import Trees
 from tests.bench_inputs import ROOT
 from tests.claim_rows import observation
 from tests.supersede.test_supersede import AGAIN, COMPANY, MOVED, SAME, claim, told_by
 
-SHIPPED = ROOT / "tasks" / "supersede" / FILE
+SHIPPED = ROOT / "tasks" / CHANGES_FILE
 
 
 def test_it_is_made_of_arrays_and_what_else_is_in_a_file_is_not_loaded(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from slowwave.tasks.ingest.parsing.records import (
     Head,
     Inactive,
     Limits,
-    Location,
     Message,
     Reader,
     Record,
@@ -33,6 +32,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Role,
     Session,
     Skipped,
+    lies_below,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.values import (
@@ -167,11 +167,6 @@ def name_by_file(path: Path, number: int = 1) -> str:
 def starts_with(*alternatives: str) -> Callable[[Head], bool]:
     """Return whether a file starts as an array, an object or lines that have all keys of one alternative."""
     return lambda head: any(has_leading_keys(head, *keys.split()) for keys in alternatives)
-
-
-def lies_below(folder: str, *patterns: str) -> Callable[[Path], list[Location]]:
-    """Return the places below a folder of a person's home."""
-    return lambda home: [Location(home / folder, pattern, (home / folder).is_dir()) for pattern in patterns]
 
 
 # OpenAI's chat lines: `{"messages": [{"role", "content"}, …]}`, one conversation a line. One without an id is known by
@@ -631,14 +626,16 @@ READERS = (
         ),
         _read_openhands,
     ),
-    Reader("cursor", 1, _sniff_cursor, _read_cursor, lies_below(".cursor/projects", "*/agent-transcripts/**/*.jsonl")),
+    Reader(
+        "cursor", 1, _sniff_cursor, _read_cursor, lies_below((".cursor/projects",), "*/agent-transcripts/**/*.jsonl")
+    ),
     Reader("claude-ai", 1, starts_with("chat_messages uuid"), CLAUDE_AI.read),
     Reader(
         "gemini",
         1,
         starts_with("chunkedPrompt", "projectHash sessionId"),
         _read_gemini,
-        lies_below(".gemini/tmp", "*/chats/**/*.json", "*/chats/**/*.jsonl"),
+        lies_below((".gemini/tmp",), "*/chats/**/*.json", "*/chats/**/*.jsonl"),
     ),
     Reader("sharegpt", 1, starts_with("conversations from value"), SHAREGPT.read),
     Reader("openai-chat", 1, _sniff_openai, OPENAI.read),

@@ -173,7 +173,16 @@ class Location:
     root: Path
     pattern: str
     """A glob below root."""
-    exists: bool = True
+
+    @property
+    def exists(self) -> bool:
+        """Whether the tool has been here."""
+        return self.root.is_dir()
+
+
+def lies_below(folders: Iterable[str], *patterns: str) -> Callable[[Path], list[Location]]:
+    """Return the places below folders of a person's home."""
+    return lambda home: [Location(home / folder, pattern) for folder in folders for pattern in patterns]
 
 
 @dataclass(slots=True, frozen=True)

@@ -19,13 +19,13 @@ from slowwave.tasks.ingest.parsing.records import (
     Head,
     Inactive,
     Limits,
-    Location,
     Message,
     Reader,
     Record,
     Rejected,
     Session,
     Skipped,
+    lies_below,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.sqlite_readonly import (
@@ -184,10 +184,4 @@ def _parse_tool(part: Fields) -> Iterator[Block]:
         yield Block("tool_result", said, name=name, call_id=call_id, is_error=failed)
 
 
-def list_locations(home: Path) -> list[Location]:
-    """Return where opencode keeps its database."""
-    root = home / ".local" / "share" / "opencode"
-    return [Location(root, "opencode*.db", root.is_dir())]
-
-
-READER = Reader("opencode", 1, sniff, read, list_locations)
+READER = Reader("opencode", 1, sniff, read, lies_below((".local/share/opencode",), "opencode*.db"))

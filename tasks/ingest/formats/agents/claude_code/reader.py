@@ -43,7 +43,6 @@ from slowwave.tasks.ingest.parsing.records import (
     Head,
     Inactive,
     Limits,
-    Location,
     Message,
     Reader,
     Record,
@@ -51,6 +50,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Session,
     Skipped,
     Who,
+    lies_below,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_list, coerce_text, coerce_time
@@ -99,12 +99,6 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
     transcript = _Transcript(path)
     yield from read_each(iter_json(path, limits), transcript.feed)
     yield from transcript.finish()
-
-
-def list_locations(home: Path) -> list[Location]:
-    """Return where Claude Code keeps its transcripts."""
-    root = home / ".claude" / "projects"
-    return [Location(root, "**/*.jsonl", root.is_dir())]
 
 
 class Tree:
@@ -411,4 +405,4 @@ def _count_chars(blocks: list[Block]) -> int:
     return sum(len(block.text) for block in blocks if block.text)
 
 
-READER = Reader(name=NAME, version=1, sniff=sniff, read=read, locations=list_locations)
+READER = Reader(NAME, 1, sniff, read, lies_below((".claude/projects",), "**/*.jsonl"))

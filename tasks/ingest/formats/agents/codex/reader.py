@@ -53,6 +53,7 @@ from slowwave.tasks.ingest.parsing.records import (
     SessionKind,
     Skipped,
     Who,
+    lies_below,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.values import (
@@ -109,10 +110,7 @@ def list_locations(home: Path) -> list[Location]:
     """Return where Codex keeps its rollouts: `CODEX_HOME`, else `~/.codex`."""
     named = os.environ.get("CODEX_HOME")
     root = Path(named).expanduser() if named else home / ".codex"
-    folders = (root / "sessions", root / "archived_sessions")
-    return [
-        Location(folder, pattern, folder.is_dir()) for folder in folders for pattern in ("**/*.jsonl", "**/*.jsonl.zst")
-    ]
+    return lies_below(("sessions", "archived_sessions"), "**/*.jsonl", "**/*.jsonl.zst")(root)
 
 
 class Twins:

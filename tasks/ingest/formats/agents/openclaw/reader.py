@@ -28,7 +28,7 @@ from slowwave.tasks.ingest.formats.agents.openclaw.events import (
     read_events,
 )
 from slowwave.tasks.ingest.parsing.lines import iter_json
-from slowwave.tasks.ingest.parsing.records import Head, Limits, Location, Reader, Record, Session, SessionKind
+from slowwave.tasks.ingest.parsing.records import Head, Limits, Reader, Record, Session, SessionKind, lies_below
 from slowwave.tasks.ingest.parsing.values import clean_text, coerce_dict
 
 Entries = dict[str, dict[str, Any]]
@@ -42,6 +42,8 @@ def _clean_words(raw: str) -> UnwrappedText:
 OPENCLAW = Dialect("openclaw", parse_user_text, parse_model_text, ids_are_stable=True, retries=True)
 PI = Dialect("pi", _clean_words, _clean_words, ids_are_stable=False, retries=False)
 HOMES = (".openclaw", ".clawdbot", ".moltbot")
+"""Its folder, and what that was called before."""
+ARCHIVES = ("session-sqlite-import-archive/**/*.jsonl*", "agents/*/session-sqlite-import-archive/**/*.jsonl*")
 MAX_INDEX_BYTES = 64 * 1024 * 1024
 
 # What OpenClaw alone writes. Not the bare name: a pi session about OpenClaw holds that too.
@@ -82,12 +84,6 @@ def read_pi(path: Path, limits: Limits) -> Iterator[Record]:
     return read_events(iter_json(path, limits), Session(parse_session_id(path.name), kind="chat"), PI)
 
 
-def list_pi_locations(home: Path) -> list[Location]:
-    """Return where pi keeps its sessions."""
-    root = home / ".pi" / "agent" / "sessions"
-    return [Location(root, "**/*.jsonl", root.is_dir())]
-
-
 def is_event(line: object) -> bool:
     """Return whether a JSON value is a session's header or one of its messages."""
     fields = coerce_dict(line)
@@ -96,14 +92,6 @@ def is_event(line: object) -> bool:
     role = coerce_dict(fields.get("message")).get("role")
     known = fields.get("type") == "message" and role in (*SPOKEN, *TOOLS)
     return known and not {"sessionId", "uuid", "payload"} & fields.keys()
-
-
-def list_locations(home: Path) -> list[Location]:
-    """Return where OpenClaw keeps its files, under its name and its earlier ones."""
-    roots = [home / name for name in HOMES]
-    archives = ("session-sqlite-import-archive/**/*.jsonl*", "agents/*/session-sqlite-import-archive/**/*.jsonl*")
-    patterns = ("agents/*/sessions/**/*.jsonl*", *archives)
-    return [Location(root, pattern, root.is_dir()) for root in roots for pattern in patterns]
 
 
 def parse_session_kind(key: str) -> SessionKind:
@@ -139,5 +127,5 @@ def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
     return {}
 
 
-READER = Reader("openclaw", 1, sniff, read, list_locations)
-PI_READER = Reader("pi", 1, sniff_pi, read_pi, list_pi_locations)
+READER = Reader("openclaw", 1, sniff, read, lies_below(HOMES, "agents/*/sessions/**/*.jsonl*", *ARCHIVES))
+PI_READER = Reader("pi", 1, sniff_pi, read_pi, lies_below((".pi/agent/sessions",), "**/*.jsonl"))

@@ -25,7 +25,7 @@ from slowwave.tasks.ingest.parsing.lines import (
     iter_lines,
     parse_object,
 )
-from slowwave.tasks.ingest.parsing.records import Head, Limits, Location, Reader, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.parsing.records import Head, Limits, Reader, Record, Rejected, Session, Skipped, lies_below
 from slowwave.tasks.ingest.parsing.sqlite_readonly import (
     explain_long_cell,
     fetch_row,
@@ -57,12 +57,6 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
                 yield from _catch_damage(part)
     except (sqlite3.Error, OSError) as error:
         yield Rejected(0, f"the database cannot be opened: {error}")
-
-
-def list_locations(home: Path) -> list[Location]:
-    """Return where OpenClaw keeps its agents' databases."""
-    roots = [home / name for name in HOMES]
-    return [Location(root, "agents/*/agent/openclaw-agent.sqlite", root.is_dir()) for root in roots]
 
 
 def _catch_damage(records: Iterator[Record]) -> Iterator[Record]:
@@ -224,4 +218,5 @@ def _fetch_row(db: sqlite3.Connection, table: str, key: str, value: str) -> dict
     return dict(zip(names, fetch_row(db, table, names, key, value)[0], strict=True)) if key in names else {}
 
 
-READER = Reader("openclaw-sqlite", 1, sniff, read, list_locations, suffixes=("", "-wal"), tool="openclaw")
+PLACES = lies_below(HOMES, "agents/*/agent/openclaw-agent.sqlite")
+READER = Reader("openclaw-sqlite", 1, sniff, read, PLACES, suffixes=("", "-wal"), tool="openclaw")
