@@ -176,7 +176,8 @@ def start_small_night(transcript: Path, given: dict[str, Any]) -> None:
     # -P: a folder that a client works in may hold a module of any name.
     words = [sys.executable, "-P", "-m", "slowwave", "run", str(transcript), "--background", "--llm", "off"]
     words += [word for name, value in given.items() if name in ("store", "space") for word in (f"--{name}", value)]
-    subprocess.Popen(words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
+    night = subprocess.Popen(words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
+    night.returncode = 0  # nobody waits for it: Python would warn of that
 
 
 def find_project(memory: "Memory", folder: str = ".") -> str | None:
