@@ -10,6 +10,7 @@ and no night begins before it is done.
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -24,6 +25,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     ACTIONS,
     FILES,
+    FORGOTTEN,
     GISTS,
     MARKS,
     MERGES,
@@ -51,6 +53,9 @@ from slowwave.store.repair import (
     salvage,
 )
 from slowwave.store.store import Store
+from slowwave.tasks.forget.erase import is_blank
+from slowwave.tasks.forget.plan import Plan
+from slowwave.tasks.forget.stages import write_ledger
 from slowwave.tasks.ingest.task import read_transcripts, refill_vault
 from slowwave.tasks.job import Job
 
@@ -84,6 +89,8 @@ def run_repair(settings: Settings, call: Caller = run_as_function) -> RunReport:
         before = _list_sessions(job.store)
         if done:
             lost = {name for name, salvaged in done.items() if salvaged.lost != 0}
+            if FORGOTTEN.name in lost:
+                _note_blank(job)
             _read_again(job, report, call, lost, before)
             _forget_made(job.store, lost)
             run_steps_after_read(job, report, call, gated=is_held(job.store))  # what is lost was lost to the damage
@@ -118,6 +125,15 @@ def _list_sessions(store: Store) -> Held:
 def _count_messages(store: Store) -> dict[str, int]:
     held = pl.DataFrame(store.read(MESSAGES, ["session_id"]))
     return dict(held.group_by("session_id").len().iter_rows())
+
+
+def _note_blank(job: Job) -> None:
+    """Note the messages that say nothing as forgotten, where the list of these is lost."""
+    rows = [row for row in job.store.read(MESSAGES, where=pc.field("text") == "").to_pylist() if is_blank(row)]
+    plan = Plan(job.run_id, datetime.now(UTC).isoformat(), ["repair"])
+    plan.sessions = sorted({row["session_id"] for row in rows})
+    plan.blanks = [(row["message_id"], row["identity"]) for row in rows]
+    write_ledger(job.store, plan)
 
 
 def _read_again(job: Job, report: RunReport, call: Caller, lost: set[str], before: Held) -> None:
@@ -177,6 +193,8 @@ def _tell_lost(store: Store, table: str, done: Salvaged, before: Held) -> Iterat
     else:
         many = "an unknown number of" if done.lost is None else f"{done.lost:,}"
         yield f"{table}: whole rows: {done.kept:,}; {many} rows are lost: only a backup of before has them"
+        if table == FORGOTTEN.name:
+            yield "forgotten: what is blank stays so; what else was may be back from a transcript: forget it again"
 
 
 def _tell_lost_messages(held: dict[str, int], before: Held, done: Salvaged) -> Iterator[str]:

@@ -24,6 +24,7 @@ from slowwave.flows.exclude import run_exclude
 from slowwave.flows.export import export_learnings, export_tables
 from slowwave.flows.forget import preview_forgetting, run_forget, take_in_notes
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.repair import run_repair
 from slowwave.last_answers import find_answers
 from slowwave.memory import Memory
 from slowwave.schemas.errors import SlowwaveError, StoreUnreadable, UsageError
@@ -489,6 +490,18 @@ def test_a_reader_goes_on_with_answers_or_a_clear_error(root: Path) -> None:
         assert not any(SECRET in hit.text for hit in hits if not hits.stale)
     with suppress(SlowwaveError):  # nothing else
         old.recall(f"the {SECRET} password file")
+
+
+def test_a_repair_keeps_blank_what_is_forgotten_or_says_that_it_may_be_back(root: Path) -> None:
+    settings, space = make_settings(root / "store"), root / "store" / "default"
+    run_forget(Wanted(sessions=("told",)), settings)
+    shutil.rmtree(space / "forgotten.lance")
+    report = run_repair(settings)
+    assert "may be back from a transcript: forget it again" in str(report.notes)
+    write_transcript(root / "in" / "told.jsonl", "told", [*TALK["told"], "The kettle in the kitchen is broken again."])
+    run_night([root / "in"], settings).check_complete()
+    assert not find_word(root / "store", "blue cabinet")
+    assert find_broken_chains(Store.open(root / "store"))[1] == []
 
 
 @pytest.mark.parametrize("altered", [b"\xff", b"{}", b"[]", b'{"canaries": 1}'])
