@@ -18,6 +18,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED
 from slowwave.schemas.vocabulary import LEARNINGS
+from slowwave.store.crypt import check_encrypted
 from slowwave.store.journal import Export, note_export
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
@@ -57,6 +58,7 @@ def export_tables(
     if to.exists() and any(to.iterdir()):
         raise UsageError(f"{to} is not empty: name a folder that is new")
     snapshot = Snapshot(settings.store, settings.space, release)
+    check_encrypted(settings, settings.store if phrase else to)
     to.mkdir(parents=True, exist_ok=True)
     manifest: dict[str, Any] = {
         "release": snapshot.release.name,
@@ -96,6 +98,7 @@ def export_learnings(
         raise UsageError(f"formats of learnings are {', '.join(LEARNINGS_FORMATS)}, got {form!r}")
     if to.exists():
         raise UsageError(f"{to} is there already: name a file that is new")
+    check_encrypted(settings, to)
     snapshot = Snapshot(settings.store, settings.space, release)
     rows = snapshot.read(OBSERVATIONS)
     places = require_workspaces(anchor_workspace(workspace), rows["workspace"].to_pylist()) if workspace else ()

@@ -17,6 +17,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.vocabulary import LEARNINGS
+from slowwave.store.crypt import check_encrypted
 from slowwave.store.private import make_files_private, make_private_folder, replace_file
 from slowwave.store.workspaces import anchor_workspace
 from slowwave.tasks.ingest.formats.own.learnings import FOLDER, WITHDRAWN, read, read_claims
@@ -49,6 +50,7 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
         for one in document["claims"]
     ]
     folder = settings.store / settings.space / FOLDER
+    check_encrypted(settings)
     with make_files_private():
         make_private_folder(folder)
         kept = folder / f"{name}.json"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.last_answers import LastAnswers
+from slowwave.last_answers import LastAnswers, find_cache_folder
 from slowwave.recall.hits import KINDS, Hit, Hits
 from slowwave.recall.live import LiveRelease, make_async_twin
 from slowwave.recall.notes import Notes
@@ -33,6 +33,7 @@ from slowwave.recall.sessions import SessionHit, SessionHits
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, refuse_unknown_filters
 from slowwave.schemas.settings import Settings
+from slowwave.store.crypt import check_encrypted, find_encryption
 from slowwave.store.notes import find_journals, read_written
 from slowwave.store.releases import Release
 from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
@@ -70,7 +71,8 @@ class Memory:
         self._notes = Notes()
         self._vectors = QueryVectors(settings.encoder, encoder, self._note)
         self._reranker = reranker
-        self._answers = LastAnswers(root, settings.space, settings.recall.cached_answers)
+        cache_is_allowed = not settings.storage.require_encrypted or find_encryption(find_cache_folder())
+        self._answers = LastAnswers(root, settings.space, settings.recall.cached_answers if cache_is_allowed else 0)
         self._live = LiveRelease(root, settings.space, release, self._note)
 
     @classmethod
@@ -422,6 +424,7 @@ class Memory:
         """
         from slowwave.store.notes import write_note
 
+        check_encrypted(self.settings, self.root)
         place = anchor_workspace(workspace) if workspace else None
         folder, redact = self.root / self.space, self.settings.redact
         return write_note(
@@ -438,6 +441,7 @@ class Memory:
         """
         from slowwave.store.notes import Journal
 
+        check_encrypted(self.settings, self.root)
         place = anchor_workspace(workspace) if workspace else None
         return Journal(self.root / self.space, place, at, redact=self.settings.redact)
 

@@ -98,8 +98,7 @@ def open_run(
         UsageError: settings name a language model, a prompt or a pack that is not there.
     """
     check_llm(settings)
-    if settings.storage.require_encrypted:
-        check_encrypted(settings.store)
+    check_encrypted(settings)
     if not create:
         load_releases(settings.store / settings.space)
     run_id, started = make_run_id(), datetime.now(UTC)

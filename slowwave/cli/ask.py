@@ -214,9 +214,11 @@ def remember(
     placeholders. Where no terminal is at hand it is an agent's, until `slowwave include` confirms it.
     """
     from slowwave.schemas.errors import UsageError
+    from slowwave.store.crypt import check_encrypted
     from slowwave.store.notes import write_note
     from slowwave.store.workspaces import anchor_workspace
 
+    check_encrypted(settings)
     of_person = not of_agent and any(one.isatty() for one in (sys.stdin, sys.stdout, sys.stderr))
     options: dict[str, Any] = {"of_person": of_person, "speaker": speaker, "tags": tag or (), "redact": settings.redact}
     words, place = sys.stdin.read() if text == "-" else text, anchor_workspace(workspace) if workspace else None

@@ -66,9 +66,10 @@ def backup(
     Encrypted where --key-file, SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives a passphrase or an age key.
     """
     from slowwave.store.backup import back_up
-    from slowwave.store.crypt import read_key
+    from slowwave.store.crypt import check_encrypted, read_key
 
     key = read_key(key_file)
+    check_encrypted(settings, settings.store if key else file)
     made = back_up(settings.store, settings.space, file, key)
     how = "encrypted" if key else "not encrypted"
     OUT.print(f"{len(made['files']):,} files of space {made['space']}, live {made['release']}, in {file}: {how}.")
@@ -85,10 +86,12 @@ def restore(
     It is called what --space names; else as it was.
     """
     from slowwave.store.backup import restore as bring_back
-    from slowwave.store.crypt import read_key
+    from slowwave.store.crypt import check_encrypted, read_key
     from slowwave.tasks.forget.proof import list_certificates
 
-    root = load_settings(**given).store
+    settings = load_settings(**given)
+    check_encrypted(settings)
+    root = settings.store
     made = bring_back(root, given.get("space"), file, read_key(key_file))
     OUT.print(f"{len(made['files']):,} files compared; live is {made['release']} of {made['made_at'][:10]}.")
     since = list_certificates(root / made["space"], made["made_at"])

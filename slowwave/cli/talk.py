@@ -64,9 +64,11 @@ def _build_conversation(settings: "Settings", workspace: str | None) -> "Convers
     from slowwave.chat.talk import Conversation
     from slowwave.engines.llm.select import FORMS, select_llm
     from slowwave.schemas.errors import UsageError
+    from slowwave.store.crypt import check_encrypted
     from slowwave.store.notes import Journal
     from slowwave.store.workspaces import anchor_workspace
 
+    check_encrypted(settings)
     workspace = anchor_workspace(workspace) if workspace else None  # it is stored: "." would be another place tomorrow
     spec = settings.get_llm("talk")
     llm = select_llm(spec, settings.model)

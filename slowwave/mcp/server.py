@@ -33,6 +33,7 @@ from slowwave.recall.views.show import rate_memory, show
 from slowwave.schemas.errors import SlowwaveError, UsageError, name_install
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, spell_out_filters
 from slowwave.schemas.settings import Settings
+from slowwave.store.crypt import check_encrypted
 from slowwave.store.notes import write_note
 from slowwave.store.trouble import READ_TROUBLE, format_error
 from slowwave.text.fence import FENCE_TOKENS, escape_line, escape_values, fence_block
@@ -213,6 +214,7 @@ class Tools:
     ) -> str:
         """Keep an explicit note: it is recalled at once, and after the next night like anything that an agent said."""
         try:  # never as the person's own words: what an agent was made to read may speak through it
+            check_encrypted(self.settings)
             session = write_note(self.space_dir, note, workspace=workspace, redact=self.settings.redact)
         except (SlowwaveError, OSError) as refused:
             raise ToolError(escape_line(f"not noted: {refused}")) from None
@@ -250,6 +252,7 @@ class Tools:
     ) -> str:
         """Say whether a memory was good or bad: it is noted for the person, and changes no answer."""
         with convert_to_tool_errors():
+            check_encrypted(self.settings)
             node = rate_memory(self.open_memory().snapshot, id, verdict, why, redact=self.settings.redact)
         return f"Noted as {verdict}: {node.kind} {node.id[:12]}."
 

@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
-from slowwave.schemas.errors import StoreUnreadable, UsageError
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
 
 MAGIC = b"age-encryption.org/v1\n"
 VARIABLE, COMMAND = "SLOWWAVE_BACKUP_KEY", "SLOWWAVE_BACKUP_KEY_COMMAND"
@@ -94,15 +95,16 @@ def find_encryption(folder: Path, mounts: Path = Path("/proc/self/mountinfo"), s
     return "dm-crypt" if _is_dm_crypt(sys / "dev" / "block" / device) else None
 
 
-def check_encrypted(folder: Path) -> None:
-    """Check that a folder is encrypted, where settings ask for it.
+def check_encrypted(settings: Settings, folder: Path | None = None) -> None:
+    """Check that what is to be written, into the store unless elsewhere, is encrypted, where settings ask for it.
 
     Raises:
-        StoreUnreadable: it is not known to be.
+        UsageError: it is not known to be.
     """
-    if find_encryption(folder) is None:
+    folder = folder or settings.store
+    if settings.storage.require_encrypted and find_encryption(folder) is None:
         why = "storage.require_encrypted is set, and no encryption is known of its file system (decision 015)"
-        raise StoreUnreadable(folder, why)
+        raise UsageError(f"nothing is written to {folder}: {why}")
 
 
 def _is_dm_crypt(block: Path, depth: int = 0) -> bool:

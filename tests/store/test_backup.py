@@ -12,14 +12,15 @@ import pyarrow.parquet as pq
 import pyrage
 import pytest
 import zstandard
+from mcp.server.mcpserver.exceptions import ToolError
 from pyarrow.parquet.encryption import create_decryption_properties
 from typer.testing import CliRunner, Result
 
 from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
-from slowwave.flows.parts.run import open_run
+from slowwave.mcp.server import Tools
 from slowwave.memory import Memory
-from slowwave.schemas.errors import StoreLocked, StoreUnreadable
+from slowwave.schemas.errors import StoreLocked, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.store.backup import FORMAT, MANIFEST
 from slowwave.store.crypt import MAGIC, find_encryption
@@ -212,7 +213,7 @@ def test_a_space_that_is_written_is_not_removed_and_one_that_is_removed_is_not_w
     assert not space.exists()
 
 
-def test_an_encrypted_disk_is_known_by_its_mount_and_one_that_is_none_takes_no_night(tmp_path: Path) -> None:
+def test_an_encrypted_disk_is_known_by_its_mount(tmp_path: Path) -> None:
     mounts, sys = tmp_path / "mountinfo", tmp_path / "sys"
     line = "36 35 {} / {} rw - {} /dev/x rw\n"
     block = sys / "dev" / "block"
@@ -227,12 +228,44 @@ def test_an_encrypted_disk_is_known_by_its_mount_and_one_that_is_none_takes_no_n
     ):
         mounts.write_text(line.format("8:1", "/", "ext4") + line.format(device, tmp_path, kind))
         assert find_encryption(tmp_path / "not" / "made" / "yet", mounts, sys) == told
-    asked = make_settings(tmp_path, "default")
-    asked = asked.model_copy(update={"storage": asked.storage.model_copy(update={"require_encrypted": True})})
-    if find_encryption(tmp_path) is None:
-        with pytest.raises(StoreUnreadable, match="no encryption is known"), open_run("nightly", asked):
-            pass
-        assert not (tmp_path / "store").exists()
+
+
+def test_nothing_is_written_where_no_encryption_is_known_and_is_asked_for(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if find_encryption(tmp_path):
+        pytest.skip("this disk is encrypted")
+    made, learnt, key = tmp_path / "made", tmp_path / "learnt.json", tmp_path / "key"
+    typed("backup", made, "--store", store)
+    typed("export", learnt, "--learnings", "--store", store)
+    key.write_text(PHRASE)
+    monkeypatch.setenv("SLOWWAVE_STORAGE__REQUIRE_ENCRYPTED", "true")
+    before, out = digest(tmp_path), tmp_path / "out"
+    for words in (
+        *(
+            ("run", "--plain", tmp_path),
+            ("remember", "The kettle is new."),
+            ("talk",),
+            ("import", learnt, "--as", "ann"),
+        ),
+        *(("backup", out), ("backup", out, "--key-file", key), ("export", out), ("export", out, "--learnings")),
+        *(("restore", made, "--space", "new"), ("forget", "--match", "Porto", "--yes"), ("exclude", "x", "--why", "y")),
+    ):
+        refused = typed(*words, "--store", store)
+        assert (refused.exit_code, "no encryption is known" in refused.stderr) == (1, True), (words, refused.output)
+    memory, tools = Memory.open(store), Tools(Settings(store=store))
+    for write in (
+        *(lambda: memory.remember("x y"), memory.begin_conversation, lambda: tools.remember("x y")),
+        lambda: tools.rate(memory.claims()[0].id, "bad"),
+    ):
+        with pytest.raises((UsageError, ToolError), match="no encryption is known"):
+            write()
+    assert "Porto" in typed("recall", "Where do I live?", "--store", store).stdout
+    assert {*digest(tmp_path).items()} ^ {*before.items()} == {
+        item
+        for item in digest(tmp_path).items()
+        if item[0].endswith("recalls.jsonl")  # hashes alone
+    }
 
 
 def test_an_encrypted_export_is_read_by_its_passphrase_alone(store: Path, tmp_path: Path) -> None:

@@ -12,20 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import PurePath
 
-from slowwave.context.projects.standing import (
-    BORNE_OUT,
-    LIKELY,
-    STANDING,
-    StandingClaim,
-    collect_standing_claims,
-    take_in_turn,
-)
+from slowwave.context.projects.standing import LIKELY, STANDING, StandingClaim, collect_standing_claims, take_in_turn
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID, compute_content_id
 from slowwave.schemas.tables import PERSONAL, TOPICS
-from slowwave.schemas.vocabulary import TALKING
-from slowwave.store.notes import PREFIX
 from slowwave.text.fence import escape_line
 
 HEADINGS = {
@@ -46,10 +37,6 @@ INTRODUCTION = (
     "Distilled by slowwave from earlier sessions: what a person said. Later words hold over these. `slowwave show ID` "
     "prints where a line comes from."
 )
-PARTIES = frozenset((*TALKING, "you", "your", "yours", "yourself"))
-"""Words for those who talk and for who reads."""
-CHAINS = ("|", "&&", "$(", "<(")
-"""What a shell runs one command by another with."""
 MENTION = re.compile(r"(?<!\S)@\S+")
 UNSAFE = re.compile(r"[^\w.-]+")
 MOST_LINES = 200
@@ -72,20 +59,8 @@ def collect_told_claims(
         steers: whether a text addresses who reads it.
         least: confidence from which a claim stands.
     """
-    doubtful = view.unconfirmed_notes
-    noted = {name for key, name in view.native_sessions.items() if name.startswith(PREFIX) and key not in doubtful}
-    return [
-        one
-        for one in collect_standing_claims(view, places, tuple(categories), least)
-        if one.by_person
-        and (one.sessions >= BORNE_OUT or one.source.session in noted or addresses_nobody(one.text))
-        and not steers(one.text)
-    ]
-
-
-def addresses_nobody(text: str) -> bool:
-    """Return whether a text speaks neither to nor of those who talk, and chains no commands."""
-    return PARTIES.isdisjoint(re.findall(r"\w+", text.casefold())) and not any(mark in text for mark in CHAINS)
+    claims = collect_standing_claims(view, places, tuple(categories), least)
+    return [claim for claim in claims if claim.is_rule and not steers(claim.text)]
 
 
 def build_block(

@@ -15,14 +15,8 @@ from itertools import islice, zip_longest
 from pathlib import PurePath
 from typing import cast
 
-from slowwave.context.projects.projection import (
-    MOST_LINES,
-    Steers,
-    addresses_nobody,
-    collect_told_claims,
-    make_harmless,
-)
-from slowwave.context.projects.standing import LIKELY, STANDING, StandingClaim
+from slowwave.context.projects.projection import MOST_LINES, Steers, collect_told_claims, make_harmless
+from slowwave.context.projects.standing import LIKELY, STANDING, StandingClaim, addresses_nobody
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.recall.views.habits import Habit, find_habits

@@ -7,6 +7,7 @@ the proposal too), or that of a claim which was merged into it. What another mem
 whatever its document says of its speakers.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +20,8 @@ import pyarrow.compute as pc
 from slowwave.context.rendering import Line, LineSource
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import GATES, MESSAGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import Origin, Status, is_shared
+from slowwave.schemas.vocabulary import TALKING, Origin, Status, is_shared
+from slowwave.store.notes import PREFIX
 
 LONGEST = 300
 """Characters of a statement."""
@@ -29,6 +31,10 @@ STANDING = ("decision", "convention", "gotcha", "pattern")
 """Categories of what a project goes by."""
 BORNE_OUT = 2
 """Sessions that bear a claim out as well as a person's word does."""
+PARTIES = frozenset((*TALKING, "you", "your", "yours", "yourself"))
+"""Words for those who talk and for who reads."""
+CHAINS = ("|", "&&", "$(", "<(")
+"""What a shell runs one command by another with."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMNS = [
     *("observation_id", "session_id", "workspace", "summary", "category", "pack", "message_ids", "speaker"),
@@ -55,6 +61,8 @@ class StandingClaim:
     """Those that bear it out."""
     by_person: bool
     """Whether a person said it."""
+    is_rule: bool
+    """Whether a person said it in two sessions, noted or confirmed it, or said what addresses nobody."""
     observer: str
     source: LineSource
 
@@ -150,6 +158,7 @@ def _make_claim(
     )
     if not messages or session is None or not (by_person or sessions >= BORNE_OUT):
         return None
+    noted = session.startswith(PREFIX) and row["session_id"] not in view.unconfirmed_notes
     source = LineSource(
         session,
         str(messages[0]["native_id"]),
@@ -169,6 +178,12 @@ def _make_claim(
         confidence,
         sessions,
         by_person,
+        by_person and (sessions >= BORNE_OUT or noted or addresses_nobody(row["summary"])),
         row["observer"],
         source,
     )
+
+
+def addresses_nobody(text: str) -> bool:
+    """Return whether a text speaks neither to nor of those who talk, and chains no commands."""
+    return PARTIES.isdisjoint(re.findall(r"\w+", text.casefold())) and not any(mark in text for mark in CHAINS)
