@@ -19,12 +19,13 @@ from slowwave.cli.forget import forget
 from slowwave.cli.inspect import config, inspect, status
 from slowwave.cli.night import experiment, plan, reprocess, run
 from slowwave.cli.releases import diff, exclude, include, promote, rollback
+from slowwave.cli.schedule import schedule
 from slowwave.cli.show import show
 from slowwave.cli.store import backup, check, export, import_learnings, restore
 from slowwave.cli.talk import talk
 
 COMMANDS = {
-    "Every day": (run, status, plan, recall, context, briefing, show, remember, talk),
+    "Every day": (run, schedule, status, plan, recall, context, briefing, show, remember, talk),
     "Where agents look": (mcp, install, uninstall, skill, project),
     "Undo and redo": (diff, rollback, promote, exclude, include, forget, reprocess),
     "Keep": (export, import_learnings, check, backup, restore),

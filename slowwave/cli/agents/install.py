@@ -67,10 +67,10 @@ def _list_files(client: Client, project: bool, given: dict[str, Any]) -> "list[C
     folder = (find_project_root(here) or here) if project else None
     more = [word for name, value in given.items() for word in (f"--{name}", value)]
     # A project's files are shared: on another machine the command lies elsewhere.
-    return list_client_files(client, folder, ["slowwave"] if project else _find_command(), more)
+    return list_client_files(client, folder, ["slowwave"] if project else find_command(), more)
 
 
-def _find_command() -> list[str]:
+def find_command() -> list[str]:
     """Return what starts slowwave from anywhere: clients have a search path of their own."""
     beside = Path(sys.executable).with_name("slowwave")
     found = str(beside) if beside.exists() else shutil.which("slowwave")
