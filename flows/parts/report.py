@@ -27,16 +27,8 @@ from slowwave.text.fence import escape_line
 MODEL_MARK = ": "
 """Between a model's name and what is counted of it (`slowwave.tasks.llm.ask.count_usage`)."""
 USAGE = ("requests", "cache hits", "prompt tokens", "prefix-cache tokens", "answer tokens")
-USAGE_HEADINGS = (
-    "step",
-    "requests",
-    "from cache",
-    "prompt tokens",
-    "from prefix",
-    "answer tokens",
-    "seconds",
-    "errors",
-)
+STEP_HEADINGS = ("step", "in", "out", "seconds", "of which")
+USAGE_HEADINGS = ("step", "requests", "from cache", "prompt tokens", "from prefix", "answer tokens", "s", "errors")
 ERRORS = "errors ("
 REDACTED = "redacted "
 LATER = " left for another night"
@@ -144,19 +136,24 @@ class RunReport:
         facts = {"steps": [s.as_dict() for s in self.steps], "notes": self.notes, "release": release}
         return orjson.dumps(facts).decode()
 
-    def format_step_rows(self) -> list[tuple[str, str, str, str, str]]:
-        """Return step, rows in, rows out, seconds and counts of each step, as text."""
-        return [(s.step, f"{s.rows_in:,}", f"{s.rows_out:,}", f"{s.seconds:.1f}", format_counts(s)) for s in self.steps]
-
-    def format_usage(self) -> dict[str, list[tuple[str, ...]]]:
-        """Return model to what each step asked of it, as text under `USAGE_HEADINGS`; the last line is their sum."""
-        steps: dict[str, dict[str, Counter[str]]] = defaultdict(dict)
+    def format_tables(self) -> dict[str, list[tuple[str, ...]]]:
+        """Return tables as text, by title, headings first: of the steps, and of what each model was asked by them."""
+        steps = [
+            (s.step, f"{s.rows_in:,}", f"{s.rows_out:,}", f"{s.seconds:.1f}", format_counts(s)) for s in self.steps
+        ]
+        asked: dict[str, dict[str, Counter[str]]] = defaultdict(dict)
         for step in self.steps:
             for model, counts in parse_usage(step).items():
-                steps[model][step.step] = counts
-        for of in steps.values():
+                asked[model][step.step] = counts
+        for of in asked.values():
             of["in all"] = sum(of.values(), Counter())
-        return {model: [_format_usage_line(name, counts) for name, counts in of.items()] for model, of in steps.items()}
+        usage = {
+            model: [_format_usage_line(name, counts) for name, counts in of.items()] for model, of in asked.items()
+        }
+        return {
+            f"{self.kind} {self.run_id}": [STEP_HEADINGS, *steps],
+            **{f"asked of {model}": [USAGE_HEADINGS, *lines] for model, lines in usage.items()},
+        }
 
     def count_paid_requests(self) -> int:
         """Return requests that a model had to answer: those that the completions cache did not."""
@@ -181,20 +178,14 @@ class RunReport:
 
     def print(self, console: Console) -> None:
         """Print the report as a table on a terminal, and below it what stands now."""
-        table = Table("step", title=f"{self.kind} {self.run_id}", title_justify="left")
-        for heading in ("in", "out", "seconds"):
-            table.add_column(heading, justify="right")
-        table.add_column("of which", overflow="fold")
-        for row in self.format_step_rows():
-            table.add_row(*row)
-        console.print(table)
-        for model, spent in self.format_usage().items():
-            usage = Table("step", title=f"asked of {model}", title_justify="left")
-            for heading in USAGE_HEADINGS[1:]:
-                usage.add_column(heading, justify="right")
-            for line in spent:
-                usage.add_row(*line)
-            console.print(usage)
+        for title, (headings, *rows) in self.format_tables().items():
+            table = Table(headings[0], title=title, title_justify="left")
+            for heading in headings[1:-1]:
+                table.add_column(heading, justify="right")
+            table.add_column(headings[-1], overflow="fold")
+            for row in rows:
+                table.add_row(*row)
+            console.print(table)
         for note in self.collect_notes():
             if not any(note in line for line in self.closing):
                 console.print(f"note: {escape_line(note)}")
@@ -204,23 +195,10 @@ class RunReport:
 
     def render_markdown(self) -> str:
         """Return the report's figures as Markdown, for a server that no forgetting reaches: notes may quote."""
-        lines = [
-            f"# {self.kind} `{self.run_id}`",
-            "",
-            self.format_verdict(),
-            "",
-            "| step | in | out | seconds | of which |",
-        ]
-        lines += ["|---|---:|---:|---:|---|", *("| " + " | ".join(row) + " |" for row in self.format_step_rows())]
-        for model, spent in self.format_usage().items():
-            lines += [
-                "",
-                f"Asked of {model}:",
-                "",
-                f"| {' | '.join(USAGE_HEADINGS)} |",
-                "|---|---:|---:|---:|---:|---:|---:|---|",
-            ]
-            lines += ["| " + " | ".join(line) + " |" for line in spent]
+        lines = [f"# {self.kind} `{self.run_id}`", "", self.format_verdict()]
+        for title, (headings, *rows) in self.format_tables().items():
+            ruler = ("---", *["---:"] * (len(headings) - 2), "---")
+            lines += ["", f"{title}:", "", *("| " + " | ".join(row) + " |" for row in (headings, ruler, *rows))]
         notes = len(self.collect_notes())
         more = [f"{notes} notes: `slowwave inspect runs` has them, and a forgetting takes them out."] if notes else []
         return "\n".join([*lines, "", *more])

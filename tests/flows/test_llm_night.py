@@ -131,11 +131,11 @@ def test_the_report_says_what_the_model_cost_step_by_step(night: tuple[Path, Run
 
 
 def test_the_report_shows_what_was_asked_step_by_step_and_in_all(night: tuple[Path, RunReport]) -> None:
-    ((_, lines),) = night[1].format_usage().items()
+    steps, (_, *lines) = night[1].format_tables().values()
     asked = {line[0]: int(line[1].replace(",", "")) for line in lines}
     assert asked["in all"] == sum(n for step, n in asked.items() if step != "in all") > 100
     assert f"| in all | {asked['in all']:,} |" in night[1].render_markdown()
-    assert "scripted" not in "".join(cell for row in night[1].format_step_rows() for cell in row)
+    assert "scripted" not in "".join(cell for row in steps for cell in row)
 
 
 def test_a_second_night_asks_nothing_new_and_makes_no_version(night: tuple[Path, RunReport]) -> None:
