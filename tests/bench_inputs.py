@@ -59,8 +59,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "recall.sessions": [([talk, told, "--store", folder / "sessions", *PLAIN], "Memory.sessions")],
         "soak": [(["--nights", 3, "--messages", 2], " releases, 0 wrong")],
         "nights.topics": [([some(folder, "topics.tsv", slice(12)), "--orders", 1, *PLAIN], "purity")],
-        "fit.gates": [([ROOT / "data" / "samples" / name for name in ("claude-code", "openclaw")], "specific")],
-        "fit.worth": [([ROOT / "data" / "samples"], "tidepool")],
+        "fit.worth": [([ROOT / "data" / "samples", *flag], "tidepool") for flag in ([], ["--standing"])],
         "nights.worth": [([ROOT / "data" / "samples" / "generic"], "friends"), ([talk, "--json"], '"claims": 0')],
     }
 

@@ -1,17 +1,20 @@
 """Learns from labels by hand which sentences are worth remembering, and how well that tells of projects not seen.
 
-    python -m bench.fit.worth PATH… [--labels data/labelled/worth.tsv] [--write] [--json]
+    python -m bench.fit.worth PATH… [--standing] [--labels data/labelled/worth.tsv] [--write] [--json]
 
 PATHs are the transcripts that the labelled sentences were drawn from (`bench.nights.draw_sentences`); labels of others
 are left out. Each project is judged by a model of the others'. Columns: *sentences* of the project, *worth*, the share
 labelled keep or context; *AUC*; *precision* and *recall* of what is called worth remembering at .3, .4 and .5.
-`--write` fits all of them and writes the model that ships.
+`--standing` learns what is worth telling unasked: keep alone, also from invented sentences (`INVENTED`); it judges what
+people said that has a category of its own, as skills and blocks tell it. `--write` fits all of them and writes the
+model that ships.
 """
 
 import argparse
-from collections.abc import Sequence
+import csv
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -23,10 +26,13 @@ from rich.table import Table
 
 from bench.nights.draw_sentences import cut_sentences, read_shown_messages
 from bench.nights.worth import LABELS, WORTH, read_labels
-from slowwave.schemas.vocabulary import is_turn
+from slowwave.schemas.vocabulary import Origin, is_turn
 from slowwave.tasks.observe import worth
+from slowwave.tasks.observe.categories import find_coding_category
+from slowwave.tasks.observe.coding import is_coding
+from slowwave.tasks.observe.scores import count_words
 from slowwave.tasks.observe.units import list_sentences
-from slowwave.tasks.observe.worth import NUMBERS, WorthModel, list_grams
+from slowwave.tasks.observe.worth import NUMBERS, STANDING_FILE, WORTH_FILE, WorthModel, list_grams
 
 OFTEN = 3
 """Sentences that have a word, or two in a row, for it to be learnt."""
@@ -36,6 +42,11 @@ CROWD = NUMBERS.index("sentences of the message")
 """Sentences were drawn evenly by message: one of a pasted log stands for more than one of a short message."""
 FEWEST = 30
 """Labelled sentences of a project that is judged on its own."""
+KEEP = ("keep",)
+INVENTED = LABELS.with_name("standing.tsv")
+"""Sentences with their label, by one reader, each as if it opened a session."""
+INVENTED_COUNT, STANDING_COUNT = 3, 1.5
+"""What one of them counts for besides one of a transcript, and a sentence worth telling unasked besides another."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +57,8 @@ class Labelled:
     text: str
     numbers: tuple[float, ...]
     label: str
-
-    @property
-    def is_worth(self) -> bool:
-        """Whether it is worth remembering, by itself or with its neighbours."""
-        return self.label in WORTH
+    rule: bool = False
+    """Whether a person said it over code and it has a category of its own: what skills and blocks tell."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +84,35 @@ def collect_labelled(paths: Sequence[Path], labels: dict[str, tuple[str, str]]) 
         messages = read_shown_messages([path])
         wanted = {(s["message_id"], s["text"]): s for s in cut_sentences(messages) if s["hash"] in labels}
         rows = messages.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist()
-        for _, turns in groupby(filter(is_turn, rows), key=itemgetter("session_id")):
-            for one in list_sentences(list(turns)):
-                if told := wanted.get((one.turn.row["message_id"], one.text)):
-                    label = labels[told["hash"]][0]
-                    found.setdefault(told["hash"], Labelled(told["project"], one.text, one.numbers, label))
+        for _, session in groupby(rows, key=itemgetter("session_id")):
+            every = list(session)
+            coding = is_coding(every)
+            for one in list_sentences(list(filter(is_turn, every))):
+                row = one.turn.row
+                if told := wanted.get((row["message_id"], one.text)):
+                    label, human = labels[told["hash"]][0], row["origin"] == Origin.HUMAN
+                    category = find_coding_category(one.text, human=human, words=count_words(row["text"]))
+                    rule = coding and human and category != "context"
+                    found.setdefault(told["hash"], Labelled(told["project"], one.text, one.numbers, label, rule))
     return list(found.values())
 
 
-def fit_worth_model(sentences: Sequence[Labelled], labels: Sequence[bool] | None = None) -> WorthModel:
-    """Return a model of labelled sentences: of whether they are worth it, or of the `labels`."""
+def read_invented() -> list[Labelled]:
+    """Return the invented sentences as the observer would see them, as often as they count."""
+    blank = {"message_id": "", "speaker": None, "blocks": []}
+    with INVENTED.open(encoding="utf-8", newline="") as stream:
+        told = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+    origins = {"person": Origin.HUMAN, "model": Origin.MODEL}
+    rows = [{**blank, "text": row["text"], "role": "", "origin": origins[row["speaker"]]} for row in told]
+    return [
+        Labelled("", one.text, one.numbers, row["label"])
+        for row, message in zip(told, rows, strict=True)
+        for one in islice(list_sentences([message]), 1)
+    ] * INVENTED_COUNT
+
+
+def fit_worth_model(sentences: Sequence[Labelled], worth: Collection[str] = WORTH, count: float = 1) -> WorthModel:
+    """Return a model of labelled sentences: of whether their label is one of `worth`, which counts for `count`."""
     from scipy.sparse import csr_matrix, hstack
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -95,11 +122,12 @@ def fit_worth_model(sentences: Sequence[Labelled], labels: Sequence[bool] | None
     numbers = np.array([one.numbers for one in sentences])
     means, scales = numbers.mean(axis=0), numbers.std(axis=0)
     scales[scales == 0] = 1.0
+    is_worth = np.array([one.label in worth for one in sentences])
     stands_for = np.sqrt(np.expm1(numbers[:, CROWD]))
     fitted = LogisticRegression(C=STRENGTH, max_iter=5000).fit(
         hstack([words, csr_matrix((numbers - means) / scales)], format="csr"),
-        labels if labels is not None else [one.is_worth for one in sentences],
-        sample_weight=stands_for / stands_for.mean(),
+        is_worth,
+        sample_weight=stands_for / stands_for.mean() * np.where(is_worth, count, 1),
     )
     names, weights = counter.get_feature_names_out().tolist(), fitted.coef_[0]
     of_numbers = weights[len(names) :] / scales
@@ -107,15 +135,21 @@ def fit_worth_model(sentences: Sequence[Labelled], labels: Sequence[bool] | None
     return WorthModel(known, of_numbers, float(fitted.intercept_[0] - means @ of_numbers))
 
 
-def judge_projects(sentences: Sequence[Labelled]) -> list[Result]:
-    """Return of each project what a model of the others' says of it, and of all together."""
+def judge_projects(
+    sentences: Sequence[Labelled], invented: Sequence[Labelled] = (), worth: Collection[str] = WORTH, count: float = 1
+) -> list[Result]:
+    """Return of each project what a model of the others', and of what is invented, says of it, and of all together.
+
+    With what is invented, the sentences judged are those that are told unasked.
+    """
     pairs: dict[str, list[tuple[bool, float]]] = {"all": []}
     for project in sorted({one.project for one in sentences}):
         mine = [one for one in sentences if one.project == project]
         if len(mine) >= FEWEST:
-            model = fit_worth_model([one for one in sentences if one.project != project])
+            model = fit_worth_model([*(one for one in sentences if one.project != project), *invented], worth, count)
+            mine = [one for one in mine if one.rule or not invented]
             said = model.compute_worth([one.text for one in mine], [one.numbers for one in mine])
-            pairs[project] = list(zip((one.is_worth for one in mine), said, strict=True))
+            pairs[project] = list(zip((one.label in worth for one in mine), said, strict=True))
             pairs["all"] += pairs[project]
     return [_measure_project(name, some) for name, some in pairs.items() if some]
 
@@ -151,11 +185,15 @@ def main() -> None:
     parser.add_argument("--labels", type=Path, default=LABELS, help="labelled sentences, by hash")
     parser.add_argument("--write", action="store_true", help="write the model that ships")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--standing", action="store_true", help="what is worth telling unasked")
     args = parser.parse_args()
     sentences = collect_labelled(args.paths, read_labels(args.labels))
-    results = judge_projects(sentences)
+    invented = read_invented() if args.standing else []
+    wanted, count = (KEEP, STANDING_COUNT) if args.standing else (WORTH, 1)
+    results = judge_projects(sentences, invented, wanted, count)
     if args.write:
-        fit_worth_model(sentences).save(Path(worth.__file__).parents[1] / worth.WORTH_FILE)
+        file = STANDING_FILE if args.standing else WORTH_FILE
+        fit_worth_model([*sentences, *invented], wanted, count).save(Path(worth.__file__).parents[1] / file)
     if args.json:
         print(orjson.dumps([asdict(one) for one in results], option=orjson.OPT_INDENT_2).decode())
     else:

@@ -11,7 +11,7 @@ come from people's and models' words alone, never from tool traffic, synthetic t
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +31,6 @@ from slowwave.tasks.observe.coding import (
     is_refusal,
 )
 from slowwave.tasks.observe.cues import Strength, find_cue, is_complaint
-from slowwave.tasks.observe.gates import GATES_FILE, judge_gates
 from slowwave.tasks.observe.scores import (
     ScoredSentence,
     count_words,
@@ -40,9 +39,9 @@ from slowwave.tasks.observe.scores import (
     select_within_budget,
 )
 from slowwave.tasks.observe.units import MIN_WORDS, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
-from slowwave.tasks.observe.worth import WORTH_FILE, load_worth_model
+from slowwave.tasks.observe.worth import STANDING_FILE, WORTH_FILE, load_worth_model
 
-VERSION = 10
+VERSION = 11
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
@@ -113,6 +112,8 @@ class Candidate:
     pack: str
     stated: bool = False
     """Whether it says that something has changed: whoever knows the old must hear of the new."""
+    standing: ScoredSentence | None = None
+    """Of the coding pack, scored by how likely it is worth telling unasked."""
 
     @property
     def row(self) -> dict[str, Any]:
@@ -130,10 +131,10 @@ def observe(messages: pa.Table, settings: ObserveSettings, min_messages: int = 2
 
     In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: one row a claim, columns COLUMNS and
     GATE_COLUMNS; `quote` is a verbatim piece of the first message in `message_ids`; a second one is the turn that the
-    claim answers, and `detail` is from there. `confidence` is the score as a probability. Words of summaries are about
-    `max_share` of those spoken in everyday talk, more of a list of facts and less of a log, and MIN_BUDGET at least. A
-    session's claims depend on its own messages alone. Sessions of fewer than `min_messages` spoken messages (masked
-    ones count), and those without a claim, are in `skipped`.
+    claim answers, and `detail` is from there. `confidence` is the score as a probability, over code that of being
+    worth telling unasked. Words of summaries are about `max_share` of those spoken in everyday talk, more of a list of
+    facts and less of a log, and MIN_BUDGET at least. A session's claims depend on its own messages alone. Sessions of
+    fewer than `min_messages` spoken messages (masked ones count), and those without a claim, are in `skipped`.
     """
     rows: list[dict[str, Any]] = []
     skipped: dict[str, str] = {}
@@ -152,7 +153,7 @@ def observe(messages: pa.Table, settings: ObserveSettings, min_messages: int = 2
 
 def compute_observe_key(settings: ObserveSettings) -> str:
     """Return hash of what the claims depend on besides the messages: the method's version and the settings."""
-    learnt = (digest_shipped(WORTH_FILE), digest_shipped(GATES_FILE))
+    learnt = (digest_shipped(WORTH_FILE), digest_shipped(STANDING_FILE))
     return compute_content_id("observe", EXTRACTIVE, str(VERSION), *learnt, settings.model_dump_json())
 
 
@@ -185,14 +186,7 @@ def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) 
     kept = {id(s) for s in select_within_budget(others, left, CODING_THRIFT if coding else PERSONAL_THRIFT)}
     chosen = sorted((c for c in candidates if c.stated or id(c.scored) in kept), key=lambda c: c.place)
     told = {(c.row["message_id"], c.scored.sentence.position) for c in chosen}
-    groups = list(_join_continuations(chosen))
-    rows = [_build_observation_row(*group, told) for group in groups]
-    # What was labelled are bare sentences: with its heading or the next one a claim may say more.
-    judged = judge_gates([claim.unit.text for claim, _ in groups], [claim.unit.numbers for claim, _ in groups])
-    return [
-        row | NOT_JUDGED | (gates if claim.pack == "coding" and row["summary"] == claim.unit.text else {})
-        for row, gates, (claim, _) in zip(rows, judged, groups, strict=True)
-    ]
+    return [_build_observation_row(*group, told) | NOT_JUDGED for group in _join_continuations(chosen)]
 
 
 def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
@@ -211,10 +205,12 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
     units = list(extract_units(spoken))
     short = sum(count_words(r["text"]) for r in spoken) <= 2 * MIN_BUDGET_CODING
     least = MIN_CODING_SHORT if short else MIN_CODING
-    worth = load_worth_model().compute_worth([unit.text for unit in units], [unit.numbers for unit in units])
-    for unit, logit in zip(units, worth, strict=True):
+    texts, numbers = [unit.text for unit in units], [unit.numbers for unit in units]
+    worth = load_worth_model().compute_worth(texts, numbers)
+    standing = load_worth_model(STANDING_FILE).compute_worth(texts, numbers)
+    for unit, logit, stands in zip(units, worth, standing, strict=True):
         text, human = unit.text, unit.row["origin"] == Origin.HUMAN
-        scored = ScoredSentence(unit.sentence, logit, count_words(unit.summary))
+        scored = ScoredSentence(unit.sentence, max(logit, stands), count_words(unit.summary))
         stated = has_stated_change(text) and not is_hedged(text)
         if human and lex.ABOUT_ME.search(text):
             yield Candidate(unit, scored, None, "personal", stated)
@@ -222,7 +218,7 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
             if unit.row["message_id"] in refused and is_proposal(text):
                 continue
             category = find_coding_category(text, human=human, words=count_words(unit.row["text"]))
-            yield Candidate(unit, scored, category, "coding", stated)
+            yield Candidate(unit, scored, category, "coding", stated, replace(scored, logit=stands))
 
 
 def has_stated_change(text: str) -> bool:
@@ -318,7 +314,7 @@ def _build_observation_row(claim: Candidate, more: Candidate | None, told: Set[t
         "quote": quote,
         "message_ids": cited,
         "speaker": row["speaker"],
-        "confidence": claim.scored.probability,
+        "confidence": (claim.standing or claim.scored).probability,
         "observed_at": row["ts"],
         "observer": EXTRACTIVE,
     }

@@ -3,6 +3,7 @@
 `python -m bench.fit.worth` learns it from sentences of real and invented talk that were labelled by hand
 (`data/labelled/worth.tsv`); docs/decisions/001 tells what it is worth. The words are those, and two in a row, that the
 labelled sentences have; figures, code, paths and addresses count as one word each. No list of words is behind it.
+Two models ship: WORTH_FILE selects claims, STANDING_FILE says how likely a claim is worth telling unasked.
 """
 
 import io
@@ -24,7 +25,8 @@ from slowwave.text.sentences import Sentence
 
 Floats = npt.NDArray[np.float64]
 
-WORTH_FILE = "observe/worth.npz"
+WORTH_FILE, STANDING_FILE = "observe/worth.npz", "observe/standing.npz"
+"""Worth remembering, at least with its neighbours; worth it by itself, for weeks."""
 WORTH = ("keep", "context")
 """Labels of what is worth remembering: by itself, and with its neighbours."""
 NUMBERS = (
@@ -182,8 +184,8 @@ class WorthModel:
 
 
 @cache
-def load_worth_model() -> WorthModel:
-    """Return the one that ships."""
-    with np.load(io.BytesIO(read_shipped(WORTH_FILE)), allow_pickle=False) as told:
+def load_worth_model(file: str = WORTH_FILE) -> WorthModel:
+    """Return one that ships."""
+    with np.load(io.BytesIO(read_shipped(file)), allow_pickle=False) as told:
         words = dict(zip(told["words"].tolist(), told["weights"].tolist(), strict=True))
         return WorthModel(words, told["numbers"], float(told["bias"]))

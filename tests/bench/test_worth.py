@@ -69,7 +69,7 @@ def test_claims_to_be_read_are_drawn_evenly_and_those_that_were_read_are_rated(m
 def test_every_label_of_the_samples_finds_its_sentence(messages: pa.Table) -> None:
     labels = read_labels(LABELS)
     found = match_sentences(messages, labels)
-    assert len(labels) == 2_833
+    assert len(labels) == 3_924
     assert len(found) == 370
     both = measure_worth(found)[0]
     assert both["keep"] + both["context"] + both["noise"] == pytest.approx(1)

@@ -173,7 +173,7 @@ def test_a_claim_with_a_gate_shut_is_no_line_and_one_that_nobody_judged_is(tmp_p
 
 
 def test_a_claim_of_three_sessions_is_told_with_the_confidence_that_claims_shows(store: Path, tmp_path: Path) -> None:
-    asked, answer = "Always run the integration tests before you push to the pier branch.", "Understood."
+    asked, answer = "Please make sure to run the integration tests on the pier branch.", "Understood."
     talks = [
         session(tmp_path, f"s{day}", day, [("user", f"Please add tide table {day} to the parser."), ("assistant", "I "
         "changed `src/parser.py`, and the tests pass."), ("user", asked), ("assistant", answer)], "/home/ada/pier")

@@ -1,7 +1,6 @@
 from datetime import UTC, datetime, timedelta
 from statistics import mean
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -13,9 +12,7 @@ from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import CODING, GATES, MESSAGES, PERSONAL
 from slowwave.tasks.observe.categories import STATEMENT
 from slowwave.tasks.observe.coding import extract_file_paths
-from slowwave.tasks.observe.gates import Gate
 from slowwave.tasks.observe.observe import SCHEMA, compute_observe_key, observe
-from slowwave.tasks.observe.worth import NUMBERS, WorthModel
 from slowwave.text.sentences import split_sentences
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -246,13 +243,13 @@ def test_a_long_report_decides_nothing() -> None:
     assert "decision" not in {row["category"] for row in long}
 
 
-def test_a_gate_is_open_or_shut_only_where_that_is_sure() -> None:
-    gate = Gate(WorthModel({"sure": 5.0, "perhaps": 0.0, "never": -5.0}, np.zeros(len(NUMBERS)), 0.0), 0.1, 0.9)
-    assert gate.judge(["sure", "perhaps", "never"], [[0.0] * len(NUMBERS)] * 3) == [True, None, False]
-
-
-def test_a_shut_gate_says_why_and_what_people_say_of_their_days_is_not_judged() -> None:
-    for row in claims_of(CHAT):
-        assert [row[gate] for gate in GATES] == [None] * 3
-    for row in claims_of(CODE):
-        assert [one.split(":")[0] for one in row["gate_reasons"] or ()] == [g for g in GATES if row[g] is False]
+def test_a_rule_for_good_is_surer_than_an_order_of_the_moment_and_no_gate_is_judged() -> None:
+    rules = "Never mock the database, always run the tests against the real one. We deploy from the main branch only."
+    orders = "Now run the tests against the real database again. Let me see what the main branch does with it."
+    told, said_now = (
+        claims_of(said((*HUMAN, None, text), (*MODEL, None, "OK."), source="codex")) for text in (rules, orders)
+    )
+    assert len(told) == 2
+    assert min(row["confidence"] for row in told) >= 0.5
+    assert all(row["confidence"] < 0.5 for row in said_now)
+    assert {row[gate] for row in (*told, *claims_of(CHAT)) for gate in GATES} == {None}
