@@ -15,7 +15,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Rejected, Session
 from slowwave.tasks.ingest.redact import redact_id, redact_path
-from slowwave.tasks.ingest.transcripts import Transcript
+from slowwave.tasks.ingest.transcripts import Transcript, is_at_home
 from slowwave.tasks.ingest.vault import compute_session_id
 from slowwave.text.redact import redact_text
 
@@ -156,16 +156,20 @@ def _write_sessions(store: Store, finished: list[IngestedTranscript], *, redact:
     for got in finished:
         taken_back = got.collect_retracted_ids()
         for sid, info in got.index_sessions().items():
-            if sid in by_session:  # a session whose every message is another's copy has no row
+            if sid not in by_session:  # a session whose every message is another's copy has no row
+                continue
+            if (old := rows.get(sid)) and not is_at_home(got.transcript.path, old["path"]):
+                rows[sid] = _repair_session_row(sid, by_session[sid], old)  # its name, too, is changed at home alone
+            else:
                 natives = {native for s, native in taken_back if s == sid}
                 gone = find_inactive_ids(by_session[sid], natives)
                 gone |= set(rows.get(sid, {}).get("inactive") or []) - got.seen_again
                 gone |= set(info.stored.inactive if info.stored else ())
-                if sid in excluded:
-                    gone |= set(by_session[sid]["message_id"])
                 row = build_session_row(sid, info, got, by_session[sid], gone, rows.get(sid))
                 parent = row["parent_id"] and clean(row["parent_id"])
                 rows[sid] = {**row, "native_id": clean(row["native_id"]), "parent_id": parent}
+            if sid in excluded:
+                rows[sid]["inactive"] = sorted(by_session[sid]["message_id"])
     for sid in read_forgotten(store, "title") & rows.keys():
         rows[sid]["title"] = None
     if rows:

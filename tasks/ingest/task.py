@@ -28,7 +28,7 @@ from slowwave.tasks.ingest.store_messages import (
     repair_sessions,
     write_ingested,
 )
-from slowwave.tasks.ingest.transcripts import Transcript, find_pending, is_excluded, name_path
+from slowwave.tasks.ingest.transcripts import Transcript, find_pending, is_at_home, is_excluded, name_path
 from slowwave.tasks.ingest.vault import (
     GENESIS,
     build_message_row,
@@ -36,6 +36,7 @@ from slowwave.tasks.ingest.vault import (
     chain_row,
     compute_message_id,
     compute_message_identity,
+    compute_session_id,
     fill_gaps,
 )
 from slowwave.tasks.job import Job, StepReport, report_step
@@ -60,11 +61,11 @@ class VaultIndex:
         self.owner = {_shorten_id(i): _shorten_id(s) for i, s in zip(held["identity"], held["session_id"], strict=True)}
         self.folders = find_journals(store.dir)
         self.forgotten = {_shorten_id(i) for i in read_forgotten(store, "message", "identity")}
-        sessions = store.read(SESSIONS, ["session_id", "path", "inactive"]).to_pylist()
+        sessions = store.read(SESSIONS, ["session_id", "native_id", "path", "inactive"]).to_pylist()
         self.inactive = {_shorten_id(i): i for row in sessions for i in row["inactive"]}
         self.home = {row["session_id"]: row["path"] for row in sessions}
         """Session to the file that it was first read from."""
-        self.read_before = frozenset(self.home)
+        self.natives = {row["session_id"]: row["native_id"] for row in sessions}
         last = held.sort("seq").group_by("session_id").last()
         self.tail = {s: (n + 1, h) for s, n, h in zip(last["session_id"], last["seq"], last["hash"], strict=True)}
 
@@ -81,19 +82,18 @@ class VaultIndex:
         """Return whether another version of a message that `is_stored` does not know is stored in its session."""
         return _shorten_id(identity_id) in self.owner
 
-    def find_trespass(self, session: Session, sid: str, iid: str, transcript: Transcript) -> str | None:
-        """Return why a file may not say this of a session; None where it may.
+    def find_trespass(self, session: Session, sid: str, iid: str | None, path: Path) -> str | None:
+        """Return why a file may not say this of a session, or take messages of it back (no `iid`); None where it may.
 
         What slowwave itself wrote down comes from the space's folders alone, or from an export into a store that lacks
         it. What was said is changed only by a file in or below the folder where its session was first read, as long as
         that file is there.
         """
-        path, home = transcript.path.absolute(), self.home.get(sid, "")
-        own = session.native_id.startswith(OWN_SESSIONS) and not (session.stored and not home)
-        if own and not any(folder.absolute() in path.parents for folder in self.folders):
-            return f"slowwave writes sessions such as {session.native_id} itself: from other files none is taken"
-        there = Path(home).absolute()
-        if not self.is_newer_version(iid) or there.parent in path.parents or not (home and there.exists()):
+        home, native = self.home.get(sid, ""), self.natives.get(sid, session.native_id)
+        own = native.startswith(OWN_SESSIONS) and not (session.stored and not home)
+        if own and not any(folder.resolve() in path.resolve().parents for folder in self.folders):
+            return f"slowwave writes sessions such as {native} itself: from other files none is taken"
+        if (iid and not self.is_newer_version(iid)) or is_at_home(path, home):
             return None
         return f"it would change a message of {home}, where its session was first read"
 
@@ -212,7 +212,9 @@ def iter_new_rows(
             case Session():
                 got.update_session(_redact_session(record) if redact else record)
             case Inactive():
-                got.inactive.append(record)
+                sid = compute_session_id(got.transcript.reader.source, record.session)
+                why = known.find_trespass(got.get_session(record.session), sid, None, got.transcript.path)
+                got.rejected.append(Rejected(0, why)) if why else got.inactive.append(record)
             case Rejected():
                 got.rejected.append(record)
             case Skipped():
@@ -284,10 +286,10 @@ def _prepare_message_row(
         if _shorten_id(mid) in known.inactive:
             got.seen_again.add(known.inactive[_shorten_id(mid)])
         return None
-    if why := known.find_trespass(session, sid, iid, got.transcript):
-        got.rejected.append(Rejected(message.line, why, message.text))
+    if why := known.find_trespass(session, sid, iid, got.transcript.path):
+        got.rejected.append(Rejected(message.line, why))
         return None
-    if sid in known.read_before and known.is_newer_version(iid) and message.origin == "human":
+    if sid in known.natives and known.is_newer_version(iid) and message.origin == "human":
         got.changed.append(message.text)
     known.home.setdefault(sid, got.transcript.name)
     got.stored += 1

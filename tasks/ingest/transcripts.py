@@ -102,6 +102,14 @@ def name_path(path: Path, settings: Settings) -> str:
     return redact_path(path) if settings.redact else str(path)
 
 
+def is_at_home(path: Path, home: str) -> bool:
+    """Return whether a file may change a session that was first read from `home`: it lies in or below that one's
+    folder, links followed, or that one is there no more.
+    """
+    there = Path(home).resolve()
+    return not home or not there.exists() or there.parent in path.resolve().parents
+
+
 def compute_read_key(reader: Reader, settings: Settings) -> str:
     """Return what a file is read under: the reader's version and the settings that change what it gives."""
     return compute_step_key(
