@@ -6,24 +6,11 @@ notes are synthetic: nobody said them.
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
-from slowwave.tasks.ingest.parsing.records import (
-    Block,
-    Head,
-    Inactive,
-    Limits,
-    Message,
-    Origin,
-    Reader,
-    Record,
-    Rejected,
-    Session,
-    Skipped,
-    read_each,
-)
+from slowwave.tasks.ingest.formats.chats import Chat, ChatFormat, Fields, get, get_id, get_text
+from slowwave.tasks.ingest.parsing.documents import has_leading_keys
+from slowwave.tasks.ingest.parsing.records import Block, Head, Reader, Role, Session
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
     coerce_id,
@@ -31,15 +18,14 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_text,
     coerce_time,
     encode_json,
-    format_excerpt,
-    join_text_blocks,
-    parse_role,
     trace_active_path,
 )
 
 # Citations and widgets stand in the text between private-use characters: ⟨U+E200⟩cite⟨U+E202⟩turn0search1⟨U+E201⟩.
 _MARKUP = re.compile("\ue200[^\ue200\ue201]*\ue201|【\\d+†[^】]*】")
 _CONTEXT = ("user_editable_context", "model_editable_context")
+_ABOVE = "message above"
+"""What `parent` leads to; joints without a message are passed over."""
 
 
 def sniff(head: Head) -> bool:
@@ -47,27 +33,26 @@ def sniff(head: Head) -> bool:
     return has_leading_keys(head, "mapping", "children") and not has_leading_keys(head, "chat_messages")
 
 
-def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Yield records of each conversation; `line` is the conversation's number in the file, from 1."""
-    return read_each(iter_documents(path, limits), _read_conversation)
-
-
-def _read_conversation(number: int, conversation: dict[str, object]) -> Iterator[Record]:
-    session = coerce_id(conversation.get("conversation_id")) or coerce_id(conversation.get("id"))
-    nodes = {key: coerce_dict(node) for key, node in coerce_dict(conversation.get("mapping")).items()}
-    if session is None or not nodes:
-        missing = "id" if session is None else "mapping"
-        yield Rejected(number, f"conversation without {missing}", format_excerpt(conversation))
-        return
-    yield Session(session, title=coerce_text(conversation.get("title")))
-    parents = _map_parents(nodes)
-    active = trace_active_path(parents, _find_leaf(conversation, nodes))
+def _open_chatgpt(path: Path, number: int, fields: Fields) -> Chat | None:
+    """Return the conversation: what leads to the current node first, then the rest, which is inactive."""
+    session, nodes = get_id(fields, "conversation_id", "id"), coerce_dict(fields.get("mapping"))
+    nodes_by_id = {key: coerce_dict(node) for key, node in nodes.items()}
+    if session is None:
+        return None
+    parents = _map_parents(nodes_by_id)
+    active = trace_active_path(parents, _find_leaf(fields, nodes_by_id))
+    messages: dict[str, Fields] = {}
+    for key in dict.fromkeys([*active, *_sort_by_tree(parents)]):
+        if message := coerce_dict(nodes_by_id[key].get("message")):  # the root and other joints of the tree have none
+            messages[key] = {**message, _ABOVE: _find_parent_message(key, nodes_by_id, parents)}
     chosen = set(active)
-    for key in active + [key for key in _sort_by_tree(parents) if key not in chosen]:
-        yield from _read_node(session, key, nodes, parents, number, inactive=key not in chosen)
+    gone = [get_id(message, "id") or key for key, message in messages.items() if key not in chosen]
+    about = Session(session, title=get_text(fields, "title"))
+    said = list(messages.values()) if nodes else None
+    return Chat(about, said, positions=messages, inactive=gone, text=lambda text, role: _MARKUP.sub("", text))
 
 
-def _find_leaf(conversation: dict[str, object], nodes: dict[str, dict[str, object]]) -> str | None:
+def _find_leaf(conversation: Fields, nodes: dict[str, Fields]) -> str | None:
     """Return `current_node`; where it is missing or unknown, the newest message."""
     current = coerce_text(conversation.get("current_node"))
     if current in nodes:
@@ -75,12 +60,12 @@ def _find_leaf(conversation: dict[str, object], nodes: dict[str, dict[str, objec
     return max(nodes, key=lambda key: _get_created_time(nodes[key]), default=None)
 
 
-def _get_created_time(node: dict[str, object]) -> float:
+def _get_created_time(node: Fields) -> float:
     at = coerce_time(coerce_dict(node.get("message")).get("create_time"))
     return at.timestamp() if at else float("-inf")
 
 
-def _map_parents(nodes: dict[str, dict[str, object]]) -> dict[str, str | None]:
+def _map_parents(nodes: dict[str, Fields]) -> dict[str, str | None]:
     """Return each node's parent; where the node names none that exists, the one that lists it as a child."""
     listed = {str(child): key for key, node in nodes.items() for child in coerce_list(node.get("children"))}
     named = {key: coerce_text(node.get("parent")) for key, node in nodes.items()}
@@ -100,51 +85,12 @@ def _sort_by_tree(parents: dict[str, str | None]) -> list[str]:
     return list(order)
 
 
-def _read_node(
-    session: str,
-    key: str,
-    nodes: dict[str, dict[str, object]],
-    parents: dict[str, str | None],
-    number: int,
-    *,
-    inactive: bool,
-) -> Iterator[Record]:
-    message = coerce_dict(nodes[key].get("message"))
-    if not message:
-        return  # the root and other joints of the tree
-    author = coerce_dict(message.get("author"))
-    known = parse_role(author.get("role"))
-    if known is None:
-        yield Rejected(number, f"unknown author role {author.get('role')!r} in node {key}", format_excerpt(message))
-        return
-    role, origin = known
-    content = coerce_dict(message.get("content"))
-    blocks = _parse_content(content, message, author)
-    if not blocks:
-        yield Skipped("empty message", number)
-        return
-    native_id = coerce_id(message.get("id")) or key
-    yield Message(
-        session=session,
-        native_id=native_id,
-        role=role,
-        origin=_resolve_origin(origin, content, coerce_dict(message.get("metadata"))),
-        blocks=blocks,
-        text=_MARKUP.sub("", join_text_blocks(blocks)),
-        ts=coerce_time(message.get("create_time")),
-        parent_id=_find_parent_message(key, nodes, parents),
-        line=number,
-    )
-    if inactive:
-        yield Inactive(session, native_id, "regenerated or edited")
+def _is_hidden(message: Fields) -> bool:
+    hidden = get(message, "metadata.is_visually_hidden_from_conversation") is True
+    return hidden or get(message, "content.content_type") in _CONTEXT
 
 
-def _resolve_origin(origin: Origin, content: dict[str, object], metadata: dict[str, object]) -> Origin:
-    hidden = metadata.get("is_visually_hidden_from_conversation") is True or content.get("content_type") in _CONTEXT
-    return "synthetic" if hidden and origin != "tool" else origin
-
-
-def _find_parent_message(key: str, nodes: dict[str, dict[str, object]], parents: dict[str, str | None]) -> str | None:
+def _find_parent_message(key: str, nodes: dict[str, Fields], parents: dict[str, str | None]) -> str | None:
     """Return the id of the message above; joints without a message are passed over."""
     passed = {key}
     above = parents[key]
@@ -156,13 +102,14 @@ def _find_parent_message(key: str, nodes: dict[str, dict[str, object]], parents:
     return None
 
 
-def _parse_content(content: dict[str, object], message: dict[str, object], author: dict[str, object]) -> list[Block]:
+def _parse_content(message: Fields, role: Role) -> list[Block]:
     """Return blocks by content type; of an unknown type the text is kept, or the whole, as `other`."""
+    content, author = coerce_dict(message.get("content")), coerce_dict(message.get("author"))
     kind = str(content.get("content_type"))
     metadata = coerce_dict(message.get("metadata"))
     body = coerce_text(content.get("text")) or coerce_text(content.get("result")) or coerce_text(content.get("content"))
     tool = coerce_text(author.get("name"))
-    if author.get("role") in ("tool", "function") or kind in ("execution_output", "system_error"):
+    if role == "tool" or kind in ("execution_output", "system_error"):
         return _parse_result(content, body, tool, metadata)
     match kind:
         case "code":
@@ -183,9 +130,7 @@ def _parse_content(content: dict[str, object], message: dict[str, object], autho
             return _parse_unknown(kind, content, body)
 
 
-def _parse_result(
-    content: dict[str, object], body: str | None, tool: str | None, metadata: dict[str, object]
-) -> list[Block]:
+def _parse_result(content: Fields, body: str | None, tool: str | None, metadata: Fields) -> list[Block]:
     parts = [block for part in coerce_list(content.get("parts")) if (block := _parse_part(part))]
     text = body or "\n".join(block.text for block in parts if block.text) or None
     status = coerce_text(coerce_dict(metadata.get("aggregate_result")).get("status")) or ""
@@ -195,7 +140,7 @@ def _parse_result(
     return [Block("tool_result", text, name=name, is_error=failed or None), *images] if text or images else []
 
 
-def _parse_unknown(kind: str, content: dict[str, object], body: str | None) -> list[Block]:
+def _parse_unknown(kind: str, content: Fields, body: str | None) -> list[Block]:
     if body:
         return [Block("other", body, name=kind)]
     parts = [
@@ -219,4 +164,7 @@ def _parse_part(part: object) -> Block | None:
             return Block("other", coerce_text(fields.get("text")) or encode_json(part), name=kind) if fields else None
 
 
-READER = Reader("chatgpt", 1, sniff, read)
+CHATGPT = ChatFormat(
+    open=_open_chatgpt, parse=_parse_content, role="author.role", time=("create_time",), parent=_ABOVE, hides=_is_hidden
+)
+READER = Reader("chatgpt", 1, sniff, CHATGPT.read)

@@ -88,6 +88,8 @@ class ChatFormat:
     time: tuple[str, ...] = ()
     speaker: str = ""
     parent: str = ""
+    hides: Callable[[Fields], bool] = lambda fields: False
+    """Whether a message was never shown to anybody: it is nobody's words."""
     adapt: Callable[[Fields], Fields | str] = lambda fields: fields
     """An item with its fields as this row names them, or the kind of one that is no message."""
 
@@ -112,7 +114,7 @@ class ChatFormat:
         fields = self.adapt(coerce_dict(item))
         if isinstance(fields, str):
             return Skipped(fields, line)
-        role = fields.get(self.role)
+        role = get(fields, self.role)
         known = parse_role(role) or parse_role(self.roles.get(str(role).strip().lower()))
         blocks = self.parse(fields, known[0]) if known else None
         if known is None or blocks is None:
@@ -122,6 +124,8 @@ class ChatFormat:
             return Skipped("empty message", line)
         if known[0] == "user" and all(block.type == "tool_result" for block in blocks):
             known = ("tool", "tool")
+        if known[1] != "tool" and self.hides(fields):
+            known = (known[0], "synthetic")
         return Message(
             chat.session.native_id,
             get_id(fields, self.id) or position,
