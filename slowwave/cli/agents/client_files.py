@@ -19,7 +19,7 @@ import re
 import shlex
 import subprocess
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -144,39 +144,23 @@ def list_client_files(
         command: that starts slowwave.
         more: options for it, as a store.
     """
-    hooks, server = MAKERS[client](command, more)
-    home = Path.home()
+    home, end = Path.home(), "SessionEnd" if client is Client.CLAUDE_CODE else "Stop"
+    hooks = _make_hooks(command, more, end)
+    server: Json = {"command": command[0], "args": [*command[1:], "mcp", *more]}
     if client is Client.CLAUDE_CODE:
         own = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
         mcp = (own if "CLAUDE_CONFIG_DIR" in os.environ else home) / ".claude.json"
         settings = (folder / ".claude" if folder else own) / "settings.json"
-        return [ClientFile(settings, hooks), ClientFile(folder / ".mcp.json" if folder else mcp, server)]
+        servers = {"mcpServers": {SERVER: {"type": "stdio", **server}}}
+        return [ClientFile(settings, hooks), ClientFile(folder / ".mcp.json" if folder else mcp, servers)]
     if client is Client.CODEX:
         codex = folder / ".codex" if folder else Path(os.environ.get("CODEX_HOME") or home / ".codex")
-        return [ClientFile(codex / "hooks.json", hooks), ClientFile(codex / "config.toml", server)]
+        table = {SERVER: {**server, "startup_timeout_sec": 20}}
+        return [ClientFile(codex / "hooks.json", hooks), ClientFile(codex / "config.toml", table)]
     cursor = (folder or home) / ".cursor"
-    return [ClientFile(cursor / "hooks.json", hooks), ClientFile(cursor / "mcp.json", server)]
-
-
-def _make_claude_entries(command: Sequence[str], more: Sequence[str]) -> tuple[Json, Json]:
-    server = {"type": "stdio", **_make_server(command, more)}
-    return _make_hooks(command, more, "SessionEnd"), {"mcpServers": {SERVER: server}}
-
-
-def _make_codex_entries(command: Sequence[str], more: Sequence[str]) -> tuple[Json, Json]:
-    return _make_hooks(command, more, "Stop"), {SERVER: _make_server(command, more) | {"startup_timeout_sec": 20}}
-
-
-def _make_cursor_entries(command: Sequence[str], more: Sequence[str]) -> tuple[Json, Json]:
     start = {"command": _join([*command, "hook", "session-start", *more]), "timeout": SECONDS}
-    return {**CURSORS, "hooks": {"sessionStart": [start]}}, {"mcpServers": {SERVER: _make_server(command, more)}}
-
-
-MAKERS: dict[Client, Callable[[Sequence[str], Sequence[str]], tuple[Json, Json]]] = {
-    Client.CLAUDE_CODE: _make_claude_entries,
-    Client.CODEX: _make_codex_entries,
-    Client.CURSOR: _make_cursor_entries,
-}
+    hooks = {**CURSORS, "hooks": {"sessionStart": [start]}}
+    return [ClientFile(cursor / "hooks.json", hooks), ClientFile(cursor / "mcp.json", {"mcpServers": {SERVER: server}})]
 
 
 def _make_hooks(command: Sequence[str], more: Sequence[str], end: str) -> Json:
@@ -185,10 +169,6 @@ def _make_hooks(command: Sequence[str], more: Sequence[str], end: str) -> Json:
 
     start = {"matcher": FRESH, **make("session-start")}
     return {"hooks": {"SessionStart": [start], "UserPromptSubmit": [make("user-prompt")], end: [make("session-end")]}}
-
-
-def _make_server(command: Sequence[str], more: Sequence[str]) -> Json:
-    return {"command": command[0], "args": [*command[1:], "mcp", *more]}
 
 
 def _join(words: Sequence[str]) -> str:
