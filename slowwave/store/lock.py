@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -111,10 +112,14 @@ def _write_holder(path: Path, holder: Holder) -> None:
 
 
 def _read_holder(space_dir: Path) -> Holder | None:
+    from pydantic import TypeAdapter  # a tenth of a second, that only a file left behind is worth
+
     try:
-        return Holder(**json.loads((space_dir / HOLDER_FILE).read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError, TypeError):  # not there, or cut by the holder's death
+        held = TypeAdapter(Holder).validate_json((space_dir / HOLDER_FILE).read_bytes())
+        datetime.fromisoformat(held.since)
+    except (FileNotFoundError, ValueError):  # not there, altered, or cut by the holder's death
         return None
+    return held
 
 
 def _describe_holder(space_dir: Path) -> str:

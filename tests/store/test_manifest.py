@@ -119,14 +119,24 @@ def test_a_file_that_is_now_something_else_is_gone_also_where_no_release_pins_it
     assert [(one.release, one.what) for one in check_store(store.dir).damage] == [("newest", "is gone")]
 
 
-@pytest.mark.parametrize("altered", [b'{"row": 1, "previous": 3, "files": [1]}', b'{"a.manifest": [1, "b"]}', b"\xff"])
+@pytest.mark.parametrize(
+    "altered",
+    [
+        b'{"row": 1, "previous": 3, "files": [1]}',
+        b'{"a.manifest": [1, "b"]}',
+        b"\xff",
+        b'{"run_id": "a", "kind": "run", "pid": 1, "host": "h", "since": "never"}',
+        b"[" * 100_000,
+    ],
+)
 def test_what_the_store_wrote_down_of_its_files_may_be_altered_itself(store: Store, altered: bytes) -> None:
     (store.dir / "manifests" / "rx.json").write_bytes(altered)  # nobody's
     with writer_lock(store.dir, "a"):
         pass
     for name in ("manifests/r2.json", "manifest.json", "writer.json"):
         (store.dir / name).write_bytes(altered)
-    with writer_lock(store.dir, "b"):
+    with writer_lock(store.dir, "b") as died:
+        assert died is None
         assert {"manifests/r2.json", "manifest.json"} <= {one.where for one in check_store(store.dir).damage}
         put_back(store)
     assert check_store(store.dir).damage == []
