@@ -32,6 +32,8 @@ from slowwave.store.repair import check_store
 FORMAT = "slowwave-backup/1"
 MANIFEST = "manifest.json"
 PIECE = 1 << 20
+MOST = 1 << 28
+"""Bytes of a manifest, at most: some two million files."""
 Manifest = dict[str, Any]
 
 
@@ -104,20 +106,23 @@ def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
         with file.open("rb") as source, _open_for_reading(source, key, fresh.parent) as packed:
             first = packed.next()
             held = packed.extractfile(first) if first and first.name == MANIFEST else None
-            manifest: Manifest = orjson.loads(held.read()) if held else {}
+            manifest: Manifest = orjson.loads(held.read(MOST)) if held else {}
             if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
                 raise UsageError(f"{file} is no backup of slowwave's")
             if not re.fullmatch(
                 SPACE_NAME, named := str(manifest.get("space"))
             ):  # a file from elsewhere names any place
                 raise UsageError(f"{file} names the space {named!r}, which is no name: nothing was restored")
+            needed = sum(size for size, _ in manifest["files"].values())
+            if needed > (free := shutil.disk_usage(fresh).free):
+                raise UsageError(f"{file} unpacks to {needed:,} bytes, {free:,} are free: nothing was restored")
             for member in packed:
                 if member is first:
                     continue
-                if member.name not in manifest["files"]:
-                    raise UsageError(f"{file} holds {member.name!r}, which it does not list: nothing was restored")
+                if member.size != manifest["files"].get(member.name, [None])[0]:
+                    raise UsageError(f"{file} holds {member.name!r} otherwise than it lists it: nothing was restored")
                 packed.extract(member, fresh, filter="data")
-    except (tarfile.TarError, zstandard.ZstdError, orjson.JSONDecodeError, EOFError) as broken:
+    except (tarfile.TarError, zstandard.ZstdError, EOFError, AttributeError, TypeError, ValueError, KeyError) as broken:
         raise UsageError(f"{file} is no backup of slowwave's, or was cut: {broken}; nothing was restored") from broken
     wrong = [name for name, facts in manifest["files"].items() if not _fits(fresh / name, facts)]
     if wrong:
@@ -146,8 +151,10 @@ def _open_for_reading(source: IO[bytes], key: str | None, root: Path) -> Iterato
     source.seek(0)
     if is_encrypted and not key:
         raise UsageError(f"this backup is encrypted: name its passphrase by --key-file or {VARIABLE}")
+    if key and not is_encrypted:
+        raise UsageError("a passphrase is given, but this backup is not encrypted: another may lie in its place")
     with ExitStack() as stack:
-        if is_encrypted and key:
+        if key:
             plain = cast(IO[bytes], stack.enter_context(tempfile.TemporaryFile(dir=root)))
             decrypt(source, plain, key)
             plain.seek(0)

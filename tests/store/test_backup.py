@@ -119,6 +119,7 @@ def test_what_is_altered_cut_foreign_or_locked_restores_nothing(
     assert "nothing was restored" in typed("restore", tmp_path / "half", "--store", other).stderr
     assert "passphrase is wrong" in typed("restore", sealed, "--key-file", tmp_path / "wrong", "--store", other).stderr
     assert "is encrypted" in typed("restore", sealed, "--store", other).stderr
+    assert "is not encrypted" in typed("restore", plain, "--key-file", key, "--store", other).stderr
     assert "already" in typed("restore", plain, "--store", store).stderr
     assert list(other.glob("*")) == []
     monkeypatch.setenv("SLOWWAVE_BACKUP_KEY_COMMAND", "false")
@@ -132,12 +133,20 @@ def test_a_backup_that_names_a_place_outside_the_store_is_refused_and_none_is_ma
     assert "would lie in the space itself" in typed("backup", inside, "--store", store).stderr
     assert not inside.exists()
     listed: object
-    for listed, told in (({"format": FORMAT, "space": "../out", "files": {}}, "is no name"), ([], "is no backup")):
-        with zstandard.open(tmp_path / told, "wb") as out, tarfile.open(fileobj=out, mode="w|") as packed:
-            head = tarfile.TarInfo(MANIFEST)
-            head.size = len(raw := json.dumps(listed).encode())
-            packed.addfile(head, io.BytesIO(raw))
-        done = typed("restore", tmp_path / told, "--store", tmp_path / "other")
+    own = {"format": FORMAT, "space": "mine"}
+    for listed, told in (
+        ({**own, "space": "../out", "files": {}}, "is no name"),
+        ([], "is no backup"),
+        ({**own, "files": [1]}, "is no backup"),
+        ({**own, "files": {"a": [1 << 60, ""]}}, "are free"),
+        ({**own, "files": {"a": [1, ""]}}, "otherwise than it lists it"),
+    ):
+        with zstandard.open(tmp_path / "listed", "wb") as out, tarfile.open(fileobj=out, mode="w|") as packed:
+            for name, raw in ((MANIFEST, json.dumps(listed).encode()), ("a", b"longer than it says")):
+                member = tarfile.TarInfo(name)
+                member.size = len(raw)
+                packed.addfile(member, io.BytesIO(raw))
+        done = typed("restore", tmp_path / "listed", "--store", tmp_path / "other")
         assert (done.exit_code, told in done.stderr) == (1, True), done.output
     assert not (tmp_path / "out").exists()
 
