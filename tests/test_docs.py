@@ -78,6 +78,10 @@ def test_every_command_that_is_named_exists_with_its_options(document: Path) -> 
             assert (ROOT / f"{module.replace('.', '/')}.py").exists(), code
 
 
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
 def test_paths_in_docstrings_and_comments_exist() -> None:
     lost = [
         (path.relative_to(ROOT).as_posix(), name)

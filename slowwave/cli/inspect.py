@@ -311,10 +311,11 @@ def status(settings: "Settings", as_json: bool = False) -> None:
     what it made is held back; 1: there is no memory yet, or it can't be read.
     """
     from slowwave.cli.agents.client_files import OURS, Client, list_client_files
+    from slowwave.cli.schedule import find_schedule
     from slowwave.flows.coverage import find_next_night, measure_coverage
     from slowwave.text.marked import read_as_it_is
 
-    found, night = measure_coverage(settings), find_next_night()
+    found, night = measure_coverage(settings), find_schedule() or find_next_night()
     waits = Counter(row["reason"] for row in _list_quarantine(settings, False).rows)
     reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))
     space = next(row for row in _list_spaces(settings, False).rows if row["space"] == settings.space)
@@ -325,7 +326,7 @@ def status(settings: "Settings", as_json: bool = False) -> None:
         ("memory", found["line"], found),
         ("quarantine", f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}", waits),
         ("last run", _describe_run(last), last),
-        ("next night", night or "no Prefect server here plans one (`make serve`); cron may", night),
+        ("next night", night or "none is planned: `slowwave schedule install`", night),
         ("store", f"{settings.store / settings.space}, {space['bytes'] / 1e6:,.1f} MB, live {space['release']}", space),
         ("encoder", settings.encoder, settings.encoder),
         ("model", settings.llm, settings.llm),

@@ -72,6 +72,19 @@ def schedule(
     OUT.print(f"A night is done every day at {when:%H:%M}, {LOOK[chosen]} `slowwave schedule remove` ends it.")
 
 
+def find_schedule() -> str | None:
+    """Return the hour of the scheduled night, and what starts it; None where `install` has set none."""
+    for by in (Scheduler.SYSTEMD, Scheduler.LAUNCHD):
+        (*_, path) = _make_files(by, time(), [])
+        if path.exists() and by is Scheduler.SYSTEMD:
+            return f"every day at {path.read_text().partition('-* ')[2][:5]}, by systemd"
+        if path.exists():
+            hour = plistlib.loads(path.read_bytes())["StartCalendarInterval"]
+            return f"every day at {hour['Hour']:02}:{hour['Minute']:02}, by launchd"
+    lines = [line.split() for line in _read_crontab().splitlines() if "slowwave run --plain" in line]
+    return f"every day at {lines[0][1]:0>2}:{lines[0][0]:0>2}, by cron" if lines else None
+
+
 def _find_scheduler() -> Scheduler:
     if sys.platform == "darwin":
         return Scheduler.LAUNCHD

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
+from slowwave.cli.schedule import find_schedule
 
 CRONTAB = '#!/bin/sh\nif [ "$1" = -l ]; then cat "$HOME/tab" 2>/dev/null || { echo "no crontab" >&2; exit 1; }; '
 CRONTAB += 'else cat > "$HOME/tab"; fi\n'
@@ -43,6 +44,7 @@ def test_units_are_valid_and_name_an_odd_folder_as_it_is(home: Path, tmp_path: P
     assert (checked.returncode, checked.stderr) == (0, "")
     assert "OnCalendar=*-*-* 02:30:00\nPersistent=true\n" in timer.read_text()
     assert str(store).replace('"', r"\"").replace("%", "%%").replace("$", "$$") in service.read_text()
+    assert find_schedule() == "every day at 02:30, by systemd"  # as `status` says
     assert f"{service}: taken away." in typed("remove")
     assert not any((home / "systemd" / "user").iterdir())
     assert typed("remove") == "No schedule is there.\n"
@@ -54,6 +56,8 @@ def test_launchd_and_cron_are_told_the_hour_and_what_else_is_there_stays(home: P
     job = plistlib.loads(plist.read_bytes())
     assert job["StartCalendarInterval"] == {"Hour": 22, "Minute": 5}
     assert job["ProgramArguments"][1:3] == ["run", "--plain"]
+    assert find_schedule() == "every day at 22:05, by launchd"
+    typed("remove")
     (home / "tab").write_text("0 1 * * * mine\n")
     for hour in (3, 4):  # the second takes the place of the first
         assert "but where the machine sleeps" in typed("install", "--at", f"0{hour}:00", "--store", "/a%b c")
@@ -61,6 +65,8 @@ def test_launchd_and_cron_are_told_the_hour_and_what_else_is_there_stays(home: P
     assert lines[0] == "0 1 * * * mine"
     assert lines[3].startswith("0 4 * * * nice ")
     assert r"'/a\%b c'" in lines[3]
+    assert find_schedule() == "every day at 04:00, by cron"
     assert "crontab: taken away." in typed("remove")
+    assert find_schedule() is None
     assert ((home / "tab").read_text(), plist.exists()) == ("0 1 * * * mine\n", False)
     assert "--at is '25'" in typed("install", "--at", "25")

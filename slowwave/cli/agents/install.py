@@ -3,6 +3,7 @@
 import difflib
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from slowwave.cli.agents.client_files import Client
 from slowwave.cli.common import OUT, command
+from slowwave.schemas.errors import name_install
 
 if TYPE_CHECKING:
     from slowwave.cli.agents.client_files import ClientFile
@@ -40,6 +42,8 @@ def install(
     for file, before, after in changes:
         _change(file, before, after, dry_run, keep=True)
     OUT.print(NEXT[client])
+    if find_spec("mcp") is None:
+        OUT.print(f"Its MCP server needs a package that is not here: {name_install('mcp')}")
 
 
 @command
