@@ -17,6 +17,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, TABLES
 from slowwave.store import Store
 from slowwave.tasks.supersede.supersede import unsupersede
+from slowwave.text.fence import fence_block
 from tests.talk_files import session
 
 FIRST = [
@@ -103,7 +104,7 @@ def test_a_block_as_of_a_day_in_between_tells_the_old_and_nothing_later(amended:
     assert "8200" in now
     assert memory(amended).context(ASKED, 200, as_of="2026-03-01").text == ""
     typed = ["context", ASKED, "--budget", "200", "--as-of", "2026-03-05", "--store", str(amended)]
-    assert CliRunner().invoke(app, typed).stdout == then + "\n"
+    assert CliRunner().invoke(app, typed).stdout == fence_block(then) + "\n"
 
 
 def test_a_block_as_of_a_moment_within_a_session_that_changed_its_mind(tmp_path: Path) -> None:
