@@ -129,7 +129,7 @@ def context(
         results = begin_search(settings, query, memory.list_people())
     block = memory.context(
         query,
-        _leave_room(budget, as_json),
+        budget and max(0, budget - FENCE_TOKENS),
         web=results or (),
         tokenizer=counter,
         format="json" if as_json else "markdown",
@@ -161,15 +161,10 @@ def briefing(
 
     counter = _load_optional_tokenizer(tokenizer)
     place = None if everything else workspace or find_project(memory)
-    room = _leave_room(budget, as_json)
+    room = budget and max(0, budget - FENCE_TOKENS)
     block = memory.briefing(room, tokenizer=counter, format="json" if as_json else "markdown", workspace=place)
     echo("" if as_json else describe_backlog(memory.settings), nl=False)
     _print_block(memory, block, "Nothing known yet.", as_json)
-
-
-def _leave_room(budget: int | None, as_json: bool) -> int | None:
-    """Return the tokens that a fence leaves of a budget; JSON has none."""
-    return budget if budget is None or as_json else max(0, budget - FENCE_TOKENS)
 
 
 def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool) -> None:

@@ -91,10 +91,9 @@ def restore(
 
     settings = load_settings(**given)
     check_encrypted(settings)
-    root = settings.store
-    made = bring_back(root, given.get("space"), file, read_key(key_file))
+    made = bring_back(settings.store, given.get("space"), file, read_key(key_file))
     OUT.print(f"{len(made['files']):,} files compared; live is {made['release']} of {made['made_at'][:10]}.")
-    since = list_certificates(root / made["space"], made["made_at"])
+    since = list_certificates(settings.store / made["space"], made["made_at"])
     known = f", as {', '.join(one.name for one in since)} of space {made['space']} did" if since else ""
     OUT.print(f"What was forgotten after {made['made_at']}{known}, stands in it again: `slowwave forget` it there too.")
 

@@ -103,8 +103,7 @@ def check_encrypted(settings: Settings, folder: Path | None = None) -> None:
     """
     folder = folder or settings.store
     if settings.storage.require_encrypted and find_encryption(folder) is None:
-        why = "storage.require_encrypted is set, and no encryption is known of its file system (decision 015)"
-        raise UsageError(f"nothing is written to {folder}: {why}")
+        raise UsageError(f"nothing is written to {folder}: no encryption is known there (storage.require_encrypted)")
 
 
 def _is_dm_crypt(block: Path, depth: int = 0) -> bool:

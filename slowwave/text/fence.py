@@ -31,20 +31,17 @@ def neutralize_template_marks(text: str) -> str:
 
 CONTROLS = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Unicode's categories of what is not seen and changes what is."""
-JOINERS = "\u200c\u200d"
-"""Those of them that words and emoji need."""
 
 
 def escape_control(text: str) -> str:
-    """Return a text as it may be shown: of what is not seen in it all but line breaks and tabs as its code in JSON, so
-    that JSON stays the same JSON.
+    """Return a text as it may be shown: of what is not seen in it all but line breaks, tabs and the joiners of letters
+    and emoji as its code in JSON, so that JSON stays the same JSON.
     """
-    return re.sub(r"[^\n\t -~]", _escape_char, text.replace("\r\n", "\n"))
-
-
-def _escape_char(found: re.Match[str]) -> str:
-    char = found[0]
-    return json.dumps(char)[1:-1] if category(char) in CONTROLS and char not in JOINERS else char
+    return re.sub(
+        r"[^\n\t -~\u200c\u200d]",
+        lambda found: json.dumps(found[0])[1:-1] if category(found[0]) in CONTROLS else found[0],
+        text.replace("\r\n", "\n"),
+    )
 
 
 def escape_line(text: str) -> str:

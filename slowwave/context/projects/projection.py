@@ -1,9 +1,8 @@
 """What stands, where agents look: a block for CLAUDE.md, AGENTS.md or a rule of Cursor's, and a folder of small pages.
 
-Such a file is obeyed, not quoted. So each line is what a person said: in two sessions, in a note, or once where it
-speaks neither to nor of those who talk and chains no commands. Nothing doubts it, it does not address its reader, and
-nothing in it ends the block or pulls in a file. Of the same claims come the same bytes, whatever the release is called
-and whenever that is written.
+Such a file is obeyed, not quoted. So each line is a rule (`StandingClaim.is_rule`), nothing doubts it, it does not
+address its reader, and nothing in it ends the block or pulls in a file. Of the same claims come the same bytes,
+whatever the release is called and whenever that is written.
 """
 
 import re
