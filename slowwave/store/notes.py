@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Literal
 
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.ids import compute_content_id
 from slowwave.store.journal import Review, append, append_lines, format_line, format_now, parse_line, read
 from slowwave.store.private import make_private_folder
 
@@ -112,7 +111,7 @@ def write_note(
     if path.exists() and path.stat().st_size > MAX_DAY:
         raise UsageError(f"this day's notes have over {MAX_DAY:,} bytes: nothing was noted")
     text, place, who = clean(note.strip()), workspace and clean(workspace), speaker and clean(speaker)
-    session = f"{PREFIX}{compute_content_id(text, place, moment.isoformat())[:16]}"
+    session = f"{PREFIX}{secrets.token_hex(8)}"  # no hash of it: it stays when the note is forgotten
     role = "user" if of_person else "assistant"
     said = _format_message(session, "m1", role, text, place, who, moment, map(clean, tags))
     answer = _format_message(session, "m2", "agent", NOTED, place, "slowwave", moment)  # one alone is no session

@@ -174,6 +174,7 @@ def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> N
                     opened.drop_index(index.name)
             dataset = store.open_dataset(table)
             dataset.optimize.compact_files(materialize_deletions=True, materialize_deletions_threshold=0.0)
+            dataset.update_config({"rewritten": ""})  # a version made by a deletion alone names the ids that went
             index_text(store, table)
             check_not_torn(store.dir, table)
 

@@ -125,7 +125,7 @@ def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
     columns = ["observation_id", "session_id", "message_ids", "observer", "topic_id", "evidence_sessions"]
     claims = store.read(OBSERVATIONS, columns).to_pylist()
     lost = find_claims(claims, gone, sessions)
-    plan.claims = sorted(lost)
+    plan.claims, plan.denied = sorted(lost), sorted(find_claims(claims, gone, set()))
     mine = [row for row in claims if row["observation_id"] in lost]
     borne_out = {row["observation_id"] for row in claims if not sessions.isdisjoint(row["evidence_sessions"])}
     plan.shrunk = sorted(borne_out - lost)

@@ -33,6 +33,8 @@ class Plan:
     whole: list[str] = field(default_factory=list)
     """Those of them that lose all."""
     claims: list[str] = field(default_factory=list)
+    denied: list[str] = field(default_factory=list)
+    """Those of them that stand on the messages: where one was taken back, a hash of its words tells so, and goes."""
     shrunk: list[str] = field(default_factory=list)
     """Claims that are left, with less evidence."""
     topics: list[str] = field(default_factory=list)

@@ -17,6 +17,7 @@ from slowwave.schemas.tables import (
     BOILERPLATE,
     COMPLETIONS,
     EXCLUSIONS,
+    FILES,
     FORGOTTEN,
     GISTS,
     LINES,
@@ -177,8 +178,12 @@ def erase_ledgers(store: Store, plan: Plan) -> None:
     of_files = [blank_quarantine(row) for row in held if row["path"]]
     _merge(store, QUARANTINE, [row for row in of_files if row not in held])
     store.delete_ids(QUARANTINE, [row["quarantine_id"] for row in held if not row["path"]])
+    _delete_by(store, EXCLUSIONS, "row_id", plan.denied)
     given = store.read(EXCLUSIONS).to_pylist()
     _merge(store, EXCLUSIONS, [new for row in given if (new := blank_exclusion(row, reasons, gone)) != row])
+    # A digest of a file tests a guess of one line of it; without one the file is read again when it changes.
+    digests = [{**row, "digest": ""} for row in store.read(FILES).to_pylist() if row["digest"]] if plan.messages else []
+    _merge(store, FILES, digests)
     if plan.messages or plan.reasons:
         runs = (store.read(RUNS) if plan.messages else store.read_ids(RUNS, plan.reasons)).to_pylist()
         _merge(store, RUNS, [new for row in runs if (new := blank_report(row)) != row])

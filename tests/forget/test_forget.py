@@ -31,6 +31,8 @@ from slowwave.schemas.errors import SlowwaveError, StoreUnreadable, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     COMPLETIONS,
+    EXCLUSIONS,
+    FILES,
     GISTS,
     MESSAGES,
     OBSERVATIONS,
@@ -306,9 +308,14 @@ def test_no_guess_of_what_was_forgotten_fits_what_is_left(root: Path) -> None:
     store, told = Store.open(root / "store"), pc.field("text") == TALK["told"][2]
     (row,) = store.read(MESSAGES, where=told).to_pylist()
     after = store.read(MESSAGES, where=pc.field("prev_hash") == row["hash"]).to_pylist()
-    run_forget(Wanted(messages=(row["message_id"],)), make_settings(root / "store"))
+    settings = make_settings(root / "store")
+    claims = [one for one in store.read(OBSERVATIONS).to_pylist() if row["message_id"] in one["message_ids"]]
+    run_exclude([claims[0]["observation_id"]], "as asked", settings)
     hashes = [row["message_id"], row["hash"], *(one["hash"] for one in after)]  # of its words, and of a link on these
-    assert len(hashes) == 3
+    (denied,) = store.read_ids(EXCLUSIONS, [claims[0]["observation_id"]]).to_pylist()
+    hashes += [denied["row_id"], denied["words"], *store.read(FILES)["digest"].to_pylist()]
+    assert len(hashes) == 5 + store.count(FILES)
+    run_forget(Wanted(messages=(row["message_id"],)), settings)
     assert [one for one in hashes if find_word(root / "store", one)] == []
     assert find_broken_chains(store)[1] == []
 
