@@ -151,5 +151,8 @@ def _redact_json_value(value: object, name: str, found: Counter[str]) -> object:
                 text = f"{MARK}{next(iter(here))}]" if here else value
             found.update(here)
             return text
+        case int() if here := redact(f'"{name}": {value}')[1]:
+            found.update(here)
+            return f"{MARK}{next(iter(here))}]"
         case _:
             return value

@@ -184,6 +184,7 @@ def test_arguments_in_json_stay_json_and_a_member_is_judged_by_its_name() -> Non
         "cmd": 'export PASSWORD="hunter2" && run',
         "env": {"DB_PASSWORD": 'tr0"ub4dor', "n": 2**70},
         "key": "up",
+        "paid": [4111111111111111, 12],
     }
     message = Message("s", "1", "assistant", "model", [Block("tool_call", json.dumps(arguments), name=named)], "")
     found = redact_message(message)
@@ -191,8 +192,9 @@ def test_arguments_in_json_stay_json_and_a_member_is_judged_by_its_name() -> Non
     assert after["cmd"] == 'export PASSWORD="[redacted:password]" && run'
     assert after["env"] == {"DB_PASSWORD": "[redacted:password]", "n": 2**70}
     assert after["key"] == "up"
+    assert after["paid"] == ["[redacted:card]", 12]
     assert message.blocks[0].name == "[redacted:npm-token]"
-    assert found == Counter({"password": 2, "npm-token": 1})
+    assert found == Counter({"password": 2, "npm-token": 1, "card": 1})
 
 
 def test_a_secret_that_stands_in_block_and_text_counts_once() -> None:
