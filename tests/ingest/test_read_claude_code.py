@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from slowwave.tasks.ingest.formats.agents.claude_code.reader import READER
 from slowwave.tasks.ingest.parsing.lines import read_head
@@ -105,35 +103,3 @@ def test_sniffs_its_own_and_nothing_else(tmp_path: Path) -> None:
     assert READER.sniff(read_head(tmp_path / "long.jsonl"))
     read(tmp_path, {"role": "user", "content": "hi", "session_id": "s"}, name="other.jsonl")
     assert not READER.sniff(read_head(tmp_path / "other.jsonl"))
-
-
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-9, 9)
-    | st.sampled_from(["u1", "a1", "text", "<b>", "user", "tool_result"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "content", "text"]), inner),
-    max_leaves=6,
-)
-FIELDS = ["type", "uuid", "parentUuid", "sessionId", "message", "timestamp", "attachment", "subtype", "content"]
-FIELDS += [
-    "cwd",
-    "origin",
-    "isSidechain",
-    "isMeta",
-    "toolUseResult",
-    "supersedesUuids",
-    "agentId",
-    "leafUuid",
-    "aiTitle",
-]
-KINDS = st.sampled_from(["user", "assistant", "system", "attachment", "summary", "ai-title"])
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(KINDS, st.dictionaries(st.sampled_from(FIELDS), JSON)), max_size=6))
-def test_whatever_the_fields_hold_every_line_is_accounted_for(tmp_path: Path, lines: list[tuple[str, Json]]) -> None:
-    found = read(tmp_path, *({"type": kind, **fields} for kind, fields in lines))
-    told = {r.line for r in found if isinstance(r, Message | Rejected | Skipped)}
-    merged = sum(len(m.blocks) for m in messages(found))
-    assert len(told) + merged >= len(lines)

@@ -1,7 +1,7 @@
 """Whatever stands in a transcript, no reader raises, and each line is a message, skipped or rejected with a reason.
 
-The lines are the samples' own, and one of them is then another: cut, with a byte flipped, with a value of another type
-in the place of any field, or nested 900 deep.
+The lines are the samples' and those of `transcripts/`, and one of them is then another: cut, with a byte flipped, with
+a value of another type in the place of any field, or nested 900 deep.
 """
 
 import json
@@ -17,14 +17,19 @@ from slowwave.tasks.ingest.parsing.records import Limits, Record, Rejected, Sess
 from tests.killed_nights import SAMPLES
 
 CHATS = Path(__file__).parent / "transcripts"
-TRANSCRIPTS = {
-    "claude-code": sorted(SAMPLES.glob("claude-code/**/*.jsonl"))[0],
-    "codex": sorted(SAMPLES.glob("codex/**/*.jsonl"))[0],
-    "openclaw": sorted(SAMPLES.glob("openclaw/**/*.jsonl"))[0],
-    "pi": sorted(SAMPLES.glob("pi/**/*.jsonl"))[0],
-    "cursor": CHATS / "cursor/projects/my-app/agent-transcripts/u1.jsonl",
-    "generic": SAMPLES / "generic" / "marit-and-theo.jsonl",
+TRAPS = {
+    "claude-code": ("content", "whose-words", "tree", "title-of-a-person"),
+    "codex": ("calls-and-outputs", "whose-words", "title-and-folder", "rolled-back", "told-three-times", "compacted"),
+    "openclaw": ("sessions", "words"),
+    "pi": ("version-2", "bash"),
 }
+"""Files of transcripts whose lines are spoilt beside those of the samples."""
+TRANSCRIPTS = {
+    name: [sorted(SAMPLES.glob(f"{name}/**/*.jsonl"))[0], *(CHATS / name / f"{one}.jsonl" for one in files)]
+    for name, files in TRAPS.items()
+}
+TRANSCRIPTS["cursor"] = [CHATS / "cursor/projects/my-app/agent-transcripts/u1.jsonl"]
+TRANSCRIPTS["generic"] = [SAMPLES / "generic" / "marit-and-theo.jsonl"]
 EXPORTS = {
     **{name: SAMPLES / name / "conversations.json" for name in ("chatgpt", "claude-ai")},
     "gemini": CHATS / "gemini/studio.json",
@@ -74,10 +79,10 @@ def read(name: str, path: Path, raw: bytes) -> list[Record]:
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_each_line_of_a_transcript_is_accounted_for(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    lines = TRANSCRIPTS[name].read_bytes().splitlines()
-    path = tmp_path_factory.mktemp("spoilt") / TRANSCRIPTS[name].name
+    lines = [line for path in TRANSCRIPTS[name] for line in path.read_bytes().splitlines()]
+    path = tmp_path_factory.mktemp("spoilt") / TRANSCRIPTS[name][0].name
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=120, deadline=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(lines) - 1))
