@@ -1,26 +1,25 @@
 """Personal data out of a text that leaves this machine: a web query has no need of any.
 
 Where the vault's redaction must keep a text readable, and so errs on the side of leaving things in, this errs on the
-side of taking out: a query without one odd word still finds its answer. Secrets are found by every detector of
-detect-secrets that has a pattern, and by the look of a machine-made word; addresses, numbers and paths by their form.
+side of taking out: a query without one odd word still finds its answer. Secrets, cards and IBANs are found by redaction
+and by the look of a machine-made word, addresses, numbers and paths by their form.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
+from slowwave.text.redact import redact
+
+PLACEHOLDER = re.compile(r"\[redacted:[a-z-]+\]")
 EMAIL = re.compile(
     r"(?<![^\s(<\[\"',;:])(?:[^\s@(<\[\"',;:]{1,64}[^\s@]{0,64}|'{1,64})@[^\s@]{1,253}\.[^\s@,;:!?)>\]]+"
 )
 CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^\s/@]+@")
 URL_TAIL = re.compile(r"(?<=\w)(?:\?|#)[^\s]*(?<=\S)(?=\s|$)")
 URL = re.compile(r"\bhttps?://\S+", re.I)
-IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b")
 SSN = re.compile(r"(?<![\d-])\d{3}-\d{2}-\d{4}(?![\d-])")
-CARD = re.compile(r"(?<![\d-])\d(?:[ -]?\d){12,18}(?![\d-])")
 PHONE = re.compile(r"(?<![\w.,:/-])(?:\+|00)?\(?\d[\d ()/.-]{6,20}\d(?![\w-])")
 IP = re.compile(
     r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{1,5})?(?![\w.])|(?<![\w:])(?:[0-9a-f]{0,4}:){3,7}[0-9a-f]{0,4}(?![\w:])",
@@ -44,7 +43,6 @@ DATE = re.compile(
 MIN_PHONE_DIGITS = 7
 FORMS = (
     ("email", EMAIL),
-    ("iban", IBAN),
     ("social-security", SSN),
     ("hardware", MAC),
     ("ip", IP),
@@ -77,7 +75,6 @@ def scrub_personal_data(text: str, never: Iterable[str] = (), names: Iterable[st
     for kind, pattern in FORMS:
         text = _remove_pattern(pattern, text, kind, removed)
     text = _remove_secrets(text, removed)
-    text = CARD.sub(lambda found: _replace_match(found[0], _is_luhn_valid(found[0]), "card", removed), text)
     text = NUMBERED.sub(lambda found: _replace_match(found[0], True, "number", removed, found[1]), text)
     text = PHONE.sub(lambda found: _replace_match(found[0], _is_phone(found[0]), "phone", removed), text)
     return ScrubResult(" ".join(text.split()), removed)
@@ -94,8 +91,9 @@ def _remove_name(parts: list[str], text: str, removed: Counter[str]) -> str:
 
 
 def _remove_secrets(text: str, removed: Counter[str]) -> str:
-    for pattern in _load_detector_patterns():
-        text = _remove_pattern(pattern, text, "secret", removed)
+    text, found = redact(text)
+    removed.update(found)
+    text = PLACEHOLDER.sub(" ", text)
     text = ASSIGNED.sub(lambda found: _replace_match(found[0], True, "secret", removed, found[1]), text)
     return _remove_pattern(WORD_OF_A_MACHINE, text, "secret", removed)
 
@@ -123,26 +121,9 @@ def _strip_url(url: str, removed: Counter[str]) -> str:
     return bare
 
 
-def _is_luhn_valid(number: str) -> bool:
-    """Return the check digit of payment cards (ISO/IEC 7812-1, annex B)."""
-    digits = [int(c) for c in number if c.isdigit()][::-1]
-    return sum(d if i % 2 == 0 else sum(divmod(2 * d, 10)) for i, d in enumerate(digits)) % 10 == 0
-
-
 def _is_phone(number: str) -> bool:
     """Return whether digits in groups are a phone number rather than a date, a span of years or one long number."""
     plain = number.strip()
     if DATE.fullmatch(plain) or sum(c.isdigit() for c in plain) < MIN_PHONE_DIGITS:
         return False
     return plain.startswith(("+", "00", "0", "(")) or bool(re.search(r"[ ()/.-]", plain)) or len(plain) >= 9
-
-
-@cache
-def _load_detector_patterns() -> tuple[re.Pattern[str], ...]:
-    """Return the patterns of detect-secrets' plugins that have some; loaded by the first query that leaves."""
-    from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
-    from detect_secrets.plugins.base import RegexBasedDetector
-
-    known: list[type[Any]] = list(get_mapping_from_secret_type_to_class().values())
-    plugins = [plugin for plugin in known if issubclass(plugin, RegexBasedDetector)]
-    return tuple(pattern for plugin in plugins for pattern in plugin().denylist)
