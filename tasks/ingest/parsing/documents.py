@@ -6,8 +6,9 @@ Small ones are parsed at once, large ones piece by piece. Compressed files are d
 import codecs
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
@@ -34,13 +35,24 @@ codecs.register_error(_MARK, lambda error: (_BAD, cast(UnicodeDecodeError, error
 
 
 @contextmanager
+def make_copy_folder() -> Iterator[Path]:
+    """Yield a folder for a plain copy that goes with the block; what processes that were killed left goes first."""
+    for left in Path(tempfile.gettempdir()).glob("slowwave-copy-*"):
+        with suppress(OSError):  # gone, or another's; what is younger may be under way
+            if left.stat().st_mtime < time.time() - 3_600:
+                shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(prefix="slowwave-copy-") as folder:
+        yield Path(folder)
+
+
+@contextmanager
 def decompress_file(path: Path) -> Iterator[Path]:
     """Yield the file itself, or a decompressed copy that lasts as long as the block: for formats that need to seek."""
     if path.suffix.lower() not in PACKED:
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="slowwave-") as folder:
-        copy = Path(folder) / path.stem
+    with make_copy_folder() as folder:
+        copy = folder / path.stem
         with open_binary(path) as packed, copy.open("wb") as target:
             shutil.copyfileobj(packed, target, 1 << 20)
         yield copy

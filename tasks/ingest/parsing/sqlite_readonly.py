@@ -8,12 +8,12 @@ it trusted: nothing is read by way of a view, and no cell over the limit of a li
 
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from slowwave.tasks.ingest.parsing.documents import make_copy_folder
 from slowwave.tasks.ingest.parsing.records import Head, Limits
 
 MAGIC = b"SQLite format 3\x00"
@@ -48,8 +48,7 @@ def open_read_only(path: Path, limits: Limits | None = None) -> Iterator[sqlite3
         if not index.exists() and not (log.exists() and log.stat().st_size):
             db = _connect(path, "mode=ro&immutable=1")
         elif not (index.exists() and (live := _connect_live(path))):
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="slowwave-"))
-            db = _connect(_copy_snapshot(path, Path(folder)), "mode=ro")
+            db = _connect(_copy_snapshot(path, stack.enter_context(make_copy_folder())), "mode=ro")
         else:
             db = live
         stack.enter_context(closing(db))
