@@ -174,7 +174,7 @@ _CARD = re.compile(
     r"|3[47]\d{2}[ -]?\d{6}[ -]?\d{5})(?![\w-]|\.\d)"
 )
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}\b")
-_PIN = re.compile(r"\bPIN\b[^\n\d]{0,20}?(?::|=| )[ \t]?(?P<secret>\d{4,8})(?![\w.-])")
+_PIN = re.compile(r"\bPIN\b[^\n\d]{0,20}?(?::|=| )[ \t]?(?P<secret>\d{4,8})(?![\w-]|\.\w)")
 
 
 def _is_card(match: re.Match[str]) -> bool:

@@ -214,7 +214,10 @@ def iter_new_rows(
             case Inactive():
                 sid = compute_session_id(got.transcript.reader.source, record.session)
                 why = known.find_trespass(got.get_session(record.session), sid, None, got.transcript.path)
-                got.rejected.append(Rejected(0, why)) if why else got.inactive.append(record)
+                if not why:
+                    got.inactive.append(record)
+                elif got.rejected[-1:] != [Rejected(0, why)]:  # a file has many, of which most say what is known
+                    got.rejected.append(Rejected(0, why))
             case Rejected():
                 got.rejected.append(record)
             case Skipped():

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,3 +106,24 @@ def test_a_file_elsewhere_takes_nothing_back_renames_nothing_and_is_not_let_in_b
 
     run_night([session(tmp_path / "own", "s1", 2, FORGED)], settings)  # read by way of the link before
     assert FORGED[0][1] in list_texts(settings)
+
+
+def test_a_chat_exported_elsewhere_with_another_branch_takes_nothing_back(settings: Settings, tmp_path: Path) -> None:
+    said = {
+        "q": ("user", "When do we sail?", "root"),
+        "a": ("assistant", "At nine.", "q"),
+        "b": ("assistant", "At ten.", "q"),
+    }
+    for folder, current in (("own", "a"), ("elsewhere", "b")):
+        nodes: dict[str, Any] = {"root": {"id": "root", "parent": None, "children": ["q"], "message": None}}
+        for key, (role, text, parent) in said.items():
+            content = {"content_type": "text", "parts": [text]}
+            told = {"id": key, "author": {"role": role}, "create_time": 1.7e9, "content": content}
+            nodes[key] = {"id": key, "parent": parent, "children": ["a", "b"] * (key == "q"), "message": told}
+        chat = {"id": "c1", "conversation_id": "c1", "title": "T", "create_time": 1.7e9, "mapping": nodes}
+        path = tmp_path / folder / "conversations.json"
+        path.write_text(json.dumps([{**chat, "current_node": current}]))
+        run_night([path], settings)
+        (gone,) = Store.open(settings.store).read(SESSIONS)["inactive"].to_pylist()
+        assert [row["text"] for row in Store.open(settings.store).read_ids(MESSAGES, gone).to_pylist()] == ["At ten."]
+    assert len(list_reasons(settings)) == 1

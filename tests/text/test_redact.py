@@ -96,6 +96,7 @@ ASSIGNED = [  # text, the secret in it
         "MTA" + MIXED[:21] + "." + MIXED[:6] + "." + MIXED[:27],
     ),
     ("My card's PIN is 4821", "4821"),
+    ("My PIN is 4821.", "4821"),
     ("my visa is 4111 1111 1111 1111", "4111 1111 1111 1111"),  # a card network's number for tests
     ("transfer it to DE89 3704 0044 0532 0130 00", "DE89 3704 0044 0532 0130 00"),  # of the standard's examples
     ("seed phrase: " + WORDS, WORDS),
