@@ -78,10 +78,6 @@ class VaultIndex:
         owner = self.owner.get(_shorten_id(identity_id))
         return _shorten_id(row_id) in self.messages or (owner is not None and owner != _shorten_id(session))
 
-    def is_newer_version(self, identity_id: str) -> bool:
-        """Return whether another version of a message that `is_stored` does not know is stored in its session."""
-        return _shorten_id(identity_id) in self.owner
-
     def find_trespass(self, session: Session, sid: str, iid: str | None, path: Path) -> str | None:
         """Return why a file may not say this of a session, or take messages of it back (no `iid`); None where it may.
 
@@ -93,7 +89,7 @@ class VaultIndex:
         own = native.startswith(OWN_SESSIONS) and not (session.stored and not home)
         if own and not any(folder.resolve() in path.resolve().parents for folder in self.folders):
             return f"slowwave writes sessions such as {native} itself: from other files none is taken"
-        if (iid and not self.is_newer_version(iid)) or is_at_home(path, home):
+        if (iid and _shorten_id(iid) not in self.owner) or is_at_home(path, home):
             return None
         return f"it would change a message of {home}, where its session was first read"
 
@@ -292,7 +288,7 @@ def _prepare_message_row(
     if why := known.find_trespass(session, sid, iid, got.transcript.path):
         got.rejected.append(Rejected(message.line, why))
         return None
-    if sid in known.natives and known.is_newer_version(iid) and message.origin == "human":
+    if sid in known.natives and _shorten_id(iid) in known.owner and message.origin == "human":
         got.changed.append(message.text)
     known.home.setdefault(sid, got.transcript.name)
     got.stored += 1
