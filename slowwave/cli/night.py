@@ -101,10 +101,16 @@ def run(
     if not (plain or background) and (theirs := find_local_prefect_settings()):
         print_notes([f"Prefect would obey {theirs} of this folder, whoever wrote it: the night goes on plain"])
         plain = True
-    if plain or background:
+    if background:
+        from slowwave.flows.nightly import run_night
+        from slowwave.store.lock import wait_alone
+
+        with wait_alone(settings.store / settings.space, str(absolute)) as alone:
+            return run_night(absolute, settings, wait=600) if alone else None
+    if plain:
         from slowwave.flows.nightly import run_night
 
-        report = run_night(absolute, settings, wait=600 if background else 0)
+        report = run_night(absolute, settings)
     else:
         import_prefect_quietly()
         from slowwave.flows.prefect import run_night_under_prefect

@@ -23,7 +23,7 @@ import zstandard
 from slowwave.schemas.errors import StoreUnreadable, UsageError
 from slowwave.schemas.settings import SPACE_NAME
 from slowwave.store.crypt import MAGIC, VARIABLE, decrypt, encrypt
-from slowwave.store.lock import HOLDER_FILE, LOCK_FILE, writer_lock
+from slowwave.store.lock import HOLDER_FILE, writer_lock
 from slowwave.store.manifest import sync_changes
 from slowwave.store.private import make_files_private, make_private_folder
 from slowwave.store.releases import load_releases
@@ -53,8 +53,8 @@ def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manif
     part = file.with_name(f"{file.name}.part")
     with make_files_private(), writer_lock(folder, "backup", "backup"):
         _check_whole(folder)
-        own = (LOCK_FILE, HOLDER_FILE)
-        paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in own]
+        files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+        paths = [path for path in files if path.suffix != ".lock" and path.name != HOLDER_FILE]
         manifest: Manifest = {
             "format": FORMAT,
             "space": space,

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from zlib import crc32
 
 from filelock import FileLock, Timeout
 
@@ -20,6 +21,8 @@ from slowwave.store.private import make_private_folder, sync_path
 from slowwave.store.trouble import format_error, translate_write_errors
 
 LOCK_FILE = "writer.lock"
+WAITING_FILES = "waiting-{:x}.lock"
+"""One of sixteen, by what is waited for."""
 HOLDER_FILE = "writer.json"
 
 
@@ -62,6 +65,22 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
         raise
     else:
         _let_go(space_dir)
+    finally:
+        lock.release()
+
+
+@contextmanager
+def wait_alone(space_dir: Path, what: str) -> Iterator[bool]:
+    """Yield whether no other process waits for the same, or does it: who comes while one does leaves it to that."""
+    make_private_folder(space_dir)
+    lock = FileLock(space_dir / WAITING_FILES.format(crc32(what.encode("utf-8", "replace")) % 16))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
     finally:
         lock.release()
 

@@ -16,6 +16,7 @@ from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
+from slowwave.store.lock import wait_alone
 from slowwave.store.notes import Journal
 from tests.talk_files import session
 
@@ -58,6 +59,19 @@ def test_two_sessions_that_end_at_once_are_known_in_the_next_one(tmp_path: Path,
     assert all(fact[:-1] in briefing for fact in FACTS.values())
     environment |= {"SLOWWAVE_SAME_DAY": "0", "SLOWWAVE_STORE": str(tmp_path / "off")}
     assert (call("run --background"), (tmp_path / "off").exists()) == ("", False)
+
+
+def test_a_session_whose_night_waits_or_runs_gets_no_second_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "nice", lambda more: more)  # else all tests after this one run at the lowest priority
+    store, said = tmp_path / "store", session(tmp_path, "s1", 2, [("user", FACTS["tide"]), ("assistant", "Noted.")])
+    words = ["run", str(said), "--background", "--store", str(store)]
+    with wait_alone(store / "default", str([said])):
+        assert CliRunner().invoke(app, words).exit_code == 0
+    assert not (store / "default" / "releases.lance").exists()
+    assert CliRunner().invoke(app, words, env={"SLOWWAVE_ENCODER": "hash-384"}).exit_code == 0
+    assert (store / "default" / "releases.lance").exists()
 
 
 def test_what_was_noted_and_talked_since_the_release_is_recalled_and_marked(tmp_path: Path) -> None:
