@@ -25,18 +25,15 @@ def measure_coverage(settings: Settings) -> dict[str, Any]:
     It is `behind` where something has waited for more than a day: a night should have read it.
     """
     # Here, since an install for reading alone lacks what they need.
-    from slowwave.tasks.ingest.formats.registry import find_files, find_installed
-    from slowwave.tasks.ingest.transcripts import find_pending, name_path
+    from slowwave.tasks.ingest.formats.registry import find_installed
+    from slowwave.tasks.ingest.transcripts import find_pending
 
     live = Snapshot(settings.store, settings.space)
     known = {row["path"]: row for row in Store.open(settings.store, settings.space).read(FILES).to_pylist()}
     paths = [path for _, path in find_installed(Path.home())]
     if known and known.keys().isdisjoint(map(str, paths)):
         paths = [path for name in known if (path := Path(name)).is_file()]
-    files = list(find_files([*paths, *find_journals(live.dir)]))
-    changed = [path for path in files if not _is_as_read(path, known.get(name_path(path, settings)))]
-    found = find_pending(known, settings, changed)
-    found.counts["files unchanged"] += len(files) - len(changed)
+    found = find_pending(known, settings, [*paths, *find_journals(live.dir)])
     covered, waiting, unreadable = found.counts["files unchanged"], len(found.pending), len(found.unreadable)
     sessions, until = live.release.counts[SESSIONS.name], pc.max(live.read(SESSIONS, ["ended_at"])["ended_at"]).as_py()
     line = f"Covers {covered:,} of {covered + waiting + unreadable:,} transcripts ({sessions:,} sessions)"
@@ -46,12 +43,6 @@ def measure_coverage(settings: Settings) -> dict[str, Any]:
     facts = {"covered": covered, "waiting": waiting, "unreadable": unreadable, "sessions": sessions, "until": until}
     yesterday = (datetime.now(UTC) - timedelta(days=1)).timestamp() * 10**9
     return facts | {"behind": any(one.mtime_ns < yesterday for one in found.pending), "line": line}
-
-
-def _is_as_read(path: Path, row: dict[str, Any] | None) -> bool:
-    """Return whether a file's size and time are those of its row in FILES: none of thousands need be opened then."""
-    stat = path.stat()
-    return row is not None and (row["size"], row["mtime_ns"]) == (stat.st_size, stat.st_mtime_ns)
 
 
 def describe_backlog(settings: Settings) -> str:

@@ -94,7 +94,7 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings, call: Caller
         if names and not done:
             raise UsageError(f"left out already: {', '.join(names)}")
         report.notes += [f"left out: {what}: {why}" for what in done]
-        run_steps_after_read(job, report, call, gated=is_held(job.store))  # the loss is what the person asked for
+        run_steps_after_read(job, report, call, gated=is_held(job.store))  # what was asked for is no loss
     return report
 
 

@@ -25,7 +25,7 @@ from slowwave.store.private import make_private_folder
 TALK, NOTES = "talk", "notes"
 PREFIX = "note-"
 """Of a note's session."""
-OWN_SESSIONS = (PREFIX, "talk-")
+OWN_SESSIONS = (PREFIX, f"{TALK}-")
 """How the ids of sessions that slowwave writes down begin."""
 NOTED = "Noted."
 MAX_NOTE = 10_000
@@ -49,7 +49,7 @@ class Journal:
         self, space_dir: Path, workspace: str | None = None, at: datetime | None = None, *, redact: bool = True
     ) -> None:
         started = at or datetime.now(UTC)
-        self.session = f"talk-{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        self.session = f"{TALK}-{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         self.path = space_dir / TALK / f"{self.session}.jsonl"
         self.workspace, self.count, self._clean = workspace, 0, _make_cleaner(redact)
 

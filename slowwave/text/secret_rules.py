@@ -169,6 +169,7 @@ _MADE = re.compile(
     rf"(?<![^\s\"'`(:=/])(?=[A-Za-z0-9@]+[{_SIGNS}])(?={_ANY}[a-z])(?={_ANY}[A-Z])(?={_ANY}\d)"
     rf"(?!{_ANY}%[0-9A-Fa-f]{{2}}|[A-Za-z]+[{_SIGNS}]\d+\b)[A-Za-z0-9{_SIGNS}@]{{8,40}}(?![^\s\"'`,.;:)])"
 )
+"""A password by its form: letters of both cases, figures and a sign within, which no word of prose or code has."""
 _CARD = re.compile(
     r"(?<![\w.-])(?:(?:4\d{3}|5[1-5]\d{2}|2[2-7]\d{2}|6011|65\d{2})(?P<gap>[ -]?)\d{4}(?P=gap)\d{4}(?P=gap)\d{4}"
     r"|3[47]\d{2}[ -]?\d{6}[ -]?\d{5})(?![\w-]|\.\d)"

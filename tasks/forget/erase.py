@@ -17,7 +17,7 @@ NO_NAME = "(forgotten)"
 def blank_message(row: Row) -> Row:
     """Return a row of MESSAGES without what was said, by whom and where, under an id that hangs on none of it.
 
-    Its place, its time and its identity stay; the hash is of what it was.
+    Its place, its time and its identity stay. Its hash is still of what it was, until the session is chained anew.
     """
     own = compute_content_id("forgotten", row["session_id"], row["identity"], str(row["seq"]))
     ids = {"message_id": own, "native_id": own, "parent_id": None}

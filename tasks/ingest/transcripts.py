@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slowwave.schemas.settings import Settings
-from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
+from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, load_readers
 from slowwave.tasks.ingest.parsing.records import Reader, UnknownFormat
 from slowwave.tasks.ingest.parsing.values import sort_paths
 from slowwave.tasks.ingest.redact import redact_path
@@ -48,7 +48,8 @@ def find_pending(held: dict[str, dict[str, Any]], settings: Settings, paths: Ite
         settings: `read.exclude` and what else changes how a file is read.
         paths: files and folders.
 
-    A file whose size and time of change are as recorded is taken as unchanged; otherwise its bytes decide.
+    A file whose size and time of change are as recorded is taken as unchanged, also where a reader that came since
+    would claim it; otherwise its bytes decide.
     Messages that two sessions share belong to the one that began first, or else ended first: the other is a
     resumed or forked copy.
     """
@@ -83,18 +84,23 @@ def detect_change(path: Path, held: dict[str, Any] | None, settings: Settings) -
     Raises:
         UnknownFormat, OSError: it can't be read.
     """
+    row = held or dict.fromkeys(("read_key", "size", "mtime_ns", "digest"))
+    known = next((one for one in load_readers() if compute_read_key(one, settings) == row["read_key"]), None)
+    if known and measure_file(path, known)[1:] == (row["size"], row["mtime_ns"]):
+        return None  # not even opened: there may be thousands of them
     reader = detect_reader(path)
-    parts = [path.with_name(path.name + suffix) for suffix in reader.suffixes]
-    stats = {part: part.stat() for part in parts if part.is_file()}
-    size, mtime = sum(s.st_size for s in stats.values()), max(s.st_mtime_ns for s in stats.values())
-    key = compute_read_key(reader, settings)
-    same_key = held is not None and held["read_key"] == key
-    if held is not None and same_key and (held["size"], held["mtime_ns"]) == (size, mtime):
-        return None
-    digest = compute_file_digest(stats)
-    if held is not None and same_key and held["digest"] == digest:
+    parts, size, mtime = measure_file(path, reader)
+    key, digest = compute_read_key(reader, settings), compute_file_digest(parts)
+    if (key, digest) == (row["read_key"], row["digest"]):
         return None
     return Transcript(path, name_path(path, settings), reader, size, mtime, digest, key)
+
+
+def measure_file(path: Path, reader: Reader) -> tuple[list[Path], int, int]:
+    """Return a transcript's files, it and its companions that are there, their bytes, and the latest change (ns)."""
+    parts = [part for suffix in reader.suffixes if (part := path.with_name(path.name + suffix)).is_file()]
+    stats = [part.stat() for part in parts]
+    return parts, sum(one.st_size for one in stats), max((one.st_mtime_ns for one in stats), default=0)
 
 
 def name_path(path: Path, settings: Settings) -> str:
