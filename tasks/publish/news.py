@@ -17,8 +17,8 @@ from slowwave.store.store import Store
 from slowwave.tasks.publish import gates
 
 OF_USE = ("reusable", "non_trivial")
-"""What a language model, or else the labels, say of a claim; null where nobody is sure. Whether it is `specific` is a
-matter of style: of a model that begins every summary with "It was said" no claim is.
+"""What a language model says of a claim; null where none judged it. Whether it is `specific` is a matter of style: of a
+model that begins every summary with "It was said" no claim is.
 """
 
 
