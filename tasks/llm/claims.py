@@ -36,7 +36,8 @@ from slowwave.tasks.llm.quotes import (
     is_comparable,
     is_unspaced,
 )
-from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, GOES_ON
+from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS
+from slowwave.tasks.observe.units import PRONOUN
 
 CONFIDENCE = {"high": 0.9, "medium": 0.6, "low": 0.3}
 SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in (*COLUMNS, *GATE_COLUMNS)])
@@ -293,7 +294,7 @@ def _compute_gates(answer: ClaimAnswer, comparable: bool) -> tuple[dict[str, boo
     short = len(answer.summary.split()) < LEAST_WORDS and len(answer.summary) < 20
     reasons = {
         "reusable: the model says that it does not last": not answer.lasts,
-        "specific: the summary begins with a pronoun": GOES_ON.match(answer.summary) is not None,
+        "specific: the summary begins with a pronoun": PRONOUN.match(answer.summary) is not None,
         "specific: in another script than the transcript, so its words can't be looked up there": not comparable,
         "non_trivial: the summary says next to nothing": short and not is_unspaced(answer.summary),
     }

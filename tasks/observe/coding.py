@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from slowwave.text.cues import HEDGES, compile_word_pattern
+from slowwave.text.cues import compile_word_pattern
 
 CODING_SOURCES = frozenset({"claude-code", "codex", "pi", "cursor"})
 CODE_TOOLS = re.compile(r"bash|shell|exec|edit|write|read|grep|glob|patch|terminal", re.I)
@@ -72,11 +72,6 @@ def is_refusal(text: str) -> bool:
 def is_proposal(text: str) -> bool:
     """Return whether a sentence offers something that another may turn down."""
     return bool(PROPOSAL.search(text))
-
-
-def is_hedged(text: str) -> bool:
-    """Return whether a sentence leaves open what it says."""
-    return bool(HEDGES.search(text))
 
 
 def is_coding(rows: Iterable[dict[str, Any]]) -> bool:

@@ -62,11 +62,6 @@ PREFERENCE = compile_word_pattern(
     r"(?<!would )(?:love|loves|loved|like|likes|liked|enjoy|enjoys|enjoyed|hate|hates|dislike|prefer|prefers|adore)|"
     r"favou?rites?|fan of|passion(?:ate)?|(?:i['’]m|am|been) (?:really |so |very )?into|can['’]t stand|rather"
 )
-FROM_NOW = compile_word_pattern(
-    r"from (?:now|here|today|tomorrow)(?: on| onwards?)?(?! to\b)|until further notice|effective (?:immediately|today)|"
-    r"as of (?:now|today|tomorrow|this (?:commit|release|version|week|month|morning))"
-)
-"""What is told to hold from this moment."""
 TAKEN_UP = compile_word_pattern(r"(?:have|has|\w+['’](?:ve|s)) (?:just )?(?:started|begun|taken up) (?:to )?\w+")
 """A habit that began: what holds since, not what happened."""
 RELATION = compile_word_pattern(rf"(?:my|our|his|her|their)\s+(?:\w+\s+)?(?:{_PEOPLE})")

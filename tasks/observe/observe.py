@@ -10,7 +10,7 @@ come from people's and models' words alone, never from tool traffic, synthetic t
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,22 +26,19 @@ from slowwave.tasks.observe.categories import classify_personal, find_coding_cat
 from slowwave.tasks.observe.coding import (
     extract_file_paths,
     is_coding,
-    is_hedged,
     is_proposal,
     is_refusal,
 )
-from slowwave.tasks.observe.cues import Strength, find_cue, is_complaint
 from slowwave.tasks.observe.scores import (
     ScoredSentence,
     count_words,
-    extract_content_words,
     score_personal,
     select_within_budget,
 )
-from slowwave.tasks.observe.units import MIN_WORDS, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
+from slowwave.tasks.observe.units import PRONOUN, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
 from slowwave.tasks.observe.worth import STANDING_FILE, WORTH_FILE, load_worth_model
 
-VERSION = 11
+VERSION = 12
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
@@ -59,12 +56,8 @@ MIN_PERSONAL = {True: 0.08, False: 0.03}
 TYPICAL = 0.153
 """Share of the words of everyday talk that is expected to be asked for: each sentence's words by its probability. A
 session that holds twice as much may keep twice as many words."""
-HALF = 5
-"""Words up to which a sentence that says what is no longer is only half a claim: "No quartet after all."."""
 SHORT = 25
 """Words up to which two sentences are one claim, where the second only goes on from the first."""
-TELLING = {"coding": Strength.HINTED, "personal": Strength.PRESENT}
-"""How plainly a claim speaks of a change for the sentence before it to come along: it says what was, or why."""
 
 COLUMNS = (
     "observation_id",
@@ -87,7 +80,6 @@ NOT_JUDGED: dict[str, Any] = dict.fromkeys(GATE_COLUMNS) | {"verified": True}
 """Gates of a claim whose quote is verbatim, as all are that no model made, and that nobody judged besides."""
 SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in (*COLUMNS, *GATE_COLUMNS)])
 NEEDED = ["message_id", "session_id", "seq", "role", "origin", "speaker", "blocks", "text", "ts", "workspace", "source"]
-GOES_ON = re.compile(r"^(?:it|it['’]s|they|they['’]re|he|she|that|that['’]s|this|these|those)\b", re.I)
 NAME_PREFIX = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
 
 
@@ -110,8 +102,6 @@ class Candidate:
     category: str | None
     """Of the coding pack; None in the personal pack, where the words tell once the sentence is chosen."""
     pack: str
-    stated: bool = False
-    """Whether it says that something has changed: whoever knows the old must hear of the new."""
     standing: ScoredSentence | None = None
     """Of the coding pack, scored by how likely it is worth telling unasked."""
 
@@ -181,12 +171,10 @@ def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) 
     candidates = list(_find_coding_candidates(spoken) if coding else _find_personal_candidates(spoken))
     worth = sum(c.scored.probability * c.scored.words for c in candidates)
     budget = max(int(max_share / TYPICAL * worth), least)
-    left = budget - sum(c.scored.words for c in candidates if c.stated)
-    others = [c.scored for c in candidates if not c.stated]
-    kept = {id(s) for s in select_within_budget(others, left, CODING_THRIFT if coding else PERSONAL_THRIFT)}
-    chosen = sorted((c for c in candidates if c.stated or id(c.scored) in kept), key=lambda c: c.place)
-    told = {(c.row["message_id"], c.scored.sentence.position) for c in chosen}
-    return [_build_observation_row(*group, told) | NOT_JUDGED for group in _join_continuations(chosen)]
+    thrift = CODING_THRIFT if coding else PERSONAL_THRIFT
+    kept = {id(s) for s in select_within_budget((c.scored for c in candidates), budget, thrift)}
+    chosen = sorted((c for c in candidates if id(c.scored) in kept), key=lambda c: c.place)
+    return [_build_observation_row(*group) | NOT_JUDGED for group in _join_continuations(chosen)]
 
 
 def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
@@ -194,9 +182,9 @@ def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidat
     for unit in extract_units(spoken):
         human = unit.row["origin"] == Origin.HUMAN
         logit = score_personal(unit.text, unit.news, unit.crowd, own, human)
-        scored, stated = ScoredSentence(unit.sentence, logit, count_words(unit.summary)), has_stated_change(unit.text)
-        if stated or scored.probability >= MIN_PERSONAL[human]:
-            yield Candidate(unit, scored, None, "personal", stated)
+        scored = ScoredSentence(unit.sentence, logit, count_words(unit.summary))
+        if scored.probability >= MIN_PERSONAL[human]:
+            yield Candidate(unit, scored, None, "personal")
 
 
 def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
@@ -211,19 +199,13 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
     for unit, logit, stands in zip(units, worth, standing, strict=True):
         text, human = unit.text, unit.row["origin"] == Origin.HUMAN
         scored = ScoredSentence(unit.sentence, max(logit, stands), count_words(unit.summary))
-        stated = has_stated_change(text) and not is_hedged(text)
         if human and lex.ABOUT_ME.search(text):
-            yield Candidate(unit, scored, None, "personal", stated)
-        elif scored.probability >= (MIN_CODING_STATED if stated or (short and human) else least):
+            yield Candidate(unit, scored, None, "personal")
+        elif scored.probability >= (MIN_CODING_STATED if short and human else least):
             if unit.row["message_id"] in refused and is_proposal(text):
                 continue
             category = find_coding_category(text, human=human, words=count_words(unit.row["text"]))
-            yield Candidate(unit, scored, category, "coding", stated, replace(scored, logit=stands))
-
-
-def has_stated_change(text: str) -> bool:
-    """Return whether a sentence says in so many words that something is no longer as it was."""
-    return find_cue(text).strength is Strength.STATED or bool(lex.FROM_NOW.search(text))
+            yield Candidate(unit, scored, category, "coding", replace(scored, logit=stands))
 
 
 def _find_refused_messages(spoken: list[dict[str, Any]]) -> set[str]:
@@ -247,7 +229,7 @@ def _join_continuations(chosen: list[Candidate]) -> Iterator[tuple[Candidate, Ca
     at = 0
     while at < len(chosen):
         this, after = chosen[at], chosen[at + 1] if at + 1 < len(chosen) else None
-        joins = after is not None and (_is_continuation(this, after) or _is_replacement(this, after))
+        joins = after is not None and _is_continuation(this, after)
         yield this, after if joins else None
         at += 1 + joins
 
@@ -255,49 +237,19 @@ def _join_continuations(chosen: list[Candidate]) -> Iterator[tuple[Candidate, Ca
 def _is_continuation(this: Candidate, after: Candidate) -> bool:
     a, b = this.scored.sentence, after.scored.sentence
     beside = this.row is after.row and is_adjacent(this.row["text"], a, b)
-    news = after.stated and this.scored.words + after.scored.words > SHORT
-    return beside and not b.item and not news and bool(GOES_ON.match(b.text))
+    return beside and not b.item and PRONOUN.match(b.text) is not None
 
 
-def _is_replacement(this: Candidate, after: Candidate) -> bool:
-    """Return whether a sentence gives something up and the next says what comes instead: apart, each is half the
-    news.
-    """
-    a, b = this.scored.sentence, after.scored.sentence
-    if this.row is not after.row or not is_adjacent(this.row["text"], a, b) or b.item or not this.stated:
-        return False
-    if this.scored.words <= HALF:
-        return True
-    return bool(find_cue(a.text).old) and (
-        after.stated or bool(extract_content_words(a.text) & extract_content_words(b.text))
-    )
-
-
-def _is_supporting_context(before: str, unit: Unit, pack: str, told: bool) -> bool:
-    """Return whether the sentence before a claim says what was, why it is so no longer, or what the claim is about.
-
-    What is a claim of its own (`told`) belongs to another only as its subject: it may be superseded, the other not.
-    """
-    if told:
-        return unit.leans
-    if count_words(before) < MIN_WORDS:
-        return is_complaint(before)
-    strength = find_cue(unit.text).strength
-    telling = strength >= TELLING[pack] or unit.leans
-    return telling or (is_complaint(before) and (pack == "coding" or strength > Strength.NONE))
-
-
-def _build_observation_row(claim: Candidate, more: Candidate | None, told: Set[tuple[str, int]]) -> dict[str, Any]:
-    """Return a row; `told`: message and place of every sentence that is a claim."""
+def _build_observation_row(claim: Candidate, more: Candidate | None) -> dict[str, Any]:
+    """Return the row of a claim; `more` goes on from it."""
     unit, row = claim.unit, claim.row
     start, end, summary = unit.start, (more or claim).scored.sentence.end, unit.summary
     category = claim.category or classify_personal(unit.text)
-    if more and (_is_replacement(claim, more) or claim.scored.words + more.scored.words <= SHORT):
+    if more and claim.scored.words + more.scored.words <= SHORT:
         summary, more = f"{summary}. {strip_emphasis(more.scored.sentence.text)}", None
     detail = strip_emphasis(more.scored.sentence.text) if more else None
     before, cited = unit.before, [row["message_id"]]
-    told_before = before is not None and (row["message_id"], before.position) in told
-    if detail is None and before and _is_supporting_context(before.text, unit, claim.pack, told_before):
+    if detail is None and before and unit.leans:
         detail, start = strip_emphasis(before.text), before.start
     elif detail is None and unit.asked:
         detail, cited = unit.asked.text, [*cited, unit.asked.message_id]

@@ -6,21 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from slowwave.schemas.vocabulary import Origin
-from slowwave.tasks.observe.context import (
-    ASSENT,
-    AnsweredTurn,
-    find_answered_text,
-    is_dependent,
-    is_generic_heading,
-    is_heading,
-    is_question,
-    is_terse,
-)
 from slowwave.tasks.observe.scores import count_words, extract_content_words
 from slowwave.tasks.observe.worth import describe_sentence, place_turns
 from slowwave.text.sentences import Sentence, split_sentences
 
 MIN_WORDS = 3
+TERSE = 8
+"""Words up to which the opening of an answer is taken to need what it answers, and a heading to be one."""
+LONGEST_ASKED = 40
+"""Words of a question or proposal that are carried along."""
+PRONOUN = re.compile(r"(?:it|they|he|she|that|this|these|those)\b", re.I)
+QUESTION = re.compile(r"\?[\"'”’)*_!?]*(?:\s|$)")
 EMPHASIS = re.compile(r"(?<![\w`/*])(\*{1,3}|__)(?=\S)([^*`\n]*(?:`[^`\n]*`[^*`\n]*)*)(?<=\S)\1(?![\w`/*])")
 
 
@@ -39,12 +35,20 @@ class Turn:
     def is_question(self, at: int) -> bool:
         """Return whether a sentence is a question; its mark may stand behind it."""
         one = self.sentences[at]
-        return is_question(self.text[one.start : one.end + 2])
+        return QUESTION.search(self.text[one.start : one.end + 2]) is not None
 
     def find_previous_sentence(self, at: int) -> Sentence | None:
         """Return the sentence right before another."""
-        before = self.sentences[at - 1] if at else None
+        before = self.sentences[at - 1] if 0 < at < len(self.sentences) else None
         return before if before and is_adjacent(self.text, before, self.sentences[at]) else None
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredTurn:
+    """What a claim answers, and the message that says it."""
+
+    message_id: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,60 +131,53 @@ def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
     said: set[str] = set()
     aided = any(row["origin"] == Origin.MODEL for row in spoken)
     for one in list_sentences(spoken):
-        heading_of_next = _is_heading_of_next(one.turn, one.at, one.last)
-        if not (one.turn.is_question(one.at) or one.text.lower() in said or heading_of_next):
-            said.add(one.text.lower())
-            yield _build_unit(one, aided=aided)
+        if one.turn.is_question(one.at) or one.text.lower() in said or _is_heading_of_next(one.turn, one.at):
+            continue
+        said.add(one.text.lower())
+        before = one.turn.find_previous_sentence(one.at)
+        headed = _is_heading_of_next(one.turn, one.at - 1)
+        yield Unit(
+            row=one.turn.row,
+            sentence=one.turn.sentences[one.at],
+            text=one.text,
+            numbers=one.numbers,
+            news=one.news,
+            crowd=len(one.turn.sentences),
+            before=None if headed else before,
+            heading=before if headed else None,
+            leans=aided and PRONOUN.match(one.text) is not None,
+            asked=_find_answered_turn(one) if aided else None,
+        )
 
 
-def _build_unit(one: SpokenSentence, *, aided: bool) -> Unit:
-    """Return a sentence with what stands before it."""
-    turn, at, last = one.turn, one.at, one.last
-    before = turn.find_previous_sentence(at)
-    headed = _is_heading_of_next(turn, at - 1, last)
-    return Unit(
-        row=turn.row,
-        sentence=turn.sentences[at],
-        text=one.text,
-        numbers=one.numbers,
-        news=one.news,
-        crowd=len(turn.sentences),
-        before=None if headed else before,
-        heading=before if headed and before and not is_generic_heading(before.text) else None,
-        leans=aided and is_dependent(one.text),
-        asked=_find_answered_turn(turn, at, last) if aided else None,
-    )
+def _is_heading_of_next(turn: Turn, at: int) -> bool:
+    """Return whether a short sentence that a colon ends heads the next, which is no item of a list."""
+    if at < 0 or turn.find_previous_sentence(at + 1) is None or turn.sentences[at + 1].item:
+        return False
+    one = turn.sentences[at]
+    return count_words(one.text) <= TERSE and ":" in turn.text[one.end - 1 : one.end + 1]
 
 
-def _is_heading_of_next(turn: Turn, at: int, last: Turn | None) -> bool:
-    """Return whether a sentence is the heading of the next.
+def _find_answered_turn(one: SpokenSentence) -> AnsweredTurn | None:
+    """Return what a short sentence answers that opens its message, verbatim; None where it answers nothing.
 
-    What follows a question of the turn before is its answer.
+    Of the turn before it is the question, or what a model proposed to a person, that shares most words with the answer;
+    of questions that share none the last.
     """
-    if (
-        at < 0
-        or at + 1 >= len(turn.sentences)
-        or turn.sentences[at + 1].item
-        or turn.find_previous_sentence(at + 1) is None
-    ):
-        return False
-    if not is_heading(turn.sentences[at].text) or turn.is_question(at) or turn.is_question(at + 1):
-        return False
-    return not (at == 0 and last is not None and last.sentences and last.is_question(-1))
-
-
-def _find_answered_turn(turn: Turn, at: int, last: Turn | None) -> AnsweredTurn | None:
-    """Return what a sentence answers, where it opens its message and lacks it."""
-    if last is None:
+    row, last = one.turn.row, one.last
+    if last is None or (last.row["role"], last.row["speaker"]) == (row["role"], row["speaker"]):
         return None
-    row, before, text = turn.row, last.row, strip_emphasis(turn.sentences[at].text)
-    opens = all(count_words(one.text) < MIN_WORDS for one in turn.sentences[:at])
-    same = (before["role"], before["speaker"]) == (row["role"], row["speaker"])
-    if same or not opens or not is_terse(text, turn.text):
+    opens = all(count_words(above.text) < MIN_WORDS for above in one.turn.sentences[: one.at])
+    if not opens or count_words(one.text) > TERSE:
         return None
-    assents, human = bool(ASSENT.match(turn.text)), row["origin"] == Origin.HUMAN
-    offer = find_answered_text(text, last.text, last.sentences, assents=assents, human=human)
-    return AnsweredTurn(before["message_id"], strip_emphasis(offer)) if offer else None
+    mine, human = extract_content_words(one.text), row["origin"] == Origin.HUMAN
+    offers = [
+        (len(mine & extract_content_words(above.text)), last.is_question(at), at)
+        for at, above in enumerate(last.sentences)
+    ]
+    shared, asks, at = max((offer for offer in offers if offer[1] or (human and offer[0])), default=(0, False, -1))
+    text = strip_emphasis(last.sentences[at].text) if shared or asks else ""
+    return AnsweredTurn(last.row["message_id"], text) if 0 < count_words(text) <= LONGEST_ASKED else None
 
 
 def collect_speakers(spoken: Sequence[dict[str, Any]]) -> tuple[tuple[str, ...], frozenset[str]]:

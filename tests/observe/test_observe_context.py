@@ -4,7 +4,6 @@ import pytest
 
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.coding import is_coding
-from slowwave.tasks.observe.context import is_dependent, is_heading, is_question
 from slowwave.tasks.observe.observe import observe
 from tests.observe.test_observe import HUMAN, MODEL, said
 
@@ -26,66 +25,11 @@ def told(rows):
     return [row["summary"] for row in rows]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "kicking off the parser rewrite",
-        "set up the lint job",
-        "next topic: the upload queue",
-        "other thing, the invoice emails",
-        "a few things today",
-        "release planning for the tablet app",
-        "good morning again",
-    ],
-)
-def test_a_heading_names_and_says_nothing(text):
-    assert is_heading(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Uploads go to the north bucket",
-        "budget 4k for the year",
-        "reviewer: Ines, for all of it",
-        "Greta plays the cello",
-        "nobody reads those lists",
-        "then store tiles in memory",
-        "keep it boring please",
-        "The queue drops the oldest job",
-    ],
-)
-def test_what_says_something_is_no_heading(text):
-    assert not is_heading(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("does the cache survive a deploy", True),
-        ("also who gets the pager", True),
-        ("how many seats do we have", True),
-        ("Now the licence, where are we", True),
-        ("what they count is missed calls", False),
-        ("what's annoying is that the tests are slow", False),
-        ("do that, 40 seconds", False),
-        ("Will ask on Tuesday", False),
-    ],
-)
-def test_a_question_needs_no_mark(text, expected):
-    assert is_question(text) is expected
-
-
-@pytest.mark.parametrize("text", ["It runs at night", "so the limit is 40", "5 attempts, no pause", "She owns it now"])
-def test_what_leans_has_its_subject_before_it(text):
-    assert is_dependent(text)
-
-
 def test_a_heading_is_part_of_the_claim_it_heads():
-    text = "next one: calls to the tile server. 4 attempts, 3 second pause between them. Thanks"
+    text = "Calls to the tile server:\n4 attempts, 3 second pause between them. Thanks"
     (claim,) = code((HUMAN, text), (MODEL, "Done."))
-    assert claim["summary"] == "next one: calls to the tile server. 4 attempts, 3 second pause between them"
-    assert claim["quote"] == claim["summary"]
+    assert claim["summary"] == "Calls to the tile server. 4 attempts, 3 second pause between them"
+    assert claim["quote"] in text
 
 
 def test_a_heading_without_a_name_is_left_out():
@@ -109,15 +53,15 @@ def test_a_short_pair_is_one_claim():
     assert told(rows) == ["Our parrot is called Moss. He eats sunflower seeds from Hansen"]
 
 
-def test_a_change_said_of_a_pronoun_keeps_what_it_is_about():
+def test_a_sentence_that_opens_with_a_pronoun_stays_with_what_it_is_about():
     text = (
         "I was at the dentist in the old harbour street on Thursday morning before work, as every half year. "
         "She has moved me from the blue paste to the green one, because of the gums."
     )
-    changed = claims((HUMAN, text), (MODEL, "Good to know."))[-1]
-    assert changed["summary"].startswith("She has moved me from the blue paste")
-    assert changed["detail"].startswith("I was at the dentist")
-    assert changed["quote"] in text
+    (claim,) = claims((HUMAN, text), (MODEL, "Good to know."))
+    assert claim["summary"].startswith("I was at the dentist")
+    assert claim["detail"].startswith("She has moved me from the blue paste")
+    assert claim["quote"] in text
 
 
 def test_a_terse_answer_keeps_the_proposal_and_cites_both_messages():
@@ -131,13 +75,13 @@ def test_a_terse_answer_keeps_the_proposal_and_cites_both_messages():
 def test_a_model_answers_questions_and_repeats_orders():
     answer, repeat = (
         code((HUMAN, text), (MODEL, "The queue is lost at every restart."))[-1]
-        for text in ("does the queue survive deploys", "the queue should be persistent")
+        for text in ("does the queue survive deploys?", "the queue should be persistent")
     )
-    assert (answer["detail"], repeat["detail"]) == ("does the queue survive deploys", None)
+    assert (answer["detail"], repeat["detail"]) == ("does the queue survive deploys?", None)
 
 
 def test_a_whole_sentence_needs_no_question():
-    (claim,) = claims((MODEL, "What else is there?"), (HUMAN, "My sister Greta lives in Bergen."))
+    (claim,) = claims((MODEL, "What else is there?"), (HUMAN, "My sister Greta lives in Bergen, near the harbour and the old church."))
     assert (claim["detail"], claim["message_ids"]) == (None, ["s1-1"])
 
 
@@ -161,12 +105,6 @@ def test_a_request_that_sets_a_value_is_a_claim_and_another_is_none():
     assert told(code((HUMAN, "also cap it at 40 rows"), (MODEL, "Done."))) == ["also cap it at 40 rows"]
     in_work = told(code((MODEL, WORK), (HUMAN, "check the logs of the loader"), (MODEL, "Done.")))
     assert "check the logs of the loader" not in in_work
-
-
-def test_a_standing_order_is_kept_whatever_the_budget():
-    filler = "On Sunday Greta and Theo sailed to Shetland with four friends. " * 3
-    rows = claims((HUMAN, f"{filler}Norwegian for everything from now, please."), (MODEL, "Ja."), max_share=0.01)
-    assert "Norwegian for everything from now, please" in told(rows)
 
 
 def test_marked_code_tells_a_coding_session():

@@ -19,7 +19,6 @@ from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.habits.calls import PATCH_FILE
 from slowwave.tasks.ingest.formats.agents.openclaw.content import parse_model_text
 from slowwave.tasks.llm.fence import find_injections
-from slowwave.tasks.observe.cues import find_cue
 from slowwave.tasks.supersede.supersede import supersede
 from slowwave.text.redact import redact
 from slowwave.text.sentences import split_sentences
@@ -35,7 +34,6 @@ Given = TypeVar("Given")
 READERS: dict[str, Callable[[str], object]] = {
     "boilerplate": lambda text: extract_spans(text),
     "sentences": split_sentences,
-    "cues": find_cue,
     "secrets": redact,
     "tokens": redact,
     "times": lambda text: parse_times(text, NOW),
@@ -50,7 +48,6 @@ READERS: dict[str, Callable[[str], object]] = {
 TEXTS = {
     "boilerplate": ("!", "!\n", "!a", ".)", " ", "a b\n"),
     "sentences": ("```\n", "好。", " ", "`a. ", "wow, ", ", ", "\n"),
-    "cues": (" ", "because of a ", "for now ", "switched from ", "\n", "a, "),
     "secrets": ("key=", "-eyJ", "://a:", "curl -u a", "PuTTY-User-Key-File-2:", "password is ", "sk-ant-", "key>a"),
     "tokens": ("EAAA_", "AccountKey="),
     "answers": ("\n", " "),
