@@ -39,8 +39,6 @@ CHANGES = re.compile(
     r"too (?:\w+) *(?:[,;:]|$)|(?:not|isn['’]t) (?:enough|acceptable|the same))",
     re.I,
 )
-"""What somebody says who changes something within a conversation. What a claim changes, and what it gives up for it, is
-read by the phrases of `slowwave.tasks.supersede.cues`.
-"""
+"""What somebody says who changes something within a conversation."""
 CHANGED = re.compile(r"\b(?:changed|now|updated|adjusted|instead|replaced)\b", re.I)
 """How an answer tells that it was done."""
