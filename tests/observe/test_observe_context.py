@@ -81,7 +81,9 @@ def test_a_model_answers_questions_and_repeats_orders():
 
 
 def test_a_whole_sentence_needs_no_question():
-    (claim,) = claims((MODEL, "What else is there?"), (HUMAN, "My sister Greta lives in Bergen, near the harbour and the old church."))
+    (claim,) = claims(
+        (MODEL, "What else is there?"), (HUMAN, "My sister Greta lives in Bergen, near the harbour and the old church.")
+    )
     assert (claim["detail"], claim["message_ids"]) == (None, ["s1-1"])
 
 
