@@ -137,6 +137,10 @@ class Memory:
         """
         return (self._live.view or self._live.open_view()).release
 
+    def get_view(self) -> View:
+        """Return what answers now: the live release, a newer one as soon as there is one, or the one that is named."""
+        return self._live.get_current_view()
+
     @property
     def snapshot(self) -> "Snapshot":
         """The release's tables, for what recall does not do."""
@@ -345,7 +349,7 @@ class Memory:
         from slowwave.recall.views.browse import list_claims
 
         with translate_read_errors(self.root / self.space):
-            return list_claims(self._get_view(), limit, **filters)
+            return list_claims(self.get_view(), limit, **filters)
 
     def topics(self, weeks: int = 12) -> "list[Theme]":
         """Return the topics, the strongest first, each with its claims a week, out of the live release:
@@ -358,7 +362,7 @@ class Memory:
         from slowwave.recall.views.themes import list_themes
 
         with translate_read_errors(self.root / self.space):
-            return list_themes(self._get_view(), weeks)
+            return list_themes(self.get_view(), weeks)
 
     def related(self, wanted: str, depth: int = 1, *, limit: int | None = None) -> "list[Related]":
         """Return the claims that hang together with one, by its id; or that speak of a file, person, project or tool,
@@ -372,7 +376,7 @@ class Memory:
         from slowwave.recall.views.related import find_related
 
         with translate_read_errors(self.root / self.space):
-            return find_related(self._get_view(), wanted, depth, limit)
+            return find_related(self.get_view(), wanted, depth, limit)
 
     def habits(
         self, workspace: str | None = None, kind: str | None = None, files: Sequence[str] | str = ()
@@ -392,7 +396,7 @@ class Memory:
         from slowwave.recall.views.habits import find_habits
 
         place = anchor_workspace(workspace) if workspace is not None else None
-        return find_habits(self._get_view(), place, kind, (files,) if isinstance(files, str) else tuple(files))
+        return find_habits(self.get_view(), place, kind, (files,) if isinstance(files, str) else tuple(files))
 
     ahabits = make_async_twin(habits)
 
@@ -448,14 +452,14 @@ class Memory:
     def has_workspace(self, workspace: str) -> bool:
         """Return whether something is known of a workspace, however it is written; not while the store is away."""
         try:
-            return bool(find_workspaces(anchor_workspace(workspace), self._get_view().workspaces))
+            return bool(find_workspaces(anchor_workspace(workspace), self.get_view().workspaces))
         except TROUBLE:
             return False
 
     def list_people(self) -> list[str]:
         """Return the names of all who speak, or made a claim, as they are written; none while the store is away."""
         try:
-            return sorted(self._get_view().speakers)
+            return sorted(self.get_view().speakers)
         except TROUBLE:
             return []
 
@@ -469,12 +473,12 @@ class Memory:
         """
         if workspace:
             with suppress(*TROUBLE):
-                view = self._get_view()
+                view = self.get_view()
                 written = {line.get("workspace") for line in read_written(self.root / self.space, view.files_read)}
                 require_workspaces(anchor_workspace(workspace), view.workspaces | written)
 
     def _build_search(self) -> Search:
-        view = self._get_view()
+        view = self.get_view()
         made_with = view.release.encoder
         encoded = partial(self._vectors.encode_texts, made_with)
         return Search(view, self.settings.recall, encoded, self._note, self._reranker)
@@ -518,9 +522,6 @@ class Memory:
         if query.now is not None and not (query.times and query.times.spans):
             query = replace(query, now=None)
         return repr((kind, query, automatic, self._live.named))
-
-    def _get_view(self) -> View:
-        return self._live.get_current_view()
 
     def _note_unreadable(self, trouble: Exception) -> None:
         """Say why the last answers are told, where there are any."""

@@ -310,6 +310,19 @@ def status(settings: "Settings", as_json: bool = False) -> None:
     Exit status 0: all is well; 3: transcripts have waited for more than a day, or the last run did not end well; 4:
     what it made is held back; 1: there is no memory yet, or it can't be read.
     """
+    rows = collect_status(settings)
+    last = next(value for heading, _, value in rows if heading == "last run")
+    behind = rows[0][2]["behind"]
+    if as_json:
+        print_json({heading.replace(" ", "_"): value for heading, _, value in rows})
+    else:
+        OUT.print("\n".join(f"{heading:<12}{escape_line(text)}" for heading, text, _ in rows))
+    ended_well = last["status"] == RunStatus.DONE and not behind
+    raise typer.Exit(HELD if last["status"] == RunStatus.HELD else 0 if ended_well else INCOMPLETE)
+
+
+def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
+    """Return what `status` says: headings, each with its line and the values that this is made of."""
     from slowwave.cli.agents.client_files import OURS, Client, list_client_files
     from slowwave.cli.schedule import find_schedule
     from slowwave.flows.coverage import find_next_night, measure_coverage
@@ -322,7 +335,7 @@ def status(settings: "Settings", as_json: bool = False) -> None:
     last = _list_runs(settings, False).rows[0]
     hooks = {str(one): list_client_files(one, None, ["slowwave"], ())[0].path for one in Client}
     told = [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]
-    rows: list[tuple[str, str, object]] = [
+    return [
         ("memory", found["line"], found),
         ("quarantine", f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}", waits),
         ("last run", _describe_run(last), last),
@@ -332,12 +345,6 @@ def status(settings: "Settings", as_json: bool = False) -> None:
         ("model", settings.llm, settings.llm),
         ("hooks", ", ".join(told) or "none: `slowwave install claude-code`, codex or cursor", told),
     ]
-    if as_json:
-        print_json({heading.replace(" ", "_"): value for heading, _, value in rows})
-    else:
-        OUT.print("\n".join(f"{heading:<12}{escape_line(text)}" for heading, text, _ in rows))
-    ended_well = last["status"] == RunStatus.DONE and not found["behind"]
-    raise typer.Exit(HELD if last["status"] == RunStatus.HELD else 0 if ended_well else INCOMPLETE)
 
 
 def _describe_run(run: Row) -> str:

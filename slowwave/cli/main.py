@@ -14,6 +14,7 @@ from slowwave.cli.agents.install import install, uninstall
 from slowwave.cli.agents.mcp import mcp
 from slowwave.cli.agents.project import project
 from slowwave.cli.agents.skill import skill
+from slowwave.cli.agents.ui import ui
 from slowwave.cli.ask import briefing, context, recall, remember
 from slowwave.cli.forget import forget
 from slowwave.cli.inspect import config, inspect, status
@@ -25,7 +26,7 @@ from slowwave.cli.store import backup, check, export, import_learnings, restore
 from slowwave.cli.talk import talk
 
 COMMANDS = {
-    "Every day": (run, schedule, status, plan, recall, context, briefing, show, remember, talk),
+    "Every day": (run, schedule, status, plan, recall, context, briefing, show, ui, remember, talk),
     "Where agents look": (mcp, install, uninstall, skill, project),
     "Undo and redo": (diff, rollback, promote, exclude, include, forget, reprocess),
     "Keep": (export, import_learnings, check, backup, restore),

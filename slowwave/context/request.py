@@ -99,7 +99,7 @@ def _pack_briefing(
     """Return the block, kept as it is to read once it is old; the last one to just this where the store is away."""
     try:
         with translate_read_errors(memory.root / memory.space):
-            view = memory._get_view()
+            view = memory.get_view()
             kinds = collect_briefing_lines(view, require_workspaces(workspace, view.workspaces) if workspace else ())
     except StoreError as trouble:
         if not (last := memory._answers.get(question)):
@@ -124,7 +124,7 @@ def _collect_memories(
         return _build_stale_snippets(hits), hits
     asked = build_query(query, settings.hits, ("message",), **filters)
     try:
-        view = memory._get_view()
+        view = memory.get_view()
         if automatic:
             hits = put_narration_last(view, hits)
         asked = place_query(view, asked)

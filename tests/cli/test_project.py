@@ -127,7 +127,7 @@ def test_the_example_is_what_the_command_writes_and_each_line_stands_on_messages
 
 
 def test_a_briefing_has_what_a_person_told_a_model_of_the_project_after_what_stands(store: Path) -> None:
-    facts = [line.text for line in collect_project_facts(Memory.open(store)._get_view(), {"api"})]
+    facts = [line.text for line in collect_project_facts(Memory.open(store).get_view(), {"api"})]
     assert (facts[-1], STANDS in facts[:-1]) == (UNTOLD["o-context"], True)
 
 

@@ -222,7 +222,7 @@ def test_a_briefing_tells_a_persons_words_before_an_agents_account(tmp_path: Pat
     told = [{"role": role, "content": text, "session_id": "s"} for role, text in lines]
     (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, told)))
     run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store", encoder="hash-384"))
-    facts = collect_facts(Memory.open(tmp_path / "store")._get_view())
+    facts = collect_facts(Memory.open(tmp_path / "store").get_view())
     assert [line.text for line in facts] == ["The bread was fine", account]  # the second is likelier to be asked for
 
 
@@ -458,7 +458,7 @@ def test_a_session_that_changed_what_another_settled_goes_before_it(tmp_path: Pa
     ]  # fmt: skip
     (tmp_path / "talk.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store"))
-    view = Memory.open(tmp_path / "store")._get_view()
+    view = Memory.open(tmp_path / "store").get_view()
     names = {
         row["native_id"]: row["session_id"] for row in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()
     }

@@ -93,10 +93,10 @@ def test_the_budget_is_kept(memory: Memory) -> None:
 
 def test_what_was_said_next_may_answer_what_a_hit_asks(memory: Memory) -> None:
     (asks,) = (hit for hit in memory.recall(COFFEE, 10, "message") if hit.text == COFFEE)
-    found = rank_messages(memory._get_view(), build_query(COFFEE, 10, "message"), [asks], {})
+    found = rank_messages(memory.get_view(), build_query(COFFEE, 10, "message"), [asks], {})
     assert [one.text for one in found] == [COFFEE, "Ingrid, on Saturdays."]
     before = build_query(COFFEE, 10, "message", until="2026-03-05T10:00:30Z")
-    assert [one.text for one in rank_messages(memory._get_view(), before, [asks], {})] == [COFFEE]
+    assert [one.text for one in rank_messages(memory.get_view(), before, [asks], {})] == [COFFEE]
 
 
 def test_what_a_later_claim_has_changed_is_left_out_where_that_was_found_too(memory: Memory) -> None:
@@ -107,7 +107,7 @@ def test_what_a_later_claim_has_changed_is_left_out_where_that_was_found_too(mem
 
 def test_where_it_was_not_found_the_stale_message_tells_what_holds(memory: Memory) -> None:
     stale = [hit for hit in memory.recall(PORT, 10, "message") if "German" in hit.text]
-    (one,) = rank_messages(memory._get_view(), build_query(PORT, 10, "message"), stale, {})
+    (one,) = rank_messages(memory.get_view(), build_query(PORT, 10, "message"), stale, {})
     assert one.line.text.endswith(f"(until 9 Mar 2026, then: {MOVED[:-1]})")
 
 
@@ -232,7 +232,7 @@ def test_unasked_what_an_agent_says_before_it_acts_comes_last_and_never_alone(tm
 
 
 def test_a_summary_marks_the_sentence_that_a_later_claim_changed(memory: Memory) -> None:
-    told = mark_changes(memory._get_view(), "Commit messages are written in German. The tea is green.", {}, "day-2")
+    told = mark_changes(memory.get_view(), "Commit messages are written in German. The tea is green.", {}, "day-2")
     assert told == f"Commit messages are written in German (until 9 Mar 2026, then: {MOVED[:-1]}). The tea is green."
 
 

@@ -113,12 +113,12 @@ def test_vectors_of_another_encoder_count_for_nothing(tmp_path: Path) -> None:
     assert hits
 
     def worths(weights: Weights) -> list[dict[str, float]]:
-        view, asked = memory._get_view(), checked(query)
+        view, asked = memory.get_view(), checked(query)
         vector = memory._vectors.encode_texts(view.release.encoder, [query])[query]
         found = collect_sentences(view, asked, vector, hits, memory.settings.context, weights)
         return [dict(one.worths) for one in found]
 
-    asked = load_candidate_sessions(memory._get_view(), checked(query), None, [], memory.settings.context)
+    asked = load_candidate_sessions(memory.get_view(), checked(query), None, [], memory.settings.context)
     assert len(asked.build_night_vectors().messages) == len(TALK)
     assert asked.closeness == {}
     assert worths(WEIGHTS) == worths(replace(WEIGHTS, direction=())) != []
@@ -129,7 +129,7 @@ def test_passages_without_vectors_are_left_out(tmp_path: Path) -> None:
     run_night([chat(tmp_path / "chat.jsonl")], Settings(store=tmp_path / "store", embeddings=False))
     memory = Memory.open(tmp_path / "store")
     query = "which encoding does the nightly import of supplier files assume, and when is a file rejected?"
-    asked = load_candidate_sessions(memory._get_view(), checked(query), None, [], memory.settings.context)
+    asked = load_candidate_sessions(memory.get_view(), checked(query), None, [], memory.settings.context)
     assert asked.sessions != []
     assert asked.build_night_vectors() == NightVectors({}, {})
 

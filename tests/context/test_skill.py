@@ -139,7 +139,7 @@ def test_a_models_reasons_are_told_and_nothing_that_steers(tmp_path: Path) -> No
     rows = [pattern | {"pattern_id": line, "items": [line], "line": line} for line in lines]
     add(made, PATTERNS, [*rows, pattern | {"pattern_id": "form", "items": ["make check"], "line": "make check 'x; y'"}])
     publish(made, "run", "hash-384")
-    told = collect_skill_lines(Memory.open(made.root)._get_view(), {"api"}, has_injection)
+    told = collect_skill_lines(Memory.open(made.root).get_view(), {"api"}, has_injection)
     assert "Sessions live in PostgreSQL. — Redis lost them twice. (`src/login.py`)" in [line.text for line in told]
     assert [line.text for line in told if line.section == "command"] == [
         "Test: `make check` (3 times in 3 turns)",
@@ -157,7 +157,7 @@ def test_a_rule_that_names_relative_paths_is_told_whole(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in session), encoding="utf-8")
     run_night([path], Settings(store=tmp_path / "store", encoder="hash-384"))
-    lines = collect_skill_lines(Memory.open(tmp_path / "store")._get_view(), {"tide"}, has_injection, least=0)
+    lines = collect_skill_lines(Memory.open(tmp_path / "store").get_view(), {"tide"}, has_injection, least=0)
     assert {rule.rstrip(".") for rule in rules} <= {line.text for line in lines}
 
 
@@ -167,7 +167,7 @@ def test_a_claim_with_a_gate_shut_is_no_line_and_one_that_nobody_judged_is(tmp_p
     rows = [observation(key, text, "x", "ses-a-m0", specific=specific) for key, text, specific in claims]
     add(made, OBSERVATIONS, rows)
     publish(made, "run", "hash-384")
-    told = [line.text for line in collect_skill_lines(Memory.open(made.root)._get_view(), {"api"}, has_injection)]
+    told = [line.text for line in collect_skill_lines(Memory.open(made.root).get_view(), {"api"}, has_injection)]
     assert any(text.startswith("Sessions live in PostgreSQL.") for text in told)
     assert not any(text.startswith("It was moved there.") for text in told)
 

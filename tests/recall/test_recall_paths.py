@@ -97,7 +97,7 @@ def test_what_is_left_of_a_path_within_a_workspace() -> None:
 
 def _view_and_query(memory: Memory, text: str = ASKED) -> tuple[View, Query]:
     asked = build_query(text, 5, ("message", "observation"), files="poll.py")
-    return memory._get_view(), asked
+    return memory.get_view(), asked
 
 
 def test_files_of_very_many_rows_are_no_filter_of_keys(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_names_are_read_once_a_release(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    view, plain, plained = memory._get_view(), scope.normalise_name, list[str]()
+    view, plain, plained = memory.get_view(), scope.normalise_name, list[str]()
 
     def counted(name: str) -> str:
         plained.append(name)

@@ -50,5 +50,5 @@ def test_a_speaker_whose_name_is_spelt_otherwise_is_the_one_who_speaks(memory: M
 
 
 def test_a_word_that_is_like_none_brings_nothing_of_its_own(memory: Memory) -> None:
-    view = memory._get_view()
+    view = memory.get_view()
     assert [view.find_similar_word(word) for word in ("zeppelin", "tournament", "rep")] == [None, None, None]

@@ -210,7 +210,7 @@ def test_a_message_that_two_claims_changed_leads_to_the_one_asked_for(tmp_path: 
 
 
 def test_a_summary_of_the_session_that_names_what_was_changed_is_marked_in_other_words_too(amended: Path) -> None:
-    view = memory(amended)._get_view()
+    view = memory(amended).get_view()
     change, *_ = [one for one in view.truth.changes.values() if "7070" in one.values]
     text = "They settled how the API is reached, which is by way of 7070. The tea is green."
     marked = mark_changes(view, text, {}, change.session)

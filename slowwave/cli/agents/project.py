@@ -68,7 +68,7 @@ def project(
     from slowwave.store.workspaces import anchor_workspace, require_workspaces
     from slowwave.tasks.llm.fence import has_injection
 
-    view = memory._get_view()
+    view = memory.get_view()
     place = workspace or find_project(memory)
     if place is None and (to or out):
         raise UsageError("this folder is no project that the memory knows: name one with --workspace")

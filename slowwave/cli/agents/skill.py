@@ -50,7 +50,7 @@ def skill(
     from slowwave.tasks.llm.fence import has_injection
     from slowwave.text.marked import find_marked, read_as_it_is, replace_marked, write_whole
 
-    view = memory._get_view()
+    view = memory.get_view()
     place = workspace or find_project(memory)
     if place is None:
         raise UsageError("this folder is no project that the memory knows: name one with --workspace")

@@ -1,6 +1,7 @@
 """What of a memory was ever handed out, and what was said of it: counted over `recalls.jsonl` and `ratings.jsonl`."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -67,3 +68,9 @@ def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
         tuple(sorted(claims, key=lambda one: (-one.times, one.id))),
         tuple(sorted(ratings.values(), key=lambda rating: rating.at, reverse=True)),
     )
+
+
+def find_uses(space_dir: Path, claim_id: str, texts: Sequence[str]) -> list[str]:
+    """Return when a claim was handed out, the oldest first: it itself, or what says its texts word for word."""
+    spans = hash_spans(texts)
+    return [one.at for one in read(space_dir, Recall) if claim_id in one.ids or not one.spans.isdisjoint(spans)]

@@ -1,0 +1,221 @@
+"""The explorer: an ASGI app over one space, for this machine alone.
+
+A page is a function that returns plain data: its template shows them, and the address with `.json` after it is them.
+Every request needs the token, which the printed address puts into a cookie; a POST also the page's own origin. The
+pages have no script, and the Content-Security-Policy allows none.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from http.cookies import SimpleCookie
+from pathlib import Path
+from secrets import compare_digest
+from urllib.parse import parse_qsl, urlencode
+
+import orjson
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from slowwave.schemas.errors import NoRelease, SlowwaveError, StoreLocked, StoreMissing, UsageError, name_install
+from slowwave.schemas.settings import Settings
+from slowwave.text.fence import escape_control
+from slowwave.ui.page import Data, Explorer, Page
+from slowwave.ui.pages import PAGES
+
+LOOPBACK = ("127.0.0.1", "localhost")
+COOKIE = "slowwave-token"
+MOST_BODY = 64 * 1024
+"""Bytes of a form that is sent."""
+SAFE_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",  # with no-referrer a browser sends `Origin: null` with a form
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+NAV = (("/", "Tonight"), ("/search", "Search"), ("/coverage", "Coverage"))
+STATIC = Path(__file__).parent / "static"
+
+
+class Guard:
+    """Answers those alone who have the token, by cookie or as a bearer; a POST only from its own pages, and short."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app, self.token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request = Request(scope)
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *((k.encode(), v.encode()) for k, v in SAFE_HEADERS.items())]
+            await send(message)
+
+        if (refusal := self.refuse(request)) is not None:
+            await refusal(scope, receive, send_safely)
+        else:
+            await self.app(scope, receive, send_safely)
+
+    def refuse(self, request: Request) -> Response | None:
+        """Return what a request is answered that goes no further; None where it may."""
+        if (given := request.query_params.get("token")) is not None and self.is_token(given):
+            rest = urlencode([(k, v) for k, v in request.query_params.multi_items() if k != "token"])
+            answer = RedirectResponse(f"/{request.url.path.lstrip('/')}{'?' * bool(rest)}{rest}", 303)
+            answer.set_cookie(self.name_cookie(request), self.token, httponly=True, samesite="strict", path="/")
+            return answer
+        cookies = SimpleCookie(request.headers.get("cookie", ""))
+        cookie = cookies.get(self.name_cookie(request))
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if not self.is_token(cookie.value if cookie else bearer):
+            return PlainTextResponse("Open the address that `slowwave ui` printed: it has the token.\n", 401)
+        if request.method not in ("GET", "HEAD"):
+            origin = request.headers.get("origin")
+            if origin != f"{request.url.scheme}://{request.headers.get('host')}" and (cookie or origin):
+                return PlainTextResponse("This was sent from another page than slowwave's own.\n", 403)
+            if int(request.headers.get("content-length") or MOST_BODY + 1) > MOST_BODY:
+                return PlainTextResponse(f"A form may have {MOST_BODY:,} bytes, and says how many it has.\n", 413)
+        return None
+
+    def is_token(self, given: str) -> bool:
+        """Return whether it is; the comparison takes as long whatever is wrong."""
+        return compare_digest(given.encode(), self.token.encode())
+
+    def name_cookie(self, request: Request) -> str:
+        """Return the cookie's name, with the port: cookies of one host are shared by all its ports."""
+        return f"{COOKIE}-{request.url.port or 80}"
+
+
+def make_environment() -> Environment:
+    """Return what renders templates: everything is escaped, and what is not seen in a text is shown as its code."""
+    made = Environment(
+        loader=PackageLoader("slowwave.ui"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: escape_control(value) if isinstance(value, str) and type(value) is str else value,
+    )
+    made.filters |= {"day": format_day, "moment": format_moment, "short": lambda row_id: str(row_id)[:12]}
+    made.globals |= {"url": make_url}
+    return made
+
+
+def format_day(at: datetime | None) -> str:
+    """Return a day as it is shown."""
+    return f"{at:%-d %b %Y}" if at else "undated"
+
+
+def format_moment(at: datetime | None) -> str:
+    """Return a moment as it is shown."""
+    return f"{at:%-d %b %Y, %H:%M} UTC" if at else "undated"
+
+
+def make_url(path: str, **params: object) -> str:
+    """Return an address with those parameters that are set."""
+    words = urlencode({name: value for name, value in params.items() if value not in (None, "", 0)})
+    return f"{path}?{words}" if words else path
+
+
+class Pages:
+    """The pages as routes: each answers as HTML or, with `.json`, as its data."""
+
+    def __init__(self, explorer: Explorer, pages: tuple[Page, ...]) -> None:
+        self.explorer, self.pages, self.templates = explorer, pages, make_environment()
+
+    def list_routes(self) -> list[BaseRoute]:
+        """Return two routes a page."""
+        found: list[BaseRoute] = []
+        for page in self.pages:
+            paths = (("/index.json" if page.path == "/" else f"{page.path}.json", True), (page.path, False))
+            found += [Route(path, self.make_endpoint(page, as_json), methods=["GET"]) for path, as_json in paths]
+        return found
+
+    def make_endpoint(self, page: Page, as_json: bool) -> Callable[[Request], Response]:
+        """Return what answers an address of a page."""
+
+        def answer(request: Request) -> Response:
+            try:
+                data = page.build(self.explorer, **page.parse({**request.query_params, **request.path_params}))
+            except SlowwaveError as refused:
+                return self.refuse(request, refused, as_json)
+            except ModuleNotFoundError as missing:
+                why = UsageError(f"this needs what a night does (no module {missing.name}): {name_install('night')}")
+                return self.refuse(request, why, as_json)
+            return make_json(data) if as_json else self.render(request, page.template, data)
+
+        return answer
+
+    def refuse(self, request: Request, refused: SlowwaveError, as_json: bool = False) -> Response:
+        """Return an error as a page, or as JSON: what is not there, not yet there, or can't be done as put."""
+        empty = isinstance(refused, StoreMissing | NoRelease)
+        status = (
+            200 if empty else 404 if "has the id" in str(refused) else 409 if isinstance(refused, StoreLocked) else 400
+        )
+        if as_json:
+            return make_json({"error": str(refused)}, 404 if empty else status)
+        return self.render(request, "error.html", {"why": str(refused), "empty": empty}, status)
+
+    def render(self, request: Request, template: str, data: Data, status: int = 200) -> Response:
+        """Return data as a page."""
+        explorer, path = self.explorer, request.url.path
+        about = {
+            "nav": NAV,
+            "at": path,
+            "query": str(request.url.query),
+            "read_only": explorer.read_only,
+            "space": explorer.folder,
+        }
+        text = self.templates.get_template(template).render(**data, **about)
+        return Response(text, status, media_type="text/html")
+
+
+def make_json(data: Data, status: int = 200) -> Response:
+    """Return plain data as JSON, a date as ISO has it."""
+    return Response(orjson.dumps(data, default=str), status, media_type="application/json")
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a form."""
+    return dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
+
+
+def make_app(settings: Settings, *, read_only: bool = False, others: tuple[BaseRoute, ...] = ()) -> Starlette:
+    """Return the app, its token in `app.state.explorer`.
+
+    Args:
+        settings: of the store and space.
+        read_only: offer no actions.
+        others: further routes, behind the same token.
+    """
+    explorer = Explorer(settings, read_only)
+    pages = Pages(explorer, PAGES)
+    routes = [
+        *pages.list_routes(),
+        Route("/favicon.ico", lambda _: RedirectResponse("/static/icon.svg")),
+        Mount("/static", StaticFiles(directory=STATIC)),
+        *others,
+    ]
+    guards = [Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK, www_redirect=False)]
+    app = Starlette(routes=routes, middleware=[*guards, Middleware(Guard, token=explorer.token)])
+    app.state.explorer = explorer
+    return app
+
+
+def serve(app: Starlette, port: int) -> None:
+    """Serve on this machine's loopback address until stopped."""
+    import uvicorn
+
+    uvicorn.run(app, host=LOOPBACK[0], port=port, log_level="warning", server_header=False)

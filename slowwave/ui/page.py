@@ -1,0 +1,82 @@
+"""What a page is, and what the pages are about."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_urlsafe
+from threading import Lock
+from typing import Any
+
+from slowwave.memory import Memory
+from slowwave.recall.release.view import View
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+
+Data = dict[str, Any]
+
+
+@dataclass
+class Explorer:
+    """What the pages are about: one space, its memory opened by the first who asks."""
+
+    settings: Settings
+    read_only: bool = False
+    token: str = field(default_factory=lambda: token_urlsafe(24))
+    outcomes: list[Data] = field(default_factory=list)
+    """What was done here since the server began, newest first."""
+    _memory: Memory | None = None
+    _opening: Lock = field(default_factory=Lock)
+
+    @property
+    def memory(self) -> Memory:
+        """The memory.
+
+        Raises:
+            StoreMissing, NoRelease: there is none yet.
+        """
+        with self._opening:
+            if self._memory is None:
+                self._memory = Memory.open(self.settings.store, self.settings.space)
+            return self._memory
+
+    @property
+    def view(self) -> View:
+        """The release that answers now."""
+        return self.memory.get_view()
+
+    @property
+    def folder(self) -> Path:
+        """The space's own."""
+        return self.settings.store / self.settings.space
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: where it is, what makes its data, what shows them."""
+
+    path: str
+    build: Callable[..., Data]
+    """Takes the explorer and, by name, what the address says."""
+    template: str
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """Of the address, by name."""
+        return dict(list(inspect.signature(self.build).parameters.items())[1:])
+
+    def parse(self, given: Mapping[str, str]) -> Data:
+        """Return the parameters of an address as the function takes them.
+
+        Raises:
+            UsageError: one is unknown, or is no number where one is wanted.
+        """
+        known = self.parameters
+        for name in given.keys() - known.keys():
+            raise UsageError(f"there is no parameter {name!r} here, only {', '.join(known) or 'none'}")
+        values: Data = {name: value for name, value in given.items() if value.strip()}
+        for name in (name for name in values if isinstance(known[name].default, int)):
+            if not values[name].isdecimal():
+                raise UsageError(f"{name} is {values[name]!r:.40}; it is a number of 0 or more")
+            values[name] = int(values[name])
+        return values

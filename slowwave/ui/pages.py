@@ -1,0 +1,293 @@
+"""The pages' data: what each address shows, as plain values."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Unpack
+
+import pyarrow.compute as pc
+
+from slowwave.cli.inspect import LEDGERS, collect_status
+from slowwave.recall.views.show import show
+from slowwave.recall.views.usage import find_uses
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.filters import Filters, spell_out_filters
+from slowwave.schemas.tables import GISTS, MERGES, MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES, TOPICS
+from slowwave.schemas.vocabulary import LedgerKind, Status, name_speaker
+from slowwave.store.journal import Rating, read
+from slowwave.ui.page import Data, Explorer, Page
+
+ROWS = 50
+"""That a page shows, at most."""
+NEAREST = 50
+"""Hits that facets are counted over, at least."""
+MOST_HITS = 500
+SHOWN_CHARS = 1_500
+"""Of a message among others; its own page has the rest."""
+MESSAGE_CHARS = 50_000
+"""Of a message on its own page, at once."""
+BESIDE = 2
+"""Messages before and after one that a claim stands on."""
+CLAIM = ["observation_id", "session_id", "summary", "category", "quote", "message_ids", "speaker", "observed_at"]
+CLAIM += ["status", "workspace", "topic_id"]
+MESSAGE = ["message_id", "session_id", "seq", "role", "origin", "speaker", "text", "ts", "blocks"]
+FACETS = ("workspace", "speaker", "category", "topic", "status")
+Row = dict[str, Any]
+After = Annotated[int, "Show what comes after so many rows."]
+Id = Annotated[str, "An id, or its first characters."]
+
+
+@spell_out_filters(lambda name, about: Annotated[str, about])
+def search(
+    at: Explorer,
+    q: Annotated[str, "What to look for, in plain words; without it the newest claims are listed."] = "",
+    topic: Annotated[str, "Only claims of the topic of this name."] = "",
+    status: Annotated[str, "Only what is active, superseded or not yet distilled."] = "",
+    after: After = 0,
+    **filters: Unpack[Filters],
+) -> Data:
+    """Return what recall does, with counts to narrow it by; or, without a query, the newest claims."""
+    given: Data = {name: value for name, value in filters.items() if value}
+    asked = {"q": q, "topic": topic, "status": status, **given}
+    if not q:
+        return _list_newest(at, asked, given, after)
+    hits = at.memory.recall(q, max(NEAREST, min(after + ROWS, MOST_HITS)), **given)
+    rows = [hit.shorten(SHOWN_CHARS).as_dict() | {"claim": hit.get_claim_in_other_words()} for hit in hits]
+    rows = [row for row in rows if topic in ("", row["topic"]) and status in ("", row["status"])]
+    facets = {name: Counter(row[name] for row in rows if row[name]).most_common(8) for name in FACETS}
+    shown = rows[after : after + ROWS // 2]
+    return {
+        "asked": asked,
+        "facets": facets,
+        "hits": shown,
+        "caveat": hits.caveat,
+        "reason": hits.reason,
+        "notes": list(hits.notes),
+        "next": after + len(shown) if len(rows) > after + len(shown) else None,
+        "release": at.view.release.name,
+    }
+
+
+def _list_newest(at: Explorer, asked: Data, given: Data, after: int) -> Data:
+    """Return claims without a question, as hits; conditions that only recall knows are refused."""
+    if alone := sorted(given.keys() - {"workspace", "category", "since", "min_confidence"}):
+        raise UsageError(f"{', '.join(alone)}: only together with words to look for")
+    wanted = {**given, "topic": asked["topic"] or None, "superseded": asked["status"] == Status.SUPERSEDED}
+    claims = at.memory.claims(after + ROWS + 1, **wanted)
+    rows = [claim.as_dict() | {"kind": "observation", "text": claim.summary, "claim": None} for claim in claims[after:]]
+    rows = [row for row in rows if asked["status"] in ("", row["status"])]
+    return {
+        "asked": asked,
+        "facets": {},
+        "hits": rows[:ROWS],
+        "caveat": None,
+        "reason": None if rows else "no claim holds that",
+        "notes": [],
+        "next": after + ROWS if len(claims) > after + ROWS else None,
+        "release": at.view.release.name,
+    }
+
+
+def show_claim(at: Explorer, id: Id) -> Data:
+    """Return a claim in its transcript, what it repeats, what changed it, what holds it, and its use."""
+    found = show(at.memory.snapshot, id, 0)
+    if found.node.kind != "observation":
+        raise UsageError(f"no claim has the id {id!r}: it is a {found.node.kind}'s")
+    key = found.node.id
+    (claim,) = _read(at, OBSERVATIONS, [*OBSERVATIONS.schema.names[:1], *_OF_CLAIM], pc.field("observation_id") == key)
+    head = claim["canonical_id"] or key
+    same = (pc.field("canonical_id") == head) | (pc.field("observation_id") == head)
+    repeats = [row for row in _read(at, OBSERVATIONS, CLAIM, same) if row["observation_id"] != key]
+    topic = next(iter(_read(at, TOPICS, ["topic_id", "name"], pc.field("topic_id") == claim["topic_id"])), None)
+    sure = at.view.look_up_confidences([key])
+    texts = [claim["summary"], claim["quote"]]
+    return {
+        "claim": {**claim, "confidence": sure.get(key)},
+        "topic": topic,
+        "transcript": _read_around(at, claim),
+        "repeats": sorted(repeats, key=_by_date)[:ROWS],
+        "changes": _read_changes(at, key),
+        "related": [node.as_dict() for node in found.related][:ROWS],
+        "above": [node.as_dict() for node in found.above if node.kind == "summary"],
+        "served": find_uses(at.folder, key, texts)[-ROWS:][::-1],
+        "ratings": [one._asdict() for one in read(at.folder, Rating) if one.id == key][::-1],
+    }
+
+
+_OF_CLAIM = [name for name in OBSERVATIONS.schema.names if name not in ("observation_id", "vector", "step_key")]
+
+
+def _read_around(at: Explorer, claim: Row) -> list[Data]:
+    """Return the messages that a claim stands on and those beside them, as they were said."""
+    inside = pc.field("session_id") == claim["session_id"]
+    cited = _read(at, MESSAGES, ["seq"], inside & pc.field("message_id").isin(claim["message_ids"]))
+    near = {seq for row in cited[:3] for seq in range(row["seq"] - 2 * BESIDE, row["seq"] + 2 * BESIDE + 1)}
+    rows = _read(at, MESSAGES, MESSAGE, inside & pc.field("seq").isin(sorted(near)))
+    rows = [row for row in sorted(rows, key=lambda row: row["seq"]) if row["text"].strip()]
+    places = [n for n, row in enumerate(rows) if row["message_id"] in claim["message_ids"]]
+    kept = [row for n, row in enumerate(rows) if any(abs(n - place) <= BESIDE for place in places)]
+    return [_build_turn(row, [claim] if row["message_id"] in claim["message_ids"] else []) for row in kept]
+
+
+def _read_changes(at: Explorer, key: str) -> list[Data]:
+    """Return the decisions that a claim is part of, each with both claims: merges, changes, doubts."""
+    ends = (pc.field("loser_id") == key) | (pc.field("winner_id") == key)
+    columns = ["merge_id", "kind", "loser_id", "winner_id", "rule", "scores", "reason", "undone"]
+    rows = [row for row in _read(at, MERGES, columns, ends) if row["kind"] != LedgerKind.JUDGEMENT]
+    claims = _read_claims(at, [row[name] for row in rows for name in ("loser_id", "winner_id")])
+    for row in rows:
+        row |= {"scores": dict(row["scores"] or [])}
+        row |= {"earlier": claims.get(row.pop("loser_id")), "later": claims.get(row.pop("winner_id"))}
+    return sorted(rows, key=lambda row: (row["undone"], row["kind"], row["merge_id"]))[:ROWS]
+
+
+def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
+    """Return a session as it was said: turns, tool calls, and which sentences became claims."""
+    node = show(at.memory.snapshot, id, 0).node
+    if node.kind != "session":
+        raise UsageError(f"no session has the id {id!r}: it is a {node.kind}'s")
+    inside = pc.field("session_id") == node.id
+    (session,) = _read(at, SESSIONS, [name for name in SESSIONS.schema.names if name != "head_hash"], inside)
+    back = set(session.pop("inactive"))
+    place = (pc.field("seq") >= after) & (pc.field("seq") < after + ROWS)
+    rows = sorted(_read(at, MESSAGES, MESSAGE, inside & place), key=lambda row: row["seq"])
+    claims = _read(at, OBSERVATIONS, CLAIM, inside & pc.field("status").isin([Status.ACTIVE, Status.SUPERSEDED]))
+    gists = {row["message_id"]: row["summary"] for row in _read(at, GISTS, ["message_id", "summary"], inside)}
+    by_message: dict[str, list[Row]] = {}
+    for claim in claims:
+        for message in claim["message_ids"]:
+            by_message.setdefault(message, []).append(claim)
+    turns = [_build_turn(row, by_message.get(row["message_id"], [])) for row in rows]
+    summaries = _read(at, SUMMARIES, ["summary_id", "tier", "seq", "title", "text"], pc.field("scope_id") == node.id)
+    return {
+        "session": session,
+        "turns": [{**turn, "gist": gists.get(turn["id"]), "taken_back": turn["id"] in back} for turn in turns],
+        "claims": len(claims),
+        "summaries": sorted(summaries, key=lambda row: (row["tier"] >= 0, -row["tier"], row["seq"]))[:ROWS],
+        "previous": max(0, after - ROWS) if after else None,
+        "next": after + ROWS if after + ROWS < session["messages"] else None,
+    }
+
+
+def show_message(at: Explorer, id: Id, after: After = 0) -> Data:
+    """Return one message, whole, with the claims that were made of it."""
+    node = show(at.memory.snapshot, id, 0).node
+    if node.kind != "message":
+        raise UsageError(f"no message has the id {id!r}: it is a {node.kind}'s")
+    (row,) = _read(at, MESSAGES, MESSAGE, pc.field("message_id") == node.id)
+    inside = pc.field("session_id") == row["session_id"]
+    claims = [one for one in _read(at, OBSERVATIONS, CLAIM, inside) if node.id in one["message_ids"]]
+    turn = _build_turn(row, claims, after, MESSAGE_CHARS)
+    return {
+        "turn": turn,
+        "claims": claims[:ROWS],
+        "page": row["seq"] // ROWS * ROWS,
+        "previous": max(0, after - MESSAGE_CHARS) if after else None,
+        "next": after + MESSAGE_CHARS if after + MESSAGE_CHARS < turn["chars"] else None,
+    }
+
+
+def show_summary(at: Explorer, id: Id) -> Data:
+    """Return a summary: what it is made of, down to the messages, and what is above it."""
+    found = show(at.memory.snapshot, id, 1)
+    if found.node.kind != "summary":
+        raise UsageError(f"no summary has the id {id!r}: it is a {found.node.kind}'s")
+    node = found.node.as_dict()
+    return {"summary": {**node, "below": node.get("below", [])[:ROWS]}, "above": [one.as_dict() for one in found.above]}
+
+
+def show_coverage(at: Explorer) -> Data:
+    """Return what is covered, what is in quarantine, how the last night went, and when the next one is."""
+    rows = collect_status(at.settings)
+    facts = {heading: {"line": line, "value": value} for heading, line, value in rows}
+    return {
+        "status": facts,
+        "ledgers": list(LEDGERS),
+        "newest": _list_newest(at, {"topic": "", "status": ""}, {}, 0)["hits"][:8],
+    }
+
+
+def show_ledger(at: Explorer, name: Annotated[str, f"One of {', '.join(LEDGERS)}."], after: After = 0) -> Data:
+    """Return a ledger, as `slowwave inspect` lists it: releases, runs, quarantine, changes, notes and more."""
+    if name not in LEDGERS:
+        raise UsageError(f"no ledger has the id {name!r}, only {', '.join(LEDGERS)}")
+    found = LEDGERS[name](at.settings, False)
+    end = after + ROWS
+    return {
+        "name": name,
+        "headings": list(found.headings),
+        "cells": [list(cells) for cells in found.cells[after:end]],
+        "rows": [_make_plain(row) for row in found.rows[after:end]],
+        "notes": list(found.notes),
+        "count": len(found.cells),
+        "next": end if len(found.cells) > end else None,
+    }
+
+
+def _make_plain(row: Row) -> Row:
+    """Return a ledger's row without what a run's report repeats."""
+    return {name: value for name, value in row.items() if name != "report"}
+
+
+def _read(at: Explorer, table: Any, columns: Sequence[str], where: pc.Expression) -> list[Row]:
+    """Return rows of the live release; none of a table that it does not have."""
+    rows: list[Row] = at.view.read(table, columns, where).to_pylist() if at.view.count(table) else []
+    return rows
+
+
+def _read_claims(at: Explorer, ids: Iterable[str]) -> dict[str, Row]:
+    return dict(at.view.read_by_id(OBSERVATIONS, list(ids), CLAIM))
+
+
+def _by_date(row: Row) -> tuple[bool, str, str]:
+    return row["observed_at"] is None, str(row["observed_at"]), row["observation_id"]
+
+
+def _build_turn(row: Row, claims: Sequence[Row], start: int = 0, chars: int = SHOWN_CHARS) -> Data:
+    """Return a message as it is shown: its words with the sentences that became claims, and its tools' traffic."""
+    text = row["text"]
+    tools = [
+        {"type": one["type"], "name": one["name"], "text": (one["text"] or "")[:chars], "chars": len(one["text"] or "")}
+        for one in row["blocks"]
+        if one["type"] != "text"
+    ]
+    return {
+        "id": row["message_id"],
+        "session_id": row["session_id"],
+        "seq": row["seq"],
+        "who": name_speaker(row) if text.strip() else row["role"],
+        "role": row["role"],
+        "at": row["ts"],
+        "segments": mark_quotes(text[start : start + chars], claims),
+        "chars": len(text),
+        "cut": len(text) > start + chars,
+        "tools": tools[:ROWS],
+    }
+
+
+def mark_quotes(text: str, claims: Iterable[Row]) -> list[tuple[str, str | None]]:
+    """Return a text in pieces, each with the id of the claim that quotes it, where one does."""
+    places: list[tuple[int, int, str]] = []
+    for claim in claims:
+        words = r"\s+".join(map(re.escape, claim["quote"].split()))
+        if words and (found := re.search(words, text)):
+            places.append((found.start(), found.end(), claim["observation_id"]))
+    pieces: list[tuple[str, str | None]] = []
+    at = 0
+    for start, end, key in sorted(places):
+        if start >= at:
+            pieces += [(text[at:start], None), (text[start:end], key)]
+            at = end
+    return [(piece, key) for piece, key in [*pieces, (text[at:], None)] if piece]
+
+
+PAGES = (
+    Page("/", show_coverage, "coverage.html"),
+    Page("/search", search, "search.html"),
+    Page("/claim/{id}", show_claim, "claim.html"),
+    Page("/message/{id}", show_message, "message.html"),
+    Page("/session/{id}", show_session, "session.html"),
+    Page("/summary/{id}", show_summary, "summary.html"),
+    Page("/coverage", show_coverage, "coverage.html"),
+    Page("/ledger/{name}", show_ledger, "ledger.html"),
+)
