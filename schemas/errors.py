@@ -28,7 +28,11 @@ SlowwaveError
 └── UsageError             a request that can't be carried out as put
 """
 
+import os
 from pathlib import Path
+
+ENCRYPTED, MOVING = ".encrypted", ".moving"
+"""Beside a store, by its name: the folder that `slowwave encrypt` moves it into, and the store while it is moved."""
 
 
 class SlowwaveError(Exception):
@@ -47,7 +51,8 @@ class StoreMissing(StoreError):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        super().__init__(f"no store at {path}: run `slowwave run` first, or name another with --store")
+        why = "run `slowwave run` first, or name another with --store"
+        super().__init__(f"no store at {path}: {LOCKED if is_locked(path.parent) else why}")
 
 
 class StoreUnreadable(StoreError):
@@ -117,6 +122,15 @@ class BadRows(StoreError):
 
 class UsageError(SlowwaveError):
     """A request that can't be carried out as put; the message says what would be."""
+
+
+LOCKED = "it is encrypted, and locked: `slowwave encrypt` unlocks it"
+
+
+def is_locked(store: Path) -> bool:
+    """Return whether a store lies in an encrypted folder that is not mounted, or is half moved into one."""
+    moving, encrypted = (store.resolve().with_name(store.resolve().name + end) for end in (MOVING, ENCRYPTED))
+    return moving.exists() or (encrypted.exists() and not os.path.ismount(store))
 
 
 def name_install(extra: str) -> str:

@@ -71,7 +71,8 @@ class Memory:
         self._notes = Notes()
         self._vectors = QueryVectors(settings.encoder, encoder, self._note)
         self._reranker = reranker
-        cache_is_allowed = not settings.storage.require_encrypted or find_encryption(find_cache_folder())
+        is_secret = settings.storage.require_encrypted or find_encryption(root)
+        cache_is_allowed = not is_secret or find_encryption(find_cache_folder())
         self._answers = LastAnswers(root, settings.space, settings.recall.cached_answers if cache_is_allowed else 0)
         self._live = LiveRelease(root, settings.space, release, self._note)
 

@@ -332,7 +332,7 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
     waits = Counter(row["reason"] for row in _list_quarantine(settings, False).rows)
     reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))
     space = next(row for row in _list_spaces(settings, False).rows if row["space"] == settings.space)
-    last = _list_runs(settings, False).rows[0]
+    last, kind = _list_runs(settings, False).rows[0], space["encrypted"]
     hooks = {str(one): list_client_files(one, None, ["slowwave"], ())[0].path for one in Client}
     told = [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]
     return [
@@ -341,6 +341,7 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
         ("last run", _describe_run(last), last),
         ("next night", night or "none is planned: `slowwave schedule install`", night),
         ("store", f"{settings.store / settings.space}, {space['bytes'] / 1e6:,.1f} MB, live {space['release']}", space),
+        ("encrypted", f"by {kind}, unlocked" if kind else "not known to be: see `slowwave encrypt`", kind),
         ("encoder", settings.encoder, settings.encoder),
         ("model", settings.llm, settings.llm),
         ("hooks", ", ".join(told) or "none: `slowwave install claude-code`, codex or cursor", told),

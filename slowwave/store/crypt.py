@@ -1,13 +1,21 @@
-"""Backups encrypted by age (age-encryption.org), which every tool of age opens; and whether a disk is encrypted."""
+"""Backups encrypted by age (age-encryption.org), which every tool of age opens; whether a disk is encrypted; and a
+store that lies in a folder of gocryptfs's.
+"""
 
+import filecmp
 import os
 import shlex
+import shutil
 import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import ENCRYPTED, LOCKED, MOVING, UsageError, is_locked
 from slowwave.schemas.settings import Settings
+from slowwave.store.lock import hold_lock
+from slowwave.store.private import make_private_folder
 
 MAGIC = b"age-encryption.org/v1\n"
 VARIABLE, COMMAND = "SLOWWAVE_BACKUP_KEY", "SLOWWAVE_BACKUP_KEY_COMMAND"
@@ -80,11 +88,15 @@ def decrypt(source: IO[bytes], out: IO[bytes], key: str) -> None:
 
 def find_encryption(folder: Path, mounts: Path = Path("/proc/self/mountinfo"), sys: Path = Path("/sys")) -> str | None:
     """Return what encrypts the disk of a folder, or of the nearest one above it that is there: dm-crypt (also below
-    LVM), gocryptfs and its kin, eCryptfs. None where nothing is known to, as outside of Linux.
+    LVM), gocryptfs and its kin, eCryptfs; on a Mac FileVault, on the disk of the home folder. None where nothing is
+    known to.
     """
     there = next(one for one in (folder, *folder.absolute().parents) if one.exists()).resolve()
     if not mounts.is_file():
-        return None
+        if not shutil.which("fdesetup") or there.stat().st_dev != Path.home().stat().st_dev:
+            return None
+        told = subprocess.run(["fdesetup", "status"], stdout=subprocess.PIPE, text=True, check=False).stdout
+        return "FileVault" if told.strip() == "FileVault is On." else None
     # Of a line: device (major:minor), mount point and file system; of two at one place the later hides the earlier.
     lines = [line.split(" - ", 1) for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()]
     parsed = [(left.split(), right.split()) for left, right in reversed(lines)]
@@ -99,9 +111,11 @@ def check_encrypted(settings: Settings, folder: Path | None = None) -> None:
     """Check that what is to be written, into the store unless elsewhere, is encrypted, where settings ask for it.
 
     Raises:
-        UsageError: it is not known to be.
+        UsageError: it is not known to be; or the store is locked.
     """
     folder = folder or settings.store
+    if folder == settings.store and is_locked(folder):
+        raise UsageError(f"nothing is written to {folder}: {LOCKED}")
     if settings.storage.require_encrypted and find_encryption(folder) is None:
         raise UsageError(f"nothing is written to {folder}: no encryption is known there (storage.require_encrypted)")
 
@@ -112,3 +126,84 @@ def _is_dm_crypt(block: Path, depth: int = 0) -> bool:
         return True
     below = [*(block / "slaves").glob("*")] if depth < 8 else []
     return bool(below) and all(_is_dm_crypt(one, depth + 1) for one in below)
+
+
+def encrypt_store(store: Path, key: str) -> None:
+    """Move a store into a folder beside it that gocryptfs encrypts, and mount that in its place; where it lies in one
+    already, mount that alone.
+
+    The plain store is renamed first and removed last: of a move that was killed the next call begins anew, one that
+    fails puts it back.
+
+    Raises:
+        UsageError: gocryptfs is not there or refuses, the passphrase is another's, or the store has links.
+        StoreLocked: a run is at it, or another of these.
+    """
+    store = store.resolve()
+    sealed, moving, half, place = (store.with_name(store.name + end) for end in (ENCRYPTED, MOVING, ".half", ".mount"))
+    if sys.platform != "linux":
+        raise UsageError("this is for Linux: use FileVault, which storage.require_encrypted knows, or BitLocker")
+    if not shutil.which("gocryptfs"):
+        raise UsageError("this needs gocryptfs and FUSE: `apt install gocryptfs fuse3`, or what your system calls them")
+    with ExitStack() as locks:
+        if not sealed.exists():
+            plain = moving if moving.exists() else store
+            if any(path.is_symlink() for path in plain.rglob("*")):
+                raise UsageError(f"{plain} has links, and what they lead to would stay as it is: nothing was done")
+            for space in [path for path in plain.glob("*") if path.is_dir()]:
+                locks.callback(hold_lock(space).release)
+            if plain == store:
+                make_private_folder(store)
+                store.rename(moving)
+            try:
+                _fill(half, place, moving, key)
+            except BaseException:
+                unmount(place)
+                moving.rename(store)
+                raise
+            half.rename(sealed)
+            os.sync()
+        if not os.path.ismount(store):
+            unmount(store)
+            make_private_folder(store)
+            _call("gocryptfs", "-q", sealed, store, key=key)
+        if moving.exists():
+            shutil.rmtree(moving)
+
+
+def unmount(place: Path) -> None:
+    """Lock what an encrypted folder holds, where it is mounted, also by a gocryptfs that died.
+
+    Raises:
+        UsageError: somebody uses it.
+    """
+    done = subprocess.run(["fusermount3", "-u", place], capture_output=True, text=True, check=False)
+    if os.path.ismount(place):
+        raise UsageError(f"{place} can't be locked: {done.stderr.strip()}")
+
+
+def _fill(half: Path, place: Path, plain: Path, key: str) -> None:
+    """Encrypt a copy of a folder, and compare it with what can be read back."""
+    unmount(place)
+    for folder in (half, place):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700)
+    _call("gocryptfs", "-init", "-q", half, key=key)
+    _call("gocryptfs", "-q", half, place, key=key)
+    shutil.copytree(plain, place, dirs_exist_ok=True)
+    unmount(place)
+    _call("gocryptfs", "-q", half, place, key=key)
+    for path in plain.rglob("*"):
+        copy = place / path.relative_to(plain)
+        if path.is_file() and not filecmp.cmp(path, copy, shallow=False):
+            raise UsageError(f"{copy} is not what {path} is: nothing was done")
+    unmount(place)
+    place.rmdir()
+    os.sync()
+
+
+def _call(*words: str | Path, key: str = "") -> None:
+    """Call a program, which reads the passphrase from its input."""
+    done = subprocess.run(words, input=key, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UsageError(f"{words[0]} refuses: {' '.join((done.stderr or done.stdout).split())[-200:]}")

@@ -50,7 +50,7 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
         StoreLocked: another process, or another thread of this one, holds it.
         StoreUnwritable: there is no room, or no right; or what was written can't be synced.
     """
-    lock, path = _acquire(space_dir, wait), space_dir / HOLDER_FILE
+    lock, path = hold_lock(space_dir, wait), space_dir / HOLDER_FILE
     try:
         with translate_write_errors(space_dir):
             left, died = path.exists(), _read_holder(space_dir)
@@ -92,7 +92,7 @@ def remove_space(space_dir: Path) -> None:
     Raises:
         StoreLocked, StoreUnwritable: as `writer_lock`.
     """
-    lock, last = _acquire(space_dir), (f"{RELEASES.name}.lance", LOCK_FILE)
+    lock, last = hold_lock(space_dir), (f"{RELEASES.name}.lance", LOCK_FILE)
     try:
         with translate_write_errors(space_dir):
             for path in sorted(space_dir.iterdir(), key=lambda one: last.index(one.name) if one.name in last else -1):
@@ -102,7 +102,12 @@ def remove_space(space_dir: Path) -> None:
         lock.release()
 
 
-def _acquire(space_dir: Path, wait: float = 0) -> FileLock:
+def hold_lock(space_dir: Path, wait: float = 0) -> FileLock:
+    """Return the writer's lock, held, for what writes no table; whoever asked releases it.
+
+    Raises:
+        StoreLocked, StoreUnwritable: as `writer_lock`.
+    """
     lock = FileLock(space_dir / LOCK_FILE)
     try:
         make_private_folder(space_dir)

@@ -4,6 +4,8 @@ import hashlib
 import io
 import json
 import shutil
+import subprocess
+import sys
 import tarfile
 import time
 from pathlib import Path
@@ -222,7 +224,7 @@ def test_a_space_that_is_written_is_not_removed_and_one_that_is_removed_is_not_w
     assert not space.exists()
 
 
-def test_an_encrypted_disk_is_known_by_its_mount(tmp_path: Path) -> None:
+def test_an_encrypted_disk_is_known_by_its_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts, sys = tmp_path / "mountinfo", tmp_path / "sys"
     line = "36 35 {} / {} rw - {} /dev/x rw\n"
     block = sys / "dev" / "block"
@@ -237,6 +239,12 @@ def test_an_encrypted_disk_is_known_by_its_mount(tmp_path: Path) -> None:
     ):
         mounts.write_text(line.format("8:1", "/", "ext4") + line.format(device, tmp_path, kind))
         assert find_encryption(tmp_path / "not" / "made" / "yet", mounts, sys) == told
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for said, told in (("FileVault is On.", "FileVault"), ("FileVault is Off.", None)):
+        (tmp_path / "fdesetup").write_text(f"#!/bin/sh\necho {said}\n")
+        (tmp_path / "fdesetup").chmod(0o700)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        assert find_encryption(tmp_path, tmp_path / "none") == told
 
 
 def test_nothing_is_written_where_no_encryption_is_known_and_is_asked_for(
@@ -304,3 +312,39 @@ def test_an_encrypted_export_is_read_by_its_passphrase_alone(store: Path, tmp_pa
     assert "this export is encrypted" in typed("inspect", "quarantine", "--json", "--store", tmp_path / "back").stdout
     seen = typed("forget", "--match", "Porto", "--dry-run", "--json", "--store", store)
     assert json.loads(seen.stdout)["exports"] == [str(out)]  # nobody can look into it: it may hold it
+
+
+@pytest.mark.skipif(not shutil.which("gocryptfs"), reason="gocryptfs is not installed")
+def test_a_store_moves_into_an_encrypted_folder_whole_also_after_a_kill(store: Path, tmp_path: Path) -> None:
+    key, moving = tmp_path / "key", tmp_path / "store.moving"
+    key.write_text(PHRASE)
+    Memory.open(store).recall("Where do I live?")
+    assert [*(tmp_path / "cache").rglob("answers-*")]
+    before, words = digest(store), ("encrypt", "--key-file", key, "--store", store)
+    killed = subprocess.Popen([sys.executable, "-m", "slowwave", *map(str, words)])
+    while not moving.exists() and killed.poll() is None:
+        time.sleep(0.001)
+    killed.kill()
+    killed.wait()
+    assert digest(moving) == before
+    held = typed("remember", "The kettle is new.", "--store", store)
+    assert (held.exit_code, "`slowwave encrypt` unlocks it" in held.stderr) == (1, True), held.output
+    time.sleep(1)  # a child of what was killed may still be at it
+    try:
+        done = typed(*words)
+        assert (done.exit_code, "as Lance can't" in done.stdout) == (0, True), done.output
+        assert (digest(store), moving.exists()) == (before, False)
+        sealed = [path for path in (tmp_path / "store.encrypted").rglob("*") if path.is_file()]
+        assert not any(word in path.read_bytes() for path in sealed for word in (b"Porto", b"messages"))
+        assert "gocryptfs" in typed("status", "--store", store).stdout
+        assert typed("remember", "The kettle is new.", "--store", store).exit_code == 0
+        assert "kettle" in typed("recall", "kettle", "--store", store).stdout
+        assert not [*(tmp_path / "cache").rglob("answers-*")]
+        assert typed("encrypt", "--lock", "--store", store).exit_code == 0
+        for command in (("status",), ("recall", "kettle"), ("run", "--plain", tmp_path), ("remember", "x y")):
+            held = typed(*command, "--store", store)
+            assert (held.exit_code, "`slowwave encrypt` unlocks it" in held.stderr) == (1, True), held.output
+        key.write_text("another horse battery")
+        assert "refuses" in typed(*words).stderr
+    finally:
+        typed("encrypt", "--lock", "--store", store)
