@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
@@ -26,6 +27,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from slowwave.schemas.errors import NoRelease, SlowwaveError, StoreLocked, StoreMissing, UsageError, name_install
 from slowwave.schemas.settings import Settings
 from slowwave.text.fence import escape_control
+from slowwave.ui.actions import ACTIONS
+from slowwave.ui.actions import PAGES as ACTION_PAGES
 from slowwave.ui.page import Data, Explorer, Page
 from slowwave.ui.pages import PAGES
 
@@ -147,16 +150,23 @@ class Pages:
         """Return what answers an address of a page."""
 
         def answer(request: Request) -> Response:
-            try:
+            def build() -> Response:
                 data = page.build(self.explorer, **page.parse({**request.query_params, **request.path_params}))
-            except SlowwaveError as refused:
-                return self.refuse(request, refused, as_json)
-            except ModuleNotFoundError as missing:
-                why = UsageError(f"this needs what a night does (no module {missing.name}): {name_install('night')}")
-                return self.refuse(request, why, as_json)
-            return make_json(data) if as_json else self.render(request, page.template, data)
+                return make_json(data) if as_json else self.render(request, page.template, data)
+
+            return self.catch(request, build, as_json)
 
         return answer
+
+    def catch(self, request: Request, build: Callable[[], Response], as_json: bool) -> Response:
+        """Return an answer, or the error that was raised on purpose in its place."""
+        try:
+            return build()
+        except SlowwaveError as refused:
+            return self.refuse(request, refused, as_json)
+        except ModuleNotFoundError as missing:
+            why = f"this needs what a night does (no module {missing.name}): {name_install('night')}"
+            return self.refuse(request, UsageError(why), as_json)
 
     def refuse(self, request: Request, refused: SlowwaveError, as_json: bool = False) -> Response:
         """Return an error as a page, or as JSON: what is not there, not yet there, or can't be done as put."""
@@ -170,21 +180,32 @@ class Pages:
 
     def render(self, request: Request, template: str, data: Data, status: int = 200) -> Response:
         """Return data as a page."""
-        explorer, path = self.explorer, request.url.path
-        about = {
-            "nav": NAV,
-            "at": path,
-            "query": str(request.url.query),
-            "read_only": explorer.read_only,
-            "space": explorer.folder,
-        }
-        text = self.templates.get_template(template).render(**data, **about)
+        explorer, words = self.explorer, str(request.url.query)
+        about = {"nav": NAV, "at": request.url.path, "query": words, "read_only": explorer.read_only}
+        about |= {"space": explorer.folder, "outcomes": explorer.outcomes}
+        text = self.templates.get_template(template).render({**about, **data})
         return Response(text, status, media_type="text/html")
 
 
 def make_json(data: Data, status: int = 200) -> Response:
     """Return plain data as JSON, a date as ISO has it."""
     return Response(orjson.dumps(data, default=str), status, media_type="application/json")
+
+
+def make_action(pages: Pages, name: str, action: Callable[..., Data]) -> list[BaseRoute]:
+    """Return two routes of an action: one that leads to what was done and its undoing, one that tells it as JSON."""
+
+    async def act(request: Request) -> Response:
+        form = await read_form(request)
+        as_json = request.url.path.endswith(".json")
+
+        def answer() -> Response:
+            done = action(pages.explorer, **Page(request.url.path, action, "").parse(form))
+            return make_json(done) if as_json else RedirectResponse("/did", 303)
+
+        return await run_in_threadpool(pages.catch, request, answer, as_json)
+
+    return [Route(f"/do/{name}{end}", act, methods=["POST"]) for end in ("", ".json")]
 
 
 async def read_form(request: Request) -> dict[str, str]:
@@ -201,9 +222,11 @@ def make_app(settings: Settings, *, read_only: bool = False, others: tuple[BaseR
         others: further routes, behind the same token.
     """
     explorer = Explorer(settings, read_only)
-    pages = Pages(explorer, PAGES)
+    pages = Pages(explorer, (*PAGES, *(() if read_only else ACTION_PAGES)))
+    actions = {} if read_only else ACTIONS
     routes = [
         *pages.list_routes(),
+        *(route for name, action in actions.items() for route in make_action(pages, name, action)),
         Route("/favicon.ico", lambda _: RedirectResponse("/static/icon.svg")),
         Mount("/static", StaticFiles(directory=STATIC)),
         *others,

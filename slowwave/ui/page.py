@@ -40,6 +40,11 @@ class Explorer:
                 self._memory = Memory.open(self.settings.store, self.settings.space)
             return self._memory
 
+    def close(self) -> None:
+        """Let the next page open the memory anew: a new release is seen at once."""
+        with self._opening:
+            self._memory = None
+
     @property
     def view(self) -> View:
         """The release that answers now."""
@@ -69,12 +74,14 @@ class Page:
         """Return the parameters of an address as the function takes them.
 
         Raises:
-            UsageError: one is unknown, or is no number where one is wanted.
+            UsageError: one is unknown or missing, or is no number where one is wanted.
         """
         known = self.parameters
         for name in given.keys() - known.keys():
             raise UsageError(f"there is no parameter {name!r} here, only {', '.join(known) or 'none'}")
         values: Data = {name: value for name, value in given.items() if value.strip()}
+        for name in (name for name, one in known.items() if one.default is one.empty and name not in values):
+            raise UsageError(f"{name} is missing")
         for name in (name for name in values if isinstance(known[name].default, int)):
             if not values[name].isdecimal():
                 raise UsageError(f"{name} is {values[name]!r:.40}; it is a number of 0 or more")

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Unpack
 import pyarrow.compute as pc
 
 from slowwave.cli.inspect import LEDGERS, collect_status
+from slowwave.recall.views.compare import read_decisions
 from slowwave.recall.views.show import show
 from slowwave.recall.views.usage import find_uses
 from slowwave.schemas.errors import UsageError
@@ -15,6 +16,7 @@ from slowwave.schemas.filters import Filters, spell_out_filters
 from slowwave.schemas.tables import GISTS, MERGES, MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import LedgerKind, Status, name_speaker
 from slowwave.store.journal import Rating, read
+from slowwave.store.store import Store
 from slowwave.ui.page import Data, Explorer, Page
 
 ROWS = 50
@@ -31,6 +33,13 @@ BESIDE = 2
 CLAIM = ["observation_id", "session_id", "summary", "category", "quote", "message_ids", "speaker", "observed_at"]
 CLAIM += ["status", "workspace", "topic_id"]
 MESSAGE = ["message_id", "session_id", "seq", "role", "origin", "speaker", "text", "ts", "blocks"]
+LEDGER_ACTIONS = {
+    "excluded": ("row_id", (("include", "Take it in again"),)),
+    "notes": ("id", (("include", "Confirm"), ("exclude", "Reject"))),
+    "merges": ("merge_id", (("exclude", "Undo"),)),
+    "changes": ("merge_id", (("exclude", "Undo"),)),
+}
+"""By ledger, the column that names a row, and what may be done with it."""
 FACETS = ("workspace", "speaker", "category", "topic", "status")
 Row = dict[str, Any]
 After = Annotated[int, "Show what comes after so many rows."]
@@ -103,6 +112,7 @@ def show_claim(at: Explorer, id: Id) -> Data:
     texts = [claim["summary"], claim["quote"]]
     return {
         "claim": {**claim, "confidence": sure.get(key)},
+        "left_out": read_decisions(Store.open(at.settings.store, at.settings.space)).get(key),
         "topic": topic,
         "transcript": _read_around(at, claim),
         "repeats": sorted(repeats, key=_by_date)[:ROWS],
@@ -215,6 +225,7 @@ def show_ledger(at: Explorer, name: Annotated[str, f"One of {', '.join(LEDGERS)}
     end = after + ROWS
     return {
         "name": name,
+        "actions": LEDGER_ACTIONS.get(name),
         "headings": list(found.headings),
         "cells": [list(cells) for cells in found.cells[after:end]],
         "rows": [_make_plain(row) for row in found.rows[after:end]],

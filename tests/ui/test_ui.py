@@ -1,5 +1,6 @@
 """The pages in a real browser, over the samples' store and over none; and who is refused."""
 
+import json
 import shutil
 import socket
 import threading
@@ -7,11 +8,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
 
+from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
+from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 
 uvicorn = pytest.importorskip("uvicorn", reason="the extra `ui` is not installed")
@@ -69,3 +74,161 @@ def test_only_the_pages_of_this_machine_with_the_token_are_answered(site: Served
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "script-src" not in answer.headers["content-security-policy"]
     assert "access-control-allow-origin" not in answer.headers
+
+
+HOSTILE = "<script>alert(1)</script></pre>\"'><img src=x onerror=alert(2)>\x1b[31m\u202egnihton\u202c {{ 7*7 }}"
+PAGES = ("/", "/search", "/search?q=tide", "/coverage", "/ledger/changes", "/did", "/forget")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not CHROMIUM:
+        pytest.skip("chromium is not installed")
+    with playwright.sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield launched
+        launched.close()
+
+
+@dataclass
+class Tab:
+    """A page of the browser that keeps what the console said."""
+
+    page: Any
+    site: Served
+    said: list[str]
+
+    def go(self, path: str) -> Any:
+        answer = self.page.goto(self.site.address + path)
+        assert answer.status == 200, path
+        assert self.said == [], path
+        return self.page
+
+
+def enter(browser: Any, site: Served, **options: Any) -> Tab:
+    """A tab that came by the printed address."""
+    page = browser.new_context(**options).new_page()
+    tab = Tab(page, site, [])
+    page.on("console", lambda message: tab.said.append(message.text))
+    page.on("pageerror", lambda error: tab.said.append(str(error)))
+    page.on("dialog", lambda dialog: tab.said.append(dialog.message))
+    page.goto(f"{site.address}/?token={site.explorer.token}")
+    assert "token" not in page.url
+    return tab
+
+
+def test_a_form_from_elsewhere_or_over_long_is_refused(site: Served) -> None:
+    def post(data: dict[str, str], **headers: str) -> int:
+        return httpx.post(f"{site.address}/do/rate.json", data=data, headers=site.token | headers).status_code
+
+    assert post({"id": "x"}, origin="https://evil.example") == 403
+    assert post({"id": "x"}, origin="null") == 403
+    assert post({"id": "x" * 70_000}) == 413
+    assert post({"id": "x"}, authorization="") == 401
+    assert post({"id": "x", "verdict": "good"}, origin=site.address) == 400
+    assert httpx.get(f"{site.address}/do/rate", headers=site.token).status_code == 405
+
+
+def list_addresses(site: Served) -> list[str]:
+    """A claim, its message, session and summary, besides the pages without an id."""
+    claims = site.get("/search.json").json()["hits"]
+    claim = site.get(f"/claim/{claims[0]['id']}.json").json()
+    session = claim["claim"]["session_id"]
+    summary = site.get(f"/session/{session}.json").json()["summaries"][0]["summary_id"]
+    message = claim["transcript"][0]["id"]
+    return [*PAGES, f"/claim/{claims[0]['id']}", f"/session/{session}", f"/summary/{summary}", f"/message/{message}"]
+
+
+def test_every_page_fits_a_phone_has_its_json_and_says_nothing_to_the_console(site: Served, browser: Any) -> None:
+    tab = enter(browser, site, viewport={"width": 390, "height": 800}, color_scheme="dark")
+    for path in list_addresses(site):
+        page = tab.go(path)
+        assert page.locator("h1").count() == 1, path
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        link = page.get_by_text("this page as JSON").get_attribute("href")
+        assert site.get(link).json(), path
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip", path
+
+
+def test_a_space_without_a_release_says_what_makes_one(tmp_path: Path, browser: Any) -> None:
+    for site in serve(tmp_path / "none"):
+        tab = enter(browser, site)
+        for path in PAGES:
+            tab.go(path)
+        assert "slowwave run" in tab.go("/search").inner_text("main")
+        assert site.get("/search.json").status_code == 404
+
+
+def test_a_wrong_claim_is_found_left_out_and_taken_in_again(site: Served, browser: Any) -> None:
+    tab = enter(browser, site)
+    page = tab.go("/")
+    page.get_by_role("searchbox").fill("port of tidepool")
+    page.keyboard.press("Enter")
+    hit = next(one for one in site.get("/search.json").json()["hits"] if one["status"] == "active")
+    page = tab.go(f"/claim/{hit['id']}")
+    assert " ".join(hit["quote"].split()) in " ".join(page.locator("mark").all_inner_texts())
+    page.get_by_text("Leave it out").first.click()
+    page.get_by_label("Why it is left out").fill("not so")
+    page.get_by_role("button", name="Leave it out").click()
+    page.wait_for_url("**/did", timeout=60_000)
+    assert "not so" in page.inner_text("main")
+    assert hit["id"] not in site.get("/search.json").text
+    page.get_by_role("button", name="Take it in again").click()
+    page.locator("h2", has_text="Taken in").wait_for(timeout=60_000)
+    assert hit["id"] in site.get("/search.json").text
+    page = tab.go(f"/claim/{hit['id']}")
+    page.get_by_text("Rate it").click()
+    page.get_by_role("button", name="Bad").click()
+    page.wait_for_url("**/did")
+    assert "Rated bad" in tab.go(f"/claim/{hit['id']}").inner_text("main")
+
+
+def test_hostile_text_is_text(tmp_path: Path, browser: Any) -> None:
+    long = "We decided that the lighthouse keeps its lamp. " + "x" * 200_000
+    texts = [f"We decided to use {HOSTILE} for the lighthouse from now on.", long]
+    lines = [
+        {"session_id": f"s{HOSTILE}", "message_id": f"m{n}", "role": "user", "content": text, "title": HOSTILE}
+        | {"speaker": f"Ada {HOSTILE}", "workspace": f"/home/{HOSTILE}", "ts": "2026-11-01T10:00:00Z"}
+        for n, text in enumerate(texts)
+    ]
+    (tmp_path / "chat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run_night([tmp_path / "chat.jsonl"], Settings(store=tmp_path / "store", encoder="hash-384"))
+    Memory.open(tmp_path / "store").remember(f"The keeper is {HOSTILE}.", of_person=False, speaker=HOSTILE)
+    for site in serve(tmp_path / "store"):
+        tab = enter(browser, site)
+        rate = {"id": site.get("/search.json").json()["hits"][0]["id"], "verdict": "bad", "why": HOSTILE}
+        assert httpx.post(f"{site.address}/do/rate.json", data=rate, headers=site.token).status_code == 200
+        more = ["/ledger/notes", f"/search?{urlencode({'q': HOSTILE})}", f"/forget?{urlencode({'match': HOSTILE})}"]
+        for path in [*list_addresses(site), *more]:
+            page = tab.go(path)
+            assert page.locator("script, main img").count() == 0, path
+            assert len(page.content()) < 120_000, path
+            assert "49" not in page.locator("h1").inner_text(), path
+        assert "<script>alert(1)</script></pre>" in page.inner_text("main")
+        assert r"\u001b[31m\u202egnihton" in tab.go("/search").inner_text("main")
+
+
+def test_forgetting_shows_first_what_would_go(site: Served, browser: Any) -> None:
+    page = enter(browser, site).go("/forget")
+    page.get_by_label("Text in it").fill("accordion")
+    page.get_by_role("button", name="Show what would go").click()
+    assert "messages" in page.inner_text("main")
+    assert site.get("/search.json?q=accordion").text.count("accordion") > 1
+    assert site.get("/forget.json?match=accordion").json()["preview"]["rows"]["messages"] > 0
+    page.get_by_role("button", name="Forget this for good").click()
+    page.wait_for_url("**/did", timeout=120_000)
+    assert "Certificate" in page.inner_text("main")
+    hits = site.get("/search.json?q=accordion").json()["hits"]
+    assert "accordion" not in json.dumps(hits)
+
+
+def test_read_only_pages_offer_and_take_no_action(samples_night: tuple[Path, RunReport], browser: Any) -> None:
+    for site in serve(samples_night[0], read_only=True):
+        claim = site.get("/search.json").json()["hits"][0]["id"]
+        page = enter(browser, site).go(f"/claim/{claim}")
+        assert page.locator("main form").count() == 0
+        data = {"id": claim, "verdict": "bad"}
+        answer = httpx.post(f"{site.address}/do/rate", data=data, headers=site.token)
+        assert answer.status_code in (404, 405)

@@ -1,0 +1,136 @@
+"""What may be done from a page: each action is one that the commands have, says what it did, and how to undo it."""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from slowwave.recall.views.show import rate_memory
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.ids import compute_content_id
+from slowwave.store.crypt import check_encrypted
+from slowwave.ui.page import Data, Explorer, Page
+
+if TYPE_CHECKING:  # a night's packages: the pages are there without them
+    from slowwave.flows.parts.report import RunReport
+    from slowwave.tasks.forget.select import Wanted
+
+Id = Annotated[str, "Of a claim, session, merge, change or note; its first characters are enough."]
+Why = Annotated[str, "Your reason; it is kept."]
+
+
+def exclude(at: Explorer, id: Id, why: Why) -> Data:
+    """Leave a session, claim or note out, or undo a merge or change: what depended on it is made anew."""
+    from slowwave.flows.exclude import run_exclude
+
+    return _keep(
+        at, f"Left out: {id}", run_exclude([id], why, at.settings), ("Take it in again", "include", {"id": id})
+    )
+
+
+def include(at: Explorer, id: Id) -> Data:
+    """Take in again what was left out or undone; of an agent's note, confirm it."""
+    from slowwave.flows.exclude import run_include
+
+    undo = ("Leave it out", "exclude", {"id": id, "why": "left out again"})
+    return _keep(at, f"Taken in: {id}", run_include([id], at.settings), undo)
+
+
+def rate(at: Explorer, id: Id, verdict: Annotated[Literal["good", "bad"], "good or bad."], why: Why = "") -> Data:
+    """Say whether a memory is good or bad: it is noted and changes no answer; the last word counts."""
+    check_encrypted(at.settings)
+    node = rate_memory(at.memory.snapshot, id, verdict, why, redact=at.settings.redact)
+    other = "bad" if verdict == "good" else "good"
+    return _keep(
+        at,
+        f"Rated {verdict}: {node.kind} {node.id[:12]}",
+        None,
+        (f"Rate it {other}", "rate", {"id": id, "verdict": other}),
+    )
+
+
+def preview_forget(
+    at: Explorer,
+    message: Annotated[str, "A message, by its id."] = "",
+    session: Annotated[str, "A session, by its id."] = "",
+    match: Annotated[str, "Text that stands in what is to be forgotten."] = "",
+    speaker: Annotated[str, "What this person said."] = "",
+    workspace: Annotated[str, "What was said in this project."] = "",
+    note: Annotated[str, "A note, by its id."] = "",
+) -> Data:
+    """Return what a forgetting would take, without erasing anything; of several conditions all must hold."""
+    asked = {"message": message, "session": session, "match": match, "speaker": speaker, "workspace": workspace}
+    asked = {name: value for name, value in {**asked, "note": note}.items() if value}
+    if not asked:
+        return {"asked": asked, "preview": None, "seen": ""}
+    from slowwave.flows.forget import preview_forgetting
+
+    found = preview_forgetting(_build_wanted(asked), at.settings).as_dict()
+    return {"asked": asked, "preview": found, "seen": _sign_preview(at, asked, found)}
+
+
+def forget(
+    at: Explorer,
+    seen: Annotated[str, "`seen` of the preview: what would go must be what was shown."],
+    message: str = "",
+    session: str = "",
+    match: str = "",
+    speaker: str = "",
+    workspace: str = "",
+    note: str = "",
+) -> Data:
+    """Erase what was previewed and all that was made of it, and certify it; there is no way back."""
+    from slowwave.flows.forget import run_forget
+    from slowwave.tasks.forget.proof import load_certificate
+
+    shown = preview_forget(at, message, session, match, speaker, workspace, note)
+    if not seen or seen != shown["seen"]:
+        raise UsageError("what would go is not what was shown: look at the preview again")
+    report, paths = run_forget(_build_wanted(shown["asked"]), at.settings)
+    lines = []
+    for path in paths:
+        one = load_certificate(path)
+        lines.append(f"Forgotten: {', '.join(f'{count:,} {name}' for name, count in one['rows'].items())}.")
+        marks, scan = len(one["canaries"]["marks"]), one["scan"]
+        lines.append(f"{marks} canaries found in {scan['found']} of {scan['files']:,} files.")
+        lines.append(f"Certificate: {path}")
+    lines += [f"Still on disk, and not read again: {path}" for path in shown["preview"]["transcripts"]]
+    return _keep(at, "Forgotten for good", report, None, lines)
+
+
+def list_outcomes(at: Explorer) -> Data:
+    """Return what was done from these pages since the server began, newest first, with how to undo it."""
+    return {"outcomes": at.outcomes}
+
+
+def _build_wanted(asked: dict[str, str]) -> "Wanted":
+    from slowwave.tasks.forget.select import Wanted
+
+    several = {name: (asked[name],) if name in asked else () for name in ("session", "message", "speaker", "note")}
+    match, place = asked.get("match"), asked.get("workspace")
+    return Wanted(several["session"], several["message"], match, several["speaker"], place, None, several["note"])
+
+
+def _sign_preview(at: Explorer, asked: dict[str, str], found: Data) -> str:
+    """Return a word that only a preview of just this gives."""
+    return compute_content_id("preview", at.token, repr(asked), repr(found))
+
+
+def _keep(
+    at: Explorer,
+    did: str,
+    report: "RunReport | None",
+    undo: tuple[str, str, dict[str, str]] | None,
+    lines: Iterable[str] = (),
+) -> Data:
+    """Return what was done, once it is kept for the page that lists it; the next page reads the new release."""
+    said = [*lines, *(report.collect_notes() if report else ()), *([report.format_verdict()] if report else ())]
+    label, action, fields = undo or ("", "", {})
+    outcome = {"at": datetime.now(UTC), "did": did, "lines": said}
+    outcome["undo"] = {"label": label, "action": action, "fields": fields} if undo else None
+    at.outcomes.insert(0, outcome)
+    at.close()
+    return outcome
+
+
+ACTIONS: dict[str, Callable[..., Data]] = {"exclude": exclude, "include": include, "rate": rate, "forget": forget}
+PAGES = (Page("/forget", preview_forget, "forget.html"), Page("/did", list_outcomes, "did.html"))
