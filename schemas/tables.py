@@ -28,6 +28,17 @@ def vector_field(name: str = "vector") -> pa.Field:
     return pa.field(name, VECTOR)
 
 
+CHAIN = ("chain_id", "chain_at", "chain_likely")
+"""Columns of claims and passages that the night writes where a later claim changed, or perhaps changed, what they say:
+the claim at the end of the chain, since when the row no longer holds, and how likely that is (1: it is superseded).
+The last two are null in a row that holds."""
+
+
+def chain_fields() -> tuple[pa.Field, ...]:
+    """Return the columns CHAIN."""
+    return tuple(pa.field(name, kind) for name, kind in zip(CHAIN, (pa.string(), UTC_US, pa.float32()), strict=True))
+
+
 @dataclass(frozen=True)
 class Table:
     """Name, primary key, schema and volatile columns of one table."""
@@ -159,6 +170,7 @@ PASSAGES = Table(
         string_field("workspace"),
         vector_field(),
         string_field("step_key", null=False),
+        *chain_fields(),
     ),
 )
 
@@ -293,6 +305,7 @@ OBSERVATIONS = Table(
         string_field("dedupe_key"),  # null: not looked at yet
         string_field("topic_id"),
         string_field("assign_key"),  # null: not assigned yet
+        *chain_fields(),
     ),
 )
 

@@ -48,6 +48,12 @@ class LedgerKind(StrEnum):
     JUDGEMENT = "judgement"
 
 
+LINKED = 0.4
+"""Probability of a change from which two claims are linked, and a reader is told so: about as likely changed as not."""
+LEADS = "leads"
+"""Rule of a doubt that is less likely: the later is told first where both are found, without a word of it."""
+
+
 class RelationKind(StrEnum):
     """How a claim stands to another, in `relations`: to an earlier one but for the last two, which a language model
     tells.

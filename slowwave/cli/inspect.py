@@ -12,7 +12,7 @@ from rich.table import Table
 
 from slowwave.cli.common import HELD, INCOMPLETE, OUT, command, echo, load_settings, print_json
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.vocabulary import LedgerKind, RunStatus, Status
+from slowwave.schemas.vocabulary import LEADS, LedgerKind, RunStatus, Status
 from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ def _list_changes(settings: "Settings", everything: bool) -> Listing:
     """
     ledger = [row for row in _collect_merges(_open_store(settings)) if row["state"] == "in force"]
     judged = _note_judgements(ledger)
-    rows = [row for row in ledger if row["kind"] in (LedgerKind.SUPERSESSION, LedgerKind.DOUBT)]
+    kinds = (LedgerKind.SUPERSESSION, LedgerKind.DOUBT)
+    rows = [row for row in ledger if row["kind"] in kinds and row["rule"] != LEADS]
     rows.sort(key=lambda row: (row["kind"] == LedgerKind.DOUBT, -row["scores"].get("likely", 1.0), row["merge_id"]))
     cells = []
     for row in rows:

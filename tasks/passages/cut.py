@@ -138,11 +138,11 @@ def _build_passage_rows(copied: pa.Table, numbers: list[int], texts: list[str], 
         "step_key": pa.array([step_key] * len(texts), pa.string()),
     }
     columns = [
-        pa.nulls(len(texts), field.type)
-        if field.name == "vector"
-        else made[field.name]
+        made[field.name]
         if field.name in made
         else copied[field.name].cast(field.type)
+        if field.name in copied.schema.names
+        else pa.nulls(len(texts), field.type)
         for field in PASSAGES.schema
     ]
     return pa.Table.from_arrays(columns, schema=PASSAGES.schema)

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 
+from slowwave.schemas.vocabulary import LEADS
 from slowwave.tasks.supersede.claims import CandidateClaims
-from slowwave.tasks.supersede.judge import Outcome, Rows, Verdict, find_outcome
+from slowwave.tasks.supersede.judge import LEADING, Outcome, Rows, Verdict, find_outcome
 
 CHANGED, REAFFIRMED, PERHAPS = "changed", "reaffirmed", "perhaps"
 """Rules of the ledger: the later changes the earlier; the earlier was said again; the later may change it."""
@@ -28,7 +29,7 @@ class Change:
     @property
     def is_doubt(self) -> bool:
         """Whether the loser stands all the same."""
-        return self.rule == PERHAPS
+        return self.rule in (PERHAPS, LEADS)
 
 
 def find_reaffirmations(held: CandidateClaims, back: Set[frozenset[int]]) -> list[Change]:
@@ -56,9 +57,9 @@ def find_changes(
     for (old, new), likely in {**guesses, **{pair: verdict.likely for pair, verdict in told.items()}}.items():
         verdict = told.get((old, new))
         outcome = verdict.outcome if verdict else find_outcome(likely)
-        if outcome is Outcome.NOTHING:
+        if outcome is Outcome.NOTHING and (verdict or likely < LEADING):
             continue
-        if outcome is Outcome.LINK and held.last[old] > held.last[new]:
+        if outcome is not Outcome.RETIRE and held.last[old] > held.last[new]:
             continue  # a guess speaks against nothing that was said again since
         change = _decide(held, old, new, outcome, likely, verdict)
         if change.loser not in held.retired or change.loser in freed:
@@ -74,8 +75,9 @@ def _decide(
     if verdict is not None:
         words = f": “{verdict.quote}”" if verdict.quote else ""
         sure, key = f"({likely:.0%}; a model says {verdict.answer}{words})", verdict.key
-    if outcome is Outcome.LINK:
-        return Change(old, new, held.times[new], PERHAPS, likely, f"perhaps told anew {sure}", key)
+    if outcome is not Outcome.RETIRE:
+        rule = PERHAPS if outcome is Outcome.LINK else LEADS
+        return Change(old, new, held.times[new], rule, likely, f"perhaps told anew {sure}", key)
     if held.last[old] > held.last[new]:
         return Change(new, old, held.last[old], REAFFIRMED, likely, f"the earlier was said again {sure}", key)
     return Change(old, new, held.times[new], CHANGED, likely, f"told anew {sure}", key)

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.vocabulary import LedgerKind
+from slowwave.schemas.vocabulary import LINKED, LedgerKind
 from slowwave.tasks.dedupe.judge_llm import CLAIM_CHARS
 from slowwave.tasks.llm.fence import mask_injections
 from slowwave.tasks.llm.library import Library, Question, limit_answer
@@ -38,8 +38,8 @@ DIGITS = 4
 SUPERSEDED = 0.9
 """Probability from which the earlier claim is retired: of 41 such in talk with changes that was not learnt from 40 are
 right, and in 10,000 claims of talk in which hardly anything changes there are 5."""
-LINKED = 0.4
-"""Probability from which the two are linked and both stand, the later told first: about as likely changed as not."""
+LEADING = 0.25
+"""Probability from which the later of two that both stand is told first, where both are found."""
 RULE = "judged"
 Rows = tuple[int, int]
 """A pair, the row of the earlier claim first."""

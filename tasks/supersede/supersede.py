@@ -44,7 +44,7 @@ from slowwave.tasks.supersede.model import load_change_model
 
 __all__ = ["KINDS", "VERSION", "Superseded", "supersede", "unsupersede"]
 
-VERSION = "supersede/8"
+VERSION = "supersede/9"
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = ("supersession", "doubt")

@@ -18,6 +18,7 @@ from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, quaranti
 from slowwave.tasks.llm.library import index_questions, list_requests
 from slowwave.tasks.pending import MODEL_KEY, mark_done, read_claim_speakers
 from slowwave.tasks.supersede import judge
+from slowwave.tasks.supersede.chains import write_chains
 from slowwave.tasks.supersede.judge import (
     Answer,
     Answered,
@@ -42,21 +43,26 @@ def supersede_observations(job: Job) -> StepReport:
     claims.
     """
     with report_step("supersede") as report:
-        model = get_judging_model(job)
-        undone, done_key = read_undone_pairs(job.store), compute_supersede_key(job, model)
-        if is_done(job.store, compute_input_key(job.store, done_key, undone)):
-            return report
-        found = _supersede_all(job, undone, make_judge(job, model, report) if model else None)
-        job.store.merge_changed(MERGES, found.merges)
-        job.store.delete_ids(MERGES, find_settled_doubts(job.store, found.merges))
-        report.rows_in = job.store.count(OBSERVATIONS)
-        report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
-        _count_outcomes(found, report)
-        if model is not None:
-            model.record_usage(report)
-        if not found.waiting:
-            mark_done(job.store, "supersede", [(UNIT, compute_input_key(job.store, done_key, undone), None)])
+        _judge_claims(job, report)
+        report.counts["rows of chains"] = write_chains(job.store)
     return report
+
+
+def _judge_claims(job: Job, report: StepReport) -> None:
+    model = get_judging_model(job)
+    undone, done_key = read_undone_pairs(job.store), compute_supersede_key(job, model)
+    if is_done(job.store, compute_input_key(job.store, done_key, undone)):
+        return
+    found = _supersede_all(job, undone, make_judge(job, model, report) if model else None)
+    job.store.merge_changed(MERGES, found.merges)
+    job.store.delete_ids(MERGES, find_settled_doubts(job.store, found.merges))
+    report.rows_in = job.store.count(OBSERVATIONS)
+    report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
+    _count_outcomes(found, report)
+    if model is not None:
+        model.record_usage(report)
+    if not found.waiting:
+        mark_done(job.store, "supersede", [(UNIT, compute_input_key(job.store, done_key, undone), None)])
 
 
 def list_questions(job: Job, model: Model) -> list[Request]:

@@ -30,6 +30,7 @@ from slowwave.memory import Memory
 from slowwave.schemas.errors import SlowwaveError, StoreUnreadable, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
+    CHAIN,
     COMPLETIONS,
     EXCLUSIONS,
     FILES,
@@ -51,6 +52,7 @@ from slowwave.store.manifest import compute_table_digest
 from slowwave.store.notes import Journal, read_notes, write_note
 from slowwave.store.releases import read_releases
 from slowwave.store.repair import check_store
+from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.forget import seal, stages
 from slowwave.tasks.forget.canaries import Canaries
 from slowwave.tasks.forget.proof import Scan, check_certificate, load_certificate, scan_files
@@ -166,13 +168,15 @@ def root(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def digest_other(store: Store) -> dict[str, str]:
-    """Digests of all that was made of the other session."""
+    """Digests of all that was made of the other session; what changed what is judged anew among the claims left."""
     sid = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "other")["session_id"][0].as_py()
     ids = store.read(MESSAGES, ["message_id"], pc.field("session_id") == sid)["message_id"].to_pylist()
     found = {
         table.name: store.read_ids(table, [sid], by="session_id")
         for table in (MESSAGES, SESSIONS, PASSAGES, OBSERVATIONS)
     }
+    for table in (PASSAGES, OBSERVATIONS):
+        found[table.name] = set_columns(found[table.name], **dict.fromkeys(CHAIN))
     found[GISTS.name] = store.read_ids(GISTS, ids)
     found[SUMMARIES.name] = store.read_ids(SUMMARIES, [sid], by="scope_id")
     found[COMPLETIONS.name] = store.read_ids(COMPLETIONS, ["d" * 32])

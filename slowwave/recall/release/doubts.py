@@ -11,7 +11,7 @@ from slowwave.recall.hits import Kind, Successor
 from slowwave.recall.query import Query
 from slowwave.recall.release.tables import Tables
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import LedgerKind, Status
+from slowwave.schemas.vocabulary import LEADS, LedgerKind, Status
 from slowwave.text.words import extract_content_words
 
 EVEN = 0.5
@@ -67,7 +67,7 @@ def read_doubts(view: Tables) -> Doubts:
     found = Doubts()
     if not view.count(MERGES):
         return found
-    open_ones = (pc.field("kind") == pa.scalar(LedgerKind.DOUBT)) & ~pc.field("undone")
+    open_ones = (pc.field("kind") == pa.scalar(LedgerKind.DOUBT)) & ~pc.field("undone") & (pc.field("rule") != LEADS)
     pairs = view.read(MERGES, ["loser_id", "winner_id", "scores"], open_ones).to_pylist()
     claims = view.read_by_id(
         OBSERVATIONS, [pair[side] for pair in pairs for side in ("loser_id", "winner_id")], COLUMNS

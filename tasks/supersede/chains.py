@@ -1,0 +1,164 @@
+"""Writes what the changes mean for each row: the columns CHAIN of OBSERVATIONS and PASSAGES, Arrow in, Arrow out.
+
+A chain is the claims of which each was changed, or perhaps changed, by another one, with what repeats them; its name is
+the claim at its end. A row of a chain that no longer holds has the time since when, and how likely that is. A passage
+is of the chain of a claim that was made of it, or whose sentence it has word for word. It holds where it tells the end
+of the chain too, and the likelier the more other claims were made of it. Summaries have no such columns: of none in the
+stores that were measured are all members of one chain.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES, Table
+from slowwave.schemas.vocabulary import LEADS, LINKED, LedgerKind, Status
+from slowwave.store.store import Store
+from slowwave.tasks.pending import mark_done
+
+VERSION = "chains/1"
+CLAIMS = ["observation_id", "workspace", "status", "canonical_id", "superseded_by", "valid_to", "observed_at"]
+CLAIMS += ["summary", "quote", "message_ids", *CHAIN]
+SAID = ["passage_id", "message_id", "text", "ts", *CHAIN]
+SENTENCE_END = r"[.!?…]+(?:\s+|$)|\n+"
+NO_CHAIN = dict.fromkeys(CHAIN)
+
+Row = dict[str, Any]
+Links = Mapping[str, tuple[str, float]]
+"""Claim -> the later one that perhaps changes it, and how likely that is."""
+
+
+def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
+    """Return the claims (columns CLAIMS) with their chains."""
+    rows = {row["observation_id"]: row for row in claims.to_pylist()}
+    first = {key: row["canonical_id"] for key, row in rows.items() if row["status"] == Status.DUPLICATE}
+    later = {key: row["superseded_by"] for key, row in rows.items() if row["status"] == Status.SUPERSEDED}
+    changed = {key: (rows[key]["valid_to"], 1.0) for key, by in later.items() if by in rows}
+    for key, (by, likely) in links.items():
+        if by in rows and key in rows and rows[key]["status"] == Status.ACTIVE:
+            later[key], changed[key] = by, (rows[by]["observed_at"], likely)
+    ends = {key: _follow(key, first | later, rows) for key in rows}
+    chains = {ends[key] for key in changed}
+    for key, row in rows.items():
+        at, likely = changed.get(_follow(key, first, rows), (None, None))
+        row |= dict(zip(CHAIN, (ends[key], at, likely), strict=True)) if ends[key] in chains else NO_CHAIN
+    return list(rows.values())
+
+
+def spread_over_passages(passages: pa.Table, claims: list[Row]) -> list[Row]:
+    """Return the passages (columns SAID) of a workspace with their chains.
+
+    Args:
+        passages: all of the workspace's.
+        claims: all of the workspace's, with their chains.
+    """
+    rows = {row["passage_id"]: row for row in passages.to_pylist()}
+    told = _find_claims_told(passages, rows, claims)
+    for key, row in rows.items():
+        mine = [  # what is said again since the change is not taken back by it
+            one for one in told.get(key, ()) if not (one["chain_at"] and row["ts"] and row["ts"] >= one["chain_at"])
+        ]
+        row |= _choose_chain(mine)
+    return list(rows.values())
+
+
+def write_chains(store: Store) -> int:
+    """Bring the chains up to date, the passages' in workspaces where something changed; returns rows written."""
+    doubts = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
+    ledger = store.read(MERGES, ["loser_id", "winner_id", "rule", "scores"], doubts).to_pylist()
+    links = {row["loser_id"]: (row["winner_id"], _read_likely(row)) for row in ledger}
+    before = store.read(OBSERVATIONS, CLAIMS)
+    claims = spread_over_claims(before, links)
+    written = _merge_chains(store, OBSERVATIONS, before, claims)
+    by_place = defaultdict[str | None, list[Row]](list)
+    for row in claims:
+        by_place[row["workspace"]].append(row)
+    marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "chains").to_pylist()
+    done = {row["unit_id"]: row["input_key"] for row in marks}
+    for place, some in by_place.items():
+        unit = compute_content_id("chains", place or "")
+        if unit not in done and not any(row["chain_id"] for row in some):
+            continue
+        here = pc.field("workspace").is_null() if place is None else pc.field("workspace") == place
+        if done.get(unit) != _compute_place_key(store, here, some):
+            said = store.read(PASSAGES, SAID, here)
+            written += _merge_chains(store, PASSAGES, said, spread_over_passages(said, some))
+            mark_done(store, "chains", [(unit, _compute_place_key(store, here, some), None)])
+    return written
+
+
+def _read_likely(row: Row) -> float:
+    """Return how likely a doubt of the ledger is; one that is linked by a model's word alone as likely as not."""
+    likely = float(dict(row["scores"])["likely"])
+    return likely if row["rule"] == LEADS else max(likely, LINKED)
+
+
+def _follow(key: str, onward: Mapping[str, str | None], known: Mapping[str, Row]) -> str:
+    """Return where a way from a claim to the next ends."""
+    seen = {key}
+    while (to := onward.get(key)) in known and to is not None and to not in seen:
+        key = to
+        seen.add(key)
+    return key
+
+
+def _find_claims_told(passages: pa.Table, rows: Mapping[str, Row], claims: list[Row]) -> dict[str, list[Row]]:
+    """Return by passage the claims that were made of it, and those of chains whose sentence it has."""
+    told = defaultdict[str, dict[str, Row]](dict)
+    by_message = defaultdict[str, list[str]](list)
+    for key, row in rows.items():
+        by_message[row["message_id"]].append(key)
+    sentences = defaultdict[str, list[Row]](list)
+    for claim in claims:
+        if claim["status"] not in (Status.ACTIVE, Status.DUPLICATE) and not claim["chain_id"]:
+            continue
+        quote = _normalise(claim["quote"])
+        at = [key for message in claim["message_ids"] for key in by_message.get(message, ())]
+        for key in [key for key in at if quote in _normalise(rows[key]["text"])] or at:
+            told[key][claim["observation_id"]] = claim
+        for text in {quote, _normalise(claim["summary"])} if claim["chain_id"] else ():
+            sentences[text].append(claim)
+    said = pl.DataFrame(passages.select(["passage_id", "text"])).with_columns(
+        pl.col("text").str.to_lowercase().str.replace_all(SENTENCE_END, "\0").str.split("\0")
+    )
+    said = said.explode("text").with_columns(pl.col("text").str.replace_all(r"\s+", " ").str.strip_chars())
+    for key, text in said.filter(pl.col("text").is_in(list(sentences))).iter_rows():
+        told[key] |= {claim["observation_id"]: claim for claim in sentences[text]}
+    return {key: list(some.values()) for key, some in told.items()}
+
+
+def _choose_chain(claims: list[Row]) -> Row:
+    """Return the chain of a passage that tells some claims: the likeliest to have changed, of such the latest."""
+    of_chains = [one for one in claims if one["chain_id"]]
+    if not of_chains:
+        return NO_CHAIN
+    best = max(of_chains, key=lambda one: (one["chain_likely"] or 0.0, str(one["chain_at"]), one["observation_id"]))
+    mine = [one for one in of_chains if one["chain_id"] == best["chain_id"]]
+    if not all(one["chain_at"] for one in mine):
+        return {**NO_CHAIN, "chain_id": best["chain_id"]}
+    return {name: best[name] for name in CHAIN} | {"chain_likely": best["chain_likely"] * len(mine) / len(claims)}
+
+
+def _normalise(text: str) -> str:
+    return " ".join(text.split()).lower().rstrip(".!?…")
+
+
+def _merge_chains(store: Store, table: Table, before: pa.Table, after: list[Row]) -> int:
+    """Write the rows whose chain is another than it was; returns how many."""
+    new = pa.Table.from_pylist(after, schema=before.schema).select([table.key, *CHAIN])
+    old = {row[table.key]: row for row in before.select([table.key, *CHAIN]).to_pylist()}
+    fresh = {row[table.key]: row for row in new.to_pylist() if row != old[row[table.key]]}
+    rows = [{**row, **fresh[row[table.key]]} for row in store.read_ids(table, fresh).to_pylist()]
+    return store.merge(table, pa.Table.from_pylist(rows, schema=table.schema))
+
+
+def _compute_place_key(store: Store, here: pc.Expression, claims: list[Row]) -> str:
+    """Return hash of what a workspace's chains hang on, as the store is now, and of what its passages have of them."""
+    said = store.read(PASSAGES, ["passage_id", *CHAIN], here).sort_by("passage_id").to_pylist()
+    of_chains = sorted(((row["observation_id"], *(row[name] for name in CHAIN)) for row in claims), key=str)
+    return compute_content_id(VERSION, repr(of_chains), repr([tuple(row.values()) for row in said]))
