@@ -9,6 +9,7 @@ stores that were measured are all members of one chain.
 
 from collections import defaultdict
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -38,7 +39,9 @@ def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
     rows = {row["observation_id"]: row for row in claims.to_pylist()}
     first = {key: row["canonical_id"] for key, row in rows.items() if row["status"] == Status.DUPLICATE}
     later = {key: row["superseded_by"] for key, row in rows.items() if row["status"] == Status.SUPERSEDED}
-    changed = {key: (rows[key]["valid_to"], 1.0) for key, by in later.items() if by in rows}
+    changed: dict[str, tuple[datetime | None, float | None]] = {
+        key: (rows[key]["valid_to"], 1.0) for key, by in later.items() if by in rows
+    }
     for key, (by, likely) in links.items():
         if by in rows and key in rows and rows[key]["status"] == Status.ACTIVE:
             later[key], changed[key] = by, (rows[by]["observed_at"], likely)
