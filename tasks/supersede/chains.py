@@ -45,11 +45,12 @@ def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
     for key, (by, likely) in links.items():
         if by in rows and key in rows and rows[key]["status"] == Status.ACTIVE:
             later[key], changed[key] = by, (rows[by]["observed_at"], likely)
-    ends = {key: _follow(key, first | later, rows) for key in rows}
+    onward = first | later
+    ends = {key: _follow(key, onward, rows) for key in rows}
     chains = {ends[key] for key in changed}
     for key, row in rows.items():
-        at, likely = changed.get(_follow(key, first, rows), (None, None))
-        row |= dict(zip(CHAIN, (ends[key], at, likely), strict=True)) if ends[key] in chains else NO_CHAIN
+        since = changed.get(_follow(key, first, rows), (None, None))
+        row |= dict(zip(CHAIN, (ends[key], *since), strict=True)) if ends[key] in chains else NO_CHAIN
     return list(rows.values())
 
 
