@@ -14,15 +14,11 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES, Table
-from slowwave.schemas.vocabulary import LEADS, LINKED, LedgerKind, Status
-from slowwave.store.store import Store
-from slowwave.tasks.pending import mark_done
+from slowwave.schemas.tables import CHAIN
+from slowwave.schemas.vocabulary import LEADS, LINKED, Status
 
-VERSION = "chains/1"
+CHAINS = "chains/1"
 CLAIMS = ["observation_id", "workspace", "status", "canonical_id", "superseded_by", "valid_to", "observed_at"]
 CLAIMS += ["summary", "quote", "message_ids", *CHAIN]
 SAID = ["passage_id", "message_id", "text", "ts", *CHAIN]
@@ -32,6 +28,12 @@ NO_CHAIN = dict.fromkeys(CHAIN)
 Row = dict[str, Any]
 Links = Mapping[str, tuple[str, float]]
 """Claim -> the later one that perhaps changes it, and how likely that is."""
+
+
+def read_likely(row: Row) -> float:
+    """Return how likely a doubt of the ledger is; one that is linked by a model's word alone as likely as not."""
+    likely = float(dict(row["scores"])["likely"])
+    return likely if row["rule"] == LEADS else max(likely, LINKED)
 
 
 def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
@@ -69,37 +71,6 @@ def spread_over_passages(passages: pa.Table, claims: list[Row]) -> list[Row]:
         ]
         row |= _choose_chain(mine)
     return list(rows.values())
-
-
-def write_chains(store: Store) -> int:
-    """Bring the chains up to date, the passages' in workspaces where something changed; returns rows written."""
-    doubts = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
-    ledger = store.read(MERGES, ["loser_id", "winner_id", "rule", "scores"], doubts).to_pylist()
-    links = {row["loser_id"]: (row["winner_id"], _read_likely(row)) for row in ledger}
-    before = store.read(OBSERVATIONS, CLAIMS)
-    claims = spread_over_claims(before, links)
-    written = _merge_chains(store, OBSERVATIONS, before, claims)
-    by_place = defaultdict[str | None, list[Row]](list)
-    for row in claims:
-        by_place[row["workspace"]].append(row)
-    marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "chains").to_pylist()
-    done = {row["unit_id"]: row["input_key"] for row in marks}
-    for place, some in by_place.items():
-        unit = compute_content_id("chains", place or "")
-        if unit not in done and not any(row["chain_id"] for row in some):
-            continue
-        here = pc.field("workspace").is_null() if place is None else pc.field("workspace") == place
-        if done.get(unit) != _compute_place_key(store, here, some):
-            said = store.read(PASSAGES, SAID, here)
-            written += _merge_chains(store, PASSAGES, said, spread_over_passages(said, some))
-            mark_done(store, "chains", [(unit, _compute_place_key(store, here, some), None)])
-    return written
-
-
-def _read_likely(row: Row) -> float:
-    """Return how likely a doubt of the ledger is; one that is linked by a model's word alone as likely as not."""
-    likely = float(dict(row["scores"])["likely"])
-    return likely if row["rule"] == LEADS else max(likely, LINKED)
 
 
 def _follow(key: str, onward: Mapping[str, str | None], known: Mapping[str, Row]) -> str:
@@ -150,19 +121,3 @@ def _choose_chain(claims: list[Row]) -> Row:
 
 def _normalise(text: str) -> str:
     return " ".join(text.split()).lower().rstrip(".!?…")
-
-
-def _merge_chains(store: Store, table: Table, before: pa.Table, after: list[Row]) -> int:
-    """Write the rows whose chain is another than it was; returns how many."""
-    new = pa.Table.from_pylist(after, schema=before.schema).select([table.key, *CHAIN])
-    old = {row[table.key]: row for row in before.select([table.key, *CHAIN]).to_pylist()}
-    fresh = {row[table.key]: row for row in new.to_pylist() if row != old[row[table.key]]}
-    rows = [{**row, **fresh[row[table.key]]} for row in store.read_ids(table, fresh).to_pylist()]
-    return store.merge(table, pa.Table.from_pylist(rows, schema=table.schema))
-
-
-def _compute_place_key(store: Store, here: pc.Expression, claims: list[Row]) -> str:
-    """Return hash of what a workspace's chains hang on, as the store is now, and of what its passages have of them."""
-    said = store.read(PASSAGES, ["passage_id", *CHAIN], here).sort_by("passage_id").to_pylist()
-    of_chains = sorted(((row["observation_id"], *(row[name] for name in CHAIN)) for row in claims), key=str)
-    return compute_content_id(VERSION, repr(of_chains), repr([tuple(row.values()) for row in said]))

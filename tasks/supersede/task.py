@@ -1,15 +1,17 @@
 """Claims that a later claim changes, found over all that is held."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.llm.protocol import Request
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import MARKS, MERGES, OBSERVATIONS
+from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES, Table
 from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.task import read_undone_pairs
@@ -18,7 +20,14 @@ from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, quaranti
 from slowwave.tasks.llm.library import index_questions, list_requests
 from slowwave.tasks.pending import MODEL_KEY, mark_done, read_claim_speakers
 from slowwave.tasks.supersede import judge
-from slowwave.tasks.supersede.chains import write_chains
+from slowwave.tasks.supersede.chains import (
+    CHAINS,
+    CLAIMS,
+    SAID,
+    read_likely,
+    spread_over_claims,
+    spread_over_passages,
+)
 from slowwave.tasks.supersede.judge import (
     Answer,
     Answered,
@@ -63,6 +72,47 @@ def _judge_claims(job: Job, report: StepReport) -> None:
         model.record_usage(report)
     if not found.waiting:
         mark_done(job.store, "supersede", [(UNIT, compute_input_key(job.store, done_key, undone), None)])
+
+
+def write_chains(store: Store) -> int:
+    """Bring the chains up to date, the passages' in workspaces where something changed; returns rows written."""
+    doubts = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
+    ledger = store.read(MERGES, ["loser_id", "winner_id", "rule", "scores"], doubts).to_pylist()
+    links = {row["loser_id"]: (row["winner_id"], read_likely(row)) for row in ledger}
+    before = store.read(OBSERVATIONS, CLAIMS)
+    claims = spread_over_claims(before, links)
+    written = _merge_chains(store, OBSERVATIONS, before, claims)
+    by_place = defaultdict[str | None, list[dict[str, Any]]](list)
+    for row in claims:
+        by_place[row["workspace"]].append(row)
+    marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "chains").to_pylist()
+    done = {row["unit_id"]: row["input_key"] for row in marks}
+    for place, some in by_place.items():
+        unit = compute_content_id("chains", place or "")
+        if unit not in done and not any(row["chain_id"] for row in some):
+            continue
+        here = pc.field("workspace").is_null() if place is None else pc.field("workspace") == place
+        if done.get(unit) != _compute_place_key(store, here, some):
+            said = store.read(PASSAGES, SAID, here)
+            written += _merge_chains(store, PASSAGES, said, spread_over_passages(said, some))
+            mark_done(store, "chains", [(unit, _compute_place_key(store, here, some), None)])
+    return written
+
+
+def _merge_chains(store: Store, table: Table, before: pa.Table, after: Sequence[Mapping[str, Any]]) -> int:
+    """Write the rows whose chain is another than it was; returns how many."""
+    new = pa.Table.from_pylist(after, schema=before.schema).select([table.key, *CHAIN])
+    old = {row[table.key]: row for row in before.select([table.key, *CHAIN]).to_pylist()}
+    fresh = {row[table.key]: row for row in new.to_pylist() if row != old[row[table.key]]}
+    rows = [{**row, **fresh[row[table.key]]} for row in store.read_ids(table, fresh).to_pylist()]
+    return store.merge(table, pa.Table.from_pylist(rows, schema=table.schema))
+
+
+def _compute_place_key(store: Store, here: pc.Expression, claims: Sequence[Mapping[str, Any]]) -> str:
+    """Return hash of what a workspace's chains hang on, as the store is now, and of what its passages have of them."""
+    said = store.read(PASSAGES, ["passage_id", *CHAIN], here).sort_by("passage_id").to_pylist()
+    of_chains = sorted(((row["observation_id"], *(row[name] for name in CHAIN)) for row in claims), key=str)
+    return compute_content_id(CHAINS, repr(of_chains), repr([tuple(row.values()) for row in said]))
 
 
 def list_questions(job: Job, model: Model) -> list[Request]:
