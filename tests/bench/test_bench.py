@@ -17,8 +17,7 @@ import bench.nights.tiny_models
 import bench.recall.abstention
 import bench.recall.checks
 from slowwave.tasks import vectors
-from tests.bench_inputs import ROOT, locomo, runs
-from tests.fake_llm_server import serving
+from tests.bench_inputs import ROOT, runs
 from tests.recall_store import build
 
 COMMANDS = sorted(
@@ -26,7 +25,7 @@ COMMANDS = sorted(
     for path in (ROOT / "bench").rglob("*.py")
     if '__name__ == "__main__"' in path.read_text()
 )
-LACKING = {"nights.llm_engine": "vLLM", "nights.tiny_models": "pip"}
+LACKING = {"nights.tiny_models": "pip"}
 """Measurements that need what a test can't have, and what it is."""
 
 
@@ -127,13 +126,3 @@ def test_a_measurement_that_lacks_something_says_so_in_a_line(name: str, monkeyp
         called(name, [], monkeypatch)
     assert LACKING[name] in str(stopped.value)
     assert "\n" not in str(stopped.value)
-
-
-def test_a_model_is_measured_beside_the_extractive_observer(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with serving(lambda prompt, nth: {"claims": []}) as server:
-        words = [locomo(folder), "--sessions", 1, "--llm", f"openai:fake@{server.url}", "--cache", folder / "kept"]
-        assert not called("nights.extraction", words, monkeypatch)
-        assert server.seen
-    assert "openai fake" in capsys.readouterr().out

@@ -1,0 +1,167 @@
+"""A year of nights: what a night costs, and what the store grows by, as the memory of a person or a team gets older.
+
+    python -m bench.year [--nights 365] [--people 1] [--svg FILE] [--encoder NAME] [--json]
+
+What is said are the sessions of `data/labelled`, which people and models wrote: amended, repeated, of several projects,
+in an order drawn by chance. A person has up to four on a working day and ten in each fourth week's burst, and is away
+for two weeks twice a year; from the first time that all sessions were told they are told again with other figures, in
+projects of their own. A night reads what is new, and three readers' questions are put to each release. Columns, every
+thirtieth night and on the mean of the thirty: *messages* so far; *new*; *CPU s*, and *for 100*, those of the nights
+with news by a hundred new messages; *idle s*, a night without news; *peak MB*; *claims*; *files*; *MB* of the store and
+*bytes* for a message. The last line compares the last thirty nights with nights 2 to 31. `--svg` draws the curves.
+"""
+
+import random
+import re
+import resource
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import fmean
+from time import process_time
+
+import orjson
+
+from bench.harness import build_parser, forbid_cached_answers, print_rows
+from bench.plot import draw_curves
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
+from slowwave.schemas.settings import Settings
+
+LABELLED = Path(__file__).parents[1] / "data" / "labelled"
+START = datetime(2026, 1, 5, 8, tzinfo=UTC)
+MOST, BURST, AWAY = 4, 10, (range(100, 114), range(210, 224))
+"""Sessions on a working day, and in each fourth week; the days of the year on which nobody says anything."""
+FIGURE = re.compile(r"\d+")
+QUESTIONS = ("What did we decide about the database?", "When is the next release?", "Who likes tea?")
+MONTH = 30
+
+Session = list[dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Night:
+    """What one night took, and what stands after it."""
+
+    number: int
+    messages: int
+    new: int
+    cpu: float
+    peak: float
+    """Of the process so far, in MB."""
+    claims: int
+    files: int
+    size: int
+
+
+def read_sessions() -> list[Session]:
+    """Return the sessions of the labelled conversations, each in order."""
+    sessions: dict[str, Session] = defaultdict(list)
+    for path in sorted(LABELLED.glob("*.jsonl")):
+        for line in path.read_bytes().splitlines():
+            row = orjson.loads(line)
+            if "role" in row and "session_id" in row:
+                sessions[f"{path.stem}/{row['session_id']}"].append(row)
+    return list(sessions.values())
+
+
+def count_sessions(day: int, chance: random.Random) -> int:
+    """Return how many sessions a person has on a day."""
+    if day % 7 > 4 or any(day % 365 in away for away in AWAY):
+        return 0
+    return BURST if day // 7 % 4 == 3 else chance.randint(1, MOST)
+
+
+def write_session(folder: Path, session: Session, number: int, day: int, cycle: int) -> int:
+    """Write a session as if it was of that day; return its messages. Told again, its figures are others."""
+    lines = []
+    for n, row in enumerate(session):
+        text = FIGURE.sub(lambda found: str(int(found[0]) + cycle), row["content"]) if cycle else row["content"]
+        at = START + timedelta(days=day, minutes=20 * (number % 20) + n)
+        place = f"{row.get('workspace') or 'home'}{f'-{cycle}' if cycle else ''}"
+        told = {"session_id": f"s{number}", "message_id": f"s{number}-{n}", "ts": at.isoformat(), "workspace": place}
+        lines.append(orjson.dumps({"role": row["role"], "speaker": row.get("speaker"), **told, "content": text}))
+    (folder / f"{number:06}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    return len(lines)
+
+
+def live_through(settings: Settings, folder: Path, nights: int, people: int) -> Iterator[Night]:
+    """Yield each night. In a release that a reader can't ask, or that holds nothing, the question raises."""
+    chance, told, messages, memory = random.Random(1), 0, 0, None
+    pool = read_sessions()
+    chance.shuffle(pool)
+    for day in range(nights):
+        new = 0
+        for _ in range(sum(count_sessions(day, chance) for _ in range(people))):
+            new += write_session(folder, pool[told % len(pool)], told, day, told // len(pool))
+            told += 1
+        begun = process_time()
+        report = run_night([folder], settings).check_complete()
+        took, messages = process_time() - begun, messages + new
+        memory = memory or Memory.open(settings.store)
+        for question in QUESTIONS:
+            if memory.recall(question).stale or memory.notes:
+                raise SystemExit(f"night {day + 1}: {memory.notes}")
+        sizes = [path.stat().st_size for path in settings.store.rglob("*") if path.is_file()]
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        claims = report.release.counts["observations"] if report.release else memory.release.counts["observations"]
+        yield Night(day + 1, messages, new, took, peak, claims, len(sizes), sum(sizes))
+
+
+def summarise(nights: list[Night]) -> dict[str, object]:
+    """Return the line of some nights in a row."""
+    last, busy, idle = nights[-1], [n for n in nights if n.new], [n.cpu for n in nights if not n.new]
+    return {
+        "night": last.number,
+        "messages": last.messages,
+        "new": sum(n.new for n in nights),
+        "CPU s": sum(n.cpu for n in nights),
+        "for 100": 100 * sum(n.cpu for n in busy) / max(1, sum(n.new for n in busy)),
+        "idle s": fmean(idle) if idle else None,
+        "peak MB": last.peak,
+        "claims": last.claims,
+        "files": last.files,
+        "MB": last.size / 1e6,
+        "bytes": last.size // max(1, last.messages),
+    }
+
+
+def main() -> None:
+    """Live through it and print."""
+    parser = build_parser(__doc__)
+    parser.set_defaults(encoder="hash-384")
+    parser.add_argument("--nights", type=int, default=365)
+    parser.add_argument("--people", type=int, default=1)
+    parser.add_argument("--svg", type=Path)
+    given = parser.parse_args()
+    forbid_cached_answers()
+    with tempfile.TemporaryDirectory(prefix="slowwave-year-") as scratch:
+        (folder := Path(scratch, "talk")).mkdir()
+        settings = Settings(store=Path(scratch, "store"), encoder=given.encoder)
+        nights = list(live_through(settings, folder, given.nights, given.people))
+    months = [nights[max(0, end - MONTH) : end] for end in {*range(MONTH, given.nights, MONTH), given.nights}]
+    rows = [summarise(some) for some in sorted(months, key=lambda some: some[-1].number)]
+    first, last = summarise(nights[1 : MONTH + 1] or nights), rows[-1]
+    ratio = float(str(last["for 100"])) / (float(str(first["for 100"])) or 1)
+    if given.svg:
+        curves = {
+            "CPU seconds a night": [n.cpu for n in nights],
+            "messages a night": [float(n.new) for n in nights],
+            "peak memory, MB": [n.peak for n in nights],
+            "claims": [float(n.claims) for n in nights],
+            "files": [float(n.files) for n in nights],
+            "store, MB": [n.size / 1e6 for n in nights],
+        }
+        draw_curves(given.svg, "night", [n.number for n in nights], curves)
+    if given.as_json:
+        print_rows([{**asdict(night)} for night in nights], True)
+        return
+    note = f"a new message costs {ratio:.2f} times as much CPU in the last month as in the first"
+    print_rows(rows, False, f"{given.nights} nights of {given.people} people", [note])
+
+
+if __name__ == "__main__":
+    main()
