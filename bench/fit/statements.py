@@ -90,7 +90,7 @@ def load_case_set(decisions: Path, reports: Path, store: Path) -> CaseSet:
 
 def _build_cases(memory: Memory, row: dict[str, Any]) -> list[Case]:
     """Return the case, if its session is among those that are looked at."""
-    view = memory._get_view()
+    view = memory.get_view()
     query = build_query(row["report"], 1, "message")
     vector = memory._vectors.encode_texts(view.release.encoder, [query.text]).get(query.text)
     hits = [hit.id for hit in memory.recall(row["report"], memory.settings.context.hits, ("message",))]
@@ -164,7 +164,7 @@ def evaluate_case_set(one: CaseSet, weights: Weights) -> Result:
     stale: list[list[float]] = [[] for _ in BUDGETS]
     for case in one.cases:
         found = build_memory_snippets(
-            collect_sentences(one.memory._get_view(), case.query, case.vector, case.hits, settings, weights)
+            collect_sentences(one.memory.get_view(), case.query, case.vector, case.hits, settings, weights)
         )
         for n, budget in enumerate(BUDGETS):
             text = assemble_context(case.query.text, found, budget, COUNT, settings).text

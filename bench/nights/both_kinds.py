@@ -58,7 +58,7 @@ def measure_night(name: str, paths: Sequence[Path], settings: Settings) -> Night
     rows = store.read(OBSERVATIONS).to_pylist()
     active = [row for row in rows if row["status"] == Status.ACTIVE]
     rules = [row for row in active if row["category"] in RULES and row["workspace"]]
-    view = memory._get_view()
+    view = memory.get_view()
     told = {
         line.claim
         for place in sorted({row["workspace"] for row in rules})

@@ -33,7 +33,7 @@ def measure_nearest_recall(memory: Memory, encoder: Encoder, queries: Sequence[s
     """Return share of each query's ten nearest passages, by brute force in double precision, that recall's vectors
     bring.
     """
-    view, pool = memory._get_view(), POOLS["message"]
+    view, pool = memory.get_view(), POOLS["message"]
     vectors = encoder.encode(queries)
     keys = np.array(view.read(PASSAGES, ["passage_id"])["passage_id"].to_pylist())
     cosines = np.concatenate(

@@ -73,7 +73,7 @@ def build_blocks(
 
 def list_session_ranking(memory: Memory, report: str) -> list[str]:
     """Return the hundred sessions that a block looks into first, by their own ids."""
-    view = memory._get_view()
+    view = memory.get_view()
     query = build_query(report, 1, "message")
     vector = memory._vectors.encode_texts(view.release.encoder, [query.text]).get(query.text)
     names = view.native_sessions
@@ -88,7 +88,7 @@ def rank_session(memory: Memory, case: dict[str, Any]) -> int:
 
 def evaluate_context(memory: Memory, cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a row a system: mean shares by budget, and how many blocks hold a stale wording."""
-    view = memory._get_view()
+    view = memory.get_view()
     names = {r["session_id"]: r["native_id"] for r in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()}
     rows = view.read(PASSAGES, ["session_id", "text"]).to_pylist()
     turns = [(names[row["session_id"]], row["text"]) for row in rows]

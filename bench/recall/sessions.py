@@ -88,7 +88,7 @@ def rank_all(memory: Memory, cases: Sequence[Case]) -> tuple[dict[str, list[list
     """Return each system's ranking of sessions, by their own ids, for each case; and how sure the last is of its
     first.
     """
-    view = memory._get_view()
+    view = memory.get_view()
     names, texts = view.native_sessions, dict[str, list[str]]()
     for row in view.read(PASSAGES, ["session_id", "text"]).to_pylist():
         texts.setdefault(names.get(row["session_id"], row["session_id"]), []).append(row["text"])
