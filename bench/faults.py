@@ -89,8 +89,8 @@ kills at each end of a step. slowwave has no Postgres; where Prefect's server ke
 the middle of a step, tried once by hand, both nights of two were released, status 0, with an undisturbed one's tables.
 
 Through a year of nights beside a reader (365 of three messages, measured once) 13,062 readings through 365 releases
-were each whole; one reader that opened the ledger in the moment of a release took it for one that had lost a row, which is
-mended since. `python -m bench.year` lives through a year of a person or a team and draws what it costs.
+were each whole; one reader that opened the ledger in the moment of a release took it for one that had lost a row, which
+is mended since. `python -m bench.year` lives through a year of a person or a team and draws what it costs.
 
 Of many tiny transcripts the cost is even: of two messages each 20,000 files are read in 13 s of CPU, 60,000 in 41.
 A cell of 300 MB in an agent's SQLite database leaves a night's peak of memory where it was (459 MB for 457): its row is
