@@ -31,6 +31,7 @@ from slowwave.ui.actions import ACTIONS
 from slowwave.ui.actions import PAGES as ACTION_PAGES
 from slowwave.ui.page import Data, Explorer, Page
 from slowwave.ui.pages import PAGES
+from slowwave.ui.topics import PAGES as TOPIC_PAGES
 
 LOOPBACK = ("127.0.0.1", "localhost")
 COOKIE = "slowwave-token"
@@ -45,7 +46,7 @@ SAFE_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-NAV = (("/", "Tonight"), ("/search", "Search"), ("/coverage", "Coverage"))
+NAV = (("/", "Tonight"), ("/search", "Search"), ("/topics", "Topics"), ("/coverage", "Coverage"))
 STATIC = Path(__file__).parent / "static"
 
 
@@ -222,7 +223,7 @@ def make_app(settings: Settings, *, read_only: bool = False, others: tuple[BaseR
         others: further routes, behind the same token.
     """
     explorer = Explorer(settings, read_only)
-    pages = Pages(explorer, (*PAGES, *(() if read_only else ACTION_PAGES)))
+    pages = Pages(explorer, (*PAGES, *TOPIC_PAGES, *(() if read_only else ACTION_PAGES)))
     actions = {} if read_only else ACTIONS
     routes = [
         *pages.list_routes(),

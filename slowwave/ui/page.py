@@ -1,19 +1,25 @@
 """What a page is, and what the pages are about."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_urlsafe
 from threading import Lock
-from typing import Any
+from typing import Annotated, Any
+
+import pyarrow.compute as pc
 
 from slowwave.memory import Memory
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import Table
 
+ROWS = 50
+"""That a page shows, at most."""
 Data = dict[str, Any]
+After = Annotated[int, "Show what comes after so many rows."]
 
 
 @dataclass
@@ -87,3 +93,9 @@ class Page:
                 raise UsageError(f"{name} is {values[name]!r:.40}; it is a number of 0 or more")
             values[name] = int(values[name])
         return values
+
+
+def read_rows(at: Explorer, table: Table, columns: Sequence[str], where: pc.Expression) -> list[Data]:
+    """Return rows of the live release; none of a table that it does not have."""
+    rows: list[Data] = at.view.read(table, columns, where).to_pylist() if at.view.count(table) else []
+    return rows

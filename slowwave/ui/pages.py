@@ -17,10 +17,8 @@ from slowwave.schemas.tables import GISTS, MERGES, MESSAGES, OBSERVATIONS, SESSI
 from slowwave.schemas.vocabulary import LedgerKind, Status, name_speaker
 from slowwave.store.journal import Rating, read
 from slowwave.store.store import Store
-from slowwave.ui.page import Data, Explorer, Page
+from slowwave.ui.page import ROWS, After, Data, Explorer, Page, read_rows
 
-ROWS = 50
-"""That a page shows, at most."""
 NEAREST = 50
 """Hits that facets are counted over, at least."""
 MOST_HITS = 500
@@ -42,7 +40,6 @@ LEDGER_ACTIONS = {
 """By ledger, the column that names a row, and what may be done with it."""
 FACETS = ("workspace", "speaker", "category", "topic", "status")
 Row = dict[str, Any]
-After = Annotated[int, "Show what comes after so many rows."]
 Id = Annotated[str, "An id, or its first characters."]
 
 
@@ -103,11 +100,11 @@ def show_claim(at: Explorer, id: Id) -> Data:
     if found.node.kind != "observation":
         raise UsageError(f"no claim has the id {id!r}: it is a {found.node.kind}'s")
     key = found.node.id
-    (claim,) = _read(at, OBSERVATIONS, [*OBSERVATIONS.schema.names[:1], *_OF_CLAIM], pc.field("observation_id") == key)
+    (claim,) = read_rows(at, OBSERVATIONS, _OF_CLAIM, pc.field("observation_id") == key)
     head = claim["canonical_id"] or key
     same = (pc.field("canonical_id") == head) | (pc.field("observation_id") == head)
-    repeats = [row for row in _read(at, OBSERVATIONS, CLAIM, same) if row["observation_id"] != key]
-    topic = next(iter(_read(at, TOPICS, ["topic_id", "name"], pc.field("topic_id") == claim["topic_id"])), None)
+    repeats = [row for row in read_rows(at, OBSERVATIONS, CLAIM, same) if row["observation_id"] != key]
+    topic = next(iter(read_rows(at, TOPICS, ["topic_id", "name"], pc.field("topic_id") == claim["topic_id"])), None)
     sure = at.view.look_up_confidences([key])
     texts = [claim["summary"], claim["quote"]]
     return {
@@ -124,15 +121,15 @@ def show_claim(at: Explorer, id: Id) -> Data:
     }
 
 
-_OF_CLAIM = [name for name in OBSERVATIONS.schema.names if name not in ("observation_id", "vector", "step_key")]
+_OF_CLAIM = [name for name in OBSERVATIONS.schema.names if name not in ("vector", "step_key")]
 
 
 def _read_around(at: Explorer, claim: Row) -> list[Data]:
     """Return the messages that a claim stands on and those beside them, as they were said."""
     inside = pc.field("session_id") == claim["session_id"]
-    cited = _read(at, MESSAGES, ["seq"], inside & pc.field("message_id").isin(claim["message_ids"]))
+    cited = read_rows(at, MESSAGES, ["seq"], inside & pc.field("message_id").isin(claim["message_ids"]))
     near = {seq for row in cited[:3] for seq in range(row["seq"] - 2 * BESIDE, row["seq"] + 2 * BESIDE + 1)}
-    rows = _read(at, MESSAGES, MESSAGE, inside & pc.field("seq").isin(sorted(near)))
+    rows = read_rows(at, MESSAGES, MESSAGE, inside & pc.field("seq").isin(sorted(near)))
     rows = [row for row in sorted(rows, key=lambda row: row["seq"]) if row["text"].strip()]
     places = [n for n, row in enumerate(rows) if row["message_id"] in claim["message_ids"]]
     kept = [row for n, row in enumerate(rows) if any(abs(n - place) <= BESIDE for place in places)]
@@ -143,7 +140,7 @@ def _read_changes(at: Explorer, key: str) -> list[Data]:
     """Return the decisions that a claim is part of, each with both claims: merges, changes, doubts."""
     ends = (pc.field("loser_id") == key) | (pc.field("winner_id") == key)
     columns = ["merge_id", "kind", "loser_id", "winner_id", "rule", "scores", "reason", "undone"]
-    rows = [row for row in _read(at, MERGES, columns, ends) if row["kind"] != LedgerKind.JUDGEMENT]
+    rows = [row for row in read_rows(at, MERGES, columns, ends) if row["kind"] != LedgerKind.JUDGEMENT]
     claims = _read_claims(at, [row[name] for row in rows for name in ("loser_id", "winner_id")])
     for row in rows:
         row |= {"scores": dict(row["scores"] or [])}
@@ -157,18 +154,20 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
     if node.kind != "session":
         raise UsageError(f"no session has the id {id!r}: it is a {node.kind}'s")
     inside = pc.field("session_id") == node.id
-    (session,) = _read(at, SESSIONS, [name for name in SESSIONS.schema.names if name != "head_hash"], inside)
+    (session,) = read_rows(at, SESSIONS, [name for name in SESSIONS.schema.names if name != "head_hash"], inside)
     back = set(session.pop("inactive"))
     place = (pc.field("seq") >= after) & (pc.field("seq") < after + ROWS)
-    rows = sorted(_read(at, MESSAGES, MESSAGE, inside & place), key=lambda row: row["seq"])
-    claims = _read(at, OBSERVATIONS, CLAIM, inside & pc.field("status").isin([Status.ACTIVE, Status.SUPERSEDED]))
-    gists = {row["message_id"]: row["summary"] for row in _read(at, GISTS, ["message_id", "summary"], inside)}
+    rows = sorted(read_rows(at, MESSAGES, MESSAGE, inside & place), key=lambda row: row["seq"])
+    claims = read_rows(at, OBSERVATIONS, CLAIM, inside & pc.field("status").isin([Status.ACTIVE, Status.SUPERSEDED]))
+    gists = {row["message_id"]: row["summary"] for row in read_rows(at, GISTS, ["message_id", "summary"], inside)}
     by_message: dict[str, list[Row]] = {}
     for claim in claims:
         for message in claim["message_ids"]:
             by_message.setdefault(message, []).append(claim)
     turns = [_build_turn(row, by_message.get(row["message_id"], [])) for row in rows]
-    summaries = _read(at, SUMMARIES, ["summary_id", "tier", "seq", "title", "text"], pc.field("scope_id") == node.id)
+    summaries = read_rows(
+        at, SUMMARIES, ["summary_id", "tier", "seq", "title", "text"], pc.field("scope_id") == node.id
+    )
     return {
         "session": session,
         "turns": [{**turn, "gist": gists.get(turn["id"]), "taken_back": turn["id"] in back} for turn in turns],
@@ -184,9 +183,9 @@ def show_message(at: Explorer, id: Id, after: After = 0) -> Data:
     node = show(at.memory.snapshot, id, 0).node
     if node.kind != "message":
         raise UsageError(f"no message has the id {id!r}: it is a {node.kind}'s")
-    (row,) = _read(at, MESSAGES, MESSAGE, pc.field("message_id") == node.id)
+    (row,) = read_rows(at, MESSAGES, MESSAGE, pc.field("message_id") == node.id)
     inside = pc.field("session_id") == row["session_id"]
-    claims = [one for one in _read(at, OBSERVATIONS, CLAIM, inside) if node.id in one["message_ids"]]
+    claims = [one for one in read_rows(at, OBSERVATIONS, CLAIM, inside) if node.id in one["message_ids"]]
     turn = _build_turn(row, claims, after, MESSAGE_CHARS)
     return {
         "turn": turn,
@@ -195,15 +194,6 @@ def show_message(at: Explorer, id: Id, after: After = 0) -> Data:
         "previous": max(0, after - MESSAGE_CHARS) if after else None,
         "next": after + MESSAGE_CHARS if after + MESSAGE_CHARS < turn["chars"] else None,
     }
-
-
-def show_summary(at: Explorer, id: Id) -> Data:
-    """Return a summary: what it is made of, down to the messages, and what is above it."""
-    found = show(at.memory.snapshot, id, 1)
-    if found.node.kind != "summary":
-        raise UsageError(f"no summary has the id {id!r}: it is a {found.node.kind}'s")
-    node = found.node.as_dict()
-    return {"summary": {**node, "below": node.get("below", [])[:ROWS]}, "above": [one.as_dict() for one in found.above]}
 
 
 def show_coverage(at: Explorer) -> Data:
@@ -238,12 +228,6 @@ def show_ledger(at: Explorer, name: Annotated[str, f"One of {', '.join(LEDGERS)}
 def _make_plain(row: Row) -> Row:
     """Return a ledger's row without what a run's report repeats."""
     return {name: value for name, value in row.items() if name != "report"}
-
-
-def _read(at: Explorer, table: Any, columns: Sequence[str], where: pc.Expression) -> list[Row]:
-    """Return rows of the live release; none of a table that it does not have."""
-    rows: list[Row] = at.view.read(table, columns, where).to_pylist() if at.view.count(table) else []
-    return rows
 
 
 def _read_claims(at: Explorer, ids: Iterable[str]) -> dict[str, Row]:
@@ -298,7 +282,6 @@ PAGES = (
     Page("/claim/{id}", show_claim, "claim.html"),
     Page("/message/{id}", show_message, "message.html"),
     Page("/session/{id}", show_session, "session.html"),
-    Page("/summary/{id}", show_summary, "summary.html"),
     Page("/coverage", show_coverage, "coverage.html"),
     Page("/ledger/{name}", show_ledger, "ledger.html"),
 )

@@ -77,7 +77,7 @@ def test_only_the_pages_of_this_machine_with_the_token_are_answered(site: Served
 
 
 HOSTILE = "<script>alert(1)</script></pre>\"'><img src=x onerror=alert(2)>\x1b[31m\u202egnihton\u202c {{ 7*7 }}"
-PAGES = ("/", "/search", "/search?q=tide", "/coverage", "/ledger/changes", "/did", "/forget")
+PAGES = ("/", "/topics", "/search", "/search?q=tide", "/coverage", "/ledger/changes", "/did", "/forget")
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,15 @@ def list_addresses(site: Served) -> list[str]:
     session = claim["claim"]["session_id"]
     summary = site.get(f"/session/{session}.json").json()["summaries"][0]["summary_id"]
     message = claim["transcript"][0]["id"]
-    return [*PAGES, f"/claim/{claims[0]['id']}", f"/session/{session}", f"/summary/{summary}", f"/message/{message}"]
+    topic = site.get("/topics.json").json()["topics"][0]["id"]
+    return [
+        *PAGES,
+        f"/topic/{topic}",
+        f"/claim/{claims[0]['id']}",
+        f"/session/{session}",
+        f"/summary/{summary}",
+        f"/message/{message}",
+    ]
 
 
 def test_every_page_fits_a_phone_has_its_json_and_says_nothing_to_the_console(site: Served, browser: Any) -> None:
@@ -208,6 +216,24 @@ def test_hostile_text_is_text(tmp_path: Path, browser: Any) -> None:
             assert "49" not in page.locator("h1").inner_text(), path
         assert "<script>alert(1)</script></pre>" in page.inner_text("main")
         assert r"\u001b[31m\u202egnihton" in tab.go("/search").inner_text("main")
+
+
+def test_the_pyramid_leads_from_the_whole_to_a_message_and_back(site: Served, browser: Any) -> None:
+    tab = enter(browser, site)
+    page = tab.go("/topics")
+    whole = site.get("/topics.json").json()
+    assert sum(one["w"] for one in whole["icicle"] if one["level"] == 1) == pytest.approx(100, abs=1)
+    assert page.locator(".icicle a").count() == len(whole["icicle"])
+    while "/claim/" not in page.url:  # the last rectangle lies deepest
+        before = page.url
+        page.locator(".icicle a").last.click()
+        page.wait_for_url(lambda url, before=before: url != before)
+    page.locator(".turn a", has_text="message").first.click()
+    page.wait_for_url("**/message/*")
+    page.go_back()
+    page.go_back()
+    assert page.locator(".icicle rect").count() > 0
+    assert tab.said == []
 
 
 def test_forgetting_shows_first_what_would_go(site: Served, browser: Any) -> None:

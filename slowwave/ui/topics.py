@@ -1,0 +1,111 @@
+"""The pages of topics and of the pyramid: an icicle from the whole down to a claim or message, and topics over time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import pyarrow.compute as pc
+
+from slowwave.recall.views.show import show
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TOPIC_HISTORY
+from slowwave.schemas.vocabulary import Status, SummaryScope
+from slowwave.ui.page import ROWS, After, Data, Explorer, Page, read_rows
+
+LEAST = 0.15
+"""Percent of the chart's width under which a rectangle is not drawn: nobody could see or hit it."""
+Id = Annotated[str, "An id, or its first characters."]
+
+
+@dataclass
+class Node:
+    """A rectangle of the icicle, and those below it."""
+
+    label: str
+    href: str
+    size: int = 0
+    below: tuple["Node", ...] = ()
+
+    @property
+    def weight(self) -> int:
+        """Leaves under it, its own where it has none drawn."""
+        return self.size or sum(node.weight for node in self.below) or 1
+
+
+def lay_out(node: Node, x: float = 0.0, width: float = 100.0, level: int = 0) -> Iterator[Data]:
+    """Yield the rectangles of an icicle, in percent of its width; a level is a row."""
+    yield {"x": round(x, 3), "w": round(width, 3), "level": level, "label": node.label, "href": node.href}
+    whole = max(node.weight, sum(one.weight for one in node.below))
+    for one in node.below:
+        share = width * one.weight / whole
+        if share >= LEAST:
+            yield from lay_out(one, x, share, level + 1)
+        x += share
+
+
+def build_scope(at: Explorer, scope: str, scope_id: str) -> tuple[dict[str, Node], list[Node]]:
+    """Return the nodes of a topic's or session's pyramid by id, and those that no other one holds."""
+    columns = ["summary_id", "tier", "seq", "title", "text", "member_ids"]
+    rows = read_rows(at, SUMMARIES, columns, pc.field("scope_id") == scope_id)
+    nodes: dict[str, Node] = {}
+    if scope == SummaryScope.TOPIC:
+        where = (pc.field("topic_id") == scope_id) & (pc.field("status") == Status.ACTIVE)
+        claims = read_rows(at, OBSERVATIONS, ["observation_id", "summary", "observed_at"], where)
+        for row in sorted(claims, key=lambda row: str(row["observed_at"])):
+            nodes[row["observation_id"]] = Node(row["summary"], f"/claim/{row['observation_id']}")
+    held: set[str] = set()
+    for row in sorted(rows, key=lambda row: (row["tier"] < 0, row["tier"], row["seq"])):
+        below = [nodes.get(key) or Node("message", f"/message/{key}") for key in row["member_ids"]]
+        nodes[row["summary_id"]] = Node(row["title"] or row["text"], f"/summary/{row['summary_id']}", 0, tuple(below))
+        held.update(row["member_ids"])
+    return nodes, [node for key, node in nodes.items() if key not in held]
+
+
+def list_topics(at: Explorer) -> Data:
+    """Return the topics, the strongest first, with their claims week by week, and the whole as an icicle."""
+    themes = at.memory.topics()
+    nodes = [Node(one.name, f"/topic/{one.id}", one.claims) for one in themes]
+    whole = Node(f"All {sum(one.claims for one in themes):,} claims", "/topics", 0, tuple(nodes))
+    most = max((count for one in themes for count in one.weeks), default=0) or 1
+    return {"topics": [one.as_dict() for one in themes[: 2 * ROWS]], "icicle": list(lay_out(whole)), "most": most}
+
+
+def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
+    """Return a topic: its claims, summaries and history, and its pyramid as an icicle."""
+    node = show(at.memory.snapshot, id, 0).node
+    if node.kind != "topic":
+        raise UsageError(f"no topic has the id {id!r}: it is a {node.kind}'s")
+    _, roots = build_scope(at, SummaryScope.TOPIC, node.id)
+    claims = at.memory.claims(after + ROWS + 1, topic=node.id)
+    ends = (pc.field("topic_id") == node.id) | (pc.field("other_id") == node.id)
+    history = read_rows(at, TOPIC_HISTORY, ["kind", "topic_id", "name", "other_id", "other_name"], ends)
+    theme = next((one for one in at.memory.topics() if one.id == node.id), None)
+    return {
+        "topic": node.as_dict(),
+        "theme": theme.as_dict() if theme else None,
+        "icicle": list(lay_out(Node(node.text, f"/topic/{node.id}", 0, tuple(roots)))),
+        "claims": [one.as_dict() for one in claims[after : after + ROWS]],
+        "history": history[:ROWS],
+        "next": after + ROWS if len(claims) > after + ROWS else None,
+    }
+
+
+def show_summary(at: Explorer, id: Id) -> Data:
+    """Return a summary: what it is made of, as an icicle too, and what is above it."""
+    found = show(at.memory.snapshot, id, 1)
+    if found.node.kind != "summary":
+        raise UsageError(f"no summary has the id {id!r}: it is a {found.node.kind}'s")
+    node = found.node.as_dict()
+    nodes, _ = build_scope(at, node["scope"], node["scope_id"])
+    return {
+        "summary": {**node, "below": node.get("below", [])[:ROWS]},
+        "above": [one.as_dict() for one in found.above],
+        "icicle": list(lay_out(nodes[node["id"]])),
+    }
+
+
+PAGES = (
+    Page("/topics", list_topics, "topics.html"),
+    Page("/topic/{id}", show_topic, "topic.html"),
+    Page("/summary/{id}", show_summary, "summary.html"),
+)
