@@ -35,6 +35,7 @@ from slowwave.store.notes import PREFIX, Note, Verdict, read_notes, review_note
 from slowwave.store.snapshot import CANDIDATE
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.dedupe import Deduped, unmerge
+from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.ingest.redact import redact_path
 from slowwave.tasks.observe.exclusions import CLAIM, hash_words
 from slowwave.tasks.publish.task import find_run_release, publish_release
@@ -249,8 +250,8 @@ def _allow_merge(store: Store, merge_id: str) -> bool:
     if not merge["undone"]:
         return False
     store.delete_ids(MERGES, [merge_id])
-    pair = [{**row, "dedupe_key": None} for row in store.read_ids(OBSERVATIONS, [merge["loser_id"]]).to_pylist()]
-    store.merge(OBSERVATIONS, pa.Table.from_pylist(pair, schema=OBSERVATIONS.schema))
+    loser = store.read_ids(OBSERVATIONS, [merge["loser_id"]])
+    store.merge(OBSERVATIONS, set_columns(loser, dedupe_key=None, supersede_key=None))
     return True
 
 

@@ -39,7 +39,7 @@ from slowwave.tasks.pending import is_made_by_model
 from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.relate.task import name_unit, relate_claims
 from slowwave.tasks.summarize.task import roll_up
-from slowwave.tasks.supersede.task import UNIT, supersede_observations
+from slowwave.tasks.supersede.task import supersede_observations
 from slowwave.tasks.topics.task import assign_topics
 from slowwave.text.dates import convert_to_utc
 from slowwave.text.pyramid import compute_master_id
@@ -162,7 +162,7 @@ FORGET: dict[str, Forget] = {
     "habits": lambda store, chosen, *, keep: forget_marks(store, chosen, "habits"),
     "observe": lambda store, chosen, *, keep: forget_marks(store, chosen, "observe"),
     "dedupe": lambda store, chosen, *, keep: forget_column(store, chosen, "dedupe_key", keep=keep),
-    "supersede": lambda store, chosen, *, keep: store.delete_ids(MARKS, [compute_content_id("supersede", UNIT)]),
+    "supersede": lambda store, chosen, *, keep: forget_column(store, chosen, "supersede_key", keep=keep),
     "relate": lambda store, chosen, *, keep: forget_related(store, chosen),
     "assign": lambda store, chosen, *, keep: forget_column(store, chosen, "assign_key", keep=keep),
     "topics": forget_topics,

@@ -303,6 +303,7 @@ OBSERVATIONS = Table(
         pa.field("valid_to", UTC_US),
         pa.field("evidence_sessions", STRINGS, nullable=False),  # distinct sessions that say it
         string_field("dedupe_key"),  # null: not looked at yet
+        string_field("supersede_key"),  # the same
         string_field("topic_id"),
         string_field("assign_key"),  # null: not assigned yet
         *chain_fields(),

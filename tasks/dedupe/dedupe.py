@@ -88,11 +88,14 @@ def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
             pc.not_equal(observations["observation_id"], loser["observation_id"][0]),
         )
     )
-    loser = set_columns(loser, status=Status.ACTIVE, reason=None, canonical_id=None)
+    loser = set_columns(loser, status=Status.ACTIVE, reason=None, canonical_id=None, supersede_key=None)
     members = pa.concat_tables([winner, others]).select(["session_id", "evidence_sessions", "observed_at"]).to_pylist()
     sessions = sorted({s for m in members[1:] for s in m["evidence_sessions"]} | {m["session_id"] for m in members})
     winner = set_columns(
-        winner, evidence_sessions=sessions, valid_from=_find_earliest(m["observed_at"] for m in members)
+        winner,
+        evidence_sessions=sessions,
+        valid_from=_find_earliest(m["observed_at"] for m in members),
+        supersede_key=None,
     )
     return Deduped(pa.concat_tables([loser, winner]), set_columns(merge, undone=True))
 
@@ -125,6 +128,7 @@ def _mark_duplicates(table: pa.Table, joined: dict[int, int], found: Found, step
     given = list(map(is_shared, table["observer"].to_pylist()))
     evidence = [{*said, own} for said, own in zip(table["evidence_sessions"].to_pylist(), sessions, strict=True)]
     columns["dedupe_key"] = [key or step_key for key in columns["dedupe_key"]]
+    table = set_columns(table, supersede_key=None)
     columns["valid_from"] = [a or b for a, b in zip(columns["valid_from"], observed, strict=True)]
     for row, canonical in joined.items():
         columns["status"][row], columns["canonical_id"][row] = "duplicate", ids[canonical]

@@ -66,7 +66,8 @@ def _free_claim(row: Row, gone: Set[str], members: Sequence[Row]) -> Row:
         row = {**row, **({} if row["reason"] in WITHDRAWALS else free), "superseded_by": None, "valid_to": None}
     sessions = {row["session_id"]}.union(*(one["evidence_sessions"] for one in members))
     times = [one["observed_at"] for one in (row, *members) if one["observed_at"]]
-    return {**row, "evidence_sessions": sorted(sessions), "valid_from": min(times, default=None)}
+    told = {"evidence_sessions": sorted(sessions), "valid_from": min(times, default=None)}
+    return {**row, **told, "supersede_key": None}
 
 
 def blank_topic(row: Row, claims: Sequence[str], samples: int) -> Row:

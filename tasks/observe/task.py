@@ -34,7 +34,6 @@ from slowwave.tasks.pending import (
     find_pending_sessions,
     group_sessions,
     is_made_by_model,
-    mark_done,
     mark_sessions_done,
 )
 from slowwave.tasks.progress import show_progress
@@ -91,13 +90,12 @@ def _complete_claims(job: Job, report: StepReport) -> None:
     """Encode the claims of a night without an encoder; the next steps look at them as if they were new."""
     filled = job.store.read_ids(OBSERVATIONS, fill_missing_vectors(job, OBSERVATIONS, "summary", report))
     if filled.num_rows:
-        again = {"dedupe_key": None, "assign_key": None}
+        again = {"dedupe_key": None, "supersede_key": None, "assign_key": None}
         rows = [
-            {**row, **again} if row["status"] in (Status.ACTIVE, Status.DUPLICATE) else row
+            row | (again if row["status"] in (Status.ACTIVE, Status.DUPLICATE) else {"supersede_key": None})
             for row in add_keywords(job, filled, report).to_pylist()
         ]
         job.store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
-        mark_done(job.store, "supersede", [("observations", "", None)])
 
 
 def compute_observations_key(job: Job, model: Model | None) -> str:
@@ -200,6 +198,7 @@ def build_observation_rows(job: Job, claims: pa.Table, key: str, report: StepRep
         "superseded_by": None,
         "valid_to": None,
         "dedupe_key": None,
+        "supersede_key": None,
         "topic_id": None,
         "assign_key": None,
     }
@@ -240,7 +239,7 @@ def select_changed_rows(claims: pa.Table, held: pa.Table, masked: Collection[str
         if before is None or before["reason"] in WITHDRAWALS:
             fresh.append(row)
         elif any(before[name] != row[name] for name in CLAIM):
-            fresh.append({**before, **{name: row[name] for name in CLAIM}})
+            fresh.append({**before, **{name: row[name] for name in CLAIM}, "supersede_key": None})
     withdrawn = {o for o, row in old.items() if o not in now and row["status"] in (Status.ACTIVE, Status.DUPLICATE)}
     for oid in sorted(withdrawn):
         reason = MASKED if oid in masked else WITHDRAWN

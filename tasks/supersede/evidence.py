@@ -1,7 +1,7 @@
 """What is known of the claims that may change each other: pairs of an earlier and a later one, with their features."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -48,8 +48,8 @@ class Evidence:
     """What each claim was said among."""
 
     @classmethod
-    def from_candidates(cls, held: CandidateClaims) -> "Evidence":
-        """Read the claims that are held, and what each pair of them is to each other."""
+    def from_candidates(cls, held: CandidateClaims, among: Set[int] | None = None) -> "Evidence":
+        """Read the claims that are held, and what each pair of them (of a row in `among`, if any) is to each other."""
         rows = held.table.select(READ).to_pylist()
         claims = [normalise_claim(row["summary"], row["speaker"]) for row in rows]
         vectors, has = stack_unit_vectors(held.table)
@@ -59,7 +59,8 @@ class Evidence:
         sessions = np.array([row["session_id"] for row in rows])
         apart = sessions[pairs[:, 0]] != sessions[pairs[:, 1]] if len(pairs) else np.zeros(0, dtype=bool)
         company = _rank_pairs(pairs, likeness, apart, sessions)
-        kept = [at for at, found in enumerate(company) if min(found["nearer before"], found["nearer after"]) < LIKEST]
+        near = [at for at, found in enumerate(company) if min(found["nearer before"], found["nearer after"]) < LIKEST]
+        kept = near if among is None else [at for at in near if not among.isdisjoint(pairs[at].tolist())]
         around = Surroundings(held, claims, vectors, idf)
 
         def compute_features(at: int) -> dict[str, float]:

@@ -7,7 +7,7 @@ answer counts as unsure. Where the model also shows the old value, and that stan
 retires (`supersede.trust`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -163,10 +163,10 @@ def build_verdict_rows(verdicts: Mapping[Ids, Verdict]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a judge said, and how many pairs it is still to be asked about."""
+    """What a judge said, and the pairs that it is still to be asked about."""
 
     told: dict[Rows, Verdict]
-    waiting: int
+    waiting: Set[Rows]
 
 
 def ask_judge(
@@ -186,7 +186,7 @@ def ask_judge(
         open_pairs = sorted(likely.keys() - tried, key=lambda pair: (-likely[pair], pair))
         now = open_pairs[: judge.most - len(tried)]
         if not now:
-            return Asked(fresh, len(open_pairs) + len(tried - fresh.keys()))
+            return Asked(fresh, {*open_pairs, *(tried - fresh.keys())})
         said = judge.ask([(_show_claim(held, old), _show_claim(held, new)) for old, new in now])
         tried |= set(now)
         for pair, answered in zip(now, said, strict=True):

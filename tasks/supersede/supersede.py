@@ -8,8 +8,9 @@ model judges (`slowwave.tasks.supersede.judge`) its answer counts before the cla
 """
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +50,8 @@ QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = ("supersession", "doubt")
 """Of the ledger's rows, those that this step writes."""
-ACTIVE = {"status": Status.ACTIVE, "reason": None, "superseded_by": None, "valid_to": None}
+Known = TypeVar("Known")
+ACTIVE = {"status": Status.ACTIVE, "reason": None, "superseded_by": None, "valid_to": None, "supersede_key": None}
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Superseded:
     merges: pa.Table
     waiting: int = 0
     """Pairs that a judge is still to be asked about: of these the classifier's outcome stands."""
+    unsettled: Set[str] = frozenset()
+    """Ids of the claims in them that were to be judged."""
 
 
 def supersede(
@@ -70,13 +74,17 @@ def supersede(
     undone: Undone = frozenset(),
     verdicts: Mapping[Ids, Verdict] | None = None,
     judge: Judge | None = None,
+    fresh: Set[str] | None = None,
+    doubts: Mapping[Ids, float] | None = None,
 ) -> Superseded:
     """Mark each active claim that a later one changes, and free those whose change no longer stands.
 
     observations: rows of OBSERVATIONS; those neither active nor retired by another are left alone, and so are those
     without `observed_at`, for which no order is known. affirmed: observation_id -> when it was last said, by default
     from the duplicates among the rows (`find_affirmed_times`); undone: (loser_id, winner_id) taken back, never made
-    again; verdicts: what a model said in earlier nights, which stands; judge: whom to ask about the other likely pairs.
+    again; verdicts: what a model said in earlier nights, which stands; judge: whom to ask about the other likely pairs;
+    fresh: observation_ids that are to be judged, with whatever is near them, by default all; doubts: how likely the
+    pairs are that earlier nights linked, which stands of those without a fresh claim.
     Returns the rows that changed, with status, reason, superseded_by and valid_to set, and the other columns as
     they came. Rows of the ledger bear both quotes; what the judge says now is among them (kind `judgement`). Equal
     input in any order gives equal output, its own output nothing but the doubts (kind `doubt`), whose claims stand as
@@ -89,18 +97,23 @@ def supersede(
         return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
     place = {oid: row for row, oid in enumerate(held.table["observation_id"].to_pylist())}
     back = {frozenset((place.get(a, -1), place.get(b, -1))) for a, b in undone}
-    known = Evidence.from_candidates(held)
-    guesses = {
+
+    def find_rows(of: Mapping[Ids, Known]) -> dict[Rows, Known]:
+        rows = {(place.get(a, -1), place.get(b, -1)): value for (a, b), value in of.items()}
+        return {pair: value for pair, value in rows.items() if -1 not in pair and frozenset(pair) not in back}
+
+    among = frozenset(place.values() if fresh is None else (place[one] for one in fresh if one in place))
+    among |= held.reopened
+    among |= {row for row, by in held.retired.items() if by in among}
+    known, linked = Evidence.from_candidates(held, among), find_rows(doubts or {})
+    guesses = {pair: likely for pair, likely in linked.items() if among.isdisjoint(pair)}
+    guesses |= {
         (old, new): float(likely)
         for (old, new), likely in zip(known.pairs.tolist(), _predict(known), strict=True)
         if frozenset((old, new)) not in back
     }
-    told = {
-        (place[a], place[b]): verdict
-        for (a, b), verdict in (verdicts or {}).items()
-        if a in place and b in place and frozenset((place[a], place[b])) not in back
-    }
-    asked = ask_judge(held, guesses, told, judge) if judge else Asked({}, 0)
+    told = find_rows(verdicts or {})
+    asked = ask_judge(held, guesses, told, judge) if judge else Asked({}, set())
     told = {pair: v for pair, v in {**told, **asked.told}.items() if v.answer is not Answer.UNANSWERED}
     held = reopen_misjudged(held, told)
     given = _mask_shared(held.table).to_pylist()
@@ -111,8 +124,27 @@ def supersede(
     found = [*again, *changed]
     changes = select_changes(found)
     gone = {c.loser for c in changes} | (held.retired.keys() - freed)
-    ledger = _build_ledger(held.table, [*changes, *select_doubts(found, gone)], asked.told, step_key)
-    return Superseded(_build_changed_rows(held.table, changes, freed), ledger, asked.waiting)
+    linking = select_doubts(found, gone)
+    ids = held.table["observation_id"].to_pylist()
+    if lost := {old for old, _ in linked} - {c.loser for c in linking} - gone - among:
+        # What they were linked to is retired: they may be linked to another, which was not looked at.
+        said = {(ids[old], ids[new]): verdict for (old, new), verdict in asked.told.items()}
+        more = supersede(
+            observations,
+            step_key,
+            affirmed=affirmed,
+            undone=undone,
+            verdicts={**(verdicts or {}), **said},
+            judge=judge,
+            fresh={ids[row] for row in among | lost},
+            doubts=doubts,
+        )
+        return replace(
+            more, merges=pa.concat_tables([_build_ledger(held.table, [], asked.told, step_key), more.merges])
+        )
+    ledger = _build_ledger(held.table, [*changes, *linking], asked.told, step_key)
+    unsettled = {ids[row] for pair in asked.waiting for row in among.intersection(pair)}
+    return Superseded(_build_changed_rows(held.table, changes, freed), ledger, len(asked.waiting), unsettled)
 
 
 def _mask_shared(rows: pa.Table) -> pa.Array:
@@ -120,8 +152,8 @@ def _mask_shared(rows: pa.Table) -> pa.Array:
 
 
 def _predict(known: Evidence) -> Scores:
-    """Return how likely each pair is a change; without a pair no classifier is loaded."""
-    return load_change_model().predict_probabilities(known) if len(known.pairs) else np.zeros(0)
+    """Return how likely each pair is a change, as the ledger keeps it; without a pair no classifier is loaded."""
+    return load_change_model().predict_probabilities(known).astype(np.float32) if len(known.pairs) else np.zeros(0)
 
 
 def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Superseded:
@@ -136,9 +168,9 @@ def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Supe
         raise KeyError(f"no supersession {merge_id!r}: `slowwave inspect merges` lists them")
     if merge["undone"][0].as_py():
         return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
-    if merge["kind"][0].as_py() == "doubt":
-        return Superseded(OBSERVATIONS.make_empty_table(), set_columns(merge, undone=True))
     loser = select_row(observations, merge["loser_id"][0].as_py())
+    if merge["kind"][0].as_py() == "doubt":
+        return Superseded(set_columns(loser, supersede_key=None), set_columns(merge, undone=True))
     return Superseded(set_columns(loser, **ACTIVE), set_columns(merge, undone=True))
 
 

@@ -1,4 +1,4 @@
-"""Claims that a later claim changes, found over all that is held."""
+"""Claims that a later claim changes: those that are new, judged against what is held."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -6,13 +6,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.llm.protocol import Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES, Table
-from slowwave.schemas.vocabulary import LedgerKind
+from slowwave.schemas.vocabulary import LedgerKind, Status
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.task import read_undone_pairs
 from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped, report_step
@@ -41,15 +42,15 @@ from slowwave.tasks.supersede.model import CHANGES_FILE
 from slowwave.tasks.supersede.supersede import VERSION, Superseded, supersede
 from slowwave.tasks.vectors import describe_encoder
 
-UNIT = "observations"
-"""The step judges all claims against each other, so one mark stands for all."""
-DECIDING = ["observation_id", "status", "canonical_id", "superseded_by", "workspace", "summary", "speaker", "category"]
-"""With `vector` and `observed_at`, which no settings of this step change, what the outcome depends on."""
+STANDING = ["observation_id", "status", "superseded_by", "supersede_key"]
+"""Tells which claims are to be judged."""
+Doubts = dict[tuple[str, str], float]
+"""Ids of the earlier and the later claim of a pair that is linked -> how likely it is a change."""
 
 
 def supersede_observations(job: Job) -> StepReport:
-    """Judge the claims against the later ones when any is new or waits for the model; the ledger is written before the
-    claims.
+    """Judge the claims that are new, or that wait for the model, against those near them; the ledger is written before
+    the claims.
     """
     with report_step("supersede") as report:
         _judge_claims(job, report)
@@ -59,19 +60,26 @@ def supersede_observations(job: Job) -> StepReport:
 
 def _judge_claims(job: Job, report: StepReport) -> None:
     model = get_judging_model(job)
-    undone, done_key = read_undone_pairs(job.store), compute_supersede_key(job, model)
-    if is_done(job.store, compute_input_key(job.store, done_key, undone)):
+    key, doubts = compute_supersede_key(job, model), read_doubts(job.store)
+    fresh = find_claims_to_judge(job.store, key, doubts)
+    report.rows_in = len(fresh)
+    if not fresh:
         return
-    found = _supersede_all(job, undone, make_judge(job, model, report) if model else None)
+    found = _supersede(job, fresh, doubts, make_judge(job, model, report) if model else None)
     job.store.merge_changed(MERGES, found.merges)
     job.store.delete_ids(MERGES, find_settled_doubts(job.store, found.merges))
-    report.rows_in = job.store.count(OBSERVATIONS)
-    report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
+    changed = found.observations["observation_id"].to_pylist()
+    rows = pa.concat_tables(
+        [found.observations, job.store.read_ids(OBSERVATIONS, fresh - found.unsettled - {*changed})]
+    )
+    settled = pc.invert(pc.is_in(rows["observation_id"], pa.array(sorted(found.unsettled), pa.string())))
+    keys = pc.if_else(settled, key, pa.scalar(None, pa.string()))
+    rows = rows.set_column(rows.schema.get_field_index("supersede_key"), "supersede_key", keys)
+    job.store.merge(OBSERVATIONS, rows)
+    report.rows_out = len(changed)
     _count_outcomes(found, report)
     if model is not None:
         model.record_usage(report)
-    if not found.waiting:
-        mark_done(job.store, "supersede", [(UNIT, compute_input_key(job.store, done_key, undone), None)])
 
 
 def write_chains(store: Store) -> int:
@@ -115,18 +123,40 @@ def _compute_place_key(store: Store, here: pc.Expression, claims: Sequence[Mappi
     return compute_content_id(CHAINS, repr(of_chains), repr([tuple(row.values()) for row in said]))
 
 
+def read_doubts(store: Store) -> Doubts:
+    """Return the open doubts of the ledger."""
+    where = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
+    rows = store.read(MERGES, ["loser_id", "winner_id", "scores"], where).to_pylist()
+    return {(row["loser_id"], row["winner_id"]): dict(row["scores"])["likely"] for row in rows}
+
+
+def find_claims_to_judge(store: Store, key: str, doubts: Doubts) -> set[str]:
+    """Return ids of the claims that nobody has judged under this key, and of those whose successor, or what they were
+    linked to, no longer stands.
+    """
+    rows = pl.DataFrame(store.read(OBSERVATIONS, STANDING))
+    active, by = pl.col("status") == Status.ACTIVE, pl.col("superseded_by")
+    retired = (pl.col("status") == Status.SUPERSEDED) & by.is_not_null()
+    held = rows.filter(active | retired | (pl.col("status") == Status.DUPLICATE))["observation_id"]
+    lost = retired & ~by.is_in(held.implode())
+    unjudged = (active | retired) & pl.col("supersede_key").ne_missing(key)
+    standing = {*rows.filter(active)["observation_id"]} if doubts else set()
+    unlinked = {pair[0] for pair in doubts if not standing.issuperset(pair)}
+    return {*rows.filter(lost | unjudged)["observation_id"], *unlinked}
+
+
 def list_questions(job: Job, model: Model) -> list[Request]:
     """Return what the step would ask the model about the claims that the store has now; nothing is asked."""
-    undone = read_undone_pairs(job.store)
-    if is_done(job.store, compute_input_key(job.store, compute_supersede_key(job, model), undone)):
-        return []
+    doubts = read_doubts(job.store)
+    fresh = find_claims_to_judge(job.store, compute_supersede_key(job, model), doubts)
     asked: list[Request] = []
 
     def note(pairs: Sequence[Pair]) -> list[None]:
         asked.extend(list_requests(build_questions(name_speakers(job.store, pairs), model.library)))
         return [None] * len(pairs)
 
-    _supersede_all(job, undone, Judge(compute_judge_key(job, model), job.settings.supersede.pairs, note))
+    if fresh:
+        _supersede(job, fresh, doubts, Judge(compute_judge_key(job, model), job.settings.supersede.pairs, note))
     return asked
 
 
@@ -181,26 +211,17 @@ def find_settled_doubts(store: Store, found: pa.Table) -> list[str]:
     return sorted(set(known) - set(found["merge_id"].to_pylist()))
 
 
-def compute_input_key(store: Store, key: str, undone: set[tuple[str, str]]) -> str:
-    """Return hash of the step's key and of what it would be given, as the store is now."""
-    rows = store.read(OBSERVATIONS, DECIDING).sort_by("observation_id")
-    said = (pc.fill_null(rows[name], "\0").to_pylist() for name in DECIDING)
-    return compute_content_id(
-        key, *(compute_content_id(*row) for row in zip(*said, strict=True)), *map(repr, sorted(undone))
+def _supersede(job: Job, fresh: set[str], doubts: Doubts, asked: Judge | None) -> Superseded:
+    """Judge these claims; rows that the classifier decides bear its key, whether or not there is a model."""
+    return supersede(
+        job.store.read(OBSERVATIONS),
+        compute_supersede_key(job),
+        undone=read_undone_pairs(job.store),
+        verdicts=read_verdicts(job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)),
+        judge=asked,
+        fresh=fresh,
+        doubts=doubts,
     )
-
-
-def is_done(store: Store, now: str) -> bool:
-    """Return whether the step has judged just this."""
-    rows: pa.Table = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "supersede")
-    return {"unit_id": UNIT, "input_key": now} in rows.to_pylist()
-
-
-def _supersede_all(job: Job, undone: set[tuple[str, str]], asked: Judge | None) -> Superseded:
-    """Judge all that is held; rows that the classifier decides bear its key, whether or not there is a model."""
-    known = read_verdicts(job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT))
-    rows = job.store.read(OBSERVATIONS)
-    return supersede(rows, compute_supersede_key(job), undone=undone, verdicts=known, judge=asked)
 
 
 def _count_outcomes(found: Superseded, report: StepReport) -> None:

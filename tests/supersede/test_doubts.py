@@ -11,9 +11,12 @@ from slowwave import Memory
 from slowwave.cli.main import app
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.report import RunReport
+from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.store import Store
+from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.supersede.task import find_settled_doubts
 from tests.talk_files import session
 
@@ -140,6 +143,21 @@ def test_a_doubt_that_is_not_found_again_is_gone_and_one_taken_back_stays(doubti
     assert find_settled_doubts(store, MERGES.make_empty_table()) == [doubt["merge_id"]]
     run_exclude([doubt["merge_id"]], "wrong", doubting)
     assert find_settled_doubts(Store.open(doubting.store), MERGES.make_empty_table()) == []
+
+
+def test_a_night_judges_what_is_new_and_a_full_pass_finds_the_same(doubting: Settings) -> None:
+    store = Store.open(doubting.store)
+
+    def judge(report: RunReport) -> tuple[int, dict[str, str]]:
+        rows = next(step.rows_in for step in report.steps if step.step == "supersede")
+        return rows, {table.name: compute_table_digest(table, store.read(table)) for table in (MERGES, OBSERVATIONS)}
+
+    third = session(doubting.store.parent, "c", 16, answered(("Large sourdough loaves cost 4.80 from now on.",)), "law")
+    few, found = judge(run_night([third], doubting))
+    every, again = judge(run_reprocess("supersede", Selection(), doubting))
+    assert (few, every) == (1, 9)  # what is retired stays so
+    assert again == found
+    assert store.count(MERGES) == 2
 
 
 def test_a_night_without_news_raises_no_doubt_again(doubting: Settings, two_nights: Path) -> None:
