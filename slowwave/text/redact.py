@@ -33,6 +33,8 @@ _QUOTES = str.maketrans(dict.fromkeys("\"'`\\", "_"))
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 BEFORE = 60
 """How much of the text before a name is looked at."""
+MOST_VALUE = 512
+"""Letters of a bare value, as `NAMED` has it."""
 MOST_PASSES = 8
 """So many secrets may have run together; a chain of names alone gave up one a pass, and held a night for hours."""
 
@@ -132,6 +134,8 @@ def _find_assignments(text: str) -> Iterator[tuple[int, int, str]]:
         if match and (kind := classify_secret(text[max(0, core.start() - BEFORE) : core.start()], match)):
             passed = match.end()
             yield *match.span("bare" if match["quoted"] is None else "quoted"), kind
+        elif match and len(match["bare"] or "") == MOST_VALUE:
+            passed = match.end()  # a run that never ends: of a line of ten million letters a name may stand at each
 
 
 def _redact_json_value(value: object, name: str, found: Counter[str]) -> object:

@@ -97,9 +97,12 @@ def _is_filled_in(match: re.Match[str]) -> bool:
     return not is_placeholder(match["secret"])
 
 
+_FIGURE, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
+
+
 def _is_mixed(match: re.Match[str]) -> bool:
     """Return whether figures and letters are mixed, as a word or a number never has them."""
-    return any(map(str.isdigit, match[0])) and any(map(str.isalpha, match[0]))
+    return bool(_FIGURE.search(match[0]) and _LETTER.search(match[0]))
 
 
 def _is_credential(match: re.Match[str]) -> bool:
@@ -175,7 +178,21 @@ _CARD = re.compile(
     r"|3[47]\d{2}[ -]?\d{6}[ -]?\d{5})(?![\w-]|\.\d)"
 )
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}\b")
-_PIN = re.compile(r"\bPIN\b[^\n\d]{0,20}?(?::|=| )[ \t]?(?P<secret>\d{4,8})(?![\w-]|\.\w)")
+_PIN = re.compile(
+    r"\b(?:PIN\b[^\n\d]{0,20}?(?::|=| )|(?i:pin)(?: is| ist|:|=) ?)[ \t]?(?P<secret>\d{4,8})(?![\w-]|\.\w)"
+)
+_COOKIE = re.compile(
+    r"(?i)cookie(?:\\{0,7}[\"'])?(?:[ \t]{0,9}[:=][ \t]{0,9}|[ \t])\\{0,7}[\"']?"
+    r"(?P<secret>(?:[\w.-]{1,64}=[^\s;\"'\\]{0,11};[ \t]?){0,20}"
+    r"[\w.-]{1,64}=(?=[^\s;\"'\\\d]{0,400}\d)[^\s;\"'\\]{12,4000}[^\n\"'\\]{0,4000})"
+)
+"""The pairs of a cookie's header from its first to the last, where one has a value that is made by a machine."""
+_ONE = r"(?=[A-Za-z-]{0,12}\d)(?:[A-Za-z0-9]{8,16}|[A-Za-z0-9]{4,6}(?:-[A-Za-z0-9]{4,6}){1,3})\b"
+_GAP = r"[\s,;*]{1,9}(?:\d{1,2}[.)] ?|- )?"
+_CODES = re.compile(
+    rf"(?i:codes)\b[^\n:]{{0,40}}:?{_GAP}(?P<secret>(?=(?P<first>\w\w)){_ONE}(?:{_GAP}(?!(?P=first)){_ONE}){{2,40}})"
+)
+"""A list of codes after its name: unlike those of goods or errors the next ones do not begin as the first does."""
 
 
 def _is_card(match: re.Match[str]) -> bool:
@@ -197,7 +214,7 @@ ANYWHERE: tuple[Rule, ...] = (
     Rule("password", _MADE, tuple(_SIGNS)),
     Rule("card", _CARD, tuple("23456"), _is_card),
     Rule("iban", _IBAN, tuple("0123456789"), _is_iban),
-    Rule("pin", _PIN, ("PIN",)),
+    Rule("pin", _PIN, ("PIN", "Pin", "pin")),
 )
 """Secrets by their form alone; the hints are looked for in the text as it is."""
 
@@ -213,6 +230,8 @@ PHRASES: tuple[Rule, ...] = (
     Rule("password", _MYSQL, ("mysql", "mariadb"), _is_filled_in),
     Rule("azure-signature", _SIGNATURE, ("sig=",)),
     Rule("seed-phrase", _SEED, SEEDS),
+    Rule("cookie", _COOKIE, ("cookie",)),
+    Rule("codes", _CODES, ("codes",)),
     Rule("password", _NETRC, ("machine",), _is_filled_in),
     Rule("password", _PGPASS, (":5432:",), _is_filled_in),
     Rule("password", _XML_VALUE, ("value=",), _is_filled_in),
@@ -290,6 +309,8 @@ CLUES = (
     *COMMANDS,
     *SEEDS,
     "sig=",
+    "cookie",
+    "codes",
     "bearer",
     "authorization",
     "curl",
@@ -316,8 +337,8 @@ _MARKUP = (
 )
 """An element's text, a YAML block, a column beside: the value then has to look made by a machine."""
 _IS = (
-    r"(?: (?:for|to|of|für|von|pour|du|para|del?) [^\n.:]{1,40}?)? (?i:is|was|ist|war|lautet|est|es|era)"
-    r"(?: (?:now|jetzt|(?:set|changed) to))?:? "
+    r"(?: (?:for|to|of|für|von|pour|du|para|del?) [^\n.:]{1,40}?)? (?i:is|was|ist|war|lautet|est|es|era|to|auf)"
+    r"(?: (?:now|jetzt|(?:set|changed) to))?:? |(?: [^\W\d_]{2,15}){1,3}: "
 )
 NAMED = re.compile(
     r"(?P<name>(?i:passw(?:ord|d|ort)|pass(?:phrase|code|e)?|pwd?|secret|key|token|credentials?|kennwort"
@@ -349,6 +370,8 @@ CODE_CHARS = 60
 _PATH = re.compile(r"[/~]|\.{1,2}/|[A-Za-z]:\\|.*(?:://|\.[A-Za-z]{2,5}\Z)")
 _HASH = re.compile(r"(?i)(?:sha\d+[-:])?(?:[0-9a-f]{7,128}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 _PASSWORD = re.compile(r"(?i)pass|pwd?|contrase|kennwort|clave|psk")
+_PARTS = re.compile(r"[^\W\d_]{3,}(?:[-_][^\W\d_]{3,}){2,}[.,]?\Z")
+"""Words in a row, as passphrases are made."""
 _OF_VARIABLE = re.compile(r"(?<![A-Za-z0-9])[A-Z]{3,20}_\Z")
 """A variable of the environment: `HEROKU_KEY`."""
 _AWS = re.compile(r"(?i)aws\w{0,30}\Z")
@@ -357,35 +380,67 @@ _AWS = re.compile(r"(?i)aws\w{0,30}\Z")
 def classify_secret(before: str, match: re.Match[str]) -> str | None:
     """Return the kind of secret that a match of `NAMED` assigns (`before` is the text up to it); None when it is none.
 
+    Whether the value stands for another is asked last: it takes longest, and most values are none by then.
+    """
+    kind = _classify_value(before, match)
+    return None if kind is None or is_placeholder(match["quoted"] or match["bare"]) else kind
+
+
+def _classify_value(before: str, match: re.Match[str]) -> str | None:
+    """Return the kind of secret that a match of `NAMED` assigns (`before` is the text up to it); None when it is none.
+
     After a name for a password any quoted text is one, and a bare one that mixes letters and digits. Other names'
     values must look made by a machine. A bare hash is no secret under `token` alone: as often it is a
     cursor or a commit.
     """
     name, value = match["name"].lower(), match["quoted"] or match["bare"]
-    if is_placeholder(value) or _ABOUT.search(match["suffix"]) or MARK in before.rpartition("]")[2]:
+    if _ABOUT.search(match["suffix"]) or MARK in before.rpartition("]")[2]:
         return None
+    mixed = bool(_FIGURE.search(value) and _LETTER.search(value))
     if match["option"] and not _OPTION.match(before):
-        return None
-    mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+        apart = _PASSWORD.match(name) and name != "pass" and mixed and len(value) >= 8
+        return "password" if apart and not _is_code_or_path(value) and not _HASH.match(value) else None
     issued = name == "token" and len(value) >= 15 and value.isdecimal() and _OF_ISSUER.search(before)
     if match["markup"] and not issued and not (mixed and len(value) >= 8):
         return None
     if name == "pass" and not (before.lower().endswith(("db_", "db-", "_", "-")) or match["quoted"] or match["said"]):
         return None
     if _PASSWORD.match(name):
-        literal = match["quoted"] is not None and not match["said"]
-        return "password" if literal or (mixed and not _CODE.match(value)) else None
-    return _classify_key_value(before, name, match["suffix"], value) if issued or (mixed and len(value) >= 8) else None
+        of_itself = value.rstrip(".,").isdecimal() and not match["suffix"]
+        if match["said"]:
+            literal = match["quoted"] is not None and not match["said"].endswith((" to ", " auf "))
+            known = (literal and not _is_code_or_path(value)) or bool(_PARTS.match(value))
+        else:
+            known = match["quoted"] is not None or _is_label(match)
+        return "password" if known or of_itself or (mixed and not _CODE.match(value)) else None
+    looks_made = issued or (mixed and len(value) >= 8 and not (match["said"] or "").endswith(": "))
+    return _classify_key_value(before, name, match["suffix"], value) if looks_made else None
 
 
 def _classify_key_value(before: str, name: str, suffix: str, value: str) -> str | None:
-    if (len(value) < CODE_CHARS and _CODE.match(value)) or _PATH.match(value):
-        return None
     if name == "key":
         kind = "aws-secret-key" if len(value) == 40 and _AWS.search(before) else "secret"
         issued = len(value) >= 20 and _OF_VARIABLE.search(before)
-        return kind if issued or _KEY_OF.search(before) else None
+        known = bool(issued or _KEY_OF.search(before))
+        return kind if known and not _is_code_or_path(value) else None
+    if _is_code_or_path(value):
+        return None
     if name == "token" and not suffix:
         bare_hash = _HASH.match(value) and not (_SAFE_TOKEN.search(before) or _OF_ISSUER.search(before))
         return None if bare_hash or _OTHER_TOKEN.search(before) else "secret"
     return "secret"
+
+
+def _is_label(match: re.Match[str]) -> bool:
+    """Return whether a line of prose ends in `password: word`."""
+    after = match.string[match.end() : match.end() + 1]
+    return (
+        match["bare"].isalpha()
+        and match["bare"].islower()
+        and match[0].endswith(f": {match['bare']}")
+        and after in ("", "\n")
+    )
+
+
+def _is_code_or_path(value: str) -> bool:
+    return bool((len(value) < CODE_CHARS and _CODE.match(value)) or _PATH.match(value))

@@ -100,6 +100,16 @@ ASSIGNED = [  # text, the secret in it
     ("my visa is 4111 1111 1111 1111", "4111 1111 1111 1111"),  # a card network's number for tests
     ("transfer it to DE89 3704 0044 0532 0130 00", "DE89 3704 0044 0532 0130 00"),  # of the standard's examples
     ("seed phrase: " + WORDS, WORDS),
+    ("The guest password is 'lavender', ask me.", "lavender"),
+    ("wifi password: sunflower", "sunflower"),
+    ("the passphrase is orchid-lamp-seven-river", "orchid-lamp-seven-river"),
+    ("The alarm password is 84736251", "84736251"),
+    ("Passwort vom NAS: hunter22", "hunter22"),
+    ("reset her password to hunter22 please", "hunter22"),
+    ("login ann, password u7hunter22", "u7hunter22"),
+    ("my bank pin is 7391", "7391"),
+    ("Cookie: theme=dark; sid=9f8e7d6c5b4a", "theme=dark; sid=9f8e7d6c5b4a"),
+    ("Backup codes:\n1. k3v9-x2m8\n2. q7w1-p4z6\n3. b5n0-t8r2", "k3v9-x2m8\n2. q7w1-p4z6\n3. b5n0-t8r2"),
 ]
 
 CLEAN = [
@@ -134,6 +144,9 @@ CLEAN = [
     "Issue#123, C3%B6%C3%B6b%C3%A4r, $Var1Name, user@Host1 and A1*B2",
     "order 4111 1111 1111 1112, 446791136 263296, DE89 3704 0044 0532 0130 01 and PIN 13",
     "mkdir -p build2 && docker run -p 8080:80 app1",
+    "Product codes: AB123456, AB123457, AB123458 and errors 1045, 2002; codes 10115, 20117, 30119",
+    "password: incorrect, pin the version to 2024.1, the password is stored as a hash, password: SecretStr",
+    "Cookie: theme=dark; lang=de",
     'grep -r "BEGIN RSA PRIVATE KEY" .',
     "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n-----END PUBLIC KEY-----",
 ]
