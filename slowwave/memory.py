@@ -504,7 +504,9 @@ class Memory:
         found = [hit for hit in found if (hit.relevance or 0.0) >= least]
         merged = list(heapq.merge(found, hits, key=lambda hit: -(hit.relevance or 0.0)))[: query.k]
         best = max([hits.relevance, *(hit.relevance or 0.0 for hit in found)])
-        return Hits(merged, None if merged else hits.reason, hits.stale, best)
+        answer = Hits(merged, None if merged else hits.reason, hits.stale, best)
+        answer.trace = hits.trace
+        return answer
 
     def _keep_answer(self, kind: str, query: Query, automatic: bool, answer: Hits | SessionHits) -> None:
         """Keep an answer without its reason, which may repeat what was asked."""

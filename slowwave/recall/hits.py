@@ -172,6 +172,10 @@ class Answer(list[T]):
         """Of what is nearest in memory, on the release's scale."""
         self.notes = notes
         """What this answer could not use, and what was done instead; of `recall_many` that of all it was asked."""
+        self.trace: Mapping[str, Mapping[str, Mapping[str, float]]] = {}
+        """Of each hit, by id, what each of the `signals` added to its score and its `places` after each stage, from 1;
+        of `recall` alone, and of what the release holds.
+        """
 
     @property
     def confident(self) -> bool:

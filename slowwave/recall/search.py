@@ -27,6 +27,7 @@ from slowwave.recall.ranking.rank import (
     promote_newest,
     score_by_time_alone,
     sort_superseded_last,
+    trace_places,
 )
 from slowwave.recall.ranking.rerank import First, Reranker, rerank_hits
 from slowwave.recall.ranking.sources import build_hits
@@ -140,7 +141,10 @@ class Search:
         query = found.query
         marked = mark_possible_supersessions(self.view, mark_superseded(self.view, rows, query), query)
         newest = promote_newest(marked, query, compare_messages(self.view, marked))[: _compute_depth(query)]
-        return Hits(build_hits(self.view, sort_superseded_last(newest)[: query.k]), relevance=found.relevance)
+        last = sort_superseded_last(newest)
+        hits = Hits(build_hits(self.view, last[: query.k]), relevance=found.relevance)
+        hits.trace = trace_places({"by signals": rows, "newer first": newest, "changed last": last})
+        return hits
 
     def _merge_results(self, answers: Sequence[ScoredPool], plan: Plan, least: float, depth: int) -> list[ScoredRow]:
         """Return so many hits of each kind, of that relevance at least, as one list, best first.

@@ -29,6 +29,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.text.fence import escape_control
 from slowwave.ui.actions import ACTIONS
 from slowwave.ui.actions import PAGES as ACTION_PAGES
+from slowwave.ui.injected import PAGES as INJECTED_PAGES
 from slowwave.ui.page import Data, Explorer, Page
 from slowwave.ui.pages import PAGES
 from slowwave.ui.topics import PAGES as TOPIC_PAGES
@@ -46,7 +47,7 @@ SAFE_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-NAV = (("/", "Tonight"), ("/search", "Search"), ("/topics", "Topics"), ("/coverage", "Coverage"))
+NAV = {"/": "Tonight", "/search": "Search", "/topics": "Topics", "/injected": "Injected", "/coverage": "Coverage"}
 STATIC = Path(__file__).parent / "static"
 
 
@@ -182,7 +183,7 @@ class Pages:
     def render(self, request: Request, template: str, data: Data, status: int = 200) -> Response:
         """Return data as a page."""
         explorer, words = self.explorer, str(request.url.query)
-        about = {"nav": NAV, "at": request.url.path, "query": words, "read_only": explorer.read_only}
+        about = {"nav": NAV.items(), "at": request.url.path, "query": words, "read_only": explorer.read_only}
         about |= {"space": explorer.folder, "outcomes": explorer.outcomes}
         text = self.templates.get_template(template).render({**about, **data})
         return Response(text, status, media_type="text/html")
@@ -223,7 +224,7 @@ def make_app(settings: Settings, *, read_only: bool = False, others: tuple[BaseR
         others: further routes, behind the same token.
     """
     explorer = Explorer(settings, read_only)
-    pages = Pages(explorer, (*PAGES, *TOPIC_PAGES, *(() if read_only else ACTION_PAGES)))
+    pages = Pages(explorer, (*PAGES, *TOPIC_PAGES, *INJECTED_PAGES, *(() if read_only else ACTION_PAGES)))
     actions = {} if read_only else ACTIONS
     routes = [
         *pages.list_routes(),

@@ -280,7 +280,7 @@ PAGES = (
     Page("/", show_coverage, "coverage.html"),
     Page("/search", search, "search.html"),
     Page("/claim/{id}", show_claim, "claim.html"),
-    Page("/message/{id}", show_message, "message.html"),
+    Page("/message/{id:path}", show_message, "message.html"),
     Page("/session/{id}", show_session, "session.html"),
     Page("/coverage", show_coverage, "coverage.html"),
     Page("/ledger/{name}", show_ledger, "ledger.html"),

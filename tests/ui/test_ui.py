@@ -18,6 +18,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
+from slowwave.text.fence import fence_block
 
 uvicorn = pytest.importorskip("uvicorn", reason="the extra `ui` is not installed")
 from slowwave.ui.app import Explorer, make_app  # noqa: E402
@@ -77,7 +78,19 @@ def test_only_the_pages_of_this_machine_with_the_token_are_answered(site: Served
 
 
 HOSTILE = "<script>alert(1)</script></pre>\"'><img src=x onerror=alert(2)>\x1b[31m\u202egnihton\u202c {{ 7*7 }}"
-PAGES = ("/", "/topics", "/search", "/search?q=tide", "/coverage", "/ledger/changes", "/did", "/forget")
+PAGES = (
+    "/",
+    "/topics",
+    "/injected",
+    "/injected?q=tide&other_budget=200",
+    "/compare",
+    "/search",
+    "/search?q=tide",
+    "/coverage",
+    "/ledger/changes",
+    "/did",
+    "/forget",
+)
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +187,7 @@ def test_a_wrong_claim_is_found_left_out_and_taken_in_again(site: Served, browse
     page = tab.go("/")
     page.get_by_role("searchbox").fill("port of tidepool")
     page.keyboard.press("Enter")
+    page.wait_for_url("**/search?q=*")
     hit = next(one for one in site.get("/search.json").json()["hits"] if one["status"] == "active")
     page = tab.go(f"/claim/{hit['id']}")
     assert " ".join(hit["quote"].split()) in " ".join(page.locator("mark").all_inner_texts())
@@ -234,6 +248,25 @@ def test_the_pyramid_leads_from_the_whole_to_a_message_and_back(site: Served, br
     page.go_back()
     assert page.locator(".icicle rect").count() > 0
     assert tab.said == []
+
+
+def test_what_would_be_injected_is_what_an_agent_gets_and_says_why(site: Served, browser: Any) -> None:
+    asked = {"q": "Which database does tidepool use?", "budget": "300"}
+    (block,) = site.get(f"/injected.json?{urlencode(asked)}").json()["blocks"]
+    told = site.explorer.memory.context(asked["q"], 300)
+    assert block["text"] == fence_block(told.text)
+    assert sum(block["parts"].values()) == told.tokens == block["tokens"]
+    assert [line["text"] for line in block["lines"]] == [line.text for part in told.parts for line in part.lines]
+    found = [*(line["why"] for line in block["lines"] if line["why"]), *(one["why"] for one in block["missed"])]
+    found.sort(key=lambda why: why["places"]["by signals"])
+    sums = [sum(why["signals"].values()) for why in found]
+    assert len(sums) > 5
+    assert sums == sorted(sums, reverse=True)
+    page = enter(browser, site).go(f"/injected?{urlencode(asked)}")
+    page.get_by_text("As the agent gets it").click()
+    assert " ".join(page.locator("pre").inner_text().split()) == " ".join(block["text"].split())
+    page.get_by_role("link", name="source").first.click()
+    assert page.locator("article.turn").count() == 1
 
 
 def test_forgetting_shows_first_what_would_go(site: Served, browser: Any) -> None:

@@ -10,7 +10,7 @@ and does not name that time either.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import chain, islice, zip_longest
 from typing import cast
@@ -59,6 +59,8 @@ class ScoredRow:
     relevance: float = 0.0
     claim: "ScoredRow | None" = None
     """Of a message: the best claim found that was made of it."""
+    contributions: Mapping[str, float] = field(default_factory=dict)
+    """What each signal added to its score, before it became one with those of other kinds."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,12 @@ class ScoredPool:
         ranked: Iterable[int] = select_best_per_owner(self.scores, owners, self.candidates.ids)
         if pool.kind == "message":
             ranked = (i for i in ranked if not is_copy(str(rows[i]["session_id"]), str(rows[i]["text"])))
-        best = islice(ranked, depth)
+        best, parts = islice(ranked, depth), self.candidates.contributions
         return [
             ScoredRow(
-                *(pool.kind, owners[i], rows[i]), float(self.scores[i]), float(cosine[i]), float(self.relevance[i])
+                *(pool.kind, owners[i], rows[i]),
+                *(float(self.scores[i]), float(cosine[i]), float(self.relevance[i])),
+                contributions={name: float(part[i]) for name, part in parts.items()},
             )
             for i in best
         ]
@@ -119,6 +123,15 @@ def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[Score
     turns = (row for turn in zip_longest(evidence, of_several) for row in turn if row is not None)
     merged = chain(turns, unfound, lists.get("summary", ()))
     return [replace(row, score=1 / (k + rank)) for rank, row in enumerate(merged, 1)]
+
+
+def trace_places(stages: Mapping[str, Sequence[ScoredRow]]) -> dict[str, dict[str, Mapping[str, float]]]:
+    """Return of each hit what each signal added to its score, and its place after each stage, from 1."""
+    found = {row.id: {"signals": row.contributions, "places": dict[str, float]()} for row in chain(*stages.values())}
+    for name, rows in stages.items():
+        for place, row in enumerate(rows, 1):
+            cast(dict[str, float], found[row.id]["places"])[name] = place
+    return found
 
 
 def mask_candidates_in_time(candidates: Candidates, times: QueryTimes) -> Mask:

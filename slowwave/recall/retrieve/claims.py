@@ -85,6 +85,7 @@ def retrieve_claim_candidates(
     if whole is not None and found.cosine is not None:
         named = compute_stored_cosines(view, pool, claims, whole)
         found.cosine = np.fmax(found.cosine, compute_cosines(rows["vector"], whole) if named is None else named)
+    found.weights = WEIGHTS
     return found, fuse_standardised(signals, WEIGHTS) + settings.later * layout.compute_recency(claims)
 
 

@@ -125,7 +125,8 @@ def retrieve_message_candidates(
         found.nearest = -1.0 if every is None else float(np.nanmax(every[said.allowed], initial=-1.0))
         named = compute_cosines(rows["vector"], whole) if every is None else every[positions]
         found.cosine = np.fmax(found.cosine, named)
-    return found, fuse_standardised(signals, {**WEIGHTS, "vector": settings.vector})
+    found.weights = {**WEIGHTS, "vector": settings.vector}
+    return found, fuse_standardised(signals, found.weights)
 
 
 def compute_stored_cosines(view: View, pool: Pool, offsets: Ints, vector: Vector) -> Scores | None:

@@ -97,6 +97,18 @@ class Candidates:
     nearest: float = -1.0
     """Cosine of the nearest of all rows to the whole query, where that is known."""
 
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Of the signals in the score, where that is their weighted sum."""
+
+    @property
+    def contributions(self) -> dict[str, Scores]:
+        """What each signal adds to each row's score."""
+        return {
+            name: weight * standardise_signal(self.signals[name])
+            for name, weight in self.weights.items()
+            if name in self.signals
+        }
+
     @property
     def ids(self) -> list[str]:
         """Keys of the rows: the last word where scores tie."""
