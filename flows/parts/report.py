@@ -12,7 +12,7 @@ from rich.table import Table
 
 from slowwave.context.projects.standing import STANDING, collect_standing_claims, take_in_turn
 from slowwave.recall.release.view import View
-from slowwave.recall.views.compare import COLUMNS, KINDS, compare_claims
+from slowwave.recall.views.compare import COLUMNS, KINDS, Difference, compare_claims
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL
 from slowwave.schemas.vocabulary import RunStatus
@@ -216,39 +216,66 @@ def describe_night(report: RunReport, store: Store, width: int) -> Iterator[str]
         StoreUnreadable: a table is broken or gone.
     """
     yield f"New: {report.news}."
-    made = report.release
+    views, before = open_views(report.release, store)
+    if views:
+        yield from _describe_claims(*views, width)
+    if left := collect_left_out(report, store, before):
+        yield f"Left out: {'; '.join(left)}."
+
+
+def open_views(made: Release | None, store: Store) -> tuple[tuple[View, View | None] | None, Release | None]:
+    """Return a run's release and the one before it to compare, None where one is dropped; and the one before it."""
     earlier = [one for one in read_releases(store) if made is None or one.number < made.number][-1:]
     before = next((one for one in earlier if not is_dropped(store.dir, one)), None)
-    if made and bool(before) == bool(earlier):
-        yield from _describe_claims(View(store.dir, made), View(store.dir, before) if before else None, width)
-    if left := _collect_left_out(report, store, before):
-        yield f"Left out: {'; '.join(left)}."
+    if made is None or bool(before) != bool(earlier) or is_dropped(store.dir, made):
+        return None, before
+    return (View(store.dir, made), View(store.dir, before) if before else None), before
+
+
+@dataclass(frozen=True)
+class News:
+    """What a release says otherwise than the one before it."""
+
+    learnt: list[Difference]
+    """Claims that were added, those that stand first, then the surest."""
+    lost: Counter[str]
+    """How many earlier claims there are of each kind of what became of them."""
+    changed: list[tuple[str, str, str, str]]
+    """Of an earlier claim its id, "is now" or "is perhaps now", and the text and the id of the later one."""
+
+
+def collect_news(new: View, old: View | None) -> News:
+    """Return what a release brought: claims learnt, and what became of earlier ones, the likeliest changes first."""
+    known = old.read(OBSERVATIONS, COLUMNS) if old else OBSERVATIONS.make_empty_table()
+    found = compare_claims(known, new.read(OBSERVATIONS, COLUMNS), {})
+    added = {one.claim_id: one for one in found if one.kind == "added"}
+    standing = take_in_turn(collect_standing_claims(new, (), (*STANDING, *PERSONAL)))
+    sure = new.look_up_confidences(list(added))
+    foremost = [*(one.id for one in standing if one.id in added), *sorted(sure, key=lambda key: (-sure[key], key))]
+    doubts, doubted = new.doubts.of_claim, new.doubts.of_claim.keys() - (old.doubts.of_claim.keys() if old else ())
+    changed = [(one.claim_id, "is now", one.by_summary, one.by) for one in found if one.by_summary and one.by]
+    likeliest = sorted(doubted, key=lambda key: (-doubts[key].likely, key))
+    changed += [(key, "is perhaps now", doubts[key].successor.text, doubts[key].by) for key in likeliest]
+    return News(
+        [added[key] for key in dict.fromkeys(foremost)], Counter(one.kind for one in found if one.kind in LOST), changed
+    )
 
 
 def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
     """Yield three of the claims that a release added, those that stand first, and what became of earlier ones."""
-    known = old.read(OBSERVATIONS, COLUMNS) if old else OBSERVATIONS.make_empty_table()
-    found = compare_claims(known, new.read(OBSERVATIONS, COLUMNS), {})
-    added = {one.claim_id: one.summary for one in found if one.kind == "added"}
-    standing = take_in_turn(collect_standing_claims(new, (), (*STANDING, *PERSONAL)))
-    sure = new.look_up_confidences(list(added))
-    foremost = [*(one.id for one in standing if one.id in added), *sorted(sure, key=lambda key: (-sure[key], key))]
-    for n, key in enumerate(list(dict.fromkeys(foremost))[: BOUNDS.examples]):
-        yield fill(added[key], width, initial_indent="Learnt: " if n == 0 else INDENT, subsequent_indent=INDENT)
-    lost = Counter(one.kind for one in found if one.kind in LOST)
-    told = [f"{kind} {n:,}" for kind, n in lost.items()]
-    doubts, doubted = new.doubts.of_claim, new.doubts.of_claim.keys() - (old.doubts.of_claim.keys() if old else ())
-    told += [f"perhaps changed {len(doubted):,} (`slowwave inspect changes`)"] if doubted else []
-    pairs = [(one.claim_id, "is now", one.by_summary) for one in found if one.by_summary]
-    likeliest = sorted(doubted, key=lambda key: (-doubts[key].likely, key))
-    pairs += [(key, "is perhaps now", doubts[key].successor.text) for key in likeliest]
-    for key, how, now in pairs[:1]:
+    news = collect_news(new, old)
+    for n, one in enumerate(news.learnt[: BOUNDS.examples]):
+        yield fill(one.summary, width, initial_indent="Learnt: " if n == 0 else INDENT, subsequent_indent=INDENT)
+    told = [f"{kind} {n:,}" for kind, n in news.lost.items()]
+    doubted = sum(how == "is perhaps now" for _, how, _, _ in news.changed)
+    told += [f"perhaps changed {doubted:,} (`slowwave inspect changes`)"] if doubted else []
+    for key, how, now, _ in news.changed[:1]:
         was = str(new.read_by_id(OBSERVATIONS, [key], ["summary"])[key]["summary"])
         told.append(f"“{shorten(was, width, placeholder=' …')}” {how} “{shorten(now, width, placeholder=' …')}”")
     yield f"Changed: {'; '.join(told) or 'nothing that was known before'}."
 
 
-def _collect_left_out(report: RunReport, store: Store, before: Release | None) -> list[str]:
+def collect_left_out(report: RunReport, store: Store, before: Release | None) -> list[str]:
     """Return what a night read and did not keep as it was, each with the reason."""
     counts = sum((step.counts for step in report.steps), Counter[str]())
     masked = {name.removeprefix(REDACTED): n for name, n in counts.items() if name.startswith(REDACTED)}

@@ -14,7 +14,7 @@ from slowwave.cli.agents.install import install, uninstall
 from slowwave.cli.agents.mcp import mcp
 from slowwave.cli.agents.project import project
 from slowwave.cli.agents.skill import skill
-from slowwave.cli.agents.ui import ui
+from slowwave.cli.agents.ui import report, ui
 from slowwave.cli.ask import briefing, context, recall, remember
 from slowwave.cli.forget import forget
 from slowwave.cli.inspect import config, inspect, status
@@ -26,7 +26,7 @@ from slowwave.cli.store import backup, check, encrypt, export, import_learnings,
 from slowwave.cli.talk import talk
 
 COMMANDS = {
-    "Every day": (run, schedule, status, plan, recall, context, briefing, show, ui, remember, talk),
+    "Every day": (run, schedule, status, plan, recall, context, briefing, show, ui, report, remember, talk),
     "Where agents look": (mcp, install, uninstall, skill, project),
     "Undo and redo": (diff, rollback, promote, exclude, include, forget, reprocess),
     "Keep": (export, import_learnings, check, backup, restore, encrypt),

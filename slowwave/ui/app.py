@@ -183,10 +183,30 @@ class Pages:
     def render(self, request: Request, template: str, data: Data, status: int = 200) -> Response:
         """Return data as a page."""
         explorer, words = self.explorer, str(request.url.query)
-        about = {"nav": NAV.items(), "at": request.url.path, "query": words, "read_only": explorer.read_only}
+        about = {
+            "nav": NAV.items(),
+            "layout": "base.html",
+            "links": True,
+            "at": request.url.path,
+            "query": words,
+            "read_only": explorer.read_only,
+        }
         about |= {"space": explorer.folder, "outcomes": explorer.outcomes}
         text = self.templates.get_template(template).render({**about, **data})
         return Response(text, status, media_type="text/html")
+
+
+def render_report(settings: Settings, run: str = "") -> str:
+    """Return what a run brought as a page that needs no other file; without `run`, of the last one.
+
+    Raises:
+        UsageError: no run has the id, or none ended yet.
+    """
+    from slowwave.flows.tonight import describe_run
+
+    style = (STATIC / "ui.css").read_text(encoding="utf-8")
+    about = {"layout": "alone.html", "style": style, "links": False}
+    return make_environment().get_template("tonight.html").render({**about, **describe_run(settings, run)})
 
 
 def make_json(data: Data, status: int = 200) -> Response:

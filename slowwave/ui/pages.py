@@ -196,6 +196,14 @@ def show_message(at: Explorer, id: Id, after: After = 0) -> Data:
     }
 
 
+def show_tonight(at: Explorer, run: Annotated[str, "A run's id, or its first characters."] = "") -> Data:
+    """Return what a run brought, the last one's if none is named: learnt, changed, left out, its cost, and the runs."""
+    from slowwave.flows.tonight import describe_run
+
+    at.view  # noqa: B018  where there is no release yet, say so
+    return describe_run(at.settings, run)
+
+
 def show_coverage(at: Explorer) -> Data:
     """Return what is covered, what is in quarantine, how the last night went, and when the next one is."""
     rows = collect_status(at.settings)
@@ -277,7 +285,8 @@ def mark_quotes(text: str, claims: Iterable[Row]) -> list[tuple[str, str | None]
 
 
 PAGES = (
-    Page("/", show_coverage, "coverage.html"),
+    Page("/", show_tonight, "tonight.html"),
+    Page("/night/{run}", show_tonight, "tonight.html"),
     Page("/search", search, "search.html"),
     Page("/claim/{id}", show_claim, "claim.html"),
     Page("/message/{id:path}", show_message, "message.html"),

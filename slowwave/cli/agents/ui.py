@@ -1,11 +1,12 @@
-"""`slowwave ui`: the memory in a browser, on this machine."""
+"""`slowwave ui` and `slowwave report`: the memory in a browser, on this machine, and a night as one file."""
 
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import OUT, command
+from slowwave.cli.common import ERR, OUT, command, echo
 from slowwave.schemas.errors import UsageError, name_install
 
 if TYPE_CHECKING:
@@ -22,11 +23,37 @@ def ui(
 
     The address that is printed holds a token: it is the key to the pages, until the command ends.
     """
-    if not all(map(find_spec, ("starlette", "jinja2", "uvicorn"))):
-        raise UsageError(f"the pages need packages that are not here: {name_install('ui')}")
+    _require_packages()
     from slowwave.ui.app import make_app, serve
 
     app = make_app(settings, read_only=read_only)
     OUT.print(f"The memory is at http://127.0.0.1:{port}/?token={app.state.explorer.token}")
     OUT.print("Ctrl-C ends it.")
     serve(app, port)
+
+
+@command
+def report(
+    settings: "Settings",
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or its first characters.")] = "",
+    out: Annotated[Path | None, typer.Option("--out", help="The file; without it the page is printed.")] = None,
+) -> None:
+    """Write what a night brought as one HTML file: what was learnt, changed and left out, and what it cost.
+
+    Without RUN it is that of the last one. The page quotes what was said: who reads it reads that.
+    """
+    _require_packages()
+    from slowwave.store.private import replace_file
+    from slowwave.ui.app import render_report
+
+    page = render_report(settings, run)
+    if out is None:
+        echo(page)
+        return
+    replace_file(out, page.encode())
+    ERR.print(f"{out}: written.")
+
+
+def _require_packages() -> None:
+    if not all(map(find_spec, ("starlette", "jinja2", "uvicorn"))):
+        raise UsageError(f"the pages need packages that are not here: {name_install('ui')}")

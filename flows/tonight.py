@@ -1,0 +1,141 @@
+"""What one run brought, and the runs before it: the data of the page Tonight and of `slowwave report`."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pyarrow.compute as pc
+
+from slowwave.flows.parts.report import RunReport, collect_left_out, collect_news, open_views, parse_usage
+from slowwave.recall.release.view import View
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RUNS, SESSIONS
+from slowwave.schemas.vocabulary import Status
+from slowwave.store.releases import read_releases
+from slowwave.store.store import Store
+from slowwave.tasks.job import StepReport
+from slowwave.tasks.publish.gates import LOST, RETIRED
+
+SHOWN, NIGHTS = 50, 60
+"""Claims, changes and sessions that the page lists, and runs of its timeline, at most."""
+CLAIM = ["session_id", "summary", "category", "workspace", "speaker", "observed_at"]
+Data = dict[str, Any]
+
+
+def describe_run(settings: Settings, run_id: str = "") -> Data:
+    """Return what a run brought, by plain values.
+
+    Args:
+        settings: of the store and space.
+        run_id: its id, or its first characters; empty for the last run that ended.
+
+    Raises:
+        UsageError: no run has the id, or more than one, or none ended yet.
+    """
+    store = Store.open(settings.store, settings.space)
+    rows = sorted(store.read(RUNS).to_pylist(), key=lambda row: row["started_at"])
+    ended = [row for row in rows if row["ended_at"] is not None]
+    found = [row for row in ended if row["run_id"].startswith(run_id)] if run_id else ended[-1:]
+    if len(found) != 1:
+        why = f"{len(found)} ended runs have the id {run_id!r}" if run_id else "no run has ended yet"
+        raise UsageError(f"{why}: `slowwave inspect runs` lists them")
+    (row,) = found
+    releases = read_releases(store)
+    made = next((one for one in releases if one.run_id == row["run_id"]), None)
+    report = _parse_report(row, made)
+    views, before = open_views(made, store)
+    return {
+        "run": {name: row[name] for name in ("run_id", "kind", "started_at", "ended_at", "status")},
+        "release": made.name if made else None,
+        "counts": made.counts if made else None,
+        "verdict": report.format_verdict(),
+        "new": report.news,
+        **_describe_claims(settings, *views if views else (None, None)),
+        "left_out": collect_left_out(report, store, before),
+        "notes": report.collect_notes(),
+        "steps": [step.as_dict() for step in report.steps],
+        "seconds": report.seconds,
+        "usage": _sum_usage(report.steps),
+        "nights": [_describe_night(one, {r.run_id: r for r in releases}.get(one["run_id"])) for one in ended[-NIGHTS:]],
+    }
+
+
+def _parse_report(row: Data, made: Any) -> RunReport:
+    facts = orjson.loads(row["report"] or b"{}")
+    steps = [StepReport(**{**step, "counts": Counter(step["counts"])}) for step in facts.get("steps", ())]
+    return RunReport(row["run_id"], row["kind"], steps, made, notes=facts.get("notes", []))
+
+
+def _describe_claims(settings: Settings, new: View | None, old: View | None) -> Data:
+    """Return what was learnt and what changed, the sessions of the day, and how near the gates' limits that comes."""
+    if new is None:
+        return {"learnt": [], "learnt_count": 0, "changed": [], "changed_count": 0, "became": {}, "sessions": []} | {
+            "gates": [],
+        }
+    news = collect_news(new, old)
+    changed = news.changed[:SHOWN]
+    wanted = [*(one.claim_id for one in news.learnt[:SHOWN]), *(key for key, *_ in changed)]
+    claims = new.read_by_id(OBSERVATIONS, [*dict.fromkeys(wanted)], CLAIM)
+    return {
+        "learnt": [{"id": one.claim_id, **claims[one.claim_id]} for one in news.learnt[:SHOWN]],
+        "learnt_count": len(news.learnt),
+        "changed": [
+            {"id": key, "earlier": claims[key]["summary"], "how": how, "later": now, "later_id": by}
+            for key, how, now, by in changed
+        ],
+        "changed_count": len(news.changed),
+        "became": dict(news.lost),
+        "sessions": _list_sessions(new, old),
+        "gates": _measure_gates(settings, news.lost, old),
+    }
+
+
+def _measure_gates(settings: Settings, lost: Counter[str], old: View | None) -> list[Data]:
+    """Return the shares of what was known that a night retired and lost, each with the most that its gate lets pass."""
+    active = old.read(OBSERVATIONS, ["status"], pc.field("status") == Status.ACTIVE).num_rows if old else 0
+    if not active:
+        return []
+    bounds = (("retired or merged", RETIRED, "max_retired"), ("withdrawn or lost", LOST, "max_lost"))
+    return [
+        {"gate": name, "share": sum(lost[kind] for kind in kinds) / active, "most": getattr(settings.gates, bound)}
+        | {"setting": f"gates.{bound}"}
+        for name, kinds, bound in bounds
+    ]
+
+
+def _list_sessions(new: View, old: View | None) -> list[Data]:
+    """Return the sessions that have new messages, the longest first."""
+    columns = ["session_id", "title", "workspace", "messages", "ended_at"]
+    known = dict(zip(*old.read(SESSIONS, ["session_id", "messages"]).to_pydict().values(), strict=True)) if old else {}
+    rows = new.read(SESSIONS, columns).to_pylist()
+    rows = [row | {"new": row["messages"] - known.get(row["session_id"], 0)} for row in rows]
+    return sorted((row for row in rows if row["new"] > 0), key=lambda row: (-row["new"], row["session_id"]))[:SHOWN]
+
+
+def _sum_usage(steps: Sequence[StepReport]) -> list[Data]:
+    """Return by model what was asked of it."""
+    asked: dict[str, Counter[str]] = {}
+    for step in steps:
+        for model, counts in parse_usage(step).items():
+            asked[model] = asked.get(model, Counter()) + counts
+    return [{"model": model, **counts} for model, counts in asked.items()]
+
+
+def _describe_night(row: Data, made: Any) -> Data:
+    """Return the line of a run in the timeline; its lag is how old what it read last was when it ended."""
+    report = _parse_report(row, made)
+    usage = _sum_usage(report.steps)
+    return {
+        "run_id": row["run_id"],
+        "at": row["started_at"],
+        "kind": row["kind"],
+        "status": row["status"],
+        "release": made.name if made else None,
+        "new": next((step.rows_out for step in report.steps if step.step == "read"), 0),
+        "claims": made.counts.get(OBSERVATIONS.name) if made else None,
+        "messages": made.counts.get(MESSAGES.name) if made else None,
+        "tokens": sum(one.get("prompt tokens", 0) + one.get("answer tokens", 0) for one in usage),
+        "seconds": report.seconds,
+    }
