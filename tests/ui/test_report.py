@@ -1,0 +1,70 @@
+"""`slowwave report`: one file of HTML that says what a night brought, each thing once, and everything as text."""
+
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("jinja2", reason="the extra `ui` is not installed")
+
+from slowwave.cli.main import app
+from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.report import RunReport
+from slowwave.flows.tonight import describe_run
+from slowwave.schemas.settings import Settings
+from tests.talk_files import session
+
+HOSTILE = "We always deploy <script>alert(1)</script></pre> from the \x1b[31mred\u202e branch `{{ 7*7 }}`"
+
+
+class Page(HTMLParser):
+    """The tags of a page, and its text in pieces."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.pieces: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.pieces.append(data.strip())
+
+
+def test_a_report_is_one_file_that_tells_each_thing_once(samples_night: tuple[Path, RunReport], tmp_path: Path) -> None:
+    shutil.copytree(samples_night[0], tmp_path / "store")
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    out, run = tmp_path / "night.html", samples_night[1].run_id
+    done = CliRunner().invoke(app, ["report", run[:8], "--out", str(out), "--store", str(settings.store)])
+    assert done.exit_code == 0, done.output
+    page, told = Page(out.read_text(encoding="utf-8")), describe_run(settings)
+    assert out.stat().st_mode & 0o077 == 0
+    assert not {"script", "link", "img", "iframe", "a"} & {tag for tag, _ in page.tags}
+    assert told["learnt_count"] > len(told["learnt"]) == 50
+    learnt = page.pieces[: page.pieces.index("Changed")]
+    assert all(learnt.count(claim["summary"]) == 1 for claim in told["learnt"])
+    assert all(step["step"] in page.pieces for step in told["steps"])
+    unknown = CliRunner().invoke(app, ["report", "nobody", "--store", str(settings.store)])
+    assert unknown.exit_code == 1
+    assert "nobody" in unknown.output
+
+
+def test_what_a_night_changed_and_how_near_a_gate_that_came_stands_in_the_report(tmp_path: Path) -> None:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+    port = "The staging server listens on port"
+    first = session(tmp_path, "one", 1, [("user", f"{port} 8080."), ("assistant", "Noted."), ("user", HOSTILE)])
+    run_night([first], settings).check_complete()
+    second = session(tmp_path, "two", 9, [("user", f"{port} 9090 from now on, not 8080."), ("assistant", "Noted.")])
+    run_night([first, second], settings).check_complete()
+    told = describe_run(settings)
+    assert [one["new"] for one in told["sessions"]] == [2]
+    assert [night["new"] for night in told["nights"]] == [3, 2]
+    assert {gate["setting"] for gate in told["gates"]} == {"gates.max_retired", "gates.max_lost"}
+    assert "9090" in told["learnt"][0]["summary"]
+    text = CliRunner().invoke(app, ["report", told["nights"][0]["run_id"], "--store", str(settings.store)]).output
+    assert "alert(1)" in text
+    assert not any(mark in text for mark in ("<script>alert", "\x1b", "\u202e", "49 "))
