@@ -11,7 +11,7 @@ others nor the release (`run_step`, `slowwave/tasks/isolate.py`).
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from slowwave.flows.parts.aside import set_aside_candidate
+from slowwave.flows.parts.aside import set_aside_candidate, set_aside_floods
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import Caller, open_run, run_as_function, run_step
 from slowwave.schemas.settings import Settings
@@ -61,12 +61,12 @@ def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_funct
     paths = check_paths(paths)
     with open_run("nightly", settings, create=True, wait=wait) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
+        set_aside_candidate(job, report)
         erase_plans(job, report)
         run_step(call, report, read_transcripts, job, [*(paths or collect_transcript_roots()), *written], paths)
         if settings.retention.has_limits:
             run_step(call, report, forget_due, job)
-        if read_plans(job.store.dir):
-            set_aside_candidate(job, report)
+        set_aside_floods(job, report, paths)
         run_steps_after_read(job, report, call, gated=not read_plans(job.store.dir))
         if seal_plans(job):
             report.release = find_live(job.store)

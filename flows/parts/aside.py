@@ -1,7 +1,9 @@
 """Sessions set aside: nothing is distilled from them until a person takes them in again."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,21 +15,39 @@ from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, SESSIONS
 from slowwave.store.releases import Release, read_releases
 from slowwave.store.snapshot import CANDIDATE, Snapshot
 from slowwave.store.store import Store
+from slowwave.tasks.ingest.transcripts import name_path
 from slowwave.tasks.job import Job
 from slowwave.tasks.observe.exclusions import SESSION
 
 MOST_NAMED = 10
 """Sessions that a run's note names."""
+FEW, MOST_TIMES = 1_000, 4
+"""Messages from which on a store's growth says something, and how many times as many one file may bring."""
 Row = dict[str, Any]
 
 
 def set_aside_candidate(job: Job, report: RunReport) -> None:
-    """Where a night is held back, set aside the sessions that came with it: a forgetting waits for no decision."""
+    """Where a night is held back, set aside the sessions that came with it: later ones, and a forgetting, go on."""
     if not is_held(job.store):
         return
     new = job.store.read_ids(SESSIONS, sorted(find_new_sessions(job.store, CANDIDATE))).to_pylist()
     for names in exclude_sessions(job.store, new, "came with a night that a gate held back"):
         report.notes.append(f"a night was held back: what came with it is set aside, `slowwave include` it: {names}")
+
+
+def set_aside_floods(job: Job, report: RunReport, named: Collection[Path]) -> None:
+    """Set aside what a file brought that holds many times what was known, unless a person named it."""
+    releases = [release for release in read_releases(job.store) if release.restores is None]
+    known = releases[-1].counts[MESSAGES.name] if releases else 0
+    if known < FEW:
+        return
+    brought = defaultdict[str, list[Row]](list)
+    for row in job.store.read_ids(SESSIONS, sorted(find_new_sessions(job.store, CANDIDATE))).to_pylist():
+        brought[row["path"]].append(row)
+    for path in sorted(brought.keys() - {name_path(one, job.settings) for one in named}):
+        if sum(row["messages"] for row in brought[path]) > MOST_TIMES * known:
+            for _ in exclude_sessions(job.store, brought[path], "one file brought most of all that is known"):
+                report.notes.append(f"more came from {path} than all that was known: set aside, `slowwave include` it")
 
 
 def find_new_sessions(store: Store, name: str) -> set[str]:

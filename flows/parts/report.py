@@ -109,7 +109,8 @@ class RunReport:
         if self.held:
             return (
                 f"Held back, the live release stays as it is: `slowwave diff --candidate` shows what would change, "
-                f"`slowwave promote --why …` makes it live, `slowwave exclude candidate --why …` drops it.{but}"
+                f"`slowwave promote --why …` makes it live, `slowwave exclude candidate --why …` drops it, as the next "
+                f"night does.{but}"
             )
         if self.release is None:
             return f"Nothing changed: the live release stays as it is.{but}"

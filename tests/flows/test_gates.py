@@ -12,11 +12,13 @@ from typer.testing import CliRunner
 
 from slowwave.cli.common import HELD
 from slowwave.cli.main import app
-from slowwave.flows.exclude import promote_candidate, run_exclude
+from slowwave.flows.exclude import promote_candidate, run_exclude, run_include
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts import aside
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held
 from slowwave.flows.reprocess import Selection, run_reprocess
+from slowwave.memory import Memory
 from slowwave.recall.probes import FIRST, STILL, find_answered
 from slowwave.recall.release.view import View
 from slowwave.schemas.settings import GateSettings, Settings
@@ -26,7 +28,7 @@ from slowwave.store.releases import read_releases
 from slowwave.tasks.job import Job
 from slowwave.tasks.pending import is_made_by_model
 from slowwave.tasks.publish import gates
-from slowwave.tasks.publish.gates import Bounds, check_gates
+from slowwave.tasks.publish.gates import Bounds, ReleaseHeld, check_gates
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.summarize.coherence import Coherence
 from slowwave.tasks.topics import by_model, cluster
@@ -303,3 +305,37 @@ def test_rows_that_can_not_be_used_are_set_aside_and_the_night_goes_on(settings:
     assert report.failures == [f"not read: {most} (in quarantine: `slowwave inspect quarantine` has the reason)"]
     reasons = Store.open(settings.store).read(QUARANTINE, ["reason"])["reason"].to_pylist()
     assert any(one.startswith("97 of its first 99 rows can't be used, so none is read: ") for one in reasons)
+
+
+def test_what_came_with_a_held_night_is_set_aside_by_the_next_one_which_goes_on(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dislike(job: Job, draft: object) -> None:
+        claims = job.store.read(OBSERVATIONS, ["summary"], pc.field("status") == "active")["summary"].to_pylist()
+        if any("unit303x" in claim for claim in claims):
+            raise ReleaseHeld(["unit 303 again"])
+
+    monkeypatch.setattr("slowwave.tasks.publish.task.check_candidate", dislike)
+    assert run_night([write_talk(tmp_path / "bad.jsonl", 300, 6)], settings).held
+    report = run_night([write_talk(tmp_path / "b.jsonl", 20, 12)], settings)
+    assert (report.held, report.release is None) == ([], False)
+    assert "what came with it is set aside, `slowwave include` it: s300" in report.notes[0]
+    assert "unit25x" in Memory.open(settings.store).recall("the unit25x cache")[0].text
+    assert run_include(["s302"], settings).release is not None
+
+
+def test_a_file_that_holds_many_times_what_is_known_is_set_aside(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aside, "FEW", 30)
+    folder, named = tmp_path / "more", write_talk(tmp_path / "named.jsonl", 100, 70)
+    folder.mkdir()
+    flood = write_talk(folder / "flood.jsonl", 300, 70)
+    write_talk(folder / "calm.jsonl", 20, 12)
+    report = run_night([folder], settings)
+    assert [str(flood) in note for note in report.notes] == [True]
+    hits = Memory.open(settings.store).recall("the cache holds entries at most", 300)
+    sessions = {source.session for hit in hits for source in hit.sources}
+    assert "s21" in sessions
+    assert not [one for one in sessions if one.startswith("s3") and len(one) == 4]
+    assert run_night([named], settings).notes == []
