@@ -2,20 +2,23 @@
 
 import json
 import sys
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
+from rich.text import Text
 
 from slowwave.cli.common import OUT, command, echo, find_project, print_notes, truncate_line
 from slowwave.schemas.filters import Filters, MessageFilters
+from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.vocabulary import Status
-from slowwave.text.fence import FENCE_TOKENS, escape_line, fence_block
+from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context
     from slowwave.context.tokens import Tokenizer
     from slowwave.memory import Memory
-    from slowwave.recall.hits import Hit, Source
+    from slowwave.recall.hits import Hit
     from slowwave.recall.sessions import SessionHit
     from slowwave.schemas.settings import Settings
 
@@ -53,26 +56,27 @@ def recall(
         lines = [_format_session(n, one) for n, one in enumerate(hits, 1)]
     else:
         lines = [format_hit(n, hit, sure=hits.confident) for n, hit in enumerate(hits, 1)]
-    echo("\n\n".join([*([hits.caveat] if hits.caveat else ()), *lines]) or f"Nothing found: {hits.reason}.")
+    if not lines:
+        echo(f"Nothing found: {hits.reason}.")
+    for line in "\n\n".join([*([hits.caveat] if hits.caveat else ()), *lines]).splitlines():
+        OUT.print(Text(escape_control(line), "dim" if line.startswith("   ") else ""), soft_wrap=True)
     return None
 
 
 def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
-    """Return a hit with its sources; with its relevance, where the answer is not sure."""
-    when = f" {hit.observed_at:%Y-%m-%d}" if hit.observed_at else ""
-    when += "" if sure or hit.relevance is None else f" (relevance {hit.relevance:.2f})"
+    """Return what was said, then in a line when, by whom, in which project, and the id that `slowwave show` takes."""
     text = truncate_line(hit.shorten(SHOWN_CHARS).text, SHOWN_CHARS)
-    first = f"{number}. {hit.kind}{when}{format_change(hit)}  {text}"
-    sources = [_format_source(source, text) for source in hit.sources]
     claim = hit.get_claim_in_other_words()
-    return "\n".join([first, *([f"   {truncate_line(claim, SHOWN_CHARS)}"] if claim else []), *sources])
-
-
-def _format_source(source: "Source", text: str) -> str:
-    """Return where something was said, and the words where the text does not begin with them."""
-    quote = truncate_line(source.quote, 160)
-    words = "" if text.startswith(quote.removesuffix("…").rstrip()) else f": “{quote}”"
-    return f"   {escape_line(f'session {source.session}, message {source.message}')}{words}"
+    facts = [
+        f"{hit.observed_at:%-d %b %Y}" if hit.observed_at else "undated",
+        hit.speaker if hit.kind == "message" else "claim" if hit.kind == "observation" else hit.kind,
+        PurePath(hit.workspace).name if hit.workspace else None,
+        hit.id[:SHORT_ID],
+        None if sure or hit.relevance is None else f"relevance {hit.relevance:.2f}",
+        format_change(hit),
+    ]
+    lines = [*([truncate_line(claim, SHOWN_CHARS)] if claim else []), escape_line(" · ".join(filter(None, facts)))]
+    return "\n   ".join([f"{number}. {text}", *lines])
 
 
 def _format_session(number: int, one: "SessionHit") -> str:
@@ -85,11 +89,11 @@ def _format_session(number: int, one: "SessionHit") -> str:
 
 
 def format_change(hit: "Hit") -> str:
-    """Return in brackets what changed a hit or perhaps did; empty where nothing is known to have."""
+    """Return what changed a hit or perhaps did; empty where nothing is known to have."""
     if hit.perhaps_superseded_by:
-        return f" (perhaps changed since by {_format_successor(hit)})"
+        return f"perhaps changed since by {_format_successor(hit)}"
     changed = "" if hit.status == Status.NOT_DISTILLED else f" by {_format_successor(hit)}"
-    return "" if hit.status == Status.ACTIVE else f" ({hit.status}{changed})"
+    return "" if hit.status == Status.ACTIVE else f"{hit.status}{changed}"
 
 
 def _format_successor(hit: "Hit") -> str:

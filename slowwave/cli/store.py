@@ -104,10 +104,11 @@ def encrypt(
     key_file: KeyFileOption = None,
     lock: Annotated[bool, typer.Option("--lock", help="Take it from sight again until it is unlocked.")] = False,
 ) -> None:
-    """Move the store into an encrypted folder (gocryptfs, on Linux), or unlock it there.
+    """Move the store into an encrypted folder, or unlock it there.
 
-    Text, vectors, indexes and logs of all spaces go into it: Lance can't encrypt columns. The passphrase is asked for
-    unless --key-file, SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives it; who loses it loses the memory.
+    By gocryptfs, on Linux: text, vectors, indexes and logs of all spaces go into it, since Lance can't encrypt columns.
+    The passphrase is asked for unless --key-file, SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives it; who
+    loses it loses the memory.
     """
     from slowwave.last_answers import drop_answers
     from slowwave.store.crypt import encrypt_store, find_encryption, read_key, unmount

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -87,7 +88,9 @@ def test_what_was_noted_and_talked_since_the_release_is_recalled_and_marked(tmp_
     assert next(iter(found.items())) == ("The ferry's spare call sign is Razorbill Two.", PENDING)
     assert found["The ferry's radio call sign is Kittiwake Nine."] == "active"
     shown = CliRunner().invoke(app, ["recall", "two deckhands", "--workspace", "/pier", "--store", str(store)])
-    assert f"({PENDING})  The ferry needs two deckhands." in shown.output
+    assert re.match(
+        rf"1\. The ferry needs two deckhands\.\n   .+ · Ada Byron · pier · note-\w+ · {PENDING}", shown.output
+    )
     assert [hit.workspace for hit in memory.recall("deckhands", speaker="ada", kinds="message")] == ["/pier"]
     assert PENDING not in {hit.status for hit in Memory.open(store, release="r1").recall("two deckhands")}
     run_night([], settings)

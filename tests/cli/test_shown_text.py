@@ -25,15 +25,15 @@ def hit(kind: str, text: str, quote: str) -> Hit:
 
 def test_a_long_message_shows_the_passage_that_answers() -> None:
     shown = format_hit(1, hit("message", FILLER + ANSWER + "\n" + FILLER, ANSWER)).split("\n")[0]
-    assert shown.startswith(f"1. message  … {ANSWER} The weather")
+    assert shown.startswith(f"1. … {ANSWER} The weather")
     assert shown.endswith("…")
 
 
 def test_a_short_one_a_claim_and_one_whose_quote_is_not_in_it_begin_where_they_begin() -> None:
-    assert format_hit(1, hit("message", f"Well. {ANSWER}", ANSWER)).startswith(f"1. message  Well. {ANSWER}\n")
+    assert format_hit(1, hit("message", f"Well. {ANSWER}", ANSWER)).startswith(f"1. Well. {ANSWER}\n")
     for kind, quote in (("observation", ANSWER), ("message", "Nobody said this.")):
         shown = format_hit(1, hit(kind, FILLER + ANSWER, quote))
-        assert shown.startswith(f"1. {kind}  The weather was dull")
+        assert shown.startswith("1. The weather was dull")
 
 
 def test_an_agent_gets_the_passage_whole_and_of_the_exchange_as_much() -> None:

@@ -296,7 +296,7 @@ def test_the_command_prints_what_memory_returns(root: Path) -> None:
     assert answer == {**json.loads(json.dumps(recalled.as_dict())), "notes": []}
     assert (answer["reason"], answer["stale"], answer["relevance"]) == (None, False, recalled.relevance)
     assert answer["hits"][0]["sources"][0] == {"session": "ses-b", "message": "ses-b:0", "quote": TALK["ses-b"][0]}
-    assert "session ses-b, message ses-b:0" in CliRunner().invoke(app, asked).stdout
+    assert f"Ann · home · {answer['hits'][0]['id']}\n" in CliRunner().invoke(app, asked).stdout
     silent = json.loads(CliRunner().invoke(app, [*asked, "--speaker", "Zed", "--json"]).stdout)
     assert (silent["hits"], silent["reason"]) == ([], "nobody called 'Zed' speaks in this memory")
     of_ben = json.loads(CliRunner().invoke(app, [*asked, "--speaker", "ben", "--json"]).stdout)

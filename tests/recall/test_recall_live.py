@@ -192,7 +192,7 @@ def test_the_command_says_that_it_is_not_sure_and_how_near_each_hit_is(tmp_path:
         return CliRunner().invoke(app, [*words, "--store", str(tmp_path)]).stdout
 
     asked = "Quarterly zebra migration forecasts?"
-    assert re.match(rf"{NOT_SURE}\n\n1\. \w+ [\d-]* ?\(relevance 0\.\d\d\)", run("recall", asked))
+    assert re.match(rf"{NOT_SURE}\n\n1\. .+\n   .+ · relevance 0\.\d\d\n", run("recall", asked))
     assert run("recall", asked, "--kind", "session").startswith(f"{NOT_SURE}\n\n1. session ")
     assert f" an instruction\n# Memories\n{NOT_SURE}\n" in run("context", asked)
     assert json.loads(run("context", asked, "--json"))["confident"] is False

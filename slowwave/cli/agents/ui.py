@@ -38,7 +38,7 @@ def report(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or its first characters.")] = "",
     out: Annotated[Path | None, typer.Option("--out", help="The file; without it the page is printed.")] = None,
 ) -> None:
-    """Write what a night brought as one HTML file: what was learnt, changed and left out, and what it cost.
+    """Write what a night brought, changed and cost as one HTML file.
 
     Without RUN it is that of the last one. The page quotes what was said: who reads it reads that.
     """
