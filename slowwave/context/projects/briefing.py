@@ -85,10 +85,12 @@ def pack_briefing(
     def size(lines: Sequence[Line]) -> int:
         return counted(render([Part("briefing", tuple(lines))])) if lines else 0
 
-    chosen: list[Line] = []
+    chosen, used = list[Line](), 0
     for line in in_turn:
-        if size(order_briefing_lines(kinds, [*chosen, line])) <= budget:
-            chosen.append(line)
+        if used + counted(line.text) > budget + 1:  # words alone are too many; at its ends a text may lose a token
+            continue
+        if (more := size(order_briefing_lines(kinds, [*chosen, line]))) <= budget:
+            chosen, used = [*chosen, line], more
     part = Part("briefing", tuple(order_briefing_lines(kinds, chosen)))
     parts = (part,) if part.lines else ()
     return Context(render(parts), size(part.lines), parts, stale)

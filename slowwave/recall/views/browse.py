@@ -1,7 +1,7 @@
 """Claims without a question: what the memory holds to be so, newest first."""
 
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import reduce
 from operator import and_
 from typing import Any, Unpack, cast
@@ -20,7 +20,6 @@ from slowwave.store.workspaces import anchor_workspace, require_workspaces
 
 COLUMNS = ["observation_id", "session_id", "summary", "detail", "category", "files", "quote", "workspace", "speaker"]
 COLUMNS += ["observed_at", "status", "superseded_by", "topic_id", "evidence_sessions", "keywords", "observer", *GATES]
-LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +83,19 @@ def list_claims(view: View, limit: int | None = None, **filters: Unpack[ClaimFil
         wanted.append(pc.field("topic_id").isin(pa.array(ids, pa.string())))
     if start := parse_bound(filters.get("since"), "since"):
         wanted.append(pc.field("observed_at") >= pa.scalar(start, UTC_US))
-    rows = view.read(OBSERVATIONS, COLUMNS, reduce(and_, wanted)).to_pylist()
-    sure = view.look_up_confidences([row["observation_id"] for row in rows])
-    rows = [row for row in rows if sure[row["observation_id"]] >= least]
+    # Of all that pass only what decides is read, and the rest of those that are told.
+    found = view.read(OBSERVATIONS, ["observation_id", "observed_at", "keywords"], reduce(and_, wanted))
     if (keyword := filters.get("keyword")) is not None:
-        rows = [row for row in rows if keyword.casefold() in map(str.casefold, row["keywords"])]
-    rows.sort(key=lambda row: row["observation_id"])
-    rows.sort(key=lambda row: row["observed_at"] or LONG_AGO, reverse=True)
-    return [_make_claim(row, sure[row["observation_id"]], names, view.native_sessions) for row in rows[:limit]]
+        word = keyword.casefold()
+        found = found.filter([word in map(str.casefold, words) for words in found["keywords"].to_pylist()])
+    newest = [("observed_at", "descending"), ("observation_id", "ascending")]  # what has no date comes last
+    ids = found.sort_by(newest)["observation_id"].to_pylist()
+    if least:
+        sure = view.look_up_confidences(ids)
+        ids = [key for key in ids if sure[key] >= least]
+    sure = view.look_up_confidences(ids[:limit])
+    rows = view.read_by_id(OBSERVATIONS, ids[:limit], COLUMNS)
+    return [_make_claim(rows[key], sure[key], names, view.native_sessions) for key in ids[:limit]]
 
 
 def _make_claim(row: dict[str, Any], confidence: float, topics: dict[str, str], sessions: dict[str, str]) -> Claim:

@@ -1,11 +1,11 @@
 """Themes over time: each topic with its strength, week by week. Reads one release."""
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.release.view import View
@@ -57,29 +57,29 @@ def list_themes(view: View, weeks: int = 12) -> list[Theme]:
     """
     if weeks < 1:
         raise UsageError(f"weeks is {weeks}; it is how many are told, at least 1")
-    held: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE).to_pylist():
-        held[row["topic_id"]].append(row)
-    newest = max(_list_times(row for rows in held.values() for row in rows), default=None)
-    topics = view.read(TOPICS, ["topic_id", "name", "purpose"]).to_pylist()
-    found = [
-        _make_theme(topic, held[topic["topic_id"]], newest, weeks) for topic in topics if topic["topic_id"] in held
-    ]
+    rows = view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE).combine_chunks()
+    topic, at = rows["topic_id"], rows["observed_at"].cast(pa.int64())
+    parents = pc.list_parent_indices(rows["evidence_sessions"])
+    said = pa.table({"topic": topic.take(parents), "session": pc.list_flatten(rows["evidence_sessions"])})
+    strengths = _group_by_topic(said, [("session", "count"), ("session", "count_distinct")])
+    dates = pa.table({"topic": topic, "at": rows["observed_at"]})
+    spans = _group_by_topic(dates, [("topic", "count"), ("at", "min"), ("at", "max")])
+    ago = pc.divide(pc.subtract(pc.max(at), at), WEEK // timedelta(microseconds=1))
+    weekly = {key: [0] * weeks for key in spans}
+    for (key, week), count in Counter(zip(topic.to_pylist(), ago.to_pylist(), strict=True)).items():
+        if week is not None and week < weeks:
+            weekly[key][weeks - 1 - week] = count
+    found = []
+    for key, name, purpose in zip(
+        *view.read(TOPICS, ["topic_id", "name", "purpose"]).to_pydict().values(), strict=True
+    ):
+        if key in spans:
+            (claims, first, last), (strength, sessions) = spans[key], strengths.get(key, (0, 0))
+            found.append(Theme(key, name, purpose, claims, strength, sessions, first, last, tuple(weekly[key])))
     return sorted(found, key=lambda one: (-one.strength, one.name, one.id))
 
 
-def _list_times(rows: Iterable[dict[str, Any]]) -> list[datetime]:
-    return sorted(row["observed_at"] for row in rows if row["observed_at"])
-
-
-def _make_theme(topic: dict[str, str], rows: list[dict[str, Any]], newest: datetime | None, weeks: int) -> Theme:
-    times = _list_times(rows)
-    counts = [0] * weeks
-    for at in times:
-        ago = (newest - at) // WEEK if newest else weeks
-        if ago < weeks:
-            counts[weeks - 1 - ago] += 1
-    said = [session for row in rows for session in row["evidence_sessions"]]
-    first, last = (times[0], times[-1]) if times else (None, None)
-    what = topic["topic_id"], topic["name"], topic["purpose"]
-    return Theme(*what, len(rows), len(said), len(set(said)), first, last, tuple(counts))
+def _group_by_topic(table: pa.Table, counts: list[tuple[str, str]]) -> dict[str, tuple[Any, ...]]:
+    """Return aggregates of a table with the column `topic`, by topic."""
+    columns = table.group_by("topic").aggregate(counts).to_pydict().values()
+    return {key: tuple(rest) for key, *rest in zip(*columns, strict=True)}
