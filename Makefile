@@ -36,6 +36,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install ## a night over data/samples, then three questions answered with their sources
 	$(BIN)/slowwave run data/samples --store $(DEMO_STORE) --space demo
 	@$(BIN)/python -m bench.questions data/questions.toml --demo --store $(DEMO_STORE) --space demo
+	@echo "Look at it in a browser: $(BIN)/slowwave ui --store $(DEMO_STORE) --space demo"
 
 test: install ## every test
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
