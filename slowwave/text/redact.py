@@ -35,18 +35,23 @@ BEFORE = 60
 """How much of the text before a name is looked at."""
 MOST_VALUE = 512
 """Letters of a bare value, as `NAMED` has it."""
+_BARE = re.compile(
+    rf'(?P<key>(?P<quote>\\{{0,7}}")\s{{0,9}}:\s{{0,9}})(?P<mark>{re.escape(MARK)}[a-z-]+\])(?=\s*[,}}\]])'
+)
 MOST_PASSES = 8
 """So many secrets may have run together; a chain of names alone gave up one a pass, and held a night for hours."""
 
 
 def redact(text: str) -> tuple[str, Counter[str]]:
     """Return the text with a placeholder for each secret, and how many of each kind there were."""
+    before = text
     text, found = _redact_once(text)
     more, passes = found, 1
     while more and passes < MOST_PASSES:  # a placeholder may part what ran together, so that a second secret shows
         text, more = _redact_once(text)
         found, passes = found + more, passes + 1
-    return text, found
+    # A number in JSON, in the midst of other text: it stays JSON.
+    return (_BARE.sub(r"\g<key>\g<quote>\g<mark>\g<quote>", text) if text != before else text), found
 
 
 def _redact_once(text: str) -> tuple[str, Counter[str]]:

@@ -69,14 +69,16 @@ class VaultIndex:
         last = held.sort("seq").group_by("session_id").last()
         self.tail = {s: (n + 1, h) for s, n, h in zip(last["session_id"], last["seq"], last["hash"], strict=True)}
 
-    def is_stored(self, row_id: str, identity_id: str, session: str) -> bool:
+    def is_stored(self, row_id: str, identity_id: str, session: str, of_person: bool) -> bool:
         """Return whether this message is stored: the same, or any version of it in another session, whose copy this
-        is. What was forgotten is not stored again in any version.
+        is; but for other words of a person's, as another file may have taken their id before. What was forgotten is not
+        stored again in any version.
         """
         if _shorten_id(identity_id) in self.forgotten:
             return True
         owner = self.owner.get(_shorten_id(identity_id))
-        return _shorten_id(row_id) in self.messages or (owner is not None and owner != _shorten_id(session))
+        is_copy = owner is not None and owner != _shorten_id(session) and not of_person
+        return _shorten_id(row_id) in self.messages or is_copy
 
     def find_trespass(self, session: Session, sid: str, iid: str | None, path: Path) -> str | None:
         """Return why a file may not say this of a session, or take messages of it back (no `iid`); None where it may.
@@ -280,7 +282,7 @@ def _prepare_message_row(
     except (TypeError, UnicodeEncodeError) as error:  # a lone surrogate: no UTF-8 exists for it
         got.rejected.append(Rejected(message.line, f"message can't be stored as UTF-8: {error}"))
         return None
-    if known.is_stored(mid, iid, sid):
+    if known.is_stored(mid, iid, sid, message.origin == "human"):
         got.known += 1
         if _shorten_id(mid) in known.inactive:
             got.seen_again.add(known.inactive[_shorten_id(mid)])

@@ -127,3 +127,19 @@ def test_a_chat_exported_elsewhere_with_another_branch_takes_nothing_back(settin
         (gone,) = Store.open(settings.store).read(SESSIONS)["inactive"].to_pylist()
         assert [row["text"] for row in Store.open(settings.store).read_ids(MESSAGES, gone).to_pylist()] == ["At ten."]
     assert len(list_reasons(settings)) == 1
+
+
+def test_an_id_that_another_file_took_before_hides_no_word_of_a_person(settings: Settings, tmp_path: Path) -> None:
+    def write(folder: str, text: str) -> Path:
+        turn = {"type": "user", "uuid": "u1", "sessionId": folder, "cwd": "/w", "timestamp": "2026-01-02T10:00:00Z"}
+        path = tmp_path / folder / f"{folder}.jsonl"
+        path.write_text(json.dumps({**turn, "message": {"role": "user", "content": text}}) + "\n")
+        return path
+
+    run_night([write("elsewhere", FORGED[0][1])], settings)
+    run_night([write("own", SAID[0][1])], settings)
+    assert list_texts(settings) == {FORGED[0][1], SAID[0][1]}
+    copy = write("own", SAID[0][1]).rename(tmp_path / "elsewhere" / "resumed.jsonl")
+    copy.write_text(copy.read_text().replace('"own"', '"resumed"'))
+    run_night([copy], settings)
+    assert Store.open(settings.store).count(MESSAGES) == 2  # a session that goes on begins with a copy

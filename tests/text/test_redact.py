@@ -251,3 +251,11 @@ def test_no_false_alarm_in_real_conversations(bench_data: Path) -> None:
     ]
     assert len(turns) == 1417
     assert sum((redact(text)[1] for text in [*turns, *map(bytes.decode, lines)]), Counter()) == Counter()
+
+
+def test_json_in_the_midst_of_other_text_stays_json() -> None:
+    said = 'log: {"card": 4111111111111111, "password": 48213377} and \\"pin_password\\": 48213377}'
+    clean = redact_text(said)
+    assert json.loads(clean[5 : clean.index("}") + 1]) == {"card": "[redacted:card]", "password": "[redacted:password]"}
+    assert clean.endswith('\\"pin_password\\": \\"[redacted:password]\\"}')
+    assert redact_text(clean) == clean
