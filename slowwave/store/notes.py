@@ -31,7 +31,9 @@ NOTED = "Noted."
 MAX_NOTE = 10_000
 """Characters of a note: more is a document, and no one thing to be remembered."""
 MAX_DAY = 500_000
-"""Bytes of one day's notes: an agent that is led to note on and on fills no disk and no night."""
+"""Bytes of one day's notes by agents: one that is led to note on and on fills no disk and no night, and leaves a person
+as much again.
+"""
 MAX_NAME = 1_000
 """Characters of the name of a workspace or a speaker."""
 Verdict = Literal["confirmed", "rejected"]
@@ -108,8 +110,8 @@ def write_note(
         raise UsageError(
             f"a workspace's, a speaker's or a tag's name has at most {MAX_NAME:,} characters: nothing was noted"
         )
-    if path.exists() and path.stat().st_size > MAX_DAY:
-        raise UsageError(f"this day's notes have over {MAX_DAY:,} bytes: nothing was noted")
+    if path.exists() and path.stat().st_size > (most := MAX_DAY * (1 + of_person)):
+        raise UsageError(f"this day's notes have over {most:,} bytes: nothing was noted")
     text, place, who = clean(note.strip()), workspace and clean(workspace), speaker and clean(speaker)
     session = f"{PREFIX}{secrets.token_hex(8)}"  # no hash of it: it stays when the note is forgotten
     role = "user" if of_person else "assistant"

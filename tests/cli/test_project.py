@@ -165,6 +165,9 @@ def test_the_file_stands_at_the_top_of_the_checkout(
     (top / "AGENTS.md").symlink_to(tmp_path / "outside.md")
     assert "is a link out of the project" in typed("--to", "agents", "--store", copy).output
     assert not (tmp_path / "outside.md").exists()
+    (top / "pages").mkdir()
+    (top / "pages" / "decisions").symlink_to(tmp_path, target_is_directory=True)
+    assert "is a link out of the folder" in typed("--pages", str(top / "pages"), "--store", copy).output
     briefed = CliRunner().invoke(app, ["briefing", "--store", str(copy)])
     assert ("Here stands this." in briefed.output, STANDS in briefed.output) == (True, False)
 

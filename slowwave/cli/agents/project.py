@@ -143,6 +143,8 @@ def _keep_pages(due: "Pages", folder: Path) -> bool:
     from slowwave.text.marked import find_marked, read_as_it_is, remove_marked, replace_marked, write_whole
 
     written = removed = 0
+    if out := [one for one in (*due, *FOLDERS) if not (folder / one).resolve().is_relative_to(folder.resolve())]:
+        raise UsageError(f"{folder / out[0]} is a link out of the folder: nothing was written")
     for name, block in due.items():
         with _name_file(folder / name):
             written += write_whole(folder / name, replace_marked(read_as_it_is(folder / name), block))
