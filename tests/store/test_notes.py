@@ -110,7 +110,9 @@ def test_the_list_says_who_noted_what_and_hides_nothing_from_the_terminal(
 
 def test_an_agent_that_notes_on_and_on_leaves_the_person_their_notes(tmp_path: Path) -> None:
     space = tmp_path / "default"
-    for _ in range(51):
+    write_note(space, "word")
+    (file,) = (space / "notes").glob("*.jsonl")
+    while file.stat().st_size <= 500_000:
         write_note(space, "word " * 1_900)
     with pytest.raises(UsageError, match="this day's notes"):
         write_note(space, "word")
