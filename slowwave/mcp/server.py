@@ -386,9 +386,17 @@ class BearerOnly:
             await self.app(scope, receive, send)
 
 
-def serve_http(server: MCPServer[Any], host: str, port: int, token: str | None) -> None:
-    """Serve over HTTP until stopped, with a token to those alone who know it."""
+def serve_http(server: MCPServer[Any], host: str, port: int, token: str | None, pages: ASGIApp | None = None) -> None:
+    """Serve over HTTP until stopped, with a token to those alone who know it; beside it the `pages`, if any, which
+    have a token of their own.
+    """
     import uvicorn
 
-    app: ASGIApp = server.streamable_http_app(host=host)
-    uvicorn.run(BearerOnly(app, token) if token else app, host=host, port=port, log_level="warning")
+    tools: ASGIApp = server.streamable_http_app(host=host)
+    tools = BearerOnly(tools, token) if token else tools
+
+    async def both(scope: Scope, receive: Receive, send: Send) -> None:
+        of_pages = pages is not None and scope["type"] == "http" and scope["path"] != "/mcp"
+        await (pages if of_pages and pages else tools)(scope, receive, send)
+
+    uvicorn.run(both, host=host, port=port, log_level="warning")

@@ -38,7 +38,7 @@ def include(at: Explorer, id: Id) -> Data:
 def rate(at: Explorer, id: Id, verdict: Annotated[Literal["good", "bad"], "good or bad."], why: Why = "") -> Data:
     """Say whether a memory is good or bad: it is noted and changes no answer; the last word counts."""
     check_encrypted(at.settings)
-    node = rate_memory(at.memory.snapshot, id, verdict, why, redact=at.settings.redact)
+    node = rate_memory(at.view, id, verdict, why, redact=at.settings.redact)
     other = "bad" if verdict == "good" else "good"
     return _keep(
         at,
@@ -65,34 +65,26 @@ def preview_forget(
     from slowwave.flows.forget import preview_forgetting
 
     found = preview_forgetting(_build_wanted(asked), at.settings).as_dict()
-    return {"asked": asked, "preview": found, "seen": _sign_preview(at, asked, found)}
+    seen = compute_content_id("preview", at.token, repr(asked), repr(found))
+    at.previews[seen] = asked
+    return {"asked": asked, "preview": found, "seen": seen}
 
 
-def forget(
-    at: Explorer,
-    seen: Annotated[str, "`seen` of the preview: what would go must be what was shown."],
-    message: str = "",
-    session: str = "",
-    match: str = "",
-    speaker: str = "",
-    workspace: str = "",
-    note: str = "",
-) -> Data:
+def forget(at: Explorer, seen: Annotated[str, "`seen` of a preview: what goes is what it showed."]) -> Data:
     """Erase what was previewed and all that was made of it, and certify it; there is no way back."""
     from slowwave.flows.forget import run_forget
     from slowwave.tasks.forget.proof import load_certificate
 
-    shown = preview_forget(at, message, session, match, speaker, workspace, note)
-    if not seen or seen != shown["seen"]:
+    asked = at.previews.pop(seen, {})
+    if not asked or (shown := preview_forget(at, **asked))["seen"] != seen:
         raise UsageError("what would go is not what was shown: look at the preview again")
-    report, paths = run_forget(_build_wanted(shown["asked"]), at.settings)
+    report, paths = run_forget(_build_wanted(asked), at.settings)
+    at.previews.clear()
     lines = []
-    for path in paths:
-        one = load_certificate(path)
-        lines.append(f"Forgotten: {', '.join(f'{count:,} {name}' for name, count in one['rows'].items())}.")
+    for path, one in ((path, load_certificate(path)) for path in paths):
         marks, scan = len(one["canaries"]["marks"]), one["scan"]
-        lines.append(f"{marks} canaries found in {scan['found']} of {scan['files']:,} files.")
-        lines.append(f"Certificate: {path}")
+        lines.append(f"Forgotten: {', '.join(f'{count:,} {name}' for name, count in one['rows'].items())}.")
+        lines.append(f"{marks} canaries found in {scan['found']} of {scan['files']:,} files. Certificate: {path}")
     lines += [f"Still on disk, and not read again: {path}" for path in shown["preview"]["transcripts"]]
     return _keep(at, "Forgotten for good", report, None, lines)
 
@@ -108,11 +100,6 @@ def _build_wanted(asked: dict[str, str]) -> "Wanted":
     several = {name: (asked[name],) if name in asked else () for name in ("session", "message", "speaker", "note")}
     match, place = asked.get("match"), asked.get("workspace")
     return Wanted(several["session"], several["message"], match, several["speaker"], place, None, several["note"])
-
-
-def _sign_preview(at: Explorer, asked: dict[str, str], found: Data) -> str:
-    """Return a word that only a preview of just this gives."""
-    return compute_content_id("preview", at.token, repr(asked), repr(found))
 
 
 def _keep(

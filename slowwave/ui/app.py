@@ -29,6 +29,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.text.fence import escape_control
 from slowwave.ui.actions import ACTIONS
 from slowwave.ui.actions import PAGES as ACTION_PAGES
+from slowwave.ui.api import PAGES as API_PAGES
 from slowwave.ui.injected import PAGES as INJECTED_PAGES
 from slowwave.ui.page import Data, Explorer, Page
 from slowwave.ui.pages import PAGES
@@ -137,13 +138,13 @@ def make_url(path: str, **params: object) -> str:
 class Pages:
     """The pages as routes: each answers as HTML or, with `.json`, as its data."""
 
-    def __init__(self, explorer: Explorer, pages: tuple[Page, ...]) -> None:
-        self.explorer, self.pages, self.templates = explorer, pages, make_environment()
+    def __init__(self, explorer: Explorer) -> None:
+        self.explorer, self.templates = explorer, make_environment()
 
     def list_routes(self) -> list[BaseRoute]:
         """Return two routes a page."""
         found: list[BaseRoute] = []
-        for page in self.pages:
+        for page in self.explorer.pages:
             paths = (("/index.json" if page.path == "/" else f"{page.path}.json", True), (page.path, False))
             found += [Route(path, self.make_endpoint(page, as_json), methods=["GET"]) for path, as_json in paths]
         return found
@@ -235,32 +236,18 @@ async def read_form(request: Request) -> dict[str, str]:
     return dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
 
 
-def make_app(settings: Settings, *, read_only: bool = False, others: tuple[BaseRoute, ...] = ()) -> Starlette:
-    """Return the app, its token in `app.state.explorer`.
-
-    Args:
-        settings: of the store and space.
-        read_only: offer no actions.
-        others: further routes, behind the same token.
-    """
-    explorer = Explorer(settings, read_only)
-    pages = Pages(explorer, (*PAGES, *TOPIC_PAGES, *INJECTED_PAGES, *(() if read_only else ACTION_PAGES)))
-    actions = {} if read_only else ACTIONS
+def make_app(settings: Settings, *, read_only: bool = False) -> Starlette:
+    """Return the app over a space, its token in `app.state.explorer`; `read_only` for one that offers no actions."""
+    shown = (*PAGES, *TOPIC_PAGES, *INJECTED_PAGES, *API_PAGES, *(() if read_only else ACTION_PAGES))
+    explorer = Explorer(settings, read_only, pages=shown, actions={} if read_only else ACTIONS)
+    pages = Pages(explorer)
     routes = [
         *pages.list_routes(),
-        *(route for name, action in actions.items() for route in make_action(pages, name, action)),
+        *(route for name, action in explorer.actions.items() for route in make_action(pages, name, action)),
         Route("/favicon.ico", lambda _: RedirectResponse("/static/icon.svg")),
         Mount("/static", StaticFiles(directory=STATIC)),
-        *others,
     ]
     guards = [Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK, www_redirect=False)]
     app = Starlette(routes=routes, middleware=[*guards, Middleware(Guard, token=explorer.token)])
     app.state.explorer = explorer
     return app
-
-
-def serve(app: Starlette, port: int) -> None:
-    """Serve on this machine's loopback address until stopped."""
-    import uvicorn
-
-    uvicorn.run(app, host=LOOPBACK[0], port=port, log_level="warning", server_header=False)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from slowwave.memory import Memory
 from slowwave.recall.release.view import View
+from slowwave.recall.views.show import NodeLineage, show
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import Table
@@ -19,6 +20,7 @@ from slowwave.schemas.tables import Table
 ROWS = 50
 """That a page shows, at most."""
 Data = dict[str, Any]
+Id = Annotated[str, "An id, or its first characters."]
 After = Annotated[int, "Show what comes after so many rows."]
 
 
@@ -29,8 +31,12 @@ class Explorer:
     settings: Settings
     read_only: bool = False
     token: str = field(default_factory=lambda: token_urlsafe(24))
+    pages: tuple["Page", ...] = ()
+    actions: Mapping[str, Callable[..., Data]] = field(default_factory=dict)
     outcomes: list[Data] = field(default_factory=list)
     """What was done here since the server began, newest first."""
+    previews: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What was asked of each preview of a forgetting, by the word that it gave."""
     _memory: Memory | None = None
     _opening: Lock = field(default_factory=Lock)
 
@@ -93,6 +99,18 @@ class Page:
                 raise UsageError(f"{name} is {values[name]!r:.40}; it is a number of 0 or more")
             values[name] = int(values[name])
         return values
+
+
+def find_row(at: Explorer, row_id: str, kind: str, depth: int = 0) -> NodeLineage:
+    """Return a row of a kind with so many levels below it, and what is above.
+
+    Raises:
+        UsageError: no row has that id, several do, or it is of another kind.
+    """
+    found = show(at.view, row_id, depth)
+    if found.node.kind != kind:
+        raise UsageError(f"no {kind} has the id {row_id!r}: it is a {found.node.kind}'s")
+    return found
 
 
 def read_rows(at: Explorer, table: Table, columns: Sequence[str], where: pc.Expression) -> list[Data]:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Unpack
 import pyarrow.compute as pc
 
 from slowwave.cli.inspect import LEDGERS, collect_status
+from slowwave.recall.hits import Hits
 from slowwave.recall.views.compare import read_decisions
-from slowwave.recall.views.show import show
 from slowwave.recall.views.usage import find_uses
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Filters, spell_out_filters
@@ -17,10 +17,9 @@ from slowwave.schemas.tables import GISTS, MERGES, MESSAGES, OBSERVATIONS, SESSI
 from slowwave.schemas.vocabulary import LedgerKind, Status, name_speaker
 from slowwave.store.journal import Rating, read
 from slowwave.store.store import Store
-from slowwave.ui.page import ROWS, After, Data, Explorer, Page, read_rows
+from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, find_row, read_rows
 
-NEAREST = 50
-"""Hits that facets are counted over, at least."""
+SHOWN_CLAIMS = 8
 MOST_HITS = 500
 SHOWN_CHARS = 1_500
 """Of a message among others; its own page has the rest."""
@@ -38,9 +37,10 @@ LEDGER_ACTIONS = {
     "changes": ("merge_id", (("exclude", "Undo"),)),
 }
 """By ledger, the column that names a row, and what may be done with it."""
+LISTED = [name for name in LEDGERS if name != "usage"]
+"""Ledgers that have a page: that of use reads every claim's sentences anew."""
 FACETS = ("workspace", "speaker", "category", "topic", "status")
 Row = dict[str, Any]
-Id = Annotated[str, "An id, or its first characters."]
 
 
 @spell_out_filters(lambda name, about: Annotated[str, about])
@@ -55,50 +55,37 @@ def search(
     """Return what recall does, with counts to narrow it by; or, without a query, the newest claims."""
     given: Data = {name: value for name, value in filters.items() if value}
     asked = {"q": q, "topic": topic, "status": status, **given}
-    if not q:
-        return _list_newest(at, asked, given, after)
-    hits = at.memory.recall(q, max(NEAREST, min(after + ROWS, MOST_HITS)), **given)
-    rows = [hit.shorten(SHOWN_CHARS).as_dict() | {"claim": hit.get_claim_in_other_words()} for hit in hits]
+    if q:
+        hits = at.memory.recall(q, max(ROWS, min(after + ROWS, MOST_HITS)), **given)
+        rows = [hit.shorten(SHOWN_CHARS).as_dict() | {"claim": hit.get_claim_in_other_words()} for hit in hits]
+    else:
+        rows, hits = _list_newest(at, topic, status, given, after + ROWS), Hits()
     rows = [row for row in rows if topic in ("", row["topic"]) and status in ("", row["status"])]
-    facets = {name: Counter(row[name] for row in rows if row[name]).most_common(8) for name in FACETS}
+    facets = {name: Counter(row[name] for row in rows if row[name]).most_common(8) for name in FACETS if q}
     shown = rows[after : after + ROWS // 2]
     return {
         "asked": asked,
         "facets": facets,
         "hits": shown,
         "caveat": hits.caveat,
-        "reason": hits.reason,
+        "reason": None if rows else hits.reason or "no claim passes these conditions",
         "notes": list(hits.notes),
         "next": after + len(shown) if len(rows) > after + len(shown) else None,
         "release": at.view.release.name,
     }
 
 
-def _list_newest(at: Explorer, asked: Data, given: Data, after: int) -> Data:
+def _list_newest(at: Explorer, topic: str, status: str, given: Data, limit: int) -> list[Data]:
     """Return claims without a question, as hits; conditions that only recall knows are refused."""
     if alone := sorted(given.keys() - {"workspace", "category", "since", "min_confidence"}):
         raise UsageError(f"{', '.join(alone)}: only together with words to look for")
-    wanted = {**given, "topic": asked["topic"] or None, "superseded": asked["status"] == Status.SUPERSEDED}
-    claims = at.memory.claims(after + ROWS + 1, **wanted)
-    rows = [claim.as_dict() | {"kind": "observation", "text": claim.summary, "claim": None} for claim in claims[after:]]
-    rows = [row for row in rows if asked["status"] in ("", row["status"])]
-    return {
-        "asked": asked,
-        "facets": {},
-        "hits": rows[:ROWS],
-        "caveat": None,
-        "reason": None if rows else "no claim holds that",
-        "notes": [],
-        "next": after + ROWS if len(claims) > after + ROWS else None,
-        "release": at.view.release.name,
-    }
+    claims = at.memory.claims(limit, topic=topic or None, superseded=status == Status.SUPERSEDED, **given)
+    return [claim.as_dict() | {"kind": "observation", "text": claim.summary, "claim": None} for claim in claims]
 
 
 def show_claim(at: Explorer, id: Id) -> Data:
     """Return a claim in its transcript, what it repeats, what changed it, what holds it, and its use."""
-    found = show(at.memory.snapshot, id, 0)
-    if found.node.kind != "observation":
-        raise UsageError(f"no claim has the id {id!r}: it is a {found.node.kind}'s")
+    found = find_row(at, id, "observation")
     key = found.node.id
     (claim,) = read_rows(at, OBSERVATIONS, _OF_CLAIM, pc.field("observation_id") == key)
     head = claim["canonical_id"] or key
@@ -112,7 +99,7 @@ def show_claim(at: Explorer, id: Id) -> Data:
         "left_out": read_decisions(Store.open(at.settings.store, at.settings.space)).get(key),
         "topic": topic,
         "transcript": _read_around(at, claim),
-        "repeats": sorted(repeats, key=_by_date)[:ROWS],
+        "repeats": sorted(repeats, key=lambda row: (str(row["observed_at"]), row["observation_id"]))[:ROWS],
         "changes": _read_changes(at, key),
         "related": [node.as_dict() for node in found.related][:ROWS],
         "above": [node.as_dict() for node in found.above if node.kind == "summary"],
@@ -141,7 +128,7 @@ def _read_changes(at: Explorer, key: str) -> list[Data]:
     ends = (pc.field("loser_id") == key) | (pc.field("winner_id") == key)
     columns = ["merge_id", "kind", "loser_id", "winner_id", "rule", "scores", "reason", "undone"]
     rows = [row for row in read_rows(at, MERGES, columns, ends) if row["kind"] != LedgerKind.JUDGEMENT]
-    claims = _read_claims(at, [row[name] for row in rows for name in ("loser_id", "winner_id")])
+    claims = at.view.read_by_id(OBSERVATIONS, [row[name] for row in rows for name in ("loser_id", "winner_id")], CLAIM)
     for row in rows:
         row |= {"scores": dict(row["scores"] or [])}
         row |= {"earlier": claims.get(row.pop("loser_id")), "later": claims.get(row.pop("winner_id"))}
@@ -150,9 +137,7 @@ def _read_changes(at: Explorer, key: str) -> list[Data]:
 
 def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
     """Return a session as it was said: turns, tool calls, and which sentences became claims."""
-    node = show(at.memory.snapshot, id, 0).node
-    if node.kind != "session":
-        raise UsageError(f"no session has the id {id!r}: it is a {node.kind}'s")
+    node = find_row(at, id, "session").node
     inside = pc.field("session_id") == node.id
     (session,) = read_rows(at, SESSIONS, [name for name in SESSIONS.schema.names if name != "head_hash"], inside)
     back = set(session.pop("inactive"))
@@ -180,9 +165,7 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
 
 def show_message(at: Explorer, id: Id, after: After = 0) -> Data:
     """Return one message, whole, with the claims that were made of it."""
-    node = show(at.memory.snapshot, id, 0).node
-    if node.kind != "message":
-        raise UsageError(f"no message has the id {id!r}: it is a {node.kind}'s")
+    node = find_row(at, id, "message").node
     (row,) = read_rows(at, MESSAGES, MESSAGE, pc.field("message_id") == node.id)
     inside = pc.field("session_id") == row["session_id"]
     claims = [one for one in read_rows(at, OBSERVATIONS, CLAIM, inside) if node.id in one["message_ids"]]
@@ -210,15 +193,15 @@ def show_coverage(at: Explorer) -> Data:
     facts = {heading: {"line": line, "value": value} for heading, line, value in rows}
     return {
         "status": facts,
-        "ledgers": list(LEDGERS),
-        "newest": _list_newest(at, {"topic": "", "status": ""}, {}, 0)["hits"][:8],
+        "ledgers": LISTED,
+        "newest": _list_newest(at, "", "", {}, SHOWN_CLAIMS),
     }
 
 
-def show_ledger(at: Explorer, name: Annotated[str, f"One of {', '.join(LEDGERS)}."], after: After = 0) -> Data:
+def show_ledger(at: Explorer, name: Annotated[str, f"One of {', '.join(LISTED)}."], after: After = 0) -> Data:
     """Return a ledger, as `slowwave inspect` lists it: releases, runs, quarantine, changes, notes and more."""
-    if name not in LEDGERS:
-        raise UsageError(f"no ledger has the id {name!r}, only {', '.join(LEDGERS)}")
+    if name not in LISTED:
+        raise UsageError(f"no ledger has the id {name!r}, only {', '.join(LISTED)}")
     found = LEDGERS[name](at.settings, False)
     end = after + ROWS
     return {
@@ -226,24 +209,11 @@ def show_ledger(at: Explorer, name: Annotated[str, f"One of {', '.join(LEDGERS)}
         "actions": LEDGER_ACTIONS.get(name),
         "headings": list(found.headings),
         "cells": [list(cells) for cells in found.cells[after:end]],
-        "rows": [_make_plain(row) for row in found.rows[after:end]],
+        "rows": [{name: value for name, value in row.items() if name != "report"} for row in found.rows[after:end]],
         "notes": list(found.notes),
         "count": len(found.cells),
         "next": end if len(found.cells) > end else None,
     }
-
-
-def _make_plain(row: Row) -> Row:
-    """Return a ledger's row without what a run's report repeats."""
-    return {name: value for name, value in row.items() if name != "report"}
-
-
-def _read_claims(at: Explorer, ids: Iterable[str]) -> dict[str, Row]:
-    return dict(at.view.read_by_id(OBSERVATIONS, list(ids), CLAIM))
-
-
-def _by_date(row: Row) -> tuple[bool, str, str]:
-    return row["observed_at"] is None, str(row["observed_at"]), row["observation_id"]
 
 
 def _build_turn(row: Row, claims: Sequence[Row], start: int = 0, chars: int = SHOWN_CHARS) -> Data:

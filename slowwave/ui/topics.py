@@ -2,19 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
 
 import pyarrow.compute as pc
 
-from slowwave.recall.views.show import show
-from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
-from slowwave.ui.page import ROWS, After, Data, Explorer, Page, read_rows
+from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, find_row, read_rows
 
 LEAST = 0.15
 """Percent of the chart's width under which a rectangle is not drawn: nobody could see or hit it."""
-Id = Annotated[str, "An id, or its first characters."]
 
 
 @dataclass
@@ -61,20 +57,20 @@ def build_scope(at: Explorer, scope: str, scope_id: str) -> tuple[dict[str, Node
     return nodes, [node for key, node in nodes.items() if key not in held]
 
 
-def list_topics(at: Explorer) -> Data:
+def list_topics(at: Explorer, after: After = 0) -> Data:
     """Return the topics, the strongest first, with their claims week by week, and the whole as an icicle."""
     themes = at.memory.topics()
     nodes = [Node(one.name, f"/topic/{one.id}", one.claims) for one in themes]
     whole = Node(f"All {sum(one.claims for one in themes):,} claims", "/topics", 0, tuple(nodes))
     most = max((count for one in themes for count in one.weeks), default=0) or 1
-    return {"topics": [one.as_dict() for one in themes[: 2 * ROWS]], "icicle": list(lay_out(whole)), "most": most}
+    shown = [one.as_dict() for one in themes[after : after + ROWS]]
+    end = after + ROWS if len(themes) > after + ROWS else None
+    return {"topics": shown, "icicle": list(lay_out(whole)), "most": most, "next": end}
 
 
 def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
     """Return a topic: its claims, summaries and history, and its pyramid as an icicle."""
-    node = show(at.memory.snapshot, id, 0).node
-    if node.kind != "topic":
-        raise UsageError(f"no topic has the id {id!r}: it is a {node.kind}'s")
+    node = find_row(at, id, "topic").node
     _, roots = build_scope(at, SummaryScope.TOPIC, node.id)
     claims = at.memory.claims(after + ROWS + 1, topic=node.id)
     ends = (pc.field("topic_id") == node.id) | (pc.field("other_id") == node.id)
@@ -92,9 +88,7 @@ def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
 
 def show_summary(at: Explorer, id: Id) -> Data:
     """Return a summary: what it is made of, as an icicle too, and what is above it."""
-    found = show(at.memory.snapshot, id, 1)
-    if found.node.kind != "summary":
-        raise UsageError(f"no summary has the id {id!r}: it is a {found.node.kind}'s")
+    found = find_row(at, id, "summary", 1)
     node = found.node.as_dict()
     nodes, _ = build_scope(at, node["scope"], node["scope_id"])
     return {

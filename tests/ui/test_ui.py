@@ -1,6 +1,7 @@
 """The pages in a real browser, over the samples' store and over none; and who is refused."""
 
 import json
+import re
 import shutil
 import socket
 import threading
@@ -80,6 +81,7 @@ def test_only_the_pages_of_this_machine_with_the_token_are_answered(site: Served
 HOSTILE = "<script>alert(1)</script></pre>\"'><img src=x onerror=alert(2)>\x1b[31m\u202egnihton\u202c {{ 7*7 }}"
 PAGES = (
     "/",
+    "/api",
     "/topics",
     "/injected",
     "/injected?q=tide&other_budget=200",
@@ -267,6 +269,20 @@ def test_what_would_be_injected_is_what_an_agent_gets_and_says_why(site: Served,
     assert " ".join(page.locator("pre").inner_text().split()) == " ".join(block["text"].split())
     page.get_by_role("link", name="source").first.click()
     assert page.locator("article.turn").count() == 1
+
+
+def test_every_address_of_the_api_answers_as_it_is_described(site: Served) -> None:
+    api = site.get("/api.json").json()
+    assert {"/search.json", "/claim/{id}.json", "/do/exclude.json", "/do/forget.json"} <= api["paths"].keys()
+    for path, methods in api["paths"].items():
+        if "get" not in methods:
+            assert httpx.post(site.address + path, headers=site.token).json()["error"].endswith("is missing"), path
+        elif "{" in path:
+            assert site.get(re.sub("{.*}", "abcdefabcdef", path)).status_code in (400, 404), path
+        else:
+            assert site.get(path).status_code == 200, path
+        assert all(one["summary"] for one in methods.values())
+    assert "no parameter 'nope'" in site.get("/search.json?nope=1").json()["error"]
 
 
 def test_forgetting_shows_first_what_would_go(site: Served, browser: Any) -> None:

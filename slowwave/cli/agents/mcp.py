@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slowwave.cli.agents.ui import make_pages
 from slowwave.cli.common import ERR, command
 from slowwave.schemas.errors import UsageError, name_install
 
@@ -21,6 +22,7 @@ def mcp(
     http: Annotated[bool, typer.Option("--http", help="Over HTTP on this machine's loopback address.")] = False,
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port for --http.")] = 8_765,
     read_only: Annotated[bool, typer.Option("--read-only", help="Take no notes.")] = False,
+    ui: Annotated[bool, typer.Option("--ui", help="With --http: the pages of `slowwave ui` too.")] = False,
 ) -> None:
     """Serve the memory to agents over MCP (stdio, or --http).
 
@@ -33,8 +35,11 @@ def mcp(
     from slowwave.mcp.server import make_server, serve_http
 
     server = make_server(settings, version("slowwave"), read_only=read_only)
+    if ui and not http:
+        raise UsageError("--ui needs --http: over stdio nothing is served to a browser")
     if http:
+        pages = make_pages(settings, port, read_only=read_only) if ui else None
         ERR.print(f"slowwave: serving MCP at http://{LOOPBACK}:{port}/mcp")
-        serve_http(server, LOOPBACK, port, os.environ.get("SLOWWAVE_MCP_TOKEN"))
+        serve_http(server, LOOPBACK, port, os.environ.get("SLOWWAVE_MCP_TOKEN"), pages)
     else:
         server.run("stdio")

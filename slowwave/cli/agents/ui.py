@@ -10,6 +10,8 @@ from slowwave.cli.common import ERR, OUT, command, echo
 from slowwave.schemas.errors import UsageError, name_install
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
     from slowwave.schemas.settings import Settings
 
 
@@ -23,13 +25,21 @@ def ui(
 
     The address that is printed holds a token: it is the key to the pages, until the command ends.
     """
+    app = make_pages(settings, port, read_only=read_only)
+    import uvicorn
+
+    OUT.print("Ctrl-C ends it.")
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", server_header=False)
+
+
+def make_pages(settings: "Settings", port: int, *, read_only: bool) -> "Starlette":
+    """Return the app of the pages, its address printed."""
     _require_packages()
-    from slowwave.ui.app import make_app, serve
+    from slowwave.ui.app import make_app
 
     app = make_app(settings, read_only=read_only)
     OUT.print(f"The memory is at http://127.0.0.1:{port}/?token={app.state.explorer.token}")
-    OUT.print("Ctrl-C ends it.")
-    serve(app, port)
+    return app
 
 
 @command

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from slowwave.recall.release.view import View
 from slowwave.recall.views.related import rank_relation, tell_relation
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELATIONS, SESSIONS, SUMMARIES, TAGS, TOPICS, Table
@@ -98,7 +99,7 @@ class NodeLineage:
         return {**self.node.as_dict(), "above": [node.as_dict() for node in self.above], **related}
 
 
-def show(snapshot: Snapshot, wanted: str, depth: int | None = None) -> NodeLineage:
+def show(snapshot: Snapshot | View, wanted: str, depth: int | None = None) -> NodeLineage:
     """Return the row of this id.
 
     Args:
@@ -119,7 +120,7 @@ def show(snapshot: Snapshot, wanted: str, depth: int | None = None) -> NodeLinea
     )
 
 
-def rate_memory(snapshot: Snapshot, wanted: str, verdict: str, why: str = "", *, redact: bool = True) -> Node:
+def rate_memory(snapshot: Snapshot | View, wanted: str, verdict: str, why: str = "", *, redact: bool = True) -> Node:
     """Note that a row is good or bad, and why; return it.
 
     Raises:
@@ -152,7 +153,7 @@ def _collect_tags(blocks: Sequence[Row]) -> list[str]:
 class _RowReader:
     """One release, read by key."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot | View) -> None:
         self.snapshot = snapshot
 
     def find_row(self, wanted: str) -> tuple[str, Row]:

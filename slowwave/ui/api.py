@@ -1,0 +1,51 @@
+"""The description of the pages' addresses, as OpenAPI has it, made of the functions that answer them."""
+
+from importlib.metadata import version
+from typing import Any, get_args
+
+from slowwave.ui.page import Data, Explorer, Page
+
+
+def describe_api(at: Explorer) -> Data:
+    """Return the addresses with their parameters: as JSON a document of OpenAPI."""
+    paths: Data = {}
+    for page in at.pages:
+        path = "/index.json" if page.path == "/" else f"{page.path.replace(':path', '')}.json"
+        parameters = [
+            {"name": name, "in": "path" if f"{{{name}}}" in path else "query", **described}
+            for name, described in _describe_parameters(page).items()
+        ]
+        paths[path] = {"get": {**_describe_answer(page), "parameters": parameters}}
+    for name, action in at.actions.items():
+        page = Page(f"/do/{name}", action, "")
+        known = _describe_parameters(page)
+        needed = [name for name, one in known.items() if one["required"]]
+        fields = {name: one["schema"] | {"description": one["description"]} for name, one in known.items()}
+        schema = {"type": "object", "properties": fields, "required": needed}
+        body = {"content": {"application/x-www-form-urlencoded": {"schema": schema}}}
+        paths[f"{page.path}.json"] = {"post": {**_describe_answer(page), "requestBody": body}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "slowwave", "version": version("slowwave")},
+        "security": [{"token": []}],
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "paths": paths,
+    }
+
+
+def _describe_parameters(page: Page) -> dict[str, Data]:
+    """Return what each parameter is, and whether it must be there."""
+    found: dict[str, Data] = {}
+    for name, one in page.parameters.items():
+        about = next((word for word in get_args(one.annotation)[1:] if isinstance(word, str)), name)
+        kind = "integer" if isinstance(one.default, int) else "string"
+        found[name] = {"description": about, "required": one.default is one.empty, "schema": {"type": kind}}
+    return found
+
+
+def _describe_answer(page: Page) -> dict[str, Any]:
+    summary = (page.build.__doc__ or "").partition("\n")[0]
+    return {"summary": summary, "responses": {"200": {"description": "The data of the page."}}}
+
+
+PAGES = (Page("/api", describe_api, "api.html"),)
