@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.last_answers import LastAnswers, find_cache_folder
+from slowwave.recall.cost import start_clock
 from slowwave.recall.hits import KINDS, Hit, Hits
 from slowwave.recall.live import LiveRelease, make_async_twin
 from slowwave.recall.notes import Notes
@@ -206,12 +207,13 @@ class Memory:
             raise UsageError(f"queries is {queries!r:.40}; it is a list of texts: `recall` takes one")
         kinds, filters["files"] = read_once(kinds), read_once(filters.get("files"))
         asked = [build_query(query, k, kinds, now=now, **filters) for query in queries]
+        read_cost = start_clock("recall", self._vectors)
         with self._notes.collect_answer_notes():
             answers = self._answer_with_fallback(asked, automatic)
             if self._live.named is None:
                 answers = [self._add_pending(*one, automatic) for one in zip(asked, answers, strict=True)]
             for hits in answers:
-                hits.notes = self._notes.answer_notes
+                hits.notes, hits.cost = self._notes.answer_notes, read_cost()
         return answers
 
     arecall = make_async_twin(recall)
@@ -238,6 +240,7 @@ class Memory:
         refuse_unknown_filters(filters, MessageFilters)
         filters["files"] = read_once(filters.get("files"))
         asked = build_query(query, k, ("message",), now=now, **filters)
+        read_cost = start_clock("sessions", self._vectors)
         with self._notes.collect_answer_notes():
             try:
                 found = self._build_search().answer_sessions(asked, automatic=automatic)
@@ -246,7 +249,7 @@ class Memory:
                 self._note_unreadable(trouble)
                 last = self._get_last("sessions", asked, automatic)
                 found = SessionHits(map(SessionHit.from_dict, last.pop("hits")), **last)
-            found.notes = self._notes.answer_notes
+            found.notes, found.cost = self._notes.answer_notes, read_cost()
         return found
 
     asessions = make_async_twin(sessions)

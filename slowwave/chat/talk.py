@@ -211,7 +211,7 @@ class Conversation:
             except Exception as trouble:  # whatever ails a store, the conversation goes on
                 reason = str(trouble) if isinstance(trouble, SlowwaveError) else f"{type(trouble).__name__} {trouble}"
         if block:
-            self._log_block(block)
+            self._log_block(block, found.cause)
             notes = (*notes, STALE) if block.stale else notes
             why = block.reason
         else:
@@ -245,10 +245,10 @@ class Conversation:
         wider = ask(f"{before}\n{said}")
         return wider if wider.reason is None else block
 
-    def _log_block(self, block: Context) -> None:
+    def _log_block(self, block: Context, web: str = "") -> None:
         """Note what of the memory was handed out."""
         if self.space_dir is not None:
-            note_block(self.space_dir, block)
+            note_block(self.space_dir, block, web)
 
     def _write_down(self, role: str, content: str) -> None:
         """Write a line of the journal; one that can't be written ends it, not the conversation."""

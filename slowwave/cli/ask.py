@@ -141,7 +141,7 @@ def context(
         **filters,
     )
     print_notes(results.answer.notes if results else ())
-    _print_block(memory, block, "Nothing found.", as_json)
+    _print_block(memory, block, "Nothing found.", as_json, results.answer.cause if results else "")
 
 
 @command
@@ -171,15 +171,16 @@ def briefing(
     _print_block(memory, block, "Nothing known yet.", as_json)
 
 
-def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool) -> None:
+def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool, web: str = "") -> None:
     """Print the block, fenced unless it is JSON, and on stderr what was amiss; note that it was handed out.
 
     Args:
         nothing: what stands for an empty block that is no JSON.
+        web: why the web was queried; empty where it was not.
     """
     from slowwave.context.handed_out import note_block
 
-    note_block(memory.root / memory.space, block)
+    note_block(memory.root / memory.space, block, web)
     print_notes(block.notes)
     if block.stale and not block.text and block.reason:
         print_notes([f"nothing is told: {block.reason}"])

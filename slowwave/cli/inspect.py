@@ -305,7 +305,11 @@ LEDGERS: dict[str, Callable[["Settings", bool], Listing]] = {
 
 
 @command
-def status(settings: "Settings", as_json: bool = False) -> None:
+def status(
+    settings: "Settings",
+    stats: Annotated[bool, typer.Option("--stats", help="Also figures: answers, web, models, tables.")] = False,
+    as_json: bool = False,
+) -> None:
     """Say what is covered, how the last night went, what is next.
 
     Exit status 0: all is well; 3: transcripts have waited for more than a day, or the last run did not end well; 4:
@@ -314,6 +318,11 @@ def status(settings: "Settings", as_json: bool = False) -> None:
     rows = collect_status(settings)
     last = next(value for heading, _, value in rows if heading == "last run")
     behind = rows[0][2]["behind"]
+    if stats:
+        from slowwave.flows.stats import collect_stats, format_stats
+
+        figures = collect_stats(settings)
+        rows += [("stats", "", figures)] if as_json else [(*line, None) for line in format_stats(figures)]
     if as_json:
         print_json({heading.replace(" ", "_"): value for heading, _, value in rows})
     else:

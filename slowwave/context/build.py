@@ -11,6 +11,7 @@ sentences that cover most of what matters are kept, with an ellipsis where somet
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 from slowwave.context.active import ActiveMemory
 from slowwave.context.direct import Told, arrange_lines, pack_messages
@@ -35,6 +36,9 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ActiveSettings, ContextSettings
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import extract_content_words
+
+if TYPE_CHECKING:
+    from slowwave.recall.cost import Cost
 
 MAX_PIECES = 1_200
 """Sentences that the packing chooses from: the most relevant ones."""
@@ -63,6 +67,8 @@ class Context:
     """Whether the memories are surely about the query, as `Hits.confident`; None where nothing was asked."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What could not be used, and what was done instead. It makes no other block of this one."""
+    cost: "Cost | None" = field(default=None, compare=False)
+    """What it took."""
 
 
 Turn = Mapping[str, object] | tuple[str, str] | str

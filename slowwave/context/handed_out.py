@@ -1,17 +1,19 @@
 """What recall handed out, noted for the next night: so that it does not take its own echo for news."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slowwave.context.reports.snippets import OMITTED
-from slowwave.store.journal import log_recall
+from slowwave.schemas.errors import StoreUnwritable
+from slowwave.store.journal import Asked, append, format_now, log_recall
 
 if TYPE_CHECKING:  # who notes hits has no use for blocks
     from slowwave.context.build import Context
     from slowwave.context.projects.skill import SkillLine
     from slowwave.context.projects.standing import StandingClaim
-    from slowwave.recall.hits import Hit
+    from slowwave.recall.hits import Answer, Hit
     from slowwave.recall.sessions import SessionHit
     from slowwave.recall.views.browse import Claim
     from slowwave.recall.views.related import Related
@@ -19,8 +21,10 @@ if TYPE_CHECKING:  # who notes hits has no use for blocks
 FROM_MEMORY = ("memories", "briefing")
 
 
-def note_hits(space_dir: Path, hits: Iterable["Hit | SessionHit"]) -> bool:
-    """Note hits that were shown; False where the folder can't be written to."""
+def note_hits(space_dir: Path, answer: "Answer[Hit] | Answer[SessionHit]", shown: int | None = None) -> bool:
+    """Note an answer and its hits that were shown, by default all; False where the folder can't be written to."""
+    hits = answer[:shown]
+    _note_asked(space_dir, answer, len(hits))
     return log_recall(space_dir, {hit.id: [hit.text, *_list_other_texts(hit)] for hit in hits})
 
 
@@ -30,13 +34,27 @@ def _list_other_texts(hit: "Hit | SessionHit") -> list[str]:
     return [*(source.quote for source in hit.sources), *([later.text] if later else [])]
 
 
-def note_block(space_dir: Path, block: "Context") -> bool:
-    """Note a block's lines from the memory, by session and message; False where the folder can't be written to."""
+def _note_asked(space_dir: Path, answer: "Answer[Any] | Context", hits: int, tokens: int = 0, web: str = "") -> None:
+    """Note what an answer took; where the folder can't be written to nothing is counted."""
+    if cost := answer.cost:
+        seconds = (round(cost.seconds, 4), round(cost.encoding, 4))
+        with suppress(StoreUnwritable):
+            told = Asked(format_now(), cost.kind, *seconds, hits, tokens, cost.budget, len(answer.notes), web)
+            append(space_dir, told)
+
+
+def note_block(space_dir: Path, block: "Context", web: str = "") -> bool:
+    """Note a block and its lines from the memory, by session and message; False where the folder can't be written to.
+
+    `web` is why the web was queried for it (`WebAnswer.cause`).
+    """
     shown: dict[str, list[str]] = {}
     for part in block.parts:
         for line in part.lines if part.name in FROM_MEMORY else ():
             key = "/".join(filter(None, (line.source.session, line.source.message)))
             shown.setdefault(key, []).extend([line.text, *line.text.split(OMITTED), *line.said])
+    lines = sum(len(part.lines) for part in block.parts if part.name in FROM_MEMORY)
+    _note_asked(space_dir, block, lines, block.tokens, web)
     return log_recall(space_dir, shown)
 
 

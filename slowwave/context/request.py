@@ -16,6 +16,7 @@ from slowwave.context.rendering import Caveat, Format, LineSource
 from slowwave.context.reports.gather import collect_sentences
 from slowwave.context.reports.snippets import Snippet
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
+from slowwave.recall.cost import start_clock
 from slowwave.recall.filters import place_query
 from slowwave.recall.hits import Hits
 from slowwave.recall.query import MAX_CHARS, build_query, read_once
@@ -51,6 +52,7 @@ def build_context(
     room = settings.budget if budget is None else budget
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
     turns = [parse_turn(turn) for turn in conversation]
+    read_cost = start_clock("automatic" if automatic else "context", memory._vectors, room)
     with memory._notes.collect_answer_notes():
         memories, hits = _collect_memories(memory, query, automatic, filters)
         before = next((text for role, text in reversed(turns) if role != Role.ASSISTANT and text.strip()), None)
@@ -67,7 +69,12 @@ def build_context(
     why = hits.reason or ("what was found does not fit the budget" if memories else "nothing found bears on it")
     relevance = None if hits.stale else hits.relevance
     return replace(
-        block, reason=None if held else why, relevance=relevance, confident=held and caveat is None, notes=notes
+        block,
+        reason=None if held else why,
+        relevance=relevance,
+        confident=held and caveat is None,
+        notes=notes,
+        cost=read_cost(),
     )
 
 
@@ -84,13 +91,14 @@ def build_briefing(
     room = settings.briefing_budget if budget is None else budget
     check_block(room, format)
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
+    read_cost = start_clock("briefing", memory._vectors, room)
     with memory._notes.collect_answer_notes():
         place = anchor_workspace(workspace) if workspace else None
         counted_by = tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__qualname__", None)
         question = repr(("briefing", memory._live.named, place, room, format, counted_by))
         block = _pack_briefing(memory, question, room, count, format, place)
         notes = memory._notes.answer_notes
-    return replace(block, notes=notes)
+    return replace(block, notes=notes, cost=read_cost())
 
 
 def _pack_briefing(

@@ -144,7 +144,7 @@ class Tools:
             found = memory.recall_kinds(query, k, kinds or (), **drop_empty(filters))
             release = None if found.stale else memory.release.name
             result = fit_hits(found, release, budget, resolve_tokenizer(None, self.settings.context.tokenizer))
-        note_hits(self.space_dir, found[: len(result.hits)])
+        note_hits(self.space_dir, found, len(result.hits))
         text = TextContent(text=result.model_dump_json())  # as it is counted: the SDK would indent it
         return CallToolResult(content=[text], structured_content=result.model_dump())
 
@@ -164,8 +164,9 @@ class Tools:
         with convert_to_tool_errors():
             room, memory = max(0, budget - FENCE_TOKENS), self.open_memory()
             memory.refuse_unknown_workspace(filters.get("workspace"))
-            results = self._search_web(memory, query) if web else ()
-            return self._render_block(memory.context(query, room, web=results, **drop_empty(filters)))
+            results = self._search_web(memory, query) if web else None
+            block = memory.context(query, room, web=results or (), **drop_empty(filters))
+            return self._render_block(block, results.answer.cause if results else "")
 
     def briefing(
         self,
@@ -282,9 +283,9 @@ class Tools:
             raise UsageError(f"web search needs {missing.name}: {name_install('web')}") from missing
         return begin_search(self.settings.web, query, memory.list_people())
 
-    def _render_block(self, block: Block) -> str:
+    def _render_block(self, block: Block, web: str = "") -> str:
         """Return the block's text, fenced, which says itself when it is old; its being handed out noted."""
-        note_block(self.space_dir, block)
+        note_block(self.space_dir, block, web)
         return fence_block(block.text) if block.text else NOTHING_OLD if block.stale else NOTHING
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
+    from slowwave.recall.cost import Cost
     from slowwave.recall.ranking.rank import ScoredRow
 
 Kind = Literal["observation", "message", "summary"]
@@ -172,6 +173,8 @@ class Answer(list[T]):
         """Of what is nearest in memory, on the release's scale."""
         self.notes = notes
         """What this answer could not use, and what was done instead; of `recall_many` that of all it was asked."""
+        self.cost: Cost | None = None
+        """What it took; of `recall_many` all that it was asked."""
         self.trace: Mapping[str, Mapping[str, Mapping[str, float]]] = {}
         """Of each hit, by id, what each of the `signals` added to its score and its `places` after each stage, from 1;
         of `recall` alone, and of what the release holds.

@@ -54,6 +54,26 @@ class Rating(NamedTuple):
     why: str
 
 
+class Asked(NamedTuple):
+    """What an answer took: without words, and without ids."""
+
+    at: str
+    kind: str
+    """recall, sessions, context, automatic (a context that nobody asked for) or briefing."""
+    seconds: float
+    encoding: float
+    """Of the seconds those in which the encoder was loaded or run."""
+    hits: int
+    """Hits, or lines from the memory."""
+    tokens: int
+    budget: int
+    """Of a block; 0 of hits, as `tokens`."""
+    notes: int
+    """How often something could not be used: an encoder that failed, a store that can't be read."""
+    web: str
+    """Why the web was queried; empty where it was not."""
+
+
 class Review(NamedTuple):
     """What a person said of a note; the last verdict counts."""
 
@@ -72,9 +92,10 @@ class Export(NamedTuple):
     release: str
 
 
-E = TypeVar("E", Recall, Rating, Review, Export)
+E = TypeVar("E", Recall, Asked, Rating, Review, Export)
 FILES: dict[type, str] = {
     Recall: "recalls.jsonl",
+    Asked: "asked.jsonl",
     Rating: "ratings.jsonl",
     Review: "reviews.jsonl",
     Export: "exports.jsonl",
@@ -86,7 +107,7 @@ def format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def append(space_dir: Path, entry: Recall | Rating | Review | Export) -> None:
+def append(space_dir: Path, entry: Recall | Asked | Rating | Review | Export) -> None:
     """Add an entry to the file of its kind.
 
     Raises:

@@ -32,13 +32,13 @@ def index_text(store: Store, table: Table) -> bool:
     """
     if table.full_text is None or store.count(table) == 0:
         return False
-    name = _find_text_index(store, table)
+    name = find_text_index(store.open_dataset(table), table)
     if name is None:
         from lancedb.index import FTS  # a second, that a night without news has no use for
 
         config = FTS(with_position=False, stem=True, remove_stop_words=True, ascii_folding=True)
         store.open_table(table).create_index(table.full_text, config=config)
-        name = _find_text_index(store, table)
+        name = find_text_index(store.open_dataset(table), table)
     elif _count_unindexed(store, table, name) == 0:
         return False
     else:  # LanceDB's own `optimize` compacts too, and each kept release pins what was
@@ -48,9 +48,9 @@ def index_text(store: Store, table: Table) -> bool:
     return True
 
 
-def _find_text_index(store: Store, table: Table) -> str | None:
-    found = store.open_dataset(table).describe_indices()
-    return next((one.name for one in found if one.field_names == [table.full_text]), None)
+def find_text_index(dataset: lance.LanceDataset, table: Table) -> str | None:
+    """Return the name of a table's full-text index; None where it has none."""
+    return next((one.name for one in dataset.describe_indices() if one.field_names == [table.full_text]), None)
 
 
 def _count_unindexed(store: Store, table: Table, name: str) -> int | None:
@@ -63,7 +63,7 @@ def _count_unindexed(store: Store, table: Table, name: str) -> int | None:
 
 def _drop_torn_index(store: Store, table: Table) -> None:
     """Drop a full-text index of which files are there in part: Lance names in a version what a failed write left."""
-    name = _find_text_index(store, table)
+    name = find_text_index(store.open_dataset(table), table)
     if name and _count_unindexed(store, table, name) is None:
         store.open_table(table).drop_index(name)
 

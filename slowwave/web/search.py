@@ -67,6 +67,11 @@ class WebAnswer:
     notes: tuple[str, ...] = ()
     """What was taken out of the query, and what failed."""
 
+    @property
+    def cause(self) -> str:
+        """Why the web was queried, without words of the query; empty where it was not."""
+        return self.why.partition(":")[0] if self.query else ""
+
 
 class WebSearch:
     """The web as the settings have it. `engines` take the place of those that the settings name."""

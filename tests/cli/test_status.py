@@ -74,6 +74,26 @@ def test_it_says_what_waits_and_the_briefing_opens_with_it_after_a_day(home: Pat
     assert (typed("status").exit_code, WAITING in typed("briefing").output) == (0, False)
 
 
+def test_figures_count_answers_what_they_took_and_what_went_wrong(home: Path) -> None:
+    assert json.loads(typed("status", "--stats", "--json").output)["stats"]["answers"] == {}
+    for words in ("recall readings", "recall readings --since 2090-01-01", "context tide"):
+        assert typed(*words.split()).exit_code == 0
+    stats = json.loads(typed("status", "--stats", "--json").output)["stats"]
+    recalls, blocks = stats["answers"]["recall"], stats["answers"]["context"]
+    assert (recalls["count"], recalls["empty"], blocks["count"]) == (2, 1, 1)
+    assert 0 < recalls["encoding"]["sum"] < recalls["seconds"]["sum"]
+    assert 0 < blocks["budget_used"] <= 1
+    memories = stats["memories"]
+    assert 0 < memories["recalled"] == memories["claims"] - memories["never"]
+    assert (stats["runs"], stats["encoder"]) == ({"done": 1}, {"name": "hash-384", "trouble": None})
+    logged = (Settings().store / "default" / "asked.jsonl").read_text()
+    assert "readings" not in logged
+
+    shutil.rmtree(Settings().store / "default" / "topics.lance" / "data")
+    told = typed("status", "--stats", "--json")
+    assert "topics" in json.loads(told.output)["stats"]["tables"]["topics"]["trouble"]
+
+
 def test_a_space_of_other_files_is_not_measured_by_the_tools_and_none_is_an_error(home: Path) -> None:
     shutil.copytree(home / ".claude" / "projects", home / "given")
     run_night([home / "given"], Settings(space="other"))

@@ -1,7 +1,8 @@
 """Queries as vectors: the release's own encoder, loaded by the first query that needs it."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from threading import Lock
+from threading import Lock, local
 
 from slowwave.engines.encoders.protocol import SERVER, Encoder, KnownEncoder, compute_encoder_name
 from slowwave.engines.errors import EncoderFailed
@@ -30,9 +31,22 @@ class QueryVectors:
         self._loaded: dict[str, Encoder | None] = {}
         self._kept: LRUCache[tuple[str, str], Vector] = LRUCache(KEPT_QUERIES)
         self._lock = Lock()
+        self._spent = local()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that the calling thread has spent on vectors, the loading of a model among them."""
+        return float(getattr(self._spent, "seconds", 0.0))
 
     def encode_texts(self, made_with: str | None, texts: Sequence[str]) -> Mapping[str, Vector]:
         """Return each text's vector, the new ones made in one call; empty when there is no encoder to make them."""
+        start = time.perf_counter()
+        try:
+            return self._encode_texts(made_with, texts)
+        finally:
+            self._spent.seconds = self.seconds + time.perf_counter() - start
+
+    def _encode_texts(self, made_with: str | None, texts: Sequence[str]) -> Mapping[str, Vector]:
         encoder = self._get_encoder(made_with)
         if encoder is None:
             return {}
