@@ -293,6 +293,7 @@ OBSERVATIONS = Table(
         pa.field("verified", pa.bool_()),  # its quote stands in its messages
         pa.field("gate_reasons", STRINGS),  # why a gate is shut
         pa.field("keywords", STRINGS, nullable=False),
+        pa.field("stems", STRINGS),  # of the summary's words that carry it, in order
         vector_field(),
         string_field("step_key", null=False),
         string_field("status", null=False),  # a Status

@@ -4,16 +4,17 @@ A pair is (row, row) with the smaller first. Cost: words near-linear (blocks are
 `EXACT_ROWS` rows, above by cells of about √n rows around sampled centres (an inverted file), n·√n in all.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
 
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.tasks.dedupe.normalise import Claim
+from slowwave.tasks.dedupe.normalise import Claims
 
 Pairs = npt.NDArray[np.int64]
 """Shape (pairs, 2), each row ascending, no row twice, in ascending order."""
+Rows = npt.NDArray[np.int64]
+"""Shape (rows,), ascending."""
 Floats = npt.NDArray[np.float32]
 
 EXACT_ROWS = 20_000
@@ -27,36 +28,52 @@ MIN_COSINE = 0.6
 """Neighbours further than this are never one claim."""
 
 
-def find_word_pairs(claims: Sequence[Claim]) -> Pairs:
+def find_word_pairs(claims: Claims, among: Rows | None = None) -> Pairs:
     """Return pairs that share one of their rarest words, from blocks sorted by content: a sorted neighbourhood.
 
     Follows Hernández & Stolfo (1995) within blocks of Papadakis et al. (2020); a block of n gives at most n·WINDOW.
+    With `among`, the pairs of these rows alone.
     """
-    blocks: dict[str, list[int]] = {}
-    rarity = Counter(word for claim in claims for word in set(_get_keys(claim)))
-    for row, claim in enumerate(claims):
-        known = sorted({w for w in _get_keys(claim) if rarity[w] > 1}, key=lambda w: (rarity[w], w))
-        for word in known[:RARE_WORDS]:
-            blocks.setdefault(word, []).append(row)
-    order = [tuple(sorted(c.content)) for c in claims]
+    keys = [own or (text.casefold(),) for own, text in zip(claims.stems, claims.texts, strict=True)]
+    rarity = Counter(word for own in keys for word in set(own))
+
+    def find_rarest(row: int) -> list[str]:
+        return sorted({w for w in keys[row] if rarity[w] > 1}, key=lambda w: (rarity[w], w))[:RARE_WORDS]
+
+    mine = range(len(keys)) if among is None else among.tolist()
+    wanted = {word for row in mine for word in find_rarest(row)}
+    blocks: dict[str, list[int]] = defaultdict(list)
+    for row in [row for row, own in enumerate(keys) if not wanted.isdisjoint(own)]:
+        for word in wanted.intersection(find_rarest(row)):
+            blocks[word].append(row)
     found: list[tuple[int, int]] = []
     for rows in blocks.values():
-        rows.sort(key=lambda r: (order[r], claims[r].folded))
+        rows.sort(key=lambda r: (sorted(keys[r]), claims.texts[r].casefold()))
         found += [(r, s) for at, r in enumerate(rows) for s in rows[at + 1 : at + 1 + WINDOW]]
-    return deduplicate_pairs(np.array(found, dtype=np.int64).reshape(-1, 2))
+    return select_pairs(deduplicate_pairs(np.array(found, dtype=np.int64).reshape(-1, 2)), among)
 
 
-def find_vector_pairs(vectors: Floats, has: npt.NDArray[np.bool_], nearest: int, least: float = MIN_COSINE) -> Pairs:
-    """Return each row with its `nearest` others by cosine, from `least`; rows without a vector have none.
+def select_pairs(pairs: Pairs, among: Rows | None) -> Pairs:
+    """Return the pairs that have one of some rows."""
+    return pairs if among is None else pairs[np.isin(pairs, among).any(axis=1)]
+
+
+def find_vector_pairs(
+    vectors: Floats, has: npt.NDArray[np.bool_], nearest: int, least: float = MIN_COSINE, among: Rows | None = None
+) -> Pairs:
+    """Return each row (of `among`, if any) with its `nearest` others by cosine, from `least`; rows without a vector
+    have none.
 
     vectors: shape (rows, dim), unit length; has: shape (rows,).
     """
     rows = np.flatnonzero(has)
     if len(rows) < 2:
         return np.empty((0, 2), dtype=np.int64)
+    if among is not None and (len(rows) <= EXACT_ROWS or len(among) < 10 * np.sqrt(len(rows))):
+        return deduplicate_pairs(_find_nearest(vectors, rows, nearest, least, np.intersect1d(rows, among)))
     groups = [rows] if len(rows) <= EXACT_ROWS else _build_cells(vectors, rows)
     found = [_find_nearest(vectors, group, nearest, least) for group in groups if len(group) > 1]
-    return deduplicate_pairs(np.concatenate(found)) if found else np.empty((0, 2), dtype=np.int64)
+    return select_pairs(deduplicate_pairs(np.concatenate(found)), among) if found else np.empty((0, 2), dtype=np.int64)
 
 
 def deduplicate_pairs(pairs: Pairs) -> Pairs:
@@ -65,21 +82,20 @@ def deduplicate_pairs(pairs: Pairs) -> Pairs:
     return np.unique(pairs, axis=0) if len(pairs) else pairs.reshape(-1, 2)
 
 
-def _get_keys(claim: Claim) -> tuple[str, ...]:
-    return (*claim.content, *claim.identifiers) or (claim.folded,)
-
-
-def _find_nearest(vectors: Floats, rows: npt.NDArray[np.int64], nearest: int, least: float) -> Pairs:
-    """Return the nearest rows, by dot products in blocks: BLOCK_ROWS × len(rows) floats at a time."""
-    held = vectors[rows]
+def _find_nearest(
+    vectors: Floats, rows: npt.NDArray[np.int64], nearest: int, least: float, of: Rows | None = None
+) -> Pairs:
+    """Return the nearest rows (of some of them), by dot products in blocks: BLOCK_ROWS × len(rows) floats at a time."""
+    held, own = vectors[rows], rows if of is None else of
     count = min(nearest, len(rows) - 1)
-    found = []
-    for start in range(0, len(rows), BLOCK_ROWS):
-        cosines = held[start : start + BLOCK_ROWS] @ held.T
-        np.fill_diagonal(cosines[:, start:], -2.0)
+    found = [np.empty((0, 2), dtype=np.int64)]
+    for start in range(0, len(own), BLOCK_ROWS):
+        mine = own[start : start + BLOCK_ROWS]
+        cosines = vectors[mine] @ held.T
+        cosines[np.arange(len(mine)), np.searchsorted(rows, mine)] = -2.0
         top = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
         left, slot = np.nonzero(np.take_along_axis(cosines, top, axis=1) >= least)
-        found.append(np.column_stack([rows[start + left], rows[top[left, slot]]]))
+        found.append(np.column_stack([mine[left], rows[top[left, slot]]]))
     return np.concatenate(found)
 
 

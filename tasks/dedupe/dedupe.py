@@ -56,9 +56,13 @@ def dedupe(
     old = sort_by_id(known.filter(pc.and_(standing, _mask_absent(known, pending))))
     table = pa.concat_tables([old, live])
     found = find_duplicate_pairs(table, old.num_rows, rules, undone, judge)
-    joined = assign_canonical_rows(_rank_rows(table, old.num_rows), found, frozenset(range(old.num_rows)))
+    rows = sorted({*found, *range(old.num_rows, table.num_rows)})
+    place = {row: at for at, row in enumerate(rows)}
+    found = {place[row]: {place[other]: why for other, why in near.items()} for row, near in found.items()}
+    table, known_rows = table.take(pa.array(rows, pa.int64())), sum(row < old.num_rows for row in rows)
+    joined = assign_canonical_rows(_rank_rows(table, known_rows), found, frozenset(range(known_rows)))
     marked = _mark_duplicates(table, joined, found, step_key)
-    keep = sorted({*range(old.num_rows, table.num_rows), *joined.values()})
+    keep = sorted({*range(known_rows, table.num_rows), *joined.values()})
     passed = set_columns(sort_by_id(pending.filter(pc.invert(active))), dedupe_key=step_key)
     return Deduped(
         pa.concat_tables([marked.take(pa.array(keep, pa.int64())), passed]),

@@ -6,8 +6,12 @@ out as one figure, "May 4" and "4 May" as one date, "isn't" as "is not", "Postgr
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
 
 from slowwave.text.dates import MONTHS
 from slowwave.text.numbers import COUNTS, SCALES, UNITS
@@ -112,6 +116,27 @@ def normalise_claim(text: str, speaker: str | None = None) -> Claim:
         first_person=not FIRST_PERSON.isdisjoint(words),
         question=text.rstrip().endswith("?"),
     )
+
+
+class Claims(Sequence[Claim]):
+    """The claims of a table's rows (`summary`, `speaker`, `stems`), each normalised when it is looked at; of all of
+    them only the stems are known.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self.texts: list[str] = table["summary"].to_pylist()
+        self._speakers: list[str | None] = table["speaker"].to_pylist()
+        self._normalise = cache(lambda row: normalise_claim(self.texts[row], self._speakers[row]))
+        known: list[list[str] | None] = table["stems"].to_pylist()
+        self.stems = [self[row].content if own is None else tuple(own) for row, own in enumerate(known)]
+        """Each claim's `content`."""
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, row: Any) -> Any:
+        """Return the claim of a row."""
+        return self._normalise(row)
 
 
 def _normalise_text(text: str, changes: tuple[Change, ...]) -> str:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.dedupe.candidates import Floats, Pairs, deduplicate_pairs, find_vector_pairs, find_word_pairs
 from slowwave.tasks.dedupe.decide import Decision, Rules, compute_token_sort_ratios, decide, is_borderline, is_promising
-from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
+from slowwave.tasks.dedupe.normalise import Claim, Claims
 from slowwave.tasks.vector_columns import build_vector_matrix
 
 
@@ -61,14 +61,11 @@ def find_duplicate_pairs(
 
     `judge` is asked about pairs that the rules let pass by little; without one they stay apart.
     """
-    claims = [
-        normalise_claim(text, speaker)
-        for text, speaker in zip(table["summary"].to_pylist(), table["speaker"].to_pylist(), strict=True)
-    ]
+    claims = Claims(table)
     vectors, has = stack_unit_vectors(table)
-    pairs = deduplicate_pairs(
-        np.concatenate([find_exact_pairs(claims), find_word_pairs(claims), find_vector_pairs(vectors, has, nearest=10)])
-    )
+    new = np.arange(known, len(claims)) if known else None
+    near = find_vector_pairs(vectors, has, nearest=10, among=new)
+    pairs = deduplicate_pairs(np.concatenate([find_exact_pairs(claims, known), find_word_pairs(claims, new), near]))
     pairs = _filter_allowed(pairs[pairs[:, 1] >= known], table, undone)
     found: dict[int, dict[int, Decision]] = defaultdict(dict)
     asked: list[Judged] = []
@@ -100,10 +97,14 @@ def stack_unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
     return build_vector_matrix(column), np.asarray(column.is_valid(), dtype=bool)
 
 
-def find_exact_pairs(claims: list[Claim]) -> Pairs:
-    """Return each claim with the first of the same words and speaker, and with the one before it."""
+def find_exact_pairs(claims: Claims, known: int = 0) -> Pairs:
+    """Return each claim with the first of the same words and speaker, and with the one before it; of those before
+    `known` only what a later one says too.
+    """
     seen: dict[tuple[str, str | None], list[int]] = {}
-    for row, claim in enumerate(claims):
+    new = set(claims.stems[known:])
+    for row in [row for row, stems in enumerate(claims.stems) if stems in new]:
+        claim = claims[row]
         seen.setdefault((claim.folded, claim.speaker if claim.first_person else None), []).append(row)
     return np.array([p for rows in seen.values() for p in _link_rows(rows)], dtype=np.int64).reshape(-1, 2)
 
@@ -129,7 +130,7 @@ def _filter_allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
 
 
 def _decide_pairs(
-    pairs: Pairs, claims: list[Claim], vectors: Floats, has: npt.NDArray[np.bool_], rules: Rules, *, grey_too: bool
+    pairs: Pairs, claims: Sequence[Claim], vectors: Floats, has: npt.NDArray[np.bool_], rules: Rules, *, grey_too: bool
 ) -> list[Judged]:
     """Return the pairs that are one, and those of the grey band where they are wanted."""
     left, right = pairs[:, 0], pairs[:, 1]

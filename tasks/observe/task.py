@@ -12,6 +12,7 @@ from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import EXTRACTIVE, MASKED, WITHDRAWALS, WITHDRAWN, Origin, Status
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask, find_masked_claims, restore_verbatim_quotes
+from slowwave.tasks.dedupe.normalise import normalise_claim
 from slowwave.tasks.gists.keywords import extract_keywords
 from slowwave.tasks.isolate import do_apart, note_failed_units
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
@@ -49,7 +50,7 @@ from slowwave.tasks.vectors import (
 )
 
 MESSAGES_AT_ONCE = 2_000
-CLAIM = (*COLUMNS, *GATE_COLUMNS, "keywords", "vector", "step_key")
+CLAIM = (*COLUMNS, *GATE_COLUMNS, "keywords", "stems", "vector", "step_key")
 """The columns this step writes; the others belong to dedupe and assign, and are kept as they are."""
 
 
@@ -204,6 +205,7 @@ def build_observation_rows(job: Job, claims: pa.Table, key: str, report: StepRep
     }
     rows = [
         {**row, **state, "valid_from": row["observed_at"], "evidence_sessions": [row["session_id"]]}
+        | {"stems": normalise_claim(row["summary"]).content}
         for row in claims.to_pylist()
     ]
     table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)

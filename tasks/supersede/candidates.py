@@ -1,6 +1,5 @@
 """Which claims are worth judging against each other: near by vector or by rare words, of one workspace, in scope."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.tasks.dedupe.candidates import Floats, Pairs, deduplicate_pairs, find_vector_pairs, find_word_pairs
-from slowwave.tasks.dedupe.normalise import Claim
+from slowwave.tasks.dedupe.candidates import Rows as Places
+from slowwave.tasks.dedupe.normalise import Claims
 from slowwave.tasks.supersede.features import IdfTable, compute_overlap
 
 NEAREST = 20
@@ -24,18 +24,19 @@ Scores = npt.NDArray[np.float64]
 
 
 def find_candidate_pairs(
-    table: pa.Table, claims: Sequence[Claim], vectors: Floats, has: npt.NDArray[np.bool_]
+    table: pa.Table, claims: Claims, vectors: Floats, has: npt.NDArray[np.bool_], among: Places | None = None
 ) -> Pairs:
-    """Return pairs of rows that are near and in scope.
+    """Return pairs of rows (of one in `among`, if any) that are near and in scope.
 
     Args:
         table: rows of OBSERVATIONS.
         claims: the rows as they are read.
         vectors: of the rows, of unit length; shape (rows, dim).
         has: which rows have one.
+        among: places of some rows.
     """
-    near = find_vector_pairs(vectors, has, NEAREST, LEAST_COSINE)
-    return _filter_in_scope(deduplicate_pairs(np.concatenate([near, find_word_pairs(claims)])), table, claims)
+    near = find_vector_pairs(vectors, has, NEAREST, LEAST_COSINE, among)
+    return _filter_in_scope(deduplicate_pairs(np.concatenate([near, find_word_pairs(claims, among)])), table, claims)
 
 
 def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -> Scores:
@@ -44,16 +45,16 @@ def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -
     return np.where(has[pairs[:, 0]] & has[pairs[:, 1]], cosines, np.nan)
 
 
-def compute_likeness(pairs: Pairs, cosines: Scores, claims: Sequence[Claim], idf: IdfTable) -> Scores:
+def compute_likeness(pairs: Pairs, cosines: Scores, claims: Claims, idf: IdfTable) -> Scores:
     """Return how much two claims are about one thing, 0 to 2: the words they share and the cosine of their vectors;
     without vectors the words count twice.
     """
-    words = [frozenset(claim.content) for claim in claims]
+    words = {row: frozenset(claims.stems[row]) for row in np.unique(pairs).tolist()}
     shared = np.array([compute_overlap(words[a], words[b], idf) for a, b in pairs.tolist()], dtype=np.float64)
     return shared + np.where(np.isnan(cosines), shared, cosines)
 
 
-def _filter_in_scope(pairs: Pairs, table: pa.Table, claims: Sequence[Claim]) -> Pairs:
+def _filter_in_scope(pairs: Pairs, table: pa.Table, claims: Claims) -> Pairs:
     """Return pairs of one workspace, not two people's words of themselves; what one says of oneself may cross
     workspaces.
 
@@ -63,7 +64,10 @@ def _filter_in_scope(pairs: Pairs, table: pa.Table, claims: Sequence[Claim]) -> 
     space, voice, session = (_encode_column(table[name]) for name in ("workspace", "speaker", "session_id"))
     personal = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
     prefers = np.asarray(pc.equal(table["category"], "preference"), dtype=bool)
-    own = np.array([claim.first_person for claim in claims], dtype=bool)
+    pairs = pairs[(space[pairs[:, 0]] == space[pairs[:, 1]]) | (personal[pairs].all(axis=1))]
+    own = np.zeros(len(personal), dtype=bool)
+    for row in np.unique(pairs).tolist():
+        own[row] = claims[row].first_person
     a, b = pairs[:, 0], pairs[:, 1]
     one_space, one_voice = space[a] == space[b], voice[a] == voice[b]
     of_self = personal[a] & personal[b] & own[a] & own[b] & one_voice

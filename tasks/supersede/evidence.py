@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slowwave.tasks.dedupe.candidates import Floats, Pairs
-from slowwave.tasks.dedupe.normalise import normalise_claim
+from slowwave.tasks.dedupe.candidates import Rows as Places
+from slowwave.tasks.dedupe.normalise import Claims
 from slowwave.tasks.dedupe.pairs import stack_unit_vectors
 from slowwave.tasks.supersede.candidates import (
     LIKEST,
@@ -28,6 +29,7 @@ ABOUT = 0.15
 comes up all the time is no decision to be changed."""
 SAYS = "says "
 """Begins the names of words, and of two in a row, that the later claim has; a model knows those it was fitted with."""
+Flags = npt.NDArray[np.bool_]
 READ = ("observation_id", "session_id", "summary", "speaker", "category", "pack")
 
 
@@ -39,7 +41,7 @@ class Evidence:
     """Shape (pairs, 2): the one said earlier, the one said later."""
     likeness: Scores
     """0 to 2, how much the two are about one thing."""
-    apart: npt.NDArray[np.bool_]
+    apart: Flags
     """Whether they are of two sessions."""
     features: Sequence[dict[str, float]]
     """Of each pair name -> value, without what can't be known of it; worked out when asked for, as those of a big store
@@ -51,16 +53,34 @@ class Evidence:
     def from_candidates(cls, held: CandidateClaims, among: Set[int] | None = None) -> "Evidence":
         """Read the claims that are held, and what each pair of them (of a row in `among`, if any) is to each other."""
         rows = held.table.select(READ).to_pylist()
-        claims = [normalise_claim(row["summary"], row["speaker"]) for row in rows]
-        vectors, has = stack_unit_vectors(held.table)
-        pairs = _order_by_time(held, find_candidate_pairs(held.table, claims, vectors, has))
-        cosines, idf = compute_cosines(pairs, vectors, has), IdfTable.from_claims(claims)
-        likeness = compute_likeness(pairs, cosines, claims, idf)
+        claims = Claims(held.table)
+        (vectors, has), idf = stack_unit_vectors(held.table), IdfTable.from_stems(claims.stems)
         sessions = np.array([row["session_id"] for row in rows])
-        apart = sessions[pairs[:, 0]] != sessions[pairs[:, 1]] if len(pairs) else np.zeros(0, dtype=bool)
-        company = _rank_pairs(pairs, likeness, apart, sessions)
-        near = [at for at, found in enumerate(company) if min(found["nearer before"], found["nearer after"]) < LIKEST]
-        kept = near if among is None else [at for at in near if not among.isdisjoint(pairs[at].tolist())]
+
+        def find_pairs(
+            of: Places | None,
+        ) -> tuple[Pairs, Scores, Scores, npt.NDArray[np.bool_], list[dict[str, float]]]:
+            pairs = _order_by_time(held, find_candidate_pairs(held.table, claims, vectors, has, of))
+            cosines, (old, new) = compute_cosines(pairs, vectors, has), pairs.T
+            likeness, apart = compute_likeness(pairs, cosines, claims, idf), sessions[old] != sessions[new]
+            return pairs, cosines, likeness, apart, _rank_pairs(pairs, likeness, apart, sessions)
+
+        mine = None if among is None or len(among) == len(rows) else np.array(sorted(among), dtype=np.int64)
+        if mine is None:
+            pairs, cosines, likeness, apart, company = find_pairs(None)
+            judged: Flags = np.ones(len(pairs), dtype=bool)
+        else:
+            # Whom a claim is likest to, and what else these are like.
+            near, *_, ranks = find_pairs(mine)
+            sides = np.array([[one["nearer after"], one["nearer before"]] for one in ranks]).reshape(-1, 2)
+            near = near[((sides < 2 * LIKEST) & np.isin(near, mine)).any(axis=1)]
+            pairs, cosines, likeness, apart, company = find_pairs(np.union1d(mine, near))
+            judged = np.asarray(np.isin(pairs, mine).any(axis=1) & np.isin(pairs, np.union1d(mine, near)).all(axis=1))
+        kept = [
+            at
+            for at in np.flatnonzero(judged).tolist()
+            if min(company[at]["nearer before"], company[at]["nearer after"]) < LIKEST
+        ]
         around = Surroundings(held, claims, vectors, idf)
 
         def compute_features(at: int) -> dict[str, float]:
@@ -110,9 +130,7 @@ def _compare_rows(old: dict[str, str | None], new: dict[str, str | None]) -> dic
     }
 
 
-def _rank_pairs(
-    pairs: Pairs, likeness: Scores, apart: npt.NDArray[np.bool_], sessions: npt.NDArray[np.str_]
-) -> list[dict[str, float]]:
+def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDArray[np.str_]) -> list[dict[str, float]]:
     """Return where each pair stands among the other pairs of its two claims, of two sessions or of one."""
     before: dict[tuple[int, bool], list[tuple[float, int]]] = defaultdict(list)
     after: dict[tuple[int, bool], list[tuple[float, int]]] = defaultdict(list)

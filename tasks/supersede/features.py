@@ -40,10 +40,10 @@ class IdfTable:
     """Of a word that no claim has."""
 
     @classmethod
-    def from_claims(cls, claims: Sequence[Claim]) -> "IdfTable":
-        """Count the stems of the claims."""
-        counts = Counter(word for claim in claims for word in set(claim.content))
-        total = max(len(claims), 1)
+    def from_stems(cls, stems: Sequence[Sequence[str]]) -> "IdfTable":
+        """Count the stems of claims."""
+        counts = Counter(word for own in stems for word in set(own))
+        total = max(len(stems), 1)
         return cls({w: compute_smooth_idf(n, total) for w, n in counts.items()}, compute_smooth_idf(1, total))
 
     def sum_idf(self, words: Iterable[str]) -> float:

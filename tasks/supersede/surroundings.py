@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from slowwave.tasks.dedupe.candidates import Floats
-from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
+from slowwave.tasks.dedupe.normalise import Claims, normalise_claim
 from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.tasks.supersede.features import IdfTable
 
@@ -20,7 +20,7 @@ from slowwave.tasks.supersede.features import IdfTable
 class Surroundings:
     """The claims by the sessions and turns that they were made in; what is asked for is made then, and kept."""
 
-    def __init__(self, held: CandidateClaims, claims: Sequence[Claim], vectors: Floats, idf: IdfTable) -> None:
+    def __init__(self, held: CandidateClaims, claims: Claims, vectors: Floats, idf: IdfTable) -> None:
         """Set up.
 
         Args:
@@ -48,7 +48,7 @@ class Surroundings:
         """Return how alike the talk around two claims of two sessions is: cosines (none without `vectors`), and shares
         of words by their weight.
         """
-        words, later = (frozenset(self.claims[row].content) for row in (old, new))
+        words, later = (frozenset(self.claims.stems[row]) for row in (old, new))
         detail, later_detail = self._detail(old), self._detail(new)
         share = self.idf.compute_containment
         found = {
@@ -91,14 +91,12 @@ class Surroundings:
 
     def _find_beside(self, row: int, stems: frozenset[str]) -> frozenset[str]:
         """Return those of some stems that were claimed in the same turn and the next ones, beside the claim."""
-        count, own = self._nearby(self.sessions[row], self.turns[row]), set(self.claims[row].content)
+        count, own = self._nearby(self.sessions[row], self.turns[row]), set(self.claims.stems[row])
         return frozenset(stem for stem in stems if count[stem] > (stem in own))
 
     def _count_nearby_stems(self, session: str, turn: int) -> Counter[str]:
         """Return how many claims of a turn and the next ones have each stem; one count a turn, however many claims."""
-        return Counter(
-            stem for row in self._find_neighbours(session, turn, 1) for stem in set(self.claims[row].content)
-        )
+        return Counter(stem for row in self._find_neighbours(session, turn, 1) for stem in set(self.claims.stems[row]))
 
     def _collect_detail_stems(self, row: int) -> frozenset[str]:
         return frozenset(normalise_claim(self.details[row] or "").content)

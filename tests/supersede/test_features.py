@@ -18,7 +18,7 @@ from tests.claim_rows import DAY, observation
 
 def features(old: str, new: str) -> dict[str, float]:
     claims = [normalise_claim(text) for text in (old, new)]
-    return compute_pair_features(*claims, IdfTable.from_claims(claims))
+    return compute_pair_features(*claims, IdfTable.from_stems([claim.content for claim in claims]))
 
 
 def evidence(*rows: dict[str, object]) -> Evidence:
