@@ -231,6 +231,9 @@ def run_reprocess(
         if step == "read":
             paths = [p for p in _list_paths(chosen) if p.exists()]
             run_step(call, report, read_transcripts, job, paths)
+        if step == "gists":
+            _release_gists(job, report, call, chosen)
+            return report
         other = Job(usual or settings, job.run_id)
         run_steps_after_read(job, report, call, jobs=dict.fromkeys(find_untouched(step), other))
     return report
@@ -254,22 +257,26 @@ def fill_in(
     if step not in ("gists", "summaries"):
         raise UsageError(f"nothing called {step!r} can be filled in: gists and summaries can")
     if step == "gists":
-        if selection != Selection():
-            raise UsageError("gists are filled in wherever one lacks: name no sessions")
         _refuse_without_gists(settings)
     with open_run("reprocess", settings) as (job, report):
         chosen = selection.select_sessions(job.store)
         if step == "summaries" and chosen.is_empty():
             raise UsageError("no session that is chosen is in the vault")
-        report.steps.append(
-            call(write_gists, job) if step == "gists" else call(roll_up, job, frozenset(chosen["session_id"]))
-        )
-        report.steps.append(call(publish_release, job))
-        report.release = find_run_release(job)
+        if step == "gists":
+            _release_gists(job, report, call, chosen)
+        else:
+            report.steps += [call(roll_up, job, frozenset(chosen["session_id"])), call(publish_release, job)]
+            report.release = find_run_release(job)
         masters = {compute_master_id(row["session_id"]): row["native_id"] for row in chosen.iter_rows(named=True)}
         rows = job.store.read_ids(SUMMARIES, masters).to_pylist() if step == "summaries" else []
     named = [{**row, "title": row["title"] or masters[row["summary_id"]]} for row in rows]
     return report, sorted(named, key=lambda row: (row["last_at"] is None, row["last_at"], row["scope_id"]))
+
+
+def _release_gists(job: Job, report: RunReport, call: Caller, chosen: pl.DataFrame) -> None:
+    """Write the gists that the chosen sessions lack, on which nothing else depends, and release them."""
+    report.steps += [call(write_gists, job, frozenset(chosen["session_id"])), call(publish_release, job)]
+    report.release = find_run_release(job)
 
 
 def _refuse_without_gists(settings: Settings) -> None:

@@ -341,7 +341,9 @@ class Settings(BaseSettings):
         "all-MiniLM-L6-v2", description="Sentence-transformers model: path, package or hub name; or openai:MODEL@URL."
     )
     embeddings: bool = Field(True, description="Make vectors; without them recall is full text alone.")
-    gists: GistStrategy = Field("off", description="How each message is summarised, for exports; no answer reads it.")
+    gists: GistStrategy = Field(
+        "off", description="How each message is summarised in a sentence, for `recent`, `show` and exports."
+    )
     same_day: bool = Field(
         True, description="Distil a session when it ends (hooks, `talk`), in the background and without a model."
     )

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from slowwave.recall.hits import Hit, Hits
     from slowwave.recall.sessions import SessionHit, SessionHits
     from slowwave.schemas.filters import Filters
+    from slowwave.tasks.gists.gists import summarize_text
 
-__all__ = ["Context", "Filters", "Hit", "Hits", "Memory", "SessionHit", "SessionHits"]
+__all__ = ["Context", "Filters", "Hit", "Hits", "Memory", "SessionHit", "SessionHits", "summarize_text"]
 _HOMES = {
     "Context": "context.build",
     "Filters": "schemas.filters",
@@ -18,6 +19,7 @@ _HOMES = {
     "Hits": "recall.hits",
     "SessionHit": "recall.sessions",
     "SessionHits": "recall.sessions",
+    "summarize_text": "tasks.gists.gists",
 }
 
 

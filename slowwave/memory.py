@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from slowwave.context.tokens import Tokenizer
     from slowwave.recall.views.browse import Claim
     from slowwave.recall.views.habits import Habit
+    from slowwave.recall.views.recent import RecentTurn
     from slowwave.recall.views.related import Related
     from slowwave.recall.views.themes import Theme
     from slowwave.store.notes import Journal
@@ -340,6 +341,20 @@ class Memory:
         from slowwave.context.request import build_briefing
 
         return build_briefing(self, budget, tokenizer=tokenizer, format=format, workspace=workspace)
+
+    def recent(
+        self, n: int = 10, workspace: str | None = None, keyword: str | None = None, tag: str | None = None
+    ) -> "list[RecentTurn]":
+        """Return the last turns, newest first: `slowwave.recall.views.recent.list_recent` of the live release.
+
+        Raises:
+            UsageError: n under 1, or a workspace that is not known.
+            StoreError: the store can't be read.
+        """
+        from slowwave.recall.views.recent import list_recent
+
+        with translate_read_errors(self.root / self.space):
+            return list_recent(self.get_view(), n, workspace, keyword, tag)
 
     def claims(self, limit: int | None = None, **filters: Unpack[ClaimFilters]) -> "list[Claim]":
         """Return the claims that hold, newest first: `slowwave.recall.views.browse.list_claims` of the live release.

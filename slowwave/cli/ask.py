@@ -79,6 +79,30 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     return "\n   ".join([f"{number}. {text}", *lines])
 
 
+@command
+def recent(
+    memory: "Memory",
+    n: Annotated[int, typer.Argument(min=1, help="How many turns, at most.")] = 10,
+    workspace: Annotated[str | None, typer.Option(help="Only what was said in this workspace.")] = None,
+    keyword: Annotated[str | None, typer.Option(help="Only turns with this keyword.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only turns with this tag.")] = None,
+    as_json: bool = False,
+) -> list[dict[str, object]] | None:
+    """List the last turns, with their gists and keywords."""
+    found = memory.recent(n, workspace, keyword, tag)
+    if as_json:
+        return [one.as_dict() for one in found]
+    if not found:
+        echo("Nothing that was said passes.")
+    for one in found:
+        place = PurePath(one.workspace).name if one.workspace else None
+        words = ", ".join([*one.keywords, *(f"#{tag}" for tag in one.tags)])
+        facts = [f"{one.said_at:%-d %b %Y, %H:%M}", one.speaker, place, one.id[:SHORT_ID], words]
+        OUT.print(Text(truncate_line(one.gist or one.text, SHOWN_CHARS)), soft_wrap=True)
+        OUT.print(Text(f"   {escape_line(' · '.join(filter(None, facts)))}", "dim"), soft_wrap=True)
+    return None
+
+
 def _format_session(number: int, one: "SessionHit") -> str:
     days = dict.fromkeys(f"{at:%Y-%m-%d}" for at in (one.started_at, one.ended_at) if at)
     facts = [f"session {one.session}", " to ".join(days), one.workspace, f"likely {one.probability:.0%}"]

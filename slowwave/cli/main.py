@@ -15,7 +15,7 @@ from slowwave.cli.agents.mcp import mcp
 from slowwave.cli.agents.project import project
 from slowwave.cli.agents.skill import skill
 from slowwave.cli.agents.ui import report, ui
-from slowwave.cli.ask import briefing, context, recall, remember
+from slowwave.cli.ask import briefing, context, recall, recent, remember
 from slowwave.cli.forget import forget
 from slowwave.cli.inspect import config, inspect, status
 from slowwave.cli.night import experiment, plan, reprocess, run
@@ -26,7 +26,7 @@ from slowwave.cli.store import backup, check, encrypt, export, import_learnings,
 from slowwave.cli.talk import talk
 
 COMMANDS = {
-    "Every day": (run, schedule, status, plan, recall, context, briefing, show, ui, report, remember, talk),
+    "Every day": (run, schedule, status, plan, recall, recent, context, briefing, show, ui, report, remember, talk),
     "Where agents look": (mcp, install, uninstall, skill, project),
     "Undo and redo": (diff, rollback, promote, exclude, include, forget, reprocess),
     "Keep": (export, import_learnings, check, backup, restore, encrypt),

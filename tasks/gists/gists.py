@@ -6,7 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from slowwave.engines.encoders.protocol import Vectors
+from slowwave.engines.encoders.load import load_encoder
+from slowwave.engines.encoders.protocol import Encoder, Vectors
+from slowwave.schemas.settings import Settings
 from slowwave.tasks.gists.keywords import count_phrases
 from slowwave.text.sentences import split_sentences
 
@@ -24,6 +26,20 @@ class Gist:
     summary: str
     keywords: tuple[str, ...] = ()
     strategy: Literal["llm", "extractive", "truncated"] = "extractive"
+
+
+def summarize_text(text: str, encoder: Encoder | None = None) -> tuple[str, list[str]]:
+    """Return a summary of a text and its keywords: the sentence nearest to it, and the phrases that stand out.
+
+    Args:
+        text: any; of more than `READ` characters the first are read.
+        encoder: by whose vectors the sentence is found; None: the one that ships.
+    """
+    if not text.strip():
+        return "", []
+    found = encoder or load_encoder(Settings().encoder)
+    (gist,) = build_gists([text], found.encode)
+    return gist.summary, list(gist.keywords)
 
 
 def build_gists(texts: Sequence[str], encode: Callable[[list[str]], Vectors] | None) -> list[Gist]:

@@ -39,8 +39,8 @@ Row = Mapping[str, Any]
 COLUMNS = ["message_id", "session_id", "text", "ts"]
 
 
-def write_gists(job: Job) -> StepReport:
-    """Summarise each message that has no gist by the strategy in force."""
+def write_gists(job: Job, sessions: frozenset[str] | None = None) -> StepReport:
+    """Summarise each message that has no gist by the strategy in force; of `sessions` alone, where they are named."""
     with report_step("gists") as report:
         model = get_model(job, "extract") if job.settings.gists == "llm" else None
         key = compute_gists_key(job, model)
@@ -51,6 +51,8 @@ def write_gists(job: Job) -> StepReport:
             kept = (pc.field("strategy") == "llm") | is_made_by_model(pc.field("step_key"))
             report.counts["gists that a model wrote, left as they are"] = job.store.count(GISTS, kept)
         pending = find_missing_messages(job.store, read_spoken_messages(job.store), GISTS, key, kept)
+        if sessions is not None:
+            pending = pending.filter(pl.col("session_id").is_in(sorted(sessions)))
         report.rows_in = pending.height
         with show_progress("gists", pending.height) as advance:
             for batch in iter_batches(pending, BATCH):

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from slowwave.recall.release.view import View
 from slowwave.recall.views.related import rank_relation, tell_relation
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELATIONS, SESSIONS, SUMMARIES, TAGS, TOPICS, Table
+from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, RELATIONS, SESSIONS, SUMMARIES, TAGS, TOPICS, Table
 from slowwave.schemas.vocabulary import SHARED, Status
 from slowwave.store.journal import Rating, append, format_now
 from slowwave.store.snapshot import Snapshot
@@ -145,7 +145,7 @@ def _get_matching_id(kind: str, row: Row, wanted: str) -> str:
     return key if key.startswith(wanted) else str(row.get("native_id", key))
 
 
-def _collect_tags(blocks: Sequence[Row]) -> list[str]:
+def collect_tags(blocks: Sequence[Row]) -> list[str]:
     """Return a message's tags, out of the block that keeps them."""
     return [tag for block in blocks if block["name"] == TAGS for tag in (block["text"] or "").splitlines()]
 
@@ -215,9 +215,17 @@ class _RowReader:
         texts = {"observation": "summary", "summary": "text", "message": "text", "topic": "name", "session": "title"}
         hidden = {KINDS[kind].key, texts[kind], "member_ids", "message_ids", "samples", "blocks"}
         if "blocks" in row:
-            row = {**row, "tags": _collect_tags(row["blocks"])}
+            gist = self._read_gist(row["message_id"])
+            row = {**row, **gist, "tags": collect_tags(row["blocks"] or ())}
         facts = {name: value for name, value in row.items() if name not in hidden and value not in (None, [], "")}
         return Node(kind, str(row[KINDS[kind].key]), str(row[texts[kind]] or ""), facts, below)
+
+    def _read_gist(self, message: str) -> Row:
+        """Return a message's gist and keywords; nothing where gists are not made."""
+        if not self.snapshot.release.counts.get(GISTS.name):
+            return {}
+        rows = self.snapshot.read(GISTS, ["summary", "keywords"], pc.field("message_id") == message).to_pylist()
+        return {"gist": rows[0]["summary"], "keywords": rows[0]["keywords"]} if rows else {}
 
     def _find_children(self, kind: str, row: Row) -> list[tuple[str, Row]]:
         if kind == "observation":
