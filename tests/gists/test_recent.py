@@ -46,6 +46,7 @@ def test_a_tag_is_found_again_after_the_night(tmp_path: Path) -> None:
     memory = Memory.open(settings.store, encoder=HashEncoder())
     memory.remember("The spare key hangs in the boathouse.", tags=["harbour"])
     run_night([talk], settings).check_complete()
+    memory = Memory.open(settings.store, encoder=HashEncoder())
     assert [turn.text for turn in memory.recent(9, tag="harbour")] == ["The spare key hangs in the boathouse."]
     told = CliRunner().invoke(app, ["recent", "1", "--tag", "harbour", "--store", str(settings.store)])
     assert told.output.startswith("The spare key hangs in the boathouse.\n   ")
