@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # a night's packages: the pages are there without them
     from slowwave.tasks.forget.select import Wanted
 
 Id = Annotated[str, "Of a claim, session, merge, change or note; its first characters are enough."]
+Undo = tuple[str, str, dict[str, str]]
+"""What the button says, the action, its fields."""
 Why = Annotated[str, "Your reason; it is kept."]
 
 
@@ -22,9 +24,8 @@ def exclude(at: Explorer, id: Id, why: Why) -> Data:
     """Leave a session, claim or note out, or undo a merge or change: what depended on it is made anew."""
     from slowwave.flows.exclude import run_exclude
 
-    return _keep(
-        at, f"Left out: {id}", run_exclude([id], why, at.settings), ("Take it in again", "include", {"id": id})
-    )
+    undo = ("Take it in again", "include", {"id": id})
+    return _keep(at, f"Left out: {id}", run_exclude([id], why, at.settings), undo)
 
 
 def include(at: Explorer, id: Id) -> Data:
@@ -40,12 +41,8 @@ def rate(at: Explorer, id: Id, verdict: Annotated[Literal["good", "bad"], "good 
     check_encrypted(at.settings)
     node = rate_memory(at.view, id, verdict, why, redact=at.settings.redact)
     other = "bad" if verdict == "good" else "good"
-    return _keep(
-        at,
-        f"Rated {verdict}: {node.kind} {node.id[:12]}",
-        None,
-        (f"Rate it {other}", "rate", {"id": id, "verdict": other}),
-    )
+    undo = (f"Rate it {other}", "rate", {"id": id, "verdict": other})
+    return _keep(at, f"Rated {verdict}: {node.kind} {node.id[:12]}", None, undo)
 
 
 def preview_forget(
@@ -102,18 +99,11 @@ def _build_wanted(asked: dict[str, str]) -> "Wanted":
     return Wanted(several["session"], several["message"], match, several["speaker"], place, None, several["note"])
 
 
-def _keep(
-    at: Explorer,
-    did: str,
-    report: "RunReport | None",
-    undo: tuple[str, str, dict[str, str]] | None,
-    lines: Iterable[str] = (),
-) -> Data:
+def _keep(at: Explorer, did: str, report: "RunReport | None", undo: Undo | None, lines: Iterable[str] = ()) -> Data:
     """Return what was done, once it is kept for the page that lists it; the next page reads the new release."""
     said = [*lines, *(report.collect_notes() if report else ()), *([report.format_verdict()] if report else ())]
-    label, action, fields = undo or ("", "", {})
-    outcome = {"at": datetime.now(UTC), "did": did, "lines": said}
-    outcome["undo"] = {"label": label, "action": action, "fields": fields} if undo else None
+    how = dict(zip(("label", "action", "fields"), undo, strict=True)) if undo else None
+    outcome = {"at": datetime.now(UTC), "did": did, "lines": said, "undo": how}
     at.outcomes.insert(0, outcome)
     at.close()
     return outcome

@@ -11,10 +11,9 @@ def describe_api(at: Explorer) -> Data:
     paths: Data = {}
     for page in at.pages:
         path = "/index.json" if page.path == "/" else f"{page.path.replace(':path', '')}.json"
-        parameters = [
-            {"name": name, "in": "path" if f"{{{name}}}" in path else "query", **described}
-            for name, described in _describe_parameters(page).items()
-        ]
+        known = _describe_parameters(page)
+        places = {name: "path" if f"{{{name}}}" in path else "query" for name in known}
+        parameters = [{"name": name, "in": places[name], **one} for name, one in known.items()]
         paths[path] = {"get": {**_describe_answer(page), "parameters": parameters}}
     for name, action in at.actions.items():
         page = Page(f"/do/{name}", action, "")

@@ -5,9 +5,7 @@ Every request needs the token, which the printed address puts into a cookie; a P
 pages have no script, and the Content-Security-Policy allows none.
 """
 
-from collections.abc import Callable
-from datetime import datetime
-from http.cookies import SimpleCookie
+from functools import partial
 from pathlib import Path
 from secrets import compare_digest
 from urllib.parse import parse_qsl, urlencode
@@ -20,11 +18,11 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from slowwave.schemas.errors import NoRelease, SlowwaveError, StoreLocked, StoreMissing, UsageError, name_install
+from slowwave.schemas.errors import NoRelease, SlowwaveError, StoreLocked, StoreMissing, name_install
 from slowwave.schemas.settings import Settings
 from slowwave.text.fence import escape_control
 from slowwave.ui.actions import ACTIONS
@@ -36,7 +34,6 @@ from slowwave.ui.pages import PAGES
 from slowwave.ui.topics import PAGES as TOPIC_PAGES
 
 LOOPBACK = ("127.0.0.1", "localhost")
-COOKIE = "slowwave-token"
 MOST_BODY = 64 * 1024
 """Bytes of a form that is sent."""
 SAFE_HEADERS = {
@@ -82,10 +79,9 @@ class Guard:
             answer = RedirectResponse(f"/{request.url.path.lstrip('/')}{'?' * bool(rest)}{rest}", 303)
             answer.set_cookie(self.name_cookie(request), self.token, httponly=True, samesite="strict", path="/")
             return answer
-        cookies = SimpleCookie(request.headers.get("cookie", ""))
-        cookie = cookies.get(self.name_cookie(request))
+        cookie = request.cookies.get(self.name_cookie(request))
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if not self.is_token(cookie.value if cookie else bearer):
+        if not self.is_token(cookie or bearer):
             return PlainTextResponse("Open the address that `slowwave ui` printed: it has the token.\n", 401)
         if request.method not in ("GET", "HEAD"):
             origin = request.headers.get("origin")
@@ -101,7 +97,7 @@ class Guard:
 
     def name_cookie(self, request: Request) -> str:
         """Return the cookie's name, with the port: cookies of one host are shared by all its ports."""
-        return f"{COOKIE}-{request.url.port or 80}"
+        return f"slowwave-token-{request.url.port or 80}"
 
 
 def make_environment() -> Environment:
@@ -114,19 +110,10 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: escape_control(value) if isinstance(value, str) and type(value) is str else value,
     )
-    made.filters |= {"day": format_day, "moment": format_moment, "short": lambda row_id: str(row_id)[:12]}
-    made.globals |= {"url": make_url}
+    made.filters["day"] = lambda at: f"{at:%-d %b %Y}" if at else "undated"
+    made.filters["moment"] = lambda at: f"{at:%-d %b %Y, %H:%M} UTC" if at else "undated"
+    made.globals["url"] = make_url
     return made
-
-
-def format_day(at: datetime | None) -> str:
-    """Return a day as it is shown."""
-    return f"{at:%-d %b %Y}" if at else "undated"
-
-
-def format_moment(at: datetime | None) -> str:
-    """Return a moment as it is shown."""
-    return f"{at:%-d %b %Y, %H:%M} UTC" if at else "undated"
 
 
 def make_url(path: str, **params: object) -> str:
@@ -135,66 +122,55 @@ def make_url(path: str, **params: object) -> str:
     return f"{path}?{words}" if words else path
 
 
-class Pages:
+class Site:
     """The pages as routes: each answers as HTML or, with `.json`, as its data."""
 
     def __init__(self, explorer: Explorer) -> None:
         self.explorer, self.templates = explorer, make_environment()
 
-    def list_routes(self) -> list[BaseRoute]:
-        """Return two routes a page."""
-        found: list[BaseRoute] = []
+    def list_routes(self) -> list[Route]:
+        """Return two routes a page and an action."""
+        found: list[Route] = []
         for page in self.explorer.pages:
-            paths = (("/index.json" if page.path == "/" else f"{page.path}.json", True), (page.path, False))
-            found += [Route(path, self.make_endpoint(page, as_json), methods=["GET"]) for path, as_json in paths]
+            for path in ("/index.json" if page.path == "/" else f"{page.path}.json", page.path):
+                found.append(Route(path, partial(self.answer, page), methods=["GET"]))
+        for name, action in self.explorer.actions.items():
+            act = partial(self.act, Page(f"/do/{name}", action, ""))
+            found += [Route(f"/do/{name}{end}", act, methods=["POST"]) for end in ("", ".json")]
         return found
 
-    def make_endpoint(self, page: Page, as_json: bool) -> Callable[[Request], Response]:
-        """Return what answers an address of a page."""
+    def answer(self, page: Page, request: Request) -> Response:
+        """Return a page."""
+        data = page.build(self.explorer, **page.parse({**request.query_params, **request.path_params}))
+        return make_json(data) if wants_json(request) else self.render(request, page.template, data)
 
-        def answer(request: Request) -> Response:
-            def build() -> Response:
-                data = page.build(self.explorer, **page.parse({**request.query_params, **request.path_params}))
-                return make_json(data) if as_json else self.render(request, page.template, data)
+    async def act(self, page: Page, request: Request) -> Response:
+        """Carry an action out, and lead to the page that lists what was done and how to undo it."""
+        form = page.parse(dict(parse_qsl((await request.body()).decode("utf-8", "replace"))))
+        done = await run_in_threadpool(page.build, self.explorer, **form)
+        return make_json(done) if wants_json(request) else RedirectResponse("/did", 303)
 
-            return self.catch(request, build, as_json)
-
-        return answer
-
-    def catch(self, request: Request, build: Callable[[], Response], as_json: bool) -> Response:
-        """Return an answer, or the error that was raised on purpose in its place."""
-        try:
-            return build()
-        except SlowwaveError as refused:
-            return self.refuse(request, refused, as_json)
-        except ModuleNotFoundError as missing:
-            why = f"this needs what a night does (no module {missing.name}): {name_install('night')}"
-            return self.refuse(request, UsageError(why), as_json)
-
-    def refuse(self, request: Request, refused: SlowwaveError, as_json: bool = False) -> Response:
-        """Return an error as a page, or as JSON: what is not there, not yet there, or can't be done as put."""
-        empty = isinstance(refused, StoreMissing | NoRelease)
-        status = (
-            200 if empty else 404 if "has the id" in str(refused) else 409 if isinstance(refused, StoreLocked) else 400
-        )
-        if as_json:
-            return make_json({"error": str(refused)}, 404 if empty else status)
-        return self.render(request, "error.html", {"why": str(refused), "empty": empty}, status)
+    def refuse(self, request: Request, refused: Exception) -> Response:
+        """Return an error that was raised on purpose: what is not there, not yet there, or can't be done as put."""
+        why, empty = str(refused), isinstance(refused, StoreMissing | NoRelease)
+        if isinstance(refused, ModuleNotFoundError):
+            why = f"this needs what a night does (no module {refused.name}): {name_install('night')}"
+        status = 404 if empty or "has the id" in why else 409 if isinstance(refused, StoreLocked) else 400
+        if wants_json(request):
+            return make_json({"error": why}, status)
+        return self.render(request, "error.html", {"why": why, "empty": empty}, 200 if empty else status)
 
     def render(self, request: Request, template: str, data: Data, status: int = 200) -> Response:
         """Return data as a page."""
-        explorer, words = self.explorer, str(request.url.query)
-        about = {
-            "nav": NAV.items(),
-            "layout": "base.html",
-            "links": True,
-            "at": request.url.path,
-            "query": words,
-            "read_only": explorer.read_only,
-        }
-        about |= {"space": explorer.folder, "outcomes": explorer.outcomes}
-        text = self.templates.get_template(template).render({**about, **data})
-        return Response(text, status, media_type="text/html")
+        about = {"nav": NAV.items(), "layout": "base.html", "links": True, "settings": self.explorer.settings}
+        about |= {"at": request.url.path, "query": str(request.url.query), "outcomes": self.explorer.outcomes}
+        about |= {"read_only": self.explorer.read_only, **data}
+        return Response(self.templates.get_template(template).render(about), status, media_type="text/html")
+
+
+def wants_json(request: Request) -> bool:
+    """Return whether the address is that of the data."""
+    return request.url.path.endswith(".json")
 
 
 def render_report(settings: Settings, run: str = "") -> str:
@@ -215,39 +191,17 @@ def make_json(data: Data, status: int = 200) -> Response:
     return Response(orjson.dumps(data, default=str), status, media_type="application/json")
 
 
-def make_action(pages: Pages, name: str, action: Callable[..., Data]) -> list[BaseRoute]:
-    """Return two routes of an action: one that leads to what was done and its undoing, one that tells it as JSON."""
-
-    async def act(request: Request) -> Response:
-        form = await read_form(request)
-        as_json = request.url.path.endswith(".json")
-
-        def answer() -> Response:
-            done = action(pages.explorer, **Page(request.url.path, action, "").parse(form))
-            return make_json(done) if as_json else RedirectResponse("/did", 303)
-
-        return await run_in_threadpool(pages.catch, request, answer, as_json)
-
-    return [Route(f"/do/{name}{end}", act, methods=["POST"]) for end in ("", ".json")]
-
-
-async def read_form(request: Request) -> dict[str, str]:
-    """Return the fields of a form."""
-    return dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
-
-
 def make_app(settings: Settings, *, read_only: bool = False) -> Starlette:
     """Return the app over a space, its token in `app.state.explorer`; `read_only` for one that offers no actions."""
     shown = (*PAGES, *TOPIC_PAGES, *INJECTED_PAGES, *API_PAGES, *(() if read_only else ACTION_PAGES))
     explorer = Explorer(settings, read_only, pages=shown, actions={} if read_only else ACTIONS)
-    pages = Pages(explorer)
-    routes = [
-        *pages.list_routes(),
-        *(route for name, action in explorer.actions.items() for route in make_action(pages, name, action)),
-        Route("/favicon.ico", lambda _: RedirectResponse("/static/icon.svg")),
-        Mount("/static", StaticFiles(directory=STATIC)),
-    ]
+    site = Site(explorer)
+    icon = Route("/favicon.ico", lambda _: RedirectResponse("/static/icon.svg"))
     guards = [Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK, www_redirect=False)]
-    app = Starlette(routes=routes, middleware=[*guards, Middleware(Guard, token=explorer.token)])
+    app = Starlette(
+        routes=[*site.list_routes(), icon, Mount("/static", StaticFiles(directory=STATIC))],
+        middleware=[*guards, Middleware(Guard, token=explorer.token)],
+        exception_handlers={SlowwaveError: site.refuse, ModuleNotFoundError: site.refuse},
+    )
     app.state.explorer = explorer
     return app

@@ -8,7 +8,7 @@ from slowwave.context.build import Context
 from slowwave.context.tokens import resolve_tokenizer
 from slowwave.flows.coverage import describe_backlog
 from slowwave.memory import Memory
-from slowwave.recall.hits import Hits
+from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.views.compare import compare_releases, read_decisions
 from slowwave.store.releases import read_releases
 from slowwave.store.snapshot import Snapshot
@@ -35,12 +35,9 @@ def show_injected(
     if release or other_budget:
         other = Memory.open(at.settings.store, at.settings.space, release) if release else at.memory
         blocks.append(_build_block(at, other, q, workspace, other_budget or budget, bool(automatic)))
-    asked = {"q": q, "workspace": workspace, "budget": budget, "automatic": automatic, "release": release}
-    return {
-        "asked": {**asked, "other_budget": other_budget},
-        "blocks": blocks,
-        "workspaces": sorted(at.view.workspaces),
-    }
+    asked: Data = {"q": q, "workspace": workspace, "budget": budget, "automatic": automatic, "release": release}
+    asked |= {"other_budget": other_budget}
+    return {"asked": asked, "blocks": blocks, "workspaces": sorted(at.view.workspaces)}
 
 
 def _build_block(at: Explorer, memory: Memory, q: str, workspace: str, budget: int, automatic: bool) -> Data:
@@ -52,7 +49,7 @@ def _build_block(at: Explorer, memory: Memory, q: str, workspace: str, budget: i
     else:
         block = memory.briefing(budget or None, workspace=place)
     lines = _explain_lines(block, hits, memory)
-    held = {(line["session"], line["message"]) for line in lines}
+    held = {(line["source"].get("session"), line["source"].get("message")) for line in lines}
     missed = [hit for hit in hits if hit.sources and (hit.sources[0].session, hit.sources[0].message) not in held]
     tokens: dict[str, int] = {}
     for line in lines:
@@ -68,10 +65,7 @@ def _build_block(at: Explorer, memory: Memory, q: str, workspace: str, budget: i
         "reason": block.reason,
         "confident": block.confident,
         "lines": lines,
-        "missed": [
-            {"id": hit.id, "text": hit.text, "at": hit.observed_at, "why": _explain(hits, hit.id, hit.relevance)}
-            for hit in missed[:MISSED]
-        ],
+        "missed": [_explain(hits, hit) | {"text": hit.text, "at": hit.observed_at} for hit in missed[:MISSED]],
     }
 
 
@@ -84,25 +78,18 @@ def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
         for line in part.lines:
             source = line.source
             hit = found.get((source.session or "", source.message or ""))
-            lines.append(
-                {
-                    "part": part.name,
-                    "text": line.text,
-                    "tokens": count(line.text),
-                    "session": source.session,
-                    "message": source.message,
-                    "who": source.speaker or source.by,
-                    "at": source.at,
-                    "why": _explain(hits, hit.id, hit.relevance) if hit else None,
-                }
-            )
+            why = _explain(hits, hit)["why"] if hit else None
+            told = {"text": line.text, "tokens": count(line.text), "at": source.at, "why": why}
+            lines.append({"part": part.name, **told, "source": source.as_dict()})
     return lines
 
 
-def _explain(hits: Hits, hit_id: str, relevance: float | None) -> Data:
+def _explain(hits: Hits, hit: Hit) -> Data:
     """Return why a hit is where it is."""
-    trace = hits.trace.get(hit_id, {"signals": {}, "places": {}})
-    return {"relevance": relevance, "signals": dict(trace["signals"]), "places": dict(trace["places"])}
+    return {
+        "id": hit.id,
+        "why": {"relevance": hit.relevance, "signals": {}, "places": {}, **hits.trace.get(hit.id, {})},
+    }
 
 
 def compare(

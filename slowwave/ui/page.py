@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from secrets import token_urlsafe
 from threading import Lock
 from typing import Annotated, Any
@@ -61,11 +60,6 @@ class Explorer:
     def view(self) -> View:
         """The release that answers now."""
         return self.memory.get_view()
-
-    @property
-    def folder(self) -> Path:
-        """The space's own."""
-        return self.settings.store / self.settings.space
 
 
 @dataclass(frozen=True)

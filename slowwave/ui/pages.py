@@ -19,7 +19,6 @@ from slowwave.store.journal import Rating, read
 from slowwave.store.store import Store
 from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, find_row, read_rows
 
-SHOWN_CLAIMS = 8
 MOST_HITS = 500
 SHOWN_CHARS = 1_500
 """Of a message among others; its own page has the rest."""
@@ -29,6 +28,7 @@ BESIDE = 2
 """Messages before and after one that a claim stands on."""
 CLAIM = ["observation_id", "session_id", "summary", "category", "quote", "message_ids", "speaker", "observed_at"]
 CLAIM += ["status", "workspace", "topic_id"]
+SUMMARY = ["summary_id", "tier", "seq", "title", "text"]
 MESSAGE = ["message_id", "session_id", "seq", "role", "origin", "speaker", "text", "ts", "blocks"]
 LEDGER_ACTIONS = {
     "excluded": ("row_id", (("include", "Take it in again"),)),
@@ -103,8 +103,8 @@ def show_claim(at: Explorer, id: Id) -> Data:
         "changes": _read_changes(at, key),
         "related": [node.as_dict() for node in found.related][:ROWS],
         "above": [node.as_dict() for node in found.above if node.kind == "summary"],
-        "served": find_uses(at.folder, key, texts)[-ROWS:][::-1],
-        "ratings": [one._asdict() for one in read(at.folder, Rating) if one.id == key][::-1],
+        "served": find_uses(at.view.dir, key, texts)[-ROWS:][::-1],
+        "ratings": [one._asdict() for one in read(at.view.dir, Rating) if one.id == key][::-1],
     }
 
 
@@ -150,9 +150,7 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
         for message in claim["message_ids"]:
             by_message.setdefault(message, []).append(claim)
     turns = [_build_turn(row, by_message.get(row["message_id"], [])) for row in rows]
-    summaries = read_rows(
-        at, SUMMARIES, ["summary_id", "tier", "seq", "title", "text"], pc.field("scope_id") == node.id
-    )
+    summaries = read_rows(at, SUMMARIES, SUMMARY, pc.field("scope_id") == node.id)
     return {
         "session": session,
         "turns": [{**turn, "gist": gists.get(turn["id"]), "taken_back": turn["id"] in back} for turn in turns],
@@ -191,11 +189,7 @@ def show_coverage(at: Explorer) -> Data:
     """Return what is covered, what is in quarantine, how the last night went, and when the next one is."""
     rows = collect_status(at.settings)
     facts = {heading: {"line": line, "value": value} for heading, line, value in rows}
-    return {
-        "status": facts,
-        "ledgers": LISTED,
-        "newest": _list_newest(at, "", "", {}, SHOWN_CLAIMS),
-    }
+    return {"status": facts, "ledgers": LISTED, "newest": _list_newest(at, "", "", {}, 8)}
 
 
 def show_ledger(at: Explorer, name: Annotated[str, f"One of {', '.join(LISTED)}."], after: After = 0) -> Data:
