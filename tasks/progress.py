@@ -2,15 +2,17 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event, Thread
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 CONSOLE = Console(stderr=True)
+Item = TypeVar("Item")
 EVERY = 10.0
 """Seconds from one plain line to the next."""
 
@@ -22,10 +24,17 @@ class Activity:
     what: str
     total: int | None = None
     done: int = 0
+    begun: float = field(default_factory=time.monotonic)
 
     def __str__(self) -> str:
         of = f" {self.done:,} of {self.total:,}" if self.total is not None else ""
-        return f"{self.what}{of}"
+        return f"{self.what}{of}{self._tell_left()}"
+
+    def _tell_left(self) -> str:
+        """Return about how long the rest takes, where some was done and some is left."""
+        if not self.done or not self.total or self.done >= self.total:
+            return ""
+        return f", about {(time.monotonic() - self.begun) * (self.total - self.done) / self.done:.0f} s left"
 
 
 DOING: list[Activity] = []
@@ -56,6 +65,14 @@ def show_progress(label: str, total: int | None) -> Iterator[Callable[[int], Non
             bars.update(task, advance=done)
 
         yield advance
+
+
+def track_items(label: str, items: Collection[Item]) -> Iterator[Item]:
+    """Yield the items; how many of them are done is shown."""
+    with show_progress(label, len(items)) as advance:
+        for item in items:
+            yield item
+            advance(1)
 
 
 @contextmanager

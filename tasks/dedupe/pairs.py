@@ -15,6 +15,7 @@ from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.dedupe.candidates import Floats, Pairs, deduplicate_pairs, find_vector_pairs, find_word_pairs
 from slowwave.tasks.dedupe.decide import Decision, Rules, compute_token_sort_ratios, decide, is_borderline, is_promising
 from slowwave.tasks.dedupe.normalise import Claim, Claims
+from slowwave.tasks.progress import track_items
 from slowwave.tasks.vector_columns import build_vector_matrix
 
 
@@ -69,7 +70,7 @@ def find_duplicate_pairs(
     pairs = _filter_allowed(pairs[pairs[:, 1] >= known], table, undone)
     found: dict[int, dict[int, Decision]] = defaultdict(dict)
     asked: list[Judged] = []
-    for start in range(0, len(pairs), CHUNK_PAIRS):
+    for start in track_items("pairs", range(0, len(pairs), CHUNK_PAIRS)):
         chunk = pairs[start : start + CHUNK_PAIRS]
         for left, right, decision in _decide_pairs(chunk, claims, vectors, has, rules, grey_too=judge is not None):
             if decision.same:

@@ -10,6 +10,7 @@ from slowwave.tasks.habits.actions import COLUMNS, find_actions
 from slowwave.tasks.habits.patterns import find_patterns
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
+from slowwave.tasks.progress import track_items
 
 VERSION = 3
 MESSAGES_AT_ONCE = 5_000
@@ -49,7 +50,7 @@ def find_habits(job: Job) -> StepReport:
 
 def _find_fresh_actions(store: Store, sessions: pl.DataFrame, key: str) -> pa.Table:
     found = [ACTIONS.make_empty_table()]
-    for group in group_sessions(sessions, MESSAGES_AT_ONCE):
+    for group in track_items("habits", list(group_sessions(sessions, MESSAGES_AT_ONCE))):
         messages = store.read_ids(MESSAGES, group["session_id"].to_list(), COLUMNS, by="session_id")
         found.append(find_actions(messages, group.select("session_id", "workspace", "inactive").to_arrow(), key))
     return pa.concat_tables(found)

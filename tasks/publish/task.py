@@ -19,6 +19,7 @@ from slowwave.store.snapshot import Snapshot
 from slowwave.store.upkeep import compact_store, drop_old_versions
 from slowwave.tasks.job import Job, StepReport, report_step
 from slowwave.tasks.pending import is_made_by_model, read_inactive_ids
+from slowwave.tasks.progress import show_progress
 from slowwave.tasks.publish.gates import ReleaseHeld, check_gates
 from slowwave.tasks.publish.news import check_news, collect_news
 from slowwave.tasks.summarize.by_model import MEASURED, measure_summaries
@@ -35,19 +36,22 @@ def publish_release(job: Job, gated: bool = True) -> StepReport:
 
     def prepare(draft: Release) -> str | None:
         calibration = _calibrate_release(job, draft, report)
+        advance(1)
         if gated and job.settings.gates.enabled:
             check_candidate(job, replace(draft, calibration=calibration))
         return calibration
 
-    with report_step("publish") as report:
+    with report_step("publish") as report, show_progress("publish", total=4) as advance:
         before = read_releases(job.store)
         touched = compact_store(job.store)
+        advance(1)
         encoder = hide_url(job.settings.encoder) if job.settings.embeddings else None
         try:
             release = publish(job.store, job.run_id, encoder, prepare)
         except ReleaseHeld as held:
             report.held = held.reasons
             return report
+        advance(1)
         if release is None:
             return report
         report.rows_out = sum(release.counts.values())

@@ -20,6 +20,7 @@ from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, get_model, keeps_model_rows
 from slowwave.tasks.llm.library import Question
 from slowwave.tasks.pending import is_made_by_model, mark_done, read_claim_speakers
+from slowwave.tasks.progress import track_items
 from slowwave.tasks.relate.by_model import Pairs, ask_labels, build_questions, choose_questions, compute_labels_key
 from slowwave.tasks.relate.relate import COLUMNS, VERSION, Relation, build_rows, find_relations, keep_best
 from slowwave.tasks.vectors import describe_encoder
@@ -129,7 +130,7 @@ def find_unit_relations(store: Store, pending: Pending) -> list[Relation]:
         for row in rows
         if row["status"] == Status.SUPERSEDED and pending.home.get(row["superseded_by"]) in pending.units
     ]
-    for unit in pending.units:
+    for unit in track_items("relate", pending.units):
         active = [row["observation_id"] for row in pending.rows[unit] if row["status"] == Status.ACTIVE]
         found += find_relations(store.read_ids(OBSERVATIONS, active, COLUMNS))
     return list(keep_best(found))

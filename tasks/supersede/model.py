@@ -12,11 +12,12 @@ from io import BytesIO
 import numpy as np
 
 from slowwave.tasks.job import read_shipped
+from slowwave.tasks.progress import track_items
 from slowwave.tasks.supersede.candidates import Scores
 from slowwave.tasks.supersede.evidence import Evidence, build_matrix
 from slowwave.tasks.supersede.trees import Trees
 
-AT_ONCE = 10_000
+AT_ONCE = 2_000
 """Pairs that are worked out and judged at a time."""
 CHANGES_FILE = "supersede/changes.npz"
 
@@ -31,7 +32,7 @@ class ChangeModel:
     def predict_probabilities(self, known: Evidence) -> Scores:
         """Return of each pair how likely the later changes the earlier, 0 to 1."""
         found = np.zeros(len(known.pairs))
-        for start in range(0, len(found), AT_ONCE):
+        for start in track_items("changes", range(0, len(found), AT_ONCE)):
             matrix = build_matrix(known.features[start : start + AT_ONCE], self.names)
             found[start : start + AT_ONCE] = self.trees.predict_probabilities(matrix)
         return found

@@ -20,6 +20,7 @@ from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, quarantine_rejected
 from slowwave.tasks.llm.library import index_questions, list_requests
 from slowwave.tasks.pending import MODEL_KEY, mark_done, read_claim_speakers
+from slowwave.tasks.progress import track_items
 from slowwave.tasks.supersede import judge
 from slowwave.tasks.supersede.chains import (
     CHAINS,
@@ -95,7 +96,7 @@ def write_chains(store: Store) -> int:
         by_place[row["workspace"]].append(row)
     marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "chains").to_pylist()
     done = {row["unit_id"]: row["input_key"] for row in marks}
-    for place, some in by_place.items():
+    for place, some in track_items("chains", by_place.items()):
         unit = compute_content_id("chains", place or "")
         if unit not in done and not any(row["chain_id"] for row in some):
             continue

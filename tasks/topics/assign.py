@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, TOPICS
+from slowwave.tasks.progress import track_items
 from slowwave.tasks.topics.cluster import (
     BASE_PURPOSES,
     Bundle,
@@ -80,7 +81,7 @@ def assign(pending: pa.Table, topics: pa.Table, limits: Limits, key: str, placed
     rows = sorted(
         pending.to_pylist(), key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"])
     )
-    for start in range(0, len(rows), AT_ONCE):
+    for start in track_items("assign", range(0, len(rows), AT_ONCE)):
         board.place(rows[start : start + AT_ONCE])
     done = [{**row, "topic_id": board.get_topic(row["observation_id"]), "assign_key": key} for row in rows]
     used = {row["topic_id"] for row in done} | {t["topic_id"] for t in board.known.values() if t["base"]}

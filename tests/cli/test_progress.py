@@ -1,6 +1,7 @@
 """What somebody sees who waits: plain lines where there is no terminal, bars where there is one."""
 
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -23,7 +24,9 @@ def test_a_piped_night_says_in_plain_lines_what_it_is_at(tmp_path: Path) -> None
     done = CliRunner().invoke(app, ["run", str(chat), "--plain", "--no-embeddings", "--store", str(tmp_path / "s")])
     assert "Released r1" in done.stdout
     assert all(line.startswith("slowwave: ") and line.isprintable() for line in done.stderr.splitlines())
-    assert {line.split()[1].rstrip(",") for line in done.stderr.splitlines()} >= {"working", "publish"}
+    told = {line.split()[1].rstrip(",") for line in done.stderr.splitlines()}
+    assert told >= {"working", "publish"}
+    assert re.search(r"publish [1-3] of 4, about \d+ s left, \d+ s\n", done.stderr)
 
 
 def test_a_line_tells_how_far_the_innermost_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,9 +38,9 @@ def test_a_line_tells_how_far_the_innermost_is(capsys: pytest.CaptureFixture[str
     ):
         advance(1_000)
         until = time.monotonic() + 30
-        while "slowwave: claims 1,000 of 1,200, " not in told and time.monotonic() < until:
+        while "slowwave: claims 1,000 of 1,200, about 0 s left, " not in told and time.monotonic() < until:
             told += capsys.readouterr().err
-    assert "slowwave: claims 1,000 of 1,200, " in told
+    assert "slowwave: claims 1,000 of 1,200, about 0 s left, " in told
 
 
 def test_at_a_terminal_there_are_bars_and_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
