@@ -264,6 +264,13 @@ class RecallSettings(Section):
     cached_answers: int = Field(200, ge=0, description="Last answers kept locally for when the store is away; 0: none.")
 
 
+class QuotaSettings(Section):
+    """What one night of a space takes on; the rest is the next night's. Tokens: `model.max_tokens`."""
+
+    messages: int = Field(0, ge=0, description="New messages after which a night opens no further transcript; 0: any.")
+    bytes: int = Field(0, ge=0, description="Bytes of transcripts after which a night opens no further one; 0: any.")
+
+
 class RetentionSettings(Section):
     """After how many days what was said is forgotten, by the next night; 0: never."""
 
@@ -364,6 +371,7 @@ class Settings(BaseSettings):
     web: WebSettings = WebSettings()
     gates: GateSettings = GateSettings()
     storage: StoreSettings = StoreSettings()
+    quota: QuotaSettings = QuotaSettings()
     retention: RetentionSettings = RetentionSettings()
 
     def get_llm(self, task: ModelTask) -> str:

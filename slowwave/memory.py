@@ -145,6 +145,11 @@ class Memory:
         return self._live.get_current_view()
 
     @property
+    def named_release(self) -> str | None:
+        """The release that was named when this was opened; None for the live one."""
+        return self._live.named
+
+    @property
     def snapshot(self) -> "Snapshot":
         """The release's tables, for what recall does not do."""
         from slowwave.store.snapshot import Snapshot
@@ -551,6 +556,25 @@ class Memory:
 
     def _note(self, what: str) -> None:
         self._notes.add(what)
+
+
+def recall_spaces(
+    memories: Sequence[Memory], query: str, k: int = 10, kinds: Iterable[str] = KINDS, **filters: Unpack[Filters]
+) -> Hits:
+    """Return up to k hits of several spaces, the most relevant first by each release's own scale; `Hit.space` says
+    whose each is. No other call reads two spaces.
+
+    Raises:
+        UsageError: as `Memory.recall`.
+    """
+    kinds = read_once(kinds)
+    answers = [memory.recall(query, k, kinds, **filters) for memory in memories]
+    named = ([replace(h, space=one.space) for h in hits] for one, hits in zip(memories, answers, strict=True))
+    merged = list(heapq.merge(*named, key=lambda hit: -(hit.relevance or 0.0)))[:k]
+    notes = tuple(f"{m.space}: {note}" for m, hits in zip(memories, answers, strict=True) for note in hits.notes)
+    reason = None if merged else answers[0].reason
+    stale, best = any(hits.stale for hits in answers), max(hits.relevance for hits in answers)
+    return Hits(merged, reason, stale, best, notes)
 
 
 def _load_settings(space: str | None) -> Settings:

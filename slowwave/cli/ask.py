@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 from rich.text import Text
 
-from slowwave.cli.common import OUT, command, echo, find_project, print_notes, truncate_line
+from slowwave.cli.common import OUT, SpacesOption, command, echo, find_project, print_notes, truncate_line
 from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.vocabulary import Status
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from slowwave.context.build import Context
     from slowwave.context.tokens import Tokenizer
     from slowwave.memory import Memory
-    from slowwave.recall.hits import Hit
+    from slowwave.recall.hits import Hit, Hits
     from slowwave.recall.sessions import SessionHit
     from slowwave.schemas.settings import Settings
 
@@ -39,16 +39,23 @@ def recall(
     kind: Annotated[
         list[str] | None, typer.Option("--kind", help="observation, message, summary (may be repeated), or session.")
     ] = None,
+    space: SpacesOption = None,
     as_json: bool = False,
     **filters: Unpack[Filters],
 ) -> dict[str, object] | None:
-    """Print the memories that answer a query, with their sources."""
+    """Print the memories that answer a query, with their sources.
+
+    Of several spaces only where each is named, and then each hit says whose it is.
+    """
     from slowwave.context.handed_out import note_hits
     from slowwave.recall.sessions import SessionHits
 
-    memory.refuse_unknown_workspace(filters.get("workspace"))
-    hits = memory.recall_kinds(query, k, kind or (), **filters)
-    note_hits(memory.root / memory.space, hits)
+    if len(space or ()) > 1:
+        hits: Hits | SessionHits = _recall_spaces(memory, space or [], query, k, kind, filters)
+    else:
+        memory.refuse_unknown_workspace(filters.get("workspace"))
+        hits = memory.recall_kinds(query, k, kind or (), **filters)
+        note_hits(memory.root / memory.space, hits)
     print_notes(hits.notes)
     if as_json:
         return hits.as_dict()
@@ -63,6 +70,28 @@ def recall(
     return None
 
 
+def _recall_spaces(
+    first: "Memory", spaces: list[str], query: str, k: int, kind: list[str] | None, filters: Filters
+) -> "Hits":
+    """Return the hits of several spaces, each noted as handed out in its own.
+
+    Raises:
+        UsageError: sessions or a release of several.
+    """
+    from slowwave.context.handed_out import note_hits
+    from slowwave.memory import SESSION, Memory, recall_spaces
+    from slowwave.recall.hits import KINDS, Hits
+    from slowwave.schemas.errors import UsageError
+
+    if first.named_release or SESSION in (kind or ()):
+        raise UsageError("sessions, and an earlier release, are asked of one space at a time")
+    memories = [first, *(Memory.open(first.root, name) for name in dict.fromkeys(spaces) if name != first.space)]
+    hits = recall_spaces(memories, query, k, kind or KINDS, **filters)
+    for memory in memories:
+        note_hits(memory.root / memory.space, Hits((hit for hit in hits if hit.space == memory.space), hits.reason))
+    return hits
+
+
 def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     """Return what was said, then in a line when, by whom, in which project, and the id that `slowwave show` takes."""
     text = truncate_line(hit.shorten(SHOWN_CHARS).text, SHOWN_CHARS)
@@ -71,6 +100,7 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
         f"{hit.observed_at:%-d %b %Y}" if hit.observed_at else "undated",
         hit.speaker if hit.kind == "message" else "claim" if hit.kind == "observation" else hit.kind,
         PurePath(hit.workspace).name if hit.workspace else None,
+        f"space {hit.space}" if hit.space else None,
         hit.id[:SHORT_ID],
         None if sure or hit.relevance is None else f"relevance {hit.relevance:.2f}",
         format_change(hit),

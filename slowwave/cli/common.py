@@ -49,6 +49,9 @@ INCOMPLETE = 3
 HELD = 4
 """Exit status of a run whose release is held back."""
 
+SpacesOption = Annotated[
+    list[str] | None, typer.Option("--space", help="Whose memory; may be repeated.", show_default=False)
+]
 KeyFileOption = Annotated[
     Path | None, typer.Option("--key-file", help="A file whose first line is the passphrase (or an age key).")
 ]
@@ -70,7 +73,8 @@ def command(function: Callable[..., Any] | None = None, *, progress: bool = Fals
 
     Its parameters are arguments and options as Typer has them, but for these: `given` are the settings that --store
     and --space name, `settings` all settings with those in them, `memory` the opened memory (also of --release),
-    `as_json` whether --json stands there, `**filters` an option for each filter. An error raised on purpose becomes one
+    `as_json` whether --json stands there, `**filters` an option for each filter. One that lists `space` itself takes
+    several, and what is opened is the first. An error raised on purpose becomes one
     line and exit status 1. Of what it returns, a run's report is printed and decides the exit status; anything else is
     printed as JSON.
 
@@ -85,13 +89,14 @@ def command(function: Callable[..., Any] | None = None, *, progress: bool = Fals
     signature = inspect.signature(function)
     asked = [name for name in OPENED if name in signature.parameters]
     shared = [name for name in ("as_json",) if name in signature.parameters]
-    shared += ["store", "space"] if asked else []
+    shared += [name for name in ("store", "space") if asked and name not in signature.parameters]
     shared += [more for name in asked for more in OPENED[name]]
 
     @functools.wraps(function)
     def run(**options: Any) -> None:
         with report_errors(), show_progress(progress):
             words = {name: options.pop(name) for name in ("store", "space", "release") if name in shared}
+            words.setdefault("space", next(iter(options.get("space") or ()), None))
             for name in asked:
                 options[name] = _open(name, **words)
             done = function(**options)

@@ -1,5 +1,6 @@
 """Commands that do a night or a part of one: run, plan, reprocess, experiment."""
 
+import logging
 import os
 import shlex
 from dataclasses import asdict
@@ -11,12 +12,16 @@ import typer
 from rich.table import Table
 
 from slowwave.cli.common import (
+    HELD,
+    INCOMPLETE,
     OUT,
+    SpacesOption,
     command,
     find_local_prefect_settings,
     import_prefect_quietly,
     load_settings,
     print_notes,
+    report_errors,
 )
 from slowwave.schemas.errors import UsageError
 from slowwave.text.fence import escape_line, escape_text
@@ -46,6 +51,9 @@ EngineOption = Annotated[
 GistsOption = Annotated[
     str | None, typer.Option("--gists", help="off, extractive, llm or truncated.", show_default=False)
 ]
+LOG = logging.getLogger(__name__)
+SPACE = "{space}"
+"""What of a path stands for the name of the space."""
 STEPS = "read, passages, gists, boilerplate, habits, observe, dedupe, supersede, relate, assign, topics or summaries."
 
 
@@ -83,21 +91,67 @@ def run(
     gists: GistsOption = None,
     embeddings: Annotated[bool | None, typer.Option("--embeddings/--no-embeddings", show_default=False)] = None,
     redact: Annotated[bool | None, typer.Option("--redact/--no-redact", show_default=False)] = None,
+    space: SpacesOption = None,
+    all_spaces: Annotated[bool, typer.Option("--all-spaces", help="A night of each space of the store.")] = False,
 ) -> "RunReport | None":
     """Do a night: read what is new, distil it, release it.
+
+    Several spaces have a night each, of PATHs that hold {space}; one that fails stops no other.
 
     Exit status 0: all was done; 3: something failed and is tried again next night, or a named path gave nothing, and
     the rest is released; 4: what was made is outside the bounds of `gates` and held back; 1: nothing was released.
     """
+    given = _add_model_options(given, llm, max_tokens, engine, gists=gists, embeddings=embeddings, redact=redact)
+    if all_spaces or len(space or ()) > 1:
+        if background or (all_spaces and space):
+            raise UsageError("--all-spaces goes without --space, and several spaces without --background")
+        raise typer.Exit(_run_each(given, paths or [], space or [], plain=plain))
+    return _run_one(
+        given, [Path(str(path).replace(SPACE, given.get("space", SPACE))) for path in paths or []], plain, background
+    )
+
+
+def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], *, plain: bool) -> int:
+    """Run a night of each space, whoever has waited longest first; return the exit status: the gravest.
+
+    Raises:
+        UsageError: a path is one for all spaces, which would put what one says into the memory of others.
+    """
+    from slowwave.store.releases import list_spaces
+
+    if not paths or any(SPACE not in str(path) for path in paths):
+        raise UsageError(
+            f"several spaces are read from a PATH of each: put {SPACE} into it, as in /transcripts/{SPACE}"
+        )
+    waiting = list_spaces(load_settings(**given).store)
+    order = [*(name for name in dict.fromkeys(spaces) if name not in waiting), *waiting]
+    ended = set[int]()
+    for name in (one for one in order if not spaces or one in spaces):
+        OUT.print(f"space {name}", style="bold")
+        try:
+            with report_errors():
+                mine = [Path(str(path).replace(SPACE, name)) for path in paths]
+                if report := _run_one(given | {"space": name}, mine, plain, False):
+                    report.print(OUT)
+                    ended.add(HELD if report.held else INCOMPLETE if report.failures else 0)
+        except typer.Exit as failed:
+            ended.add(failed.exit_code)
+        except Exception as error:  # a mistake of ours in one space is no reason to leave out the others
+            LOG.warning("the night of space %s failed", name, exc_info=error)
+            print_notes([f"the night of {name} failed: {type(error).__name__}: {error}"])
+            ended.add(1)
+    return next((status for status in (1, HELD, INCOMPLETE) if status in ended), 0)
+
+
+def _run_one(given: dict[str, Any], paths: list[Path], plain: bool, background: bool) -> "RunReport | None":
     from slowwave.tasks.ingest.formats.registry import check_paths
 
-    given = _add_model_options(given, llm, max_tokens, engine, gists=gists, embeddings=embeddings, redact=redact)
     settings = load_settings(**given)
     if background and not settings.same_day:
         return None
     if background:
         os.nice(19)
-    absolute = check_paths(path.expanduser().absolute() for path in paths or [])
+    absolute = check_paths(path.expanduser().absolute() for path in paths)
     if not (plain or background) and (theirs := find_local_prefect_settings()):
         print_notes([f"Prefect would obey {theirs} of this folder, whoever wrote it: the night goes on plain"])
         plain = True

@@ -7,8 +7,8 @@ opened by the first call: a server may be started before there is one.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from hmac import compare_digest
 from pathlib import Path
 from threading import Lock
@@ -20,7 +20,9 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError, create_model
+from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
+from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from slowwave.context.build import Context as Block
@@ -372,29 +374,44 @@ def make_server(settings: Settings, version: str = "", *, read_only: bool = Fals
     )
 
 
-class BearerOnly:
-    """An ASGI app for those alone who know the token: any other request is answered 401."""
+class ByKey:
+    """An ASGI app that passes each request to the app of the key that it bears; any other request is answered 401. An
+    app without a key takes every request.
+    """
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self.app, self.wanted = app, f"Bearer {token}".encode()
+    def __init__(self, apps: Iterable[tuple[ASGIApp, str | None]]) -> None:
+        self.apps = [(app, f"Bearer {key}".encode() if key else None) for app, key in apps]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it; the comparison takes as long whatever is wrong."""
+        """Pass the request on, or refuse it; each comparison takes as long whatever is wrong."""
         given = dict(scope.get("headers", ())).get(b"authorization", b"")
-        if scope["type"] == "http" and not compare_digest(given, self.wanted):
-            await PlainTextResponse("a bearer token is needed", 401)(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
+        opened = [app for app, wanted in self.apps if wanted is None or compare_digest(given, wanted)]
+        await (opened[0] if opened else PlainTextResponse("a bearer token is needed", 401))(scope, receive, send)
 
 
-def serve_http(server: MCPServer[Any], host: str, port: int, token: str | None, pages: ASGIApp | None = None) -> None:
-    """Serve over HTTP until stopped, with a token to those alone who know it; beside it the `pages`, if any, which
-    have a token of their own.
+def make_http_app(servers: Iterable[tuple[MCPServer[Any], str | None]], host: str) -> Starlette:
+    """Return one app of several servers, each behind its key: a session begun with one is unknown to the others."""
+    apps = [(server.streamable_http_app(host=host), key) for server, key in servers]
+
+    @asynccontextmanager
+    async def run_all(_: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for app, _key in apps:
+                await stack.enter_async_context(app.router.lifespan_context(app))
+            yield
+
+    return Starlette(routes=[Mount("/", ByKey(apps))], lifespan=run_all)
+
+
+def serve_http(
+    servers: Iterable[tuple[MCPServer[Any], str | None]], host: str, port: int, pages: ASGIApp | None = None
+) -> None:
+    """Serve over HTTP until stopped, each server to those alone who know its key; beside them the `pages`, if any,
+    which have a token of their own.
     """
     import uvicorn
 
-    tools: ASGIApp = server.streamable_http_app(host=host)
-    tools = BearerOnly(tools, token) if token else tools
+    tools = make_http_app(servers, host)
 
     async def both(scope: Scope, receive: Receive, send: Send) -> None:
         of_pages = pages is not None and scope["type"] == "http" and scope["path"] != "/mcp"

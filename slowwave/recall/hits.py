@@ -92,6 +92,8 @@ class Hit:
     """Of any kind, as below: where it was said."""
     speaker: str | None = None
     """Who said it: by name, else the role of the message; None of a summary."""
+    space: str | None = None
+    """Whose memory it is of, where several spaces were asked."""
 
     def get_claim_in_other_words(self) -> str | None:
         """Return the claim of a message that does not have it word for word."""

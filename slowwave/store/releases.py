@@ -75,6 +75,13 @@ def read_releases(store: Store) -> list[Release]:
     return parse_releases(store.read(RELEASES))
 
 
+def list_spaces(root: Path) -> list[str]:
+    """Return the spaces of a store: those without a release, then those whose last is oldest."""
+    found = [folder for folder in root.glob("*/") if has_table(folder, RELEASES.name)]
+    last = {folder.name: (folder / f"{RELEASES.name}.lance" / "_versions").stat().st_mtime_ns for folder in found}
+    return sorted(last, key=lambda name: (last[name], name))
+
+
 def load_releases(folder: Path) -> list[Release]:
     """Return the releases of a space, oldest first.
 

@@ -5,7 +5,7 @@ holds is left out by id. So a crash anywhere is mended by reading the file again
 rewritten or went away takes nothing with it.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from itertools import chain, islice
@@ -125,9 +125,12 @@ def read_transcripts(job: Job, paths: list[Path], named: Sequence[Path] = ()) ->
         report.counts.update(found.counts)
         report.counts["files unreadable"] = len(found.unreadable)
         quarantine_unreadable(job.store, found.unreadable, redact=job.settings.redact)
-        if found.pending:
-            _read_all(job, found.pending, report)
-        report.unread += find_unread(job, named, dict(found.unreadable))
+        left = _read_all(job, found.pending, report) if found.pending else []
+        if left:
+            report.counts["transcripts left for another night"] = len(left)
+            report.notes.append(f"the space's quota is used up: {len(left):,} transcripts wait for the next night")
+        waiting = {folder for one in left for folder in (one.path, *one.path.parents)}
+        report.unread += find_unread(job, [path for path in named if path not in waiting], dict(found.unreadable))
     return report
 
 
@@ -158,14 +161,18 @@ def find_unread(job: Job, named: Sequence[Path], unreadable: dict[Path, str]) ->
     return lines
 
 
-def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> None:
-    """Read file by file, write by the batch: many small files share one commit, a large one has several."""
+def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> list[Transcript]:
+    """Read file by file, write by the batch: many small files share one commit, a large one has several. Return those
+    that the quota left: a file is read whole, so that the last one may exceed it, and every night gets on.
+    """
     known, limits = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes)
     batch: list[dict[str, Any]] = []
     finished: list[IngestedTranscript] = []
-    sessions = set[str]()
+    sessions, messages, size = set[str](), 0, 0
+    quota, waiting = job.settings.quota, deque(transcripts)
     with show_progress("read", sum(t.size for t in transcripts)) as advance:
-        for transcript in transcripts:
+        while waiting and not (0 < quota.messages <= messages or 0 < quota.bytes <= size):
+            transcript = waiting.popleft()
             got = IngestedTranscript(transcript)
             for row in iter_new_rows(got, known, limits, redact=job.settings.redact, exclude=job.settings.read.exclude):
                 batch.append(row)
@@ -173,11 +180,13 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> No
                 if len(batch) >= BATCH:
                     _commit(job, batch, finished, report)
             finished.append(got)
+            messages, size = messages + got.stored, size + transcript.size
             if len(finished) >= BATCH:
                 _commit(job, batch, finished, report)
             advance(transcript.size)
     _commit(job, batch, finished, report)
     report.counts["sessions"] = len(sessions)
+    return list(waiting)
 
 
 def _commit(job: Job, batch: list[dict[str, Any]], finished: list[IngestedTranscript], report: StepReport) -> None:

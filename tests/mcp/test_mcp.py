@@ -29,7 +29,7 @@ from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
-from slowwave.mcp.server import BearerOnly, make_server
+from slowwave.mcp.server import ByKey, make_server
 from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
@@ -482,7 +482,7 @@ def test_over_http_a_token_opens_and_nothing_else_does() -> None:
         await PlainTextResponse("in")(scope, receive, send)
 
     async def use() -> list[int]:
-        transport = httpx.ASGITransport(BearerOnly(answer, "k1"))
+        transport = httpx.ASGITransport(ByKey([(answer, "k1")]))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             headers = ({}, {"authorization": "Bearer k2"}, {"authorization": "k1"}, {"authorization": "Bearer k1"})
             return [(await client.get("/mcp", headers=one)).status_code for one in headers]
