@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -41,7 +42,8 @@ class Span:
     hash: int
 
 
-def extract_spans(text: str) -> list[Span]:
+@lru_cache(maxsize=8)
+def extract_spans(text: str) -> tuple[Span, ...]:
     """Return the text's shingles in order: from each line or sentence on, the fewest that have MIN_WORDS words.
 
     The last ones, after which too little follows, reach back instead. A text of fewer words in all has none.
@@ -52,9 +54,9 @@ def extract_spans(text: str) -> list[Span]:
         at for at in range(len(units)) if units[at][2] or not at or units[at - 1][2]
     )  # one of a run without words
     found = [_find_span_bounds(words, at) for at in starts]
-    return [
+    return tuple(
         Span(units[a][0], units[b][1], _hash_units(units[a : b + 1])) for a, b in dict.fromkeys(r for r in found if r)
-    ]
+    )
 
 
 Units = list[tuple[int, int, list[str]]]

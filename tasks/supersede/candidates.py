@@ -11,6 +11,7 @@ from slowwave.tasks.dedupe.candidates import Floats, Pairs, deduplicate_pairs, f
 from slowwave.tasks.dedupe.candidates import Rows as Places
 from slowwave.tasks.dedupe.normalise import Claims
 from slowwave.tasks.supersede.features import IdfTable, compute_overlap
+from slowwave.text.words import FIRST_PERSON, LATIN
 
 NEAREST = 20
 """Nearest claims by vector that are looked at: a change is put in other words more often than a repetition is."""
@@ -67,7 +68,8 @@ def _filter_in_scope(pairs: Pairs, table: pa.Table, claims: Claims) -> Pairs:
     pairs = pairs[(space[pairs[:, 0]] == space[pairs[:, 1]]) | (personal[pairs].all(axis=1))]
     own = np.zeros(len(personal), dtype=bool)
     for row in np.unique(pairs).tolist():
-        own[row] = claims[row].first_person
+        said = not FIRST_PERSON.isdisjoint(LATIN.findall(claims.texts[row].casefold()))
+        own[row] = said and claims[row].first_person  # few are worth reading whole
     a, b = pairs[:, 0], pairs[:, 1]
     one_space, one_voice = space[a] == space[b], voice[a] == voice[b]
     of_self = personal[a] & personal[b] & own[a] & own[b] & one_voice

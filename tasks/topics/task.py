@@ -36,8 +36,8 @@ SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "wor
 Row = dict[str, Any]
 MOST_LOOKS = 4
 """Rounds of merging and splitting a night: no model goes round in a circle."""
-UNIT = "topics"
-"""All topics are looked over together, so one mark stands for all."""
+UNIT, NAMED = "topics", "names"
+"""All topics are looked over, and named, together, so one mark stands for all."""
 
 
 def assign_topics(job: Job) -> StepReport:
@@ -246,6 +246,14 @@ def refresh_topics(store: Store, key: str, *, keep: bool = False, by_model: bool
     waited_for = set(everything["topic_id"].to_pylist())
     placed = everything.filter(is_current(everything["assign_key"], key, keep=keep))
     claims = pl.DataFrame(placed).sort("observed_at", "observation_id", nulls_last=True)
+    state = repr((key, keep, by_model, sorted(filter(None, waited_for)), claims.rows()))
+    marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "assign").to_pylist()
+    if {"unit_id": NAMED, "input_key": _compute_state_key(store, state)} in marks:
+        return {
+            row["topic_id"]
+            for row in store.read(TOPICS, ["topic_id", "base", "size"]).to_pylist()
+            if row["base"] or row["size"]
+        }
     members = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
     names = name_topics({topic: _make_topic_claims(mine) for topic, mine in members.items()})
     ids = {topic: mine["observation_id"].to_list() for topic, mine in members.items()}
@@ -261,7 +269,14 @@ def refresh_topics(store: Store, key: str, *, keep: bool = False, by_model: bool
     store.merge(TOPICS, pa.Table.from_pylist(fresh, schema=TOPICS.schema))
     live = {row["topic_id"] for row in now if row["base"] or row["size"]}
     store.delete_ids(TOPICS, [row["topic_id"] for row in now if row["topic_id"] not in live | waited_for])
+    mark_done(store, "assign", [(NAMED, _compute_state_key(store, state), None)])
     return live
+
+
+def _compute_state_key(store: Store, state: str) -> str:
+    """Return hash of what topics are made of, and of the topics as they are: where it is known, they are up to date."""
+    rows = store.read(TOPICS).drop_columns("centroid").sort_by("topic_id").to_pylist()
+    return compute_content_id(state, repr(rows))
 
 
 def _make_topic_claims(claims: pl.DataFrame) -> list[TopicClaim]:
