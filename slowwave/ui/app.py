@@ -152,7 +152,10 @@ class Site:
 
     def refuse(self, request: Request, refused: Exception) -> Response:
         """Return an error that was raised on purpose: what is not there, not yet there, or can't be done as put."""
-        why, empty = str(refused), isinstance(refused, StoreMissing | NoRelease)
+        why, empty = (
+            str(refused),
+            isinstance(refused, StoreMissing | NoRelease) and not getattr(refused, "release", None),
+        )
         if isinstance(refused, ModuleNotFoundError):
             why = f"this needs what a night does (no module {refused.name}): {name_install('night')}"
         status = 404 if empty or "has the id" in why else 409 if isinstance(refused, StoreLocked) else 400

@@ -282,6 +282,7 @@ def test_every_address_of_the_api_answers_as_it_is_described(site: Served) -> No
         else:
             assert site.get(path).status_code == 200, path
         assert all(one["summary"] for one in methods.values())
+    assert site.get("/compare?old=r99").status_code == 400
     assert "no parameter 'nope'" in site.get("/search.json?nope=1").json()["error"]
 
 
