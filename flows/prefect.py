@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from prefect import Task, flow
-from prefect.artifacts import create_markdown_artifact
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
@@ -27,7 +27,7 @@ from slowwave.flows.parts.run import STEP_NAMES
 from slowwave.flows.reprocess import OF_THE_STEP, Selection, run_reprocess
 from slowwave.schemas.errors import SlowwaveError, StoreError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.vocabulary import RunStatus
+from slowwave.schemas.vocabulary import UI_PORT, RunStatus
 from slowwave.tasks.isolate import is_lasting
 
 LOG = logging.getLogger(__name__)
@@ -171,8 +171,17 @@ def run_night_under_prefect(paths: list[str], overrides: dict[str, Any]) -> RunR
 
 
 def save_artifact(report: RunReport, key: str, description: str) -> None:
-    """Keep the report with the flow's run."""
+    """Keep the report with the flow's run, its steps as a table, and a link to its page: what quotes stays there."""
+    steps = [
+        {"step": one.step, "in": one.rows_in, "out": one.rows_out, "seconds": round(one.seconds, 1)}
+        for one in report.steps
+    ]
+    page = f"http://127.0.0.1:{UI_PORT}/night/{report.run_id}"
     with restore_words():
+        create_table_artifact(steps, key=f"{key}-steps", description="Rows that each step read and wrote, and its time")
+        create_link_artifact(
+            page, "What was learnt", f"{key}-page", "In a browser that opened the address of `slowwave ui`"
+        )
         create_markdown_artifact(report.render_markdown(), key=key, description=description)
 
 

@@ -1,7 +1,8 @@
 """What one run brought, and the runs before it: the data of the page Tonight and of `slowwave report`."""
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -58,7 +59,10 @@ def describe_run(settings: Settings, run_id: str = "") -> Data:
         "steps": [step.as_dict() for step in report.steps],
         "seconds": report.seconds,
         "usage": _sum_usage(report.steps),
-        "nights": [_describe_night(one, {r.run_id: r for r in releases}.get(one["run_id"])) for one in ended[-NIGHTS:]],
+        "nights": [
+            _describe_night(one, {r.run_id: r for r in releases}.get(one["run_id"])) | {"lag": lag}
+            for one, lag in [*zip(ended, _measure_lags(store, ended), strict=True)][-NIGHTS:]
+        ],
     }
 
 
@@ -123,8 +127,20 @@ def _sum_usage(steps: Sequence[StepReport]) -> list[Data]:
     return [{"model": model, **counts} for model, counts in asked.items()]
 
 
+def _measure_lags(store: Store, runs: Sequence[Data]) -> Iterator[float | None]:
+    """Yield of each run how many hours had passed at its end since the first session ended that ended after the run
+    before began; None where no session did.
+    """
+    ends = sorted(at for at in store.read(SESSIONS, ["ended_at"])["ended_at"].to_pylist() if at is not None)
+    start = 0
+    for run in runs:
+        stop = max(start, bisect_right(ends, run["started_at"]))
+        yield (run["ended_at"] - ends[start]).total_seconds() / 3600 if stop > start else None
+        start = stop
+
+
 def _describe_night(row: Data, made: Any) -> Data:
-    """Return the line of a run in the timeline; its lag is how old what it read last was when it ended."""
+    """Return the line of a run in the timeline, without its lag."""
     report = _parse_report(row, made)
     usage = _sum_usage(report.steps)
     return {

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
+UI_PORT = 8_766
+"""Where `slowwave ui` listens, unless told otherwise."""
+
 
 class Role(StrEnum):
     """Who speaks, in `messages`."""

@@ -1,6 +1,7 @@
 """The flows under a real Prefect server, and that what the deployment names is there."""
 
 import importlib
+import json
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -72,6 +73,12 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(server: None, tmp_pa
         assert {run.name.rsplit("-", 1)[0] for run in tasks} == {step.step for step in report.steps}
         shown = client.read_artifacts()
         assert any("| passages |" in str(one.data) for one in shown)
+        steps = [json.loads(str(one.data)) for one in shown if one.key == "night-report-steps"]
+        assert all(
+            table[1]["step"] == "passages" and table[1].keys() == {"step", "in", "out", "seconds"} for table in steps
+        )
+        assert len(steps) == 2
+        assert {one.key for one in shown if f"/night/{report.run_id})" in str(one.data)} == {"night-report-page"}
 
 
 def test_a_night_whose_run_cannot_be_named_goes_on_and_says_so(caplog: pytest.LogCaptureFixture) -> None:

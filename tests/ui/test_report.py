@@ -63,6 +63,7 @@ def test_what_a_night_changed_and_how_near_a_gate_that_came_stands_in_the_report
     told = describe_run(settings)
     assert [one["new"] for one in told["sessions"]] == [2]
     assert [night["new"] for night in told["nights"]] == [3, 2]
+    assert [night["lag"] is not None and night["lag"] > 0 for night in told["nights"]] == [True, False]
     assert {gate["setting"] for gate in told["gates"]} == {"gates.max_retired", "gates.max_lost"}
     assert "9090" in told["learnt"][0]["summary"]
     text = CliRunner().invoke(app, ["report", told["nights"][0]["run_id"], "--store", str(settings.store)]).output

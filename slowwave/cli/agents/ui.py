@@ -8,6 +8,7 @@ import typer
 
 from slowwave.cli.common import ERR, OUT, command, echo
 from slowwave.schemas.errors import UsageError, name_install
+from slowwave.schemas.vocabulary import UI_PORT
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @command
 def ui(
     settings: "Settings",
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port on this machine's loopback address.")] = 8_766,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port on this machine's loopback address.")] = UI_PORT,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer no actions.")] = False,
 ) -> None:
     """Show the memory in a browser, on this machine.
