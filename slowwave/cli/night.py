@@ -106,9 +106,8 @@ def run(
         if background or (all_spaces and space):
             raise UsageError("--all-spaces goes without --space, and several spaces without --background")
         raise typer.Exit(_run_each(given, paths or [], space or [], plain=plain))
-    return _run_one(
-        given, [Path(str(path).replace(SPACE, given.get("space", SPACE))) for path in paths or []], plain, background
-    )
+    here = load_settings(**given).space
+    return _run_one(given, [Path(str(path).replace(SPACE, here)) for path in paths or []], plain, background)
 
 
 def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], *, plain: bool) -> int:
@@ -125,6 +124,8 @@ def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], *, pl
         )
     waiting = list_spaces(load_settings(**given).store)
     order = [*(name for name in dict.fromkeys(spaces) if name not in waiting), *waiting]
+    if not order:
+        raise UsageError("the store has no space yet: name them with --space")
     ended = set[int]()
     for name in (one for one in order if not spaces or one in spaces):
         OUT.print(f"space {name}", style="bold")

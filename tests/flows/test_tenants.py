@@ -47,6 +47,7 @@ def test_a_space_hears_nothing_of_another_and_outlives_it(tmp_path: Path) -> Non
         write(tmp_path / "in" / space, "gauges", f"We decided to keep the gauges {where}.")
     refused = typed("run", tmp_path / "in", "--plain", "--space", "a", "--space", "b")
     assert (refused.exit_code, "put {space} into it" in refused.output) == (1, True)
+    assert "no space yet" in typed("run", tmp_path / "in" / "{space}", "--plain", "--all-spaces").output
     assert not (tmp_path / "store").exists()
     night = typed("run", tmp_path / "in" / "{space}", "--plain", "--space", "a", "--space", "gone", "--space", "b")
     assert night.exit_code == 3, night.output  # of the one whose folder is not there
@@ -81,7 +82,8 @@ def test_a_quota_leaves_the_rest_to_the_next_night_and_whoever_waited_longest_is
     assert first.exit_code == 0, first.output
     assert first.output.count("left for another night transcripts 1") == 2
     assert first.output.index("space b") < first.output.index("space a")
-    assert typed("run", source, "--plain", "--space", "b").exit_code == 0
+    monkeypatch.setenv("SLOWWAVE_SPACE", "b")  # as the setting has it
+    assert typed("run", source, "--plain").exit_code == 0
     last = typed("run", source, "--plain", "--all-spaces")
     assert last.exit_code == 0, last.output
     assert last.output.index("space a") < last.output.index("space b")
