@@ -1,6 +1,7 @@
 """Recall and context as the store grows: p50, p95, p99 at 1,000 and 10,000 sessions, beside bare LanceDB vector search.
 
-    python -m bench.recall.scale SCRATCH_FOLDER [--rows 10000 100000] [--queries 50] [--encoder NAME] [--json]
+    python -m bench.recall.scale SCRATCH_FOLDER [--rows 10000 100000] [--queries 50] [--encoder NAME] [--svg FILE]
+        [--json]
 
 Rows are synthetic: sentences of the samples that ship with two words changed, their vectors real ones with noise; ten
 are a session. Queries are ten words long, reports four queries; a block of context has 500 tokens. Bare search is one
@@ -26,6 +27,7 @@ from rich.console import Console
 from rich.progress import track
 
 from bench.harness import build_parser, print_rows
+from bench.plot import draw_curves
 from bench.recall.checks import measure_nearest_recall, recall_while_swapping
 from slowwave.engines.encoders.load import load_encoder, load_query_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
@@ -176,6 +178,7 @@ def main() -> None:
     parser = build_parser(__doc__, "folder")
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--queries", type=int, default=50)
+    parser.add_argument("--svg", type=Path, help="where to draw the times by rows; two sizes at least")
     given = parser.parse_args()
     os.environ["XDG_CACHE_HOME"] = str(given.folder / "cache")  # recall keeps its last answers: that is timed too
     encoder, texts = load_query_encoder(given.encoder), load_sample_texts()
@@ -190,6 +193,12 @@ def main() -> None:
         for size, one in found.items()
         for name, took in one["milliseconds"].items()
     ]
+    if given.svg:
+        took = {size: one["milliseconds"] for size, one in sorted(found.items())}
+        curves = {
+            f"{name}, p95 in ms": [one[name]["p95"] for one in took.values()] for name in next(iter(took.values()))
+        }
+        draw_curves(given.svg, "rows", [*took], curves)
     notes = []
     for size, one in found.items():
         met = one["while_releases_change"]
