@@ -35,7 +35,7 @@ from slowwave.flows.parts.run import open_run
 from slowwave.recall.hits import Hit
 from slowwave.schemas.settings import Settings, SupersedeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import LedgerKind
+from slowwave.schemas.vocabulary import LEADS, LedgerKind
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.supersede.task import supersede_observations
 
@@ -142,12 +142,13 @@ def count_changes(memory: Memory) -> tuple[int, int, int]:
     rows = memory.snapshot.read(OBSERVATIONS, columns).to_pylist()
     session = {row["observation_id"]: row["session_id"] for row in rows}
     retired = [row for row in rows if session.get(row["superseded_by"], row["session_id"]) != row["session_id"]]
-    columns = ["kind", "loser_id", "winner_id", "undone"]
+    columns = ["kind", "rule", "loser_id", "winner_id", "undone"]
     ledger = memory.snapshot.read(MERGES, columns).to_pylist()
     linked = {
         row["loser_id"]
         for row in ledger
         if row["kind"] == LedgerKind.DOUBT
+        and row["rule"] != LEADS
         and not row["undone"]
         and session.get(row["loser_id"]) != session.get(row["winner_id"])
     }

@@ -253,10 +253,13 @@ def collect_news(new: View, old: View | None) -> News:
     standing = take_in_turn(collect_standing_claims(new, (), (*STANDING, *PERSONAL)))
     sure = new.look_up_confidences(list(added))
     foremost = [*(one.id for one in standing if one.id in added), *sorted(sure, key=lambda key: (-sure[key], key))]
-    doubts, doubted = new.doubts.of_claim, new.doubts.of_claim.keys() - (old.doubts.of_claim.keys() if old else ())
+    doubted = [row for key, row in new.chains.linked.items() if not old or key not in old.chains.linked]
     changed = [(one.claim_id, "is now", one.by_summary, one.by) for one in found if one.by_summary and one.by]
-    likeliest = sorted(doubted, key=lambda key: (-doubts[key].likely, key))
-    changed += [(key, "is perhaps now", doubts[key].successor.text, doubts[key].by) for key in likeliest]
+    changed += [
+        (str(row["observation_id"]), "is perhaps now", str(later["summary"]), str(later["observation_id"]))
+        for row in doubted
+        if (later := new.chains.find_successor(row))
+    ]
     return News(
         [added[key] for key in dict.fromkeys(foremost)], Counter(one.kind for one in found if one.kind in LOST), changed
     )

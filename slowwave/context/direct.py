@@ -185,7 +185,7 @@ def _asks(text: str) -> bool:
 
 def _has_found_successor(view: View, hit: Hit, found: Collection[str]) -> bool:
     """Return whether what holds in place of a hit was said in a message that was found."""
-    heir = view.truth.rows.get(hit.superseded_by) if hit.superseded_by is not None else None
+    heir = view.chains.claims.get(hit.superseded_by) if hit.superseded_by is not None else None
     return heir is not None and any(key in found for key in cast(list[str], heir["message_ids"]))
 
 

@@ -12,26 +12,20 @@ from functools import partial
 import numpy as np
 
 from slowwave.recall.filters import explain_empty_filters, place_query
-from slowwave.recall.hits import Hits, Kind
+from slowwave.recall.hits import CONFIDENT, Hits, Kind
 from slowwave.recall.plan import Plan, plan_query
 from slowwave.recall.query import Query
+from slowwave.recall.ranking.order import ABOUT, add_successors, order
 from slowwave.recall.ranking.rank import (
-    ABOUT,
     ScoredPool,
     ScoredRow,
-    boost_matching_dates,
-    boost_scores_by_date,
-    compare_messages,
-    mark_possible_supersessions,
+    mask_candidates_in_time,
     merge_kinds,
-    promote_newest,
     score_by_time_alone,
-    sort_superseded_last,
     trace_places,
 )
 from slowwave.recall.ranking.rerank import First, Reranker, rerank_hits
 from slowwave.recall.ranking.sources import build_hits
-from slowwave.recall.ranking.staleness import mark_superseded
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.claims import retrieve_claim_candidates
 from slowwave.recall.retrieve.messages import PassageEvidence, compute_passage_evidence, retrieve_message_candidates
@@ -138,12 +132,10 @@ class Search:
         return rerank_hits(self._reranker, [(one.query, one.first) for one in found], self._note)
 
     def _build_hits(self, found: "Found", rows: Sequence[ScoredRow]) -> Hits:
-        query = found.query
-        marked = mark_possible_supersessions(self.view, mark_superseded(self.view, rows, query), query)
-        newest = promote_newest(marked, query, compare_messages(self.view, marked))[: _compute_depth(query)]
-        last = sort_superseded_last(newest)
-        hits = Hits(build_hits(self.view, last[: query.k]), relevance=found.relevance)
-        hits.trace = trace_places({"by signals": rows, "newer first": newest, "changed last": last})
+        query, depth = found.query, max(found.query.k, ABOUT)  # whoever asks for fewer gets the first of the same
+        ordered = order(add_successors(self.view, rows[:depth], query), query, self.view.chains)
+        hits = Hits(build_hits(self.view, ordered[: query.k]), relevance=found.relevance)
+        hits.trace = trace_places({"by signals": rows, "in order": ordered})
         return hits
 
     def _merge_results(self, answers: Sequence[ScoredPool], plan: Plan, least: float, depth: int) -> list[ScoredRow]:
@@ -152,7 +144,7 @@ class Search:
         A query for a time alone is answered by what is of that time; by the nearest, where nothing is.
         """
         best = [one.select_best(max(depth, ABOUT), self.view.is_copy) for one in answers]
-        found = boost_matching_dates(merge_kinds(best), plan.query)
+        found = merge_kinds(best)
         of_time = plan.is_time_only and any(one.relevance for one in found)
         return [one for one in found if one.relevance >= least and (one.relevance or not of_time)]
 
@@ -177,8 +169,8 @@ class Search:
         if plan.is_time_only and plan.query.times is not None:
             return score_by_time_alone(candidates, scores, plan.query.times)
         relevance, nearest = self._compute_relevance(candidates)
-        if pool.kind == "summary":  # what is said of passages and claims tells their times already
-            scores = boost_scores_by_date(candidates, scores, relevance, plan.query)
+        if pool.kind == "summary" and plan.query.times is not None:  # messages and claims know their times already
+            scores = scores + (mask_candidates_in_time(candidates, plan.query.times) & (relevance >= CONFIDENT))
         return ScoredPool(candidates, scores, relevance, max(float(relevance.max()), nearest))
 
     def _compute_relevance(self, candidates: Candidates) -> tuple[Scores, float]:
@@ -231,11 +223,6 @@ class Search:
         else:
             self._note(f"{pool.table.name} has no full-text index: answered by vectors alone")
         return False
-
-
-def _compute_depth(query: Query) -> int:
-    """Return hits that are put in order: whoever asks for fewer gets the first of the same."""
-    return max(query.k, ABOUT)
 
 
 def explain_no_rows(plan: Plan) -> str:

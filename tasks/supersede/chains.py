@@ -42,7 +42,7 @@ def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
     first = {key: row["canonical_id"] for key, row in rows.items() if row["status"] == Status.DUPLICATE}
     later = {key: row["superseded_by"] for key, row in rows.items() if row["status"] == Status.SUPERSEDED}
     changed: dict[str, tuple[datetime | None, float | None]] = {
-        key: (rows[key]["valid_to"], 1.0) for key, by in later.items() if by in rows
+        key: (rows[key]["valid_to"] or rows[by]["observed_at"], 1.0) for key, by in later.items() if by in rows
     }
     for key, (by, likely) in links.items():
         if by in rows and key in rows and rows[key]["status"] == Status.ACTIVE:

@@ -32,7 +32,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.hits import NOT_SURE
 from slowwave.recall.release.view import shorten_session_ids
-from slowwave.recall.retrieve.sessions import promote_superseding_sessions
+from slowwave.recall.retrieve.sessions import order_sessions_by_chains
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.settings import ActiveSettings, ContextSettings, Settings
@@ -463,8 +463,8 @@ def test_a_session_that_changed_what_another_settled_goes_before_it(tmp_path: Pa
         row["native_id"]: row["session_id"] for row in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()
     }
     first, later, mail = (names[name] for name in REVISED)
-    assert promote_superseding_sessions(view, [first, mail, later]) == [later, first, mail]
-    assert promote_superseding_sessions(view, [mail, later, first]) == [mail, later, first]
+    assert order_sessions_by_chains(view.chains, [first, mail, later]) == [later, first, mail]
+    assert order_sessions_by_chains(view.chains, [mail, later, first]) == [mail, later, first]
 
 
 def test_what_was_withdrawn_since_it_is_read_otherwise_now_is_not_taken_for_superseded(tmp_path: Path) -> None:

@@ -232,7 +232,9 @@ def test_unasked_what_an_agent_says_before_it_acts_comes_last_and_never_alone(tm
 
 
 def test_a_summary_marks_the_sentence_that_a_later_claim_changed(memory: Memory) -> None:
-    told = mark_changes(memory.get_view(), "Commit messages are written in German. The tea is green.", {}, "day-2")
+    chains = memory.get_view().chains
+    scope = next(str(row["session_id"]) for row in chains.claims.values() if "German" in str(row["summary"]))
+    told = mark_changes(chains, "Commit messages are written in German. The tea is green.", scope)
     assert told == f"Commit messages are written in German (until 9 Mar 2026, then: {MOVED[:-1]}). The tea is green."
 
 

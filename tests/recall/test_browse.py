@@ -19,6 +19,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, TOPICS
 from slowwave.store import Store
 from slowwave.store.releases import publish
+from slowwave.tasks.supersede.task import write_chains
 from tests.recall_store import START, add, observation
 
 RUNNER = CliRunner()
@@ -53,6 +54,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     topic: dict[str, Any] = {"topic_id": "t", "name": "tide gauge", "purpose": "p", "base": False, "samples": []}
     topic |= {"size": 1, "member_hash": "h", "step_key": "k"}
     store.append(TOPICS, pa.Table.from_pylist([topic], schema=TOPICS.schema))
+    write_chains(store)
     publish(store, "run", HashEncoder().name)
     return path
 
@@ -161,6 +163,7 @@ def test_a_topic_is_told_by_strength_and_by_week_up_to_the_newest_claim(tmp_path
     blank: dict[str, Any] = {"purpose": "p", "base": False, "samples": [], "size": 1, "step_key": "k"}
     topics = [{"topic_id": "t", "name": "tides", **blank}, {"topic_id": "u", "name": "moon", **blank}]
     store.append(TOPICS, pa.Table.from_pylist(topics, schema=TOPICS.schema))
+    write_chains(store)
     publish(store, "run", HashEncoder().name)
     memory = Memory.open(tmp_path)
     tides, moon = memory.topics(weeks=2)

@@ -15,6 +15,7 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish
 from slowwave.store.upkeep import compact_store
+from slowwave.tasks.supersede.task import write_chains
 from tests.recall_store import START, add, build, build_wordless, message_rows, observation, passage_rows
 
 SAID = [
@@ -138,6 +139,7 @@ def test_a_successor_by_somebody_else_is_named_and_not_brought_in(tmp_path: Path
     old = observation("o-port", "The pool listens on port 7070.", "x", "m0", speaker="Ada Lovelace", **said, **changed)
     heir = observation("o-heir", "The pool listens on port 8200.", "x", "m1", speaker="Bob", **said)
     add(store, OBSERVATIONS, [old, heir])
+    write_chains(store)
     publish(store, "changed", "hash-384")
     memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
     asked = ("Which port does the pool listen on?", 50, "observation")

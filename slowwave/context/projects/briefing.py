@@ -4,8 +4,9 @@ That of a project has what stands about it for facts, and its own sessions and t
 its id as tells it from all others of the store.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import cast
@@ -23,16 +24,17 @@ from slowwave.context.projects.standing import (
 )
 from slowwave.context.rendering import Format, Line, LineSource, Part, get_renderer
 from slowwave.context.tokens import Tokenizer, cache_counts
-from slowwave.recall.hits import Successor
-from slowwave.recall.ranking.staleness import TOLD
-from slowwave.recall.release.doubts import Doubt
+from slowwave.recall.hits import Successor, has_words
+from slowwave.recall.release.chains import Chains, is_changed, is_superseded
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
-from slowwave.schemas.vocabulary import EXTRACTIVE, Origin, Status, SummaryScope, is_shared
+from slowwave.schemas.vocabulary import EXTRACTIVE, LINKED, Origin, Status, SummaryScope, is_shared
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import extract_stems
 
 MASTER = -1
+VALUE = re.compile(r"\b(?:[A-Z]|\w*\d)\w*")
+"""A name or a number; a capital that opens a sentence tells nothing."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 MOST_LINES = 200
 """Lines that are looked at of each kind: the foremost ones."""
@@ -131,11 +133,10 @@ def collect_facts(view: View) -> list[Line]:
     rows.sort(key=lambda row: said.get(_get_first_message_id(row), {}).get("origin") != Origin.HUMAN)
     rows = rows[:MOST_LINES]
     native = _load_native_ids(view, [str(row["session_id"]) for row in rows])
-    tags, doubts = view.session_tags, _read_doubts(view)
+    tags = view.session_tags
     return [
         _make_line(
             view,
-            doubts,
             str(row["session_id"]),
             str(row["summary"]),
             LineSource(
@@ -168,11 +169,9 @@ def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Li
         own = _find_own_topics(view, places)
         tops = [row for row in tops if row["scope_id"] in own]
     tops.sort(key=lambda row: (-sizes.get(str(row["scope_id"]), 0), str(row["scope_id"]), -cast(int, row["tier"])))
-    doubts = _read_doubts(view)
     return [
         _make_line(
             view,
-            doubts,
             str(row["scope_id"]),
             str(row["text"]),
             LineSource(at=_get_time(row["last_at"]), topic=str(row["title"] or row["scope_id"])),
@@ -214,11 +213,10 @@ def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[
     rows.sort(key=lambda row: str(row["summary_id"]))
     rows.sort(key=lambda row: _make_time_key(row["last_at"]), reverse=True)
     native = _load_native_ids(view, [str(row["scope_id"]) for row in rows[:MOST_LINES]])
-    tags, doubts = view.session_tags, _read_doubts(view)
+    tags = view.session_tags
     return [
         _make_line(
             view,
-            doubts,
             str(row["scope_id"]),
             str(row["text"]),
             LineSource(session, at=_get_time(row["last_at"]), short=tags.get(session)),
@@ -228,47 +226,39 @@ def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[
     ]
 
 
-def mark_changes(view: View, text: str, doubts: Mapping[str, Sequence[tuple[str, Doubt]]], scope: str) -> str:
+def mark_changes(chains: Chains, text: str, scope: str) -> str:
     """Return a text whose sentences that a later claim changed, or perhaps did, are followed by what it says, as in a
-    hit's line. A sentence tells a claim in much the same words; in a summary of the session that the claim was made in,
-    all of the claim's names and numbers do.
+    hit's line. Such a sentence has a claim word for word, or all names and numbers of one that is superseded and not
+    most of the words that its successor has beside.
 
     Args:
-        view: the release.
+        chains: the release's.
         text: a claim, or a summary of a session or a topic.
-        doubts: by session and topic, claims with the doubts about them.
-        scope: the text's session or topic.
+        scope: the text's session or topic, whose claims it tells.
     """
-    truth, marked, done = view.truth, "", 0
-    own = [change for change in truth.changes.values() if change.session == scope and change.values]
-    for sentence in split_sentences(text):
-        words, bare = extract_stems(sentence.text), " ".join(sentence.text.split())
-        named = [change for change in own if change.values <= words]
-        changes = [one for one in (*truth.find_restated(words, TOLD), *named) if not one.is_corrected_in(words)]
-        best = max(changes, key=lambda one: (len(words & one.words), one.claim), default=None)
-        heir = truth.rows.get(truth.find_successor(best, None)) if best else None
-        later = Successor.from_claim(heir) if heir else None
-        doubt = next((doubt for claim, doubt in doubts.get(scope, ()) if claim in bare), None)
-        if now := later or (doubt.successor if doubt else None):
-            note = format_later(now, later is not None, " ".join(text.split()))
+    marked, done = "", 0
+    mine = [row for row in chains.claims.values() if scope in (row["session_id"], row["topic_id"])]
+    mine = sorted((row for row in mine if is_changed(row, likely=LINKED)), key=lambda row: not is_superseded(row))
+    for sentence in split_sentences(text) if mine else ():
+        row = next((row for row in mine if _tells(sentence.text, row, chains.find_successor(row))), None)
+        if row is not None and (later := chains.find_successor(row)):
+            note = format_later(Successor.from_claim(later), is_superseded(row), " ".join(text.split()))
             marked, done = f"{marked}{text[done : sentence.end]} {note}", sentence.end
     return marked + text[done:]
 
 
-def _read_doubts(view: View) -> dict[str, list[tuple[str, Doubt]]]:
-    """Return by session and by topic the claims that a later one perhaps changed."""
-    doubts, found = view.doubts.of_claim, defaultdict[str, list[tuple[str, Doubt]]](list)
-    columns = ["summary", "session_id", "topic_id"]
-    for key, row in (view.read_by_id(OBSERVATIONS, list(doubts), columns) if doubts else {}).items():
-        for scope in filter(None, (row["session_id"], row["topic_id"])):
-            found[str(scope)].append((" ".join(str(row["summary"]).split()).rstrip(".…"), doubts[key]))
-    return found
+def _tells(sentence: str, row: Row, later: Row | None) -> bool:
+    """Return whether a sentence tells a claim that was changed, and not what changed it."""
+    if has_words(sentence, str(row["summary"])):
+        return True
+    text = str(row["summary"])
+    values = extract_stems(" ".join(VALUE.findall(text[:1].lower() + text[1:])))
+    words, come = extract_stems(sentence), extract_stems(str(later["summary"]) if later else "") - extract_stems(text)
+    return is_superseded(row) and bool(values) and values <= words and len(words & come) * 2 < len(come or "1")
 
 
-def _make_line(
-    view: View, doubts: Mapping[str, Sequence[tuple[str, Doubt]]], scope: str, text: str, source: LineSource
-) -> Line:
-    marked = mark_changes(view, text, doubts, scope)
+def _make_line(view: View, scope: str, text: str, source: LineSource) -> Line:
+    marked = mark_changes(view.chains, text, scope)
     return Line(" ".join(marked.split()), source, said=(" ".join(text.split()),) if marked != text else ())
 
 

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.rendering import Line, LineSource
+from slowwave.recall.release.chains import is_linked
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import GATES, MESSAGES, OBSERVATIONS
+from slowwave.schemas.tables import CHAIN, GATES, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import TALKING, Origin, Status, is_shared
 from slowwave.store.notes import PREFIX
 
@@ -38,7 +39,7 @@ CHAINS = ("|", "&&", "$(", "<(")
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMNS = [
     *("observation_id", "session_id", "workspace", "summary", "category", "pack", "message_ids", "speaker"),
-    *("observed_at", "evidence_sessions", "topic_id", "observer"),
+    *("observed_at", "evidence_sessions", "topic_id", "observer", *CHAIN),
 ]
 SAID = ["message_id", "session_id", "native_id", "seq", "origin"]
 
@@ -94,7 +95,7 @@ def collect_standing_claims(
         for row in rows
         if sure[row["observation_id"]] >= least
         and len(row["summary"]) <= LONGEST
-        and row["observation_id"] not in view.doubts.of_claim
+        and not is_linked(row)
         and not is_shared(row["observer"])
     ]
     quoted = _find_quoted_messages(view, rows)

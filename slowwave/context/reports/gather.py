@@ -14,7 +14,7 @@ from slowwave.context.reports.statements import WEIGHTS, Weights, score_statemen
 from slowwave.engines.encoders.protocol import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
-from slowwave.recall.release.supersessions import Supersession, SupersessionIndex
+from slowwave.recall.release.chains import is_superseded
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import Vector
 from slowwave.recall.retrieve.sessions import (
@@ -25,14 +25,14 @@ from slowwave.recall.retrieve.sessions import (
     read_rows_where,
 )
 from slowwave.schemas.settings import ContextSettings
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
+from slowwave.schemas.tables import CHAIN, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.schemas.vocabulary import SPOKEN, Role, Status
 from slowwave.store.trouble import READ_TROUBLE
 
 HEARD = ["message_id", "session_id", "native_id", "seq", "role", "origin", "speaker", "text", "ts"]
 LEAST = 0.02
 """Of the likeliest word's probability; a sentence without a word as likely as that is not shown."""
-CLAIMED = ["observation_id", "message_ids", "quote", "status", "session_id", "vector"]
+CLAIMED = ["observation_id", "message_ids", "quote", "status", "session_id", "vector", *CHAIN]
 ABOUT = 10
 """Of recall's hits the first, whose claims are taken to be about the query's matter."""
 
@@ -176,18 +176,16 @@ def _collect_claim_quotes(
     a likely one, or a hit. A later claim on another matter takes nothing back; the night's guesses are at times such.
     What the night withdrew, since it reads the session otherwise by now, counts as nothing.
     """
-    truth, near = view.truth, set(likely)
+    near = set(likely)
     active: dict[str, list[str]] = {}
     superseded: dict[str, list[str]] = {}
     for row in rows:
-        change = truth.changes.get(str(row["observation_id"]))
-        changed = change is not None and truth.is_in_force(change, as_of)
-        taken_back = change is not None and changed and _is_relevant_change(truth, change, near, hits, as_of)
+        taken_back = is_superseded(row, as_of) and _is_relevant_change(view, row, near, hits, as_of)
         into = (
             superseded
             if taken_back
             else active
-            if change or row["status"] in (Status.ACTIVE, Status.DUPLICATE)
+            if row["chain_id"] or row["status"] in (Status.ACTIVE, Status.DUPLICATE)
             else None
         )
         for key in cast(list[str], row["message_ids"]) if into is not None else ():
@@ -198,15 +196,13 @@ def _collect_claim_quotes(
     }
 
 
-def _is_relevant_change(
-    truth: SupersessionIndex, change: Supersession, likely: Set[str], hits: Collection[str], as_of: datetime | None
-) -> bool:
+def _is_relevant_change(view: View, row: Row, likely: Set[str], hits: Collection[str], as_of: datetime | None) -> bool:
     """Return whether what holds instead is of the claim's session, of a likely one, or of a hit.
 
     Yes where it is gone.
     """
-    heir = truth.rows.get(truth.find_successor(change, as_of))
-    if heir is None or heir["session_id"] == change.session or heir["session_id"] in likely:
+    heir = view.chains.find_successor(row, as_of)
+    if heir is None or heir["session_id"] == row["session_id"] or heir["session_id"] in likely:
         return True
     return not set(cast(list[str], heir["message_ids"])).isdisjoint(hits)
 

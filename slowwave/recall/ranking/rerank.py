@@ -5,7 +5,6 @@ By then the floors have decided what is relevant; afterwards what is stale is pu
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
@@ -35,9 +34,8 @@ class Reranker(Protocol):
 def rerank_hits(
     reranker: Reranker, asked: Sequence[tuple[Query, First]], note: Callable[[str], None]
 ) -> list[list[ScoredRow]]:
-    """Return what was found for each query, its first TOP in the reranker's order; hits keep the scores of their
-    places. A reranker that raises, or gives no usable scores, is noted, and the order stays as it was.
-    """
+    """Return what was found for each query, its first TOP in the reranker's order. One that raises, or gives no
+    usable scores, is noted, and the order stays as it was."""
     found = [first(max(query.k, TOP)) for query, first in asked]
     texts = [
         (query.text, [format_for_reranker(row) for row in rows[:TOP]])
@@ -68,4 +66,4 @@ def format_for_reranker(row: ScoredRow) -> str:
 
 def _order_first(rows: Sequence[ScoredRow], scores: Sequence[float]) -> list[ScoredRow]:
     order = [*sorted(range(len(scores)), key=lambda at: -scores[at]), *range(len(scores), len(rows))]
-    return [replace(rows[at], score=place.score) for at, place in zip(order, rows, strict=True)]
+    return [rows[at] for at in order]

@@ -1,12 +1,13 @@
 """How sure a claim is: what it scored when it was made, how many sessions say it, and whether a change is likely."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 
 import numpy as np
 import numpy.typing as npt
 
+from slowwave.recall.release.chains import is_linked
 from slowwave.recall.release.tables import Tables
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CHAIN, OBSERVATIONS
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,16 +32,15 @@ def compute_confidence(first: Floats, sessions: Floats, changed: Floats) -> Floa
     return sure
 
 
-def read_confidences(view: Tables, likely: Mapping[str, float], unconfirmed: Set[str] = frozenset()) -> Floats:
+def read_confidences(view: Tables, unconfirmed: Set[str] = frozenset()) -> Floats:
     """Return the confidence of every observation of a release, by offset: the one that every output shows.
 
     Args:
         view: the release.
-        likely: by claim, the probability that a later one changes it.
         unconfirmed: sessions that are an agent's notes which nobody confirmed: they bear nothing out, and what they
             alone say is less sure.
     """
-    columns = ["observation_id", "session_id", "confidence", "evidence_sessions"]
+    columns = ["session_id", "confidence", "evidence_sessions", *CHAIN]
     rows = view.open_dataset(OBSERVATIONS).to_table(columns=columns)
     first = rows["confidence"].to_numpy().astype(np.float64)
     witnesses = [
@@ -49,5 +49,5 @@ def read_confidences(view: Tables, likely: Mapping[str, float], unconfirmed: Set
     ]
     sessions = np.array(witnesses, dtype=np.float64)
     first = np.where(sessions > 0, first, UNCONFIRMED * first)
-    changed = np.array([likely.get(key, 0.0) for key in rows["observation_id"].to_pylist()])
+    changed = np.array([row["chain_likely"] if is_linked(row) else 0.0 for row in rows.select(CHAIN).to_pylist()])
     return compute_confidence(first, sessions, changed).round(DECIMALS)

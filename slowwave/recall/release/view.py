@@ -19,12 +19,11 @@ from rapidfuzz.distance import JaroWinkler
 
 from slowwave.recall.release.agent_notes import find_agent_notes
 from slowwave.recall.release.calibration import Calibration
+from slowwave.recall.release.chains import Chains, read_chains
 from slowwave.recall.release.claims import ClaimFacts, ClaimLayout, read_claim_facts, read_claim_layout
 from slowwave.recall.release.columns import Ints, Mask
 from slowwave.recall.release.confidence import Floats, read_confidences
-from slowwave.recall.release.doubts import Doubts, read_doubts
 from slowwave.recall.release.passages import Layout, read_layout
-from slowwave.recall.release.supersessions import SupersessionIndex, read_supersessions
 from slowwave.recall.release.tables import LRUCache, Tables, shared_property
 from slowwave.schemas.tables import BOILERPLATE, FILES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.schemas.vocabulary import EXTRACTIVE, SHARED
@@ -80,20 +79,14 @@ class View(Tables):
         return any(str(observer) != EXTRACTIVE for observer in observers)
 
     @shared_property
-    def truth(self) -> SupersessionIndex:
-        """What was superseded, and by what."""
-        return read_supersessions(self)
-
-    @shared_property
-    def doubts(self) -> Doubts:
-        """What is perhaps superseded."""
-        return read_doubts(self)
+    def chains(self) -> Chains:
+        """The claims that changed one another, or perhaps did."""
+        return read_chains(self)
 
     @shared_property
     def confidences(self) -> Floats:
         """How sure each claim is, by its offset."""
-        likely = {key: doubt.likely for key, doubt in self.doubts.of_claim.items()}
-        return read_confidences(self, likely, self.unconfirmed_notes)
+        return read_confidences(self, self.unconfirmed_notes)
 
     @shared_property
     def agent_notes(self) -> dict[str, bool]:

@@ -21,6 +21,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import compute_word_evidence
 from slowwave.recall.retrieve.pools import Candidates, Pool, Scores, Vector, find_nearest_rows, fuse_standardised
 from slowwave.schemas.settings import RecallSettings
+from slowwave.schemas.tables import CHAIN
 from slowwave.text.cues import QUESTION
 from slowwave.text.words import TERM, compute_idf
 
@@ -33,7 +34,7 @@ DATED = 2.0
 LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
 
-COLUMNS = ["passage_id", "message_id", "session_id", "seq", "part", "speaker", "workspace", "text", "ts"]
+COLUMNS = ["passage_id", "message_id", "session_id", "seq", "part", "speaker", "workspace", "text", "ts", *CHAIN]
 
 
 @dataclass(frozen=True)

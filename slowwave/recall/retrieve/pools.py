@@ -19,7 +19,7 @@ from slowwave.recall.filters import build_post_filter, build_scope_filters
 from slowwave.recall.hits import Kind
 from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import GATES, OBSERVATIONS, PASSAGES, SUMMARIES, UTC_US, Table
+from slowwave.schemas.tables import CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, UTC_US, Table
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.words import STOP, compute_word_share
 
@@ -57,7 +57,18 @@ POOLS: Mapping[Kind, Pool] = {
         "observation_id",
         "observed_at",
         "observed_at",
-        ("observation_id", "summary", "observed_at", "status", "quote", "message_ids", "speaker", "workspace", *GATES),
+        (
+            "observation_id",
+            "summary",
+            "observed_at",
+            "status",
+            "quote",
+            "message_ids",
+            "speaker",
+            "workspace",
+            *GATES,
+            *CHAIN,
+        ),
     ),
     "message": Pool(
         "message",
@@ -65,7 +76,7 @@ POOLS: Mapping[Kind, Pool] = {
         "message_id",
         "ts",
         "ts",
-        ("passage_id", "message_id", "session_id", "seq", "part", "speaker", "workspace", "text", "ts"),
+        ("passage_id", "message_id", "session_id", "seq", "part", "speaker", "workspace", "text", "ts", *CHAIN),
     ),
     "summary": Pool(
         "summary",

@@ -22,12 +22,14 @@ import pyarrow.compute as pc
 from slowwave.engines.encoders.protocol import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
+from slowwave.recall.release.chains import Chains, is_superseded
 from slowwave.recall.release.columns import Ints
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import search_words
 from slowwave.recall.retrieve.pools import POOLS, Vector, find_nearest_rows
-from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, Table
+from slowwave.schemas.tables import PASSAGES, Table
+from slowwave.schemas.vocabulary import Status
 from slowwave.text.words import compute_idf
 
 NEAREST = 500
@@ -43,8 +45,6 @@ FOLLOWING = 5
 """Likeliest sessions among which a later one may take an earlier one's place."""
 CHANGES = 2
 """Claims of the earlier session that the later one's superseded, at least."""
-ONE_MATTER = 0.65
-"""Cosine of two sessions' mean vectors, at least: with one that is merely near, single claims are superseded too."""
 TEMPERATURE = 0.75
 """Of the softmax that turns scores into probabilities; found by likelihood on `data/labelled`'s bug reports."""
 WHOLE = 0.5
@@ -87,7 +87,7 @@ def rank_sessions(
     shares = np.exp((total - total.max()) / TEMPERATURE)
     best = np.argsort(-shares, kind="stable")[:limit]
     names = read_session_ids(view, layout, [numbers[i] for i in best])
-    first = promote_superseding_sessions(view, names[:FOLLOWING], query.as_of) + names[FOLLOWING:]
+    first = order_sessions_by_chains(view.chains, names[:FOLLOWING], query.as_of) + names[FOLLOWING:]
     return [RankedSession(name, float(shares[i] / shares.sum())) for name, i in zip(first, best, strict=True)]
 
 
@@ -117,27 +117,19 @@ def rank_sessions_by_turns(
     return [(numbers[i], float(shares[i] / shares.sum())) for i in order]
 
 
-def promote_superseding_sessions(view: View, sessions: Sequence[str], as_of: datetime | None = None) -> list[str]:
-    """Return the sessions in their order, but each that had changed by then what one before it settled before that
-    one.
+def order_sessions_by_chains(chains: Chains, sessions: Sequence[str], as_of: datetime | None = None) -> list[str]:
+    """Return the sessions in their order, but each whose claims had by then superseded CHANGES of one before it before
+    that one.
     """
-    columns = ["observation_id", "session_id", "superseded_by", "observed_at"]
-    rows = read_rows_where(view, OBSERVATIONS, columns, "session_id", sessions) if len(sessions) > 1 else []
-    rows = [row for row in rows if is_visible_as_of(row["observed_at"], as_of)]
-    session = {str(row["observation_id"]): str(row["session_id"]) for row in rows}
-    changed = Counter((str(row["session_id"]), session.get(str(row["superseded_by"]))) for row in rows)
-    began: dict[str, datetime] = {}
-    for row in rows:
-        if isinstance(at := row["observed_at"], datetime):
-            began[str(row["session_id"])] = min(at, began.get(str(row["session_id"]), at))
+    changed = Counter(
+        (str(row["session_id"]), str(later["session_id"]))
+        for row in chains.claims.values()
+        if row["status"] == Status.SUPERSEDED and is_superseded(row, as_of)
+        if (later := chains.find_successor(row, as_of)) is not None
+    )
     ordered: list[str] = []
     for one in sessions:
-        earlier = [
-            n
-            for n, other in enumerate(ordered)
-            if changed[other, one] >= CHANGES and other in began and one in began and began[other] < began[one]
-        ]
-        place = next((n for n in earlier if _compute_session_cosine(view, ordered[n], one) >= ONE_MATTER), len(ordered))
+        place = next((n for n, other in enumerate(ordered) if changed[other, one] >= CHANGES), len(ordered))
         ordered.insert(place, one)
     return ordered
 
@@ -145,19 +137,6 @@ def promote_superseding_sessions(view: View, sessions: Sequence[str], as_of: dat
 def is_visible_as_of(at: object, as_of: datetime | None) -> bool:
     """Return whether something was said by a moment; what has no time only where no moment is given."""
     return as_of is None or (isinstance(at, datetime) and at <= as_of)
-
-
-def _compute_session_cosine(view: View, one: str, other: str) -> float:
-    """Return the cosine of two sessions' mean vectors; 0 where one has none."""
-    rows = read_rows_where(view, PASSAGES, ["session_id", "vector"], "session_id", (one, other))
-    held = [
-        [row["vector"] for row in rows if row["session_id"] == session and row["vector"] is not None]
-        for session in (one, other)
-    ]
-    if not all(held):
-        return 0.0
-    first, second = (np.array(vectors, dtype=np.float64).sum(axis=0) for vectors in held)
-    return float(first @ second / (np.linalg.norm(first) * np.linalg.norm(second) or 1.0))
 
 
 def read_rows_where(

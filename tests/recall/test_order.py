@@ -1,0 +1,90 @@
+"""Which hit comes first, as a table: rows best first, and the order in which they are shown."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from slowwave.recall.query import build_query
+from slowwave.recall.ranking.order import order
+from slowwave.recall.ranking.rank import ScoredRow
+from slowwave.recall.release.chains import Chains
+
+PORT, NOW = "The API listens on port 8080.", "The API listens on port 9090 now."
+ASKED = "On which port does the API listen?"
+
+
+def day(number: int) -> datetime:
+    return datetime(2026, 3, number, 12, tzinfo=UTC)
+
+
+def said(
+    key: str, text: str, at: int, chain: str | None = None, since: int | None = None, likely: float | None = None,
+    workspace: str = "tide",
+) -> ScoredRow:  # fmt: skip
+    changed = {"chain_id": chain, "chain_at": since and day(since), "chain_likely": likely}
+    row = {"text": text, "ts": day(at), "workspace": workspace, "speaker": None, **changed}
+    return ScoredRow("message", key, row, 1.0, 0.5, 0.9)
+
+
+END = {
+    "observation_id": "end", "session_id": "s", "summary": "API on port 9090", "observed_at": day(5),
+    "status": "active",
+    "chain_id": "end", "chain_at": None, "chain_likely": None, "message_ids": ["new"],
+}  # fmt: skip
+CHAINS = Chains({"end": END}, {"end": [END]})
+
+OLD, NEW = said("old", PORT, 2, "end", 5, 0.6), said("new", "It is 9090.", 5, "end")
+FAINT = said("old", PORT, 2, "end", 5, 0.3)
+GONE = said("old", PORT, 2, "end", 5, 1.0)
+TEA = said("tea", "Tea is served at five.", 3)
+
+
+@pytest.mark.parametrize(
+    ("found", "more", "shown"),
+    [
+        ([TEA, OLD], {}, "tea old"),  # nothing newer was found: as they came
+        ([OLD, TEA, NEW], {}, "new old tea"),  # in the place of the best of the chain
+        ([TEA, NEW, OLD], {}, "tea new old"),
+        (
+            [said("end", PORT, 2, "end"), said("old", "Port 7070 listens.", 5, "end", 9, 0.6)],
+            {},
+            "end old",
+        ),  # taken up again
+        ([GONE, TEA, NEW], {}, "new tea old"),  # what is superseded stands last
+        ([GONE, TEA], {}, "tea old"),
+        ([GONE, NEW], {"as_of": "2026-03-04"}, "old new"),  # not yet
+        ([FAINT, said("new", NOW, 5, "end")], {}, "new old"),  # less likely: it has the words asked for
+        ([FAINT, said("new", "Tea at 9090.", 5, "end")], {}, "old new"),  # it lacks them
+        ([said("old", PORT, 2), said("new", NOW, 5)], {}, "new old"),  # one sentence, another value
+        ([said("old", PORT, 5), said("new", NOW, 2)], {}, "old new"),  # said before
+        ([said("old", PORT, 2), said("new", NOW, 5, workspace="ferry")], {}, "old new"),
+        ([said("old", PORT, 2), said("new", "The tide listens on port 9090.", 5)], {}, "old new"),  # of no API
+        ([said("old", PORT, 2), said("new", "The API, since the proxy ends TLS: 9090.", 5)], {}, "old new"),
+        ([said("ask", ASKED, 2), TEA], {}, "tea ask"),  # the question itself stands behind what was stated
+        ([said("ask", ASKED, 2), GONE], {}, "ask old"),
+        ([OLD, *[said(f"t{n}", "Tea.", 3) for n in range(9)], NEW], {}, "old t0 t1 t2 t3 t4 t5 t6 t7 t8 new"),
+    ],
+)
+def test_rows_stand_in_order_and_keep_their_scores(found: list[ScoredRow], more: dict[str, str], shown: str) -> None:
+    ordered = order(found, build_query(ASKED, 5, "message", **more), CHAINS)  # type: ignore[arg-type]
+    assert [one.id for one in ordered] == shown.split()
+    assert {one.id: one.score for one in ordered} == {one.id: one.score for one in found}
+
+
+def test_of_a_time_that_is_named_what_was_said_then_stays_first() -> None:
+    query = build_query("On which port did the API listen on 2 March 2026?", 5, "message")
+    assert [one.id for one in order([NEW, OLD], query, CHAINS)] == ["old", "new"]
+
+
+def test_rows_are_marked_with_what_changed_them() -> None:
+    marks = ("status", "superseded_by", "perhaps_superseded_by")
+    rows = {"gone": GONE, "linked": OLD, "faint": FAINT, "holds": NEW}
+    told = {name: order([row], build_query(ASKED, 5, "message"), CHAINS)[0].row for name, row in rows.items()}
+    assert {name: tuple(row[mark] for mark in marks) for name, row in told.items()} == {
+        "gone": ("superseded", "end", None),
+        "linked": ("active", None, "end"),
+        "faint": ("active", None, None),
+        "holds": ("active", None, None),
+    }
+    (row,) = order([OLD], build_query("When is tea?", 5, "message"), CHAINS)  # the change is of no word asked for
+    assert row.row["perhaps_superseded_by"] is None
