@@ -45,11 +45,8 @@ TEA = said("tea", "Tea is served at five.", 3)
         ([TEA, OLD], {}, "tea old"),  # nothing newer was found: as they came
         ([OLD, TEA, NEW], {}, "new old tea"),  # in the place of the best of the chain
         ([TEA, NEW, OLD], {}, "tea new old"),
-        (
-            [said("end", PORT, 2, "end"), said("old", "Port 7070 listens.", 5, "end", 9, 0.6)],
-            {},
-            "end old",
-        ),  # taken up again
+        ([said("end", PORT, 2, "end"), said("old", "Port 7070.", 4, "end", 5, 0.6)], {}, "end old"),  # said once more
+        ([said("old", NOW, 4, "end", 5, 1.0), TEA, said("end", PORT, 2, "end")], {}, "end tea old"),
         ([GONE, TEA, NEW], {}, "new tea old"),  # what is superseded stands last
         ([GONE, TEA], {}, "tea old"),
         ([GONE, NEW], {"as_of": "2026-03-04"}, "old new"),  # not yet
