@@ -278,7 +278,7 @@ OBSERVATIONS = Table(
         string_field("workspace"),
         string_field("summary", null=False),  # one sentence
         string_field("detail"),
-        string_field("category", null=False),  # of the pack: CODING or PERSONAL
+        string_field("category", null=False),  # of the pack: CODING or PERSONAL; "" where none is sure
         string_field("pack", null=False),  # coding, personal
         pa.field("files", STRINGS, nullable=False),
         string_field("quote", null=False),  # verbatim, from one of the messages

@@ -92,7 +92,7 @@ def collect_labelled(paths: Sequence[Path], labels: dict[str, tuple[str, str]]) 
                 if told := wanted.get((row["message_id"], one.text)):
                     label, human = labels[told["hash"]][0], row["origin"] == Origin.HUMAN
                     category = find_coding_category(one.text, human=human, words=count_words(row["text"]))
-                    rule = coding and human and category != "context"
+                    rule = coding and human and category != ""
                     found.setdefault(told["hash"], Labelled(told["project"], one.text, one.numbers, label, rule))
     return list(found.values())
 

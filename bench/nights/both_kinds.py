@@ -73,7 +73,7 @@ def measure_night(name: str, paths: Sequence[Path], settings: Settings) -> Night
     return Night(
         night=name,
         claims=len(active),
-        categorised=sum(row["category"] != "context" for row in active) / max(1, len(active)),
+        categorised=sum(row["category"] not in ("", "context") for row in active) / max(1, len(active)),
         rules=len(rules),
         in_skill=sum(row["observation_id"] in told for row in rules) / max(1, len(rules)),
         changed=sum(row["status"] == Status.SUPERSEDED for row in rows),

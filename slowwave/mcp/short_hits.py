@@ -70,7 +70,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
     more = {
         "relevance": hit.relevance and round(hit.relevance, 2),
         "claim": hit.get_claim_in_other_words(),
-        "category": hit.category,
+        "category": hit.category or None,
         "confidence": hit.confidence,
         "status": doubted if hit.status == Status.ACTIVE else hit.status,
         "later": later,

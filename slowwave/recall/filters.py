@@ -172,7 +172,8 @@ def _get_file_mask(view: View, kind: Kind, query: Query) -> Mask:
 
 def explain_unknown_category(view: View, category: str) -> str | None:
     """Return that there is no such category, and those there are; None of one that ships or that a claim has."""
-    known = dict.fromkeys((*CATEGORIES, *(view.claims.categories if view.count(OBSERVATIONS) else ())))
+    of_claims = view.claims.categories if view.count(OBSERVATIONS) else ()
+    known = dict.fromkeys(filter(None, (*CATEGORIES, *of_claims)))
     return None if category in known else f"no category is called {category!r}: it is one of {', '.join(known)}"
 
 

@@ -38,7 +38,7 @@ from slowwave.tasks.observe.scores import (
 from slowwave.tasks.observe.units import PRONOUN, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
 from slowwave.tasks.observe.worth import STANDING_FILE, WORTH_FILE, load_worth_model
 
-VERSION = 12
+VERSION = 13
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
@@ -100,7 +100,8 @@ class Candidate:
     unit: Unit
     scored: ScoredSentence
     category: str | None
-    """Of the coding pack; None in the personal pack, where the words tell once the sentence is chosen."""
+    """Of the coding pack, "" where none is justified; None in the personal pack, where the words tell once the sentence
+    is chosen."""
     pack: str
     standing: ScoredSentence | None = None
     """Of the coding pack, scored by how likely it is worth telling unasked."""
@@ -244,7 +245,7 @@ def _build_observation_row(claim: Candidate, more: Candidate | None) -> dict[str
     """Return the row of a claim; `more` goes on from it."""
     unit, row = claim.unit, claim.row
     start, end, summary = unit.start, (more or claim).scored.sentence.end, unit.summary
-    category = claim.category or classify_personal(unit.text)
+    category = classify_personal(unit.text) if claim.category is None else claim.category
     if more and claim.scored.words + more.scored.words <= SHORT:
         summary, more = f"{summary}. {strip_emphasis(more.scored.sentence.text)}", None
     detail = strip_emphasis(more.scored.sentence.text) if more else None

@@ -31,15 +31,17 @@ def build_shared_claims(messages: pa.Table) -> list[dict[str, Any]]:
 
 def _build_claim(row: dict[str, Any]) -> dict[str, Any] | None:
     kept = {(block["name"] or "").removeprefix(LEARNING): block["text"] for block in row["blocks"]}
-    if not {"summary", "category", "pack", "confidence", "from"} <= kept.keys():
+    if not {"summary", "pack", "confidence", "from"} <= kept.keys():
         return None
     return {
-        "observation_id": compute_content_id(row["session_id"], kept["category"], row["text"], row["message_id"]),
+        "observation_id": compute_content_id(
+            row["session_id"], kept.get("category", ""), row["text"], row["message_id"]
+        ),
         "session_id": row["session_id"],
         "workspace": row["workspace"],
         "summary": kept["summary"],
         "detail": kept.get("detail"),
-        "category": kept["category"],
+        "category": kept.get("category", ""),
         "pack": kept["pack"],
         "files": kept.get("files", "").split("\n") if kept.get("files") else [],
         "quote": row["text"],

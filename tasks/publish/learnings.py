@@ -81,7 +81,7 @@ def render_markdown(learnings: Sequence[Mapping[str, Any]], title: str) -> str:
     """Return the records as a page: a heading a category, a line a claim with its detail and quote below it."""
     lines = [f"# {escape_line(title)}", ""]
     for category in sorted(Counter(one["category"] for one in learnings)):
-        lines += [f"## {category.capitalize()}", ""]
+        lines += [f"## {category.capitalize() or 'Other'}", ""]
         for one in (one for one in learnings if one["category"] == category):
             day = f", {one['observed_at'][:10]}" if one["observed_at"] else ""
             who = one["speaker"] or (one["cited"][0]["role"] if one["cited"] else "unknown")

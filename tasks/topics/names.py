@@ -103,9 +103,9 @@ def _extract_words(claim: TopicClaim) -> set[str]:
 
 def _describe_categories(claims: Sequence[TopicClaim]) -> str:
     """Return the commonest categories in the plural, at most two."""
-    counts = Counter(claim.category for claim in claims)
+    counts = Counter(claim.category for claim in claims if claim.category)
     common = sorted(counts, key=lambda c: (-counts[c], c))[:2]
-    return " and ".join(c if c == "context" else f"{c}s" for c in common).capitalize()
+    return " and ".join(c if c == "context" else f"{c}s" for c in common).capitalize() or "What was said"
 
 
 def _find_common_workspace(claims: Sequence[TopicClaim]) -> str:

@@ -147,6 +147,19 @@ def test_a_models_reasons_are_told_and_nothing_that_steers(tmp_path: Path) -> No
     ]
 
 
+def test_a_trap_that_an_agent_found_is_told_apart_once_a_second_session_bears_it_out(tmp_path: Path) -> None:
+    made = build(tmp_path / "store", index=False)
+    found = {"category": "gotcha", "confidence": 0.9}
+    twice = {"evidence_sessions": ["ses-a", "ses-b"]}
+    claims = [("o-1", "The proxy drops long headers.", {}), ("o-2", "The cache outlives a deploy.", twice)]
+    rows = [observation(key, text, "x", "ses-a-m1", **found, **more) for key, text, more in claims]
+    add(made, OBSERVATIONS, rows)
+    publish(made, "run", "hash-384")
+    lines = collect_skill_lines(Memory.open(made.root).get_view(), {"api"}, has_injection)
+    assert [line.said for line in lines if line.section == "found"] == ["The cache outlives a deploy."]
+    assert not any("long headers" in line.text for line in lines)
+
+
 def test_a_rule_that_names_relative_paths_is_told_whole(tmp_path: Path) -> None:
     rules = ["Always run ./gradlew test before a commit.", "Always deploy the .NET 8 service with ../deploy/run.sh."]
     said = [text for rule in rules for text in (rule, "Understood, I will do it.")]

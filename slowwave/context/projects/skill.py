@@ -1,6 +1,7 @@
 """What a project goes by, as a skill that agents load: SKILL.md of the Agent Skills format (agentskills.io).
 
 A skill is obeyed, not quoted: its claims are those of `slowwave/context/projects/projection.py`, which a person said.
+Traps that an agent found have a section of their own, where a second session bears them out.
 Its commands, and the files that change together, are counted in the agents' own calls; a command with a quoted part,
 which may hold anything, is told by its plain form or not at all. Each line ends in a comment that names session and
 message, as `slowwave show` takes them. Of one release come the same bytes.
@@ -9,14 +10,20 @@ message, as `slowwave show` takes them. Of one release come the same bytes.
 import json
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice, zip_longest
 from pathlib import PurePath
 from typing import cast
 
 from slowwave.context.projects.projection import MOST_LINES, Steers, collect_told_claims, make_harmless
-from slowwave.context.projects.standing import LIKELY, STANDING, StandingClaim, addresses_nobody
+from slowwave.context.projects.standing import (
+    LIKELY,
+    STANDING,
+    StandingClaim,
+    addresses_nobody,
+    collect_standing_claims,
+)
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.recall.views.habits import Habit, find_habits
@@ -29,6 +36,7 @@ SECTIONS = {
     "convention": "Conventions",
     "pattern": "Patterns",
     "gotcha": "Gotchas",
+    "found": "Found by Agents in More than One Session",
     HabitKind.CO_EDIT: "Files Often Changed Together",
     HabitKind.SEQUENCE: "Common Workflows",
     HabitKind.COMMAND: "Testing and Build",
@@ -40,7 +48,8 @@ LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
 """Characters, as the format has it."""
 NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 INTRODUCTION = (
-    "Distilled by slowwave from earlier sessions: what a person said, and what was done over and over. Later words "
+    "Distilled by slowwave from earlier sessions: what a person said, what was done over and over, and, marked, what "
+    "agents found. Later words "
     "hold over these. Behind each line stand its session and message: `slowwave show` takes both."
 )
 MOST_HABITS = 10
@@ -79,6 +88,12 @@ def collect_skill_lines(
     """
     since = view.release.created_at - timedelta(days=days) if days is not None else None
     claims = collect_told_claims(view, places, STANDING, steers, least)
+    found = [
+        replace(one, category="found")
+        for one in collect_standing_claims(view, places, ("gotcha",), least)
+        if not one.by_person and addresses_nobody(one.text)
+    ]
+    claims += found
     claims = [one for one in claims if since is None or (one.source.at is not None and one.source.at >= since)]
     habits = [one for one in find_habits(view) if one.workspace in places]
     habits = [one for one in habits if since is None or (one.last_at is not None and one.last_at >= since)]

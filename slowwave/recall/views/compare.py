@@ -85,7 +85,7 @@ def _compare(
         why = decided.get(after["observation_id"]) or decided.get(after["session_id"]) if not by else None
         yield _tell(kind, after, why or after["reason"], by, all_after.get(by, {}).get("summary") if by else None)
     elif before and holds and any(before[name] != after[name] for name in TOLD):
-        yield _tell("changed", after, f"was {before['category']}: {before['summary']}")
+        yield _tell("changed", after, f"was {before['category'] or 'a claim'}: {before['summary']}")
 
 
 def _is_active(row: Row | None) -> bool:

@@ -80,10 +80,10 @@ def read_claims(name: str, claims: list[dict[str, object]]) -> Iterator[Record]:
 
 
 def _parse_claim(session: str, name: str, number: int, one: dict[str, object]) -> Message | Rejected:
-    needed = {field: _get_text(one, field) for field in ("id", "summary", "quote", "category", "pack")}
-    confidence = one.get("confidence")
+    needed = {field: _get_text(one, field) for field in ("id", "summary", "quote", "pack")}
+    confidence, category = one.get("confidence"), _get_text(one, "category")
     missing = next((field for field, value in needed.items() if value is None or not value.strip()), None)
-    if missing is None and (needed["pack"] not in PACKS or not CATEGORY.fullmatch(str(needed["category"]))):
+    if missing is None and (needed["pack"] not in PACKS or not CATEGORY.fullmatch(category or "none")):
         missing = "pack" if needed["pack"] not in PACKS else "category"
     missing = missing or next((field for field in LONGEST if len(_get_text(one, field) or "") > LONGEST[field]), None)
     at = coerce_time(one.get("observed_at"))
@@ -95,7 +95,9 @@ def _parse_claim(session: str, name: str, number: int, one: dict[str, object]) -
         return Rejected(number, f"claim {number}: no usable {missing}", format_excerpt(one))
     files = "\n".join(file for file in coerce_list(one.get("files")) if isinstance(file, str))
     fields = {
-        **{field: needed[field] for field in ("summary", "category", "pack")},
+        "summary": needed["summary"],
+        "category": category,
+        "pack": needed["pack"],
         "detail": _get_text(one, "detail"),
         "files": files or None,
         "confidence": str(confidence),
