@@ -1,25 +1,31 @@
-"""The pictures of the README, made from a night over data/samples: its page and what a terminal shows.
+"""The pictures of the README and of docs/ui.md, made from a night over data/samples: its page, a terminal, two pages.
 
-python docs/pictures.py     # half a minute; needs Chromium
+python docs/pictures.py     # a minute; needs the extra `dev` and Chromium
 """
 
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import uvicorn
+from playwright.sync_api import sync_playwright
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
 from slowwave.schemas.settings import Settings
-from slowwave.ui.app import render_report
+from slowwave.ui.app import make_app, render_report
 
 PICTURES = Path(__file__).parent / "pictures"
+QUESTION = "which database does tidepool use"
 SHOWN = (("recall", "Which database does tidepool use for the gauge readings?", "-k", "2"),)
 """Commands of the terminal's picture, after the end of the night itself."""
 FORMAT = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
@@ -27,13 +33,13 @@ FORMAT = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DO
 
 
 def main() -> None:
-    """Write both pictures."""
+    """Write all pictures."""
     with TemporaryDirectory() as folder:
         store, page = Path(folder, "store"), Path(folder, "night.html")
         night = run_command(store, "run", "data/samples", "--plain")
         draw_terminal(store, night[night.index("New: ") :])
         page.write_text(render_report(Settings(store=store)), encoding="utf-8")
-        draw_page(page, PICTURES / "tonight.png", Path(folder))
+        draw_pages(store, page)
 
 
 def run_command(store: Path, *words: str) -> str:
@@ -57,11 +63,31 @@ def draw_terminal(store: Path, night: str, commands: Sequence[Sequence[str]] = S
     (PICTURES / "terminal.svg").write_text(svg, encoding="utf-8")
 
 
-def draw_page(page: Path, picture: Path, profile: Path) -> None:
-    """Write the top of a page as PNG."""
-    options = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1000,760")
-    own = (f"--user-data-dir={profile / 'chromium'}", f"--screenshot={picture}", page.as_uri())
-    subprocess.run(["chromium", *options, *own], check=True, capture_output=True)
+def draw_pages(store: Path, report: Path) -> None:
+    """Write the tops of a report and of two pages of the explorer as PNG, by Chromium."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    app = make_app(Settings(store=store))
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
+    threading.Thread(target=server.run, daemon=True).start()
+    while not server.started:
+        time.sleep(0.05)
+    explorer, address = app.state.explorer, f"http://127.0.0.1:{port}"
+    claim = next(one.perhaps_superseded_by for one in explorer.memory.recall(QUESTION) if one.perhaps_superseded_by)
+    shown = (
+        ("tonight", report.as_uri(), "light"),
+        ("claim", f"{address}/claim/{claim}", "light"),
+        ("injected", f"{address}/injected?q={QUESTION.replace(' ', '+')}&budget=400", "dark"),
+    )
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        for name, where, scheme in shown:
+            page = browser.new_page(viewport={"width": 1000, "height": 760}, color_scheme=scheme)
+            page.goto(f"{address}/?token={explorer.token}")
+            page.goto(where)
+            page.screenshot(path=PICTURES / f"{name}.png")
+    server.should_exit = True
 
 
 if __name__ == "__main__":
