@@ -15,7 +15,7 @@ from slowwave.context.projects.standing import LONGEST
 from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.recall.views.show import show
-from slowwave.schemas.tables import MERGES, OBSERVATIONS, TOPICS
+from slowwave.schemas.tables import OBSERVATIONS, TOPICS
 from slowwave.store.journal import hash_span, load_recalled_spans
 from slowwave.store.releases import publish
 from slowwave.store.store import Store
@@ -53,6 +53,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     more: dict[str, dict[str, object]] = {
         "o-model": {},
         "o-unlikely": {"confidence": 0.3},
+        "o-doubted": {"chain_id": "o-stands", "chain_at": datetime(2025, 4, 1, tzinfo=UTC), "chain_likely": 0.5},
         "o-gone": {"status": "superseded"},
         "o-elsewhere": {"workspace": "other"},
         "o-context": {"category": "context", "observer": "qwen"},
@@ -77,8 +78,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
     ]  # fmt: skip
     add(made, OBSERVATIONS, rows)
-    doubt = {"merge_id": "d", "loser_id": "o-doubted", "winner_id": "o-stands", "kind": "doubt", "rule": "r"}
-    add(made, MERGES, [doubt | {"scores": [], "undone": False, "step_key": "t"}])
     publish(made, "run", "hash-384")
     return root
 
