@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -42,7 +43,9 @@ def measure_coverage(settings: Settings) -> dict[str, Any]:
     line += f"; {unreadable:,} can't be read." if unreadable else "."
     facts = {"covered": covered, "waiting": waiting, "unreadable": unreadable, "sessions": sessions, "until": until}
     yesterday = (datetime.now(UTC) - timedelta(days=1)).timestamp() * 10**9
-    return facts | {"behind": any(one.mtime_ns < yesterday for one in found.pending), "line": line}
+    oldest = min((one.mtime_ns for one in found.pending), default=None)
+    lag = max(0.0, time.time() - oldest / 10**9) if oldest else 0.0
+    return facts | {"behind": any(one.mtime_ns < yesterday for one in found.pending), "lag": lag, "line": line}
 
 
 def describe_backlog(settings: Settings) -> str:

@@ -29,6 +29,7 @@ from slowwave.tasks.forget.select import Wanted, Words, select_messages
 from slowwave.tasks.forget.stages import erase
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
+from slowwave.telemetry import open_memory_span
 
 SHOWN = 5
 """Messages that a preview quotes."""
@@ -91,11 +92,15 @@ def run_forget(
         StoreLocked: another run is at it.
     """
     take_in_notes(settings, call)
-    with open_run("forget", settings) as (job, report):
+    with (
+        open_memory_span("delete_memory", settings.store / settings.space) as count_records,
+        open_run("forget", settings) as (job, report),
+    ):
         select_messages(job.store, wanted)  # what can't be is an error before anything is erased
         erase_plans(job, report)
         plan = _plan(job.store, job.run_id, wanted)
         plan.drop_exports = exports
+        count_records(len(plan.messages))
         if not plan.is_empty:
             write_plan(job.store.dir, plan)
             erase(job.store, plan)

@@ -34,6 +34,7 @@ from slowwave.tasks.relate.task import relate_claims
 from slowwave.tasks.summarize.task import roll_up
 from slowwave.tasks.supersede.task import supersede_observations
 from slowwave.tasks.topics.task import assign_topics
+from slowwave.telemetry import open_span
 
 STEPS: tuple[Callable[[Job], StepReport], ...] = (
     write_passages,
@@ -107,7 +108,8 @@ def run_steps_after_read(
             run_step(call, report, step, mine)
     if read_plans(job.store.dir):
         rewrite_store(job)
-    report.steps.append(call(publish_release, job, gated))
+    with open_span("slowwave.step", **{"slowwave.step.name": "publish"}):
+        report.steps.append(call(publish_release, job, gated))
     report.release = find_run_release(job)
 
 

@@ -43,6 +43,7 @@ def collect_stats(settings: Settings) -> Facts:
         "web": Counter(one.web for one in asked if one.web),
         "memories": _count_memories(live, settings),
         "runs": Counter(row["status"] for row in rows),
+        "last_status": rows[-1]["status"] if rows else None,
         "last_good": _find_last_good(rows),
         "seconds": {step.step: step.seconds for steps in reports for step in steps},
         "summaries": _measure_summaries(reports),

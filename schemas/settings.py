@@ -321,6 +321,7 @@ class StoreSettings(Section):
     keep_weekly: int = Field(0, ge=0, description="Weeks of which the last release is kept besides.")
     keep_monthly: int = Field(0, ge=0, description="Months of which the last release is kept besides.")
     require_encrypted: bool = Field(False, description="Write only where the disk is known to be encrypted (Linux).")
+    metrics_file: Path | None = Field(None, description="Where each run writes its figures for Prometheus (*.prom).")
 
 
 class Settings(BaseSettings):

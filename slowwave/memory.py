@@ -39,6 +39,7 @@ from slowwave.store.notes import find_journals, read_written
 from slowwave.store.releases import Release
 from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
 from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
+from slowwave.telemetry import open_memory_span
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context, Turn
@@ -214,12 +215,13 @@ class Memory:
         kinds, filters["files"] = read_once(kinds), read_once(filters.get("files"))
         asked = [build_query(query, k, kinds, now=now, **filters) for query in queries]
         read_cost = start_clock("recall", self._vectors)
-        with self._notes.collect_answer_notes():
+        with self._notes.collect_answer_notes(), open_memory_span("search_memory", self.root / self.space) as count:
             answers = self._answer_with_fallback(asked, automatic)
             if self._live.named is None:
                 answers = [self._add_pending(*one, automatic) for one in zip(asked, answers, strict=True)]
             for hits in answers:
                 hits.notes, hits.cost = self._notes.answer_notes, read_cost()
+            count(sum(map(len, answers)))
         return answers
 
     arecall = make_async_twin(recall)
@@ -247,7 +249,7 @@ class Memory:
         filters["files"] = read_once(filters.get("files"))
         asked = build_query(query, k, ("message",), now=now, **filters)
         read_cost = start_clock("sessions", self._vectors)
-        with self._notes.collect_answer_notes():
+        with self._notes.collect_answer_notes(), open_memory_span("search_memory", self.root / self.space) as count:
             try:
                 found = self._build_search().answer_sessions(asked, automatic=automatic)
                 self._keep_answer("sessions", asked, automatic, found)
@@ -256,6 +258,7 @@ class Memory:
                 last = self._get_last("sessions", asked, automatic)
                 found = SessionHits(map(SessionHit.from_dict, last.pop("hits")), **last)
             found.notes, found.cost = self._notes.answer_notes, read_cost()
+            count(len(found))
         return found
 
     asessions = make_async_twin(sessions)

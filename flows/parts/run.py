@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.flows.metrics import write_metrics_after
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.errors import StoreError, UsageError
 from slowwave.schemas.settings import Settings
@@ -36,6 +37,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.isolate import find_failed_steps, is_lasting, note_failed_step, settle_step
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_models
+from slowwave.telemetry import open_span
 from slowwave.text.redact import redact_text
 
 STEP_NAMES = {
@@ -103,7 +105,13 @@ def open_run(
         load_releases(settings.store / settings.space)
     run_id, started = make_run_id(), datetime.now(UTC)
     job, report = Job(settings, run_id), RunReport(run_id, kind)
-    with make_files_private(), writer_lock(settings.store / settings.space, run_id, kind, wait) as died:
+    name = "slowwave.night" if kind == "nightly" else f"slowwave.{kind}"
+    with (
+        write_metrics_after(settings),
+        open_span(name, **{"slowwave.run.id": run_id}) as set_attribute,
+        make_files_private(),
+        writer_lock(settings.store / settings.space, run_id, kind, wait) as died,
+    ):
         folder = settings.store / settings.space
         prepare(folder)
         report.notes += [] if has_table(folder, RELEASES.name) else [f"there was no store at {folder}: it is made"]
@@ -123,6 +131,7 @@ def open_run(
             raise
         finally:
             close_models(job)
+        set_attribute("slowwave.run.status", report.status)
         if report.release or report.failures or report.held or report.count_paid_requests():
             _write_run(store, run_id, kind, started, datetime.now(UTC), report.status, report)
 
@@ -137,7 +146,9 @@ def run_step(call: Caller, report: RunReport, step: Callable[..., StepReport], j
     name = STEP_NAMES[step.__name__]
     dim, before = job.store.dim, job.store.read_versions((VECTORS, *TAKEN_BACK))
     try:
-        done = call(step, job, *args)
+        with open_span("slowwave.step", **{"slowwave.step.name": name}) as set_attribute:
+            done = call(step, job, *args)
+            set_attribute("slowwave.step.rows", done.rows_out)
     except Exception as error:
         if is_lasting(error):
             raise

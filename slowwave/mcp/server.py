@@ -21,6 +21,8 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError, create_model
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -29,6 +31,7 @@ from slowwave.context.build import Context as Block
 from slowwave.context.handed_out import note_block, note_hits, note_listed
 from slowwave.context.tokens import resolve_tokenizer
 from slowwave.flows.coverage import describe_backlog
+from slowwave.flows.metrics import render_metrics
 from slowwave.mcp.short_hits import RecallResult, fit_hits
 from slowwave.memory import Memory
 from slowwave.recall.views.show import rate_memory, show
@@ -259,6 +262,15 @@ class Tools:
             node = rate_memory(self.open_memory().snapshot, id, verdict, why, redact=self.settings.redact)
         return f"Noted as {verdict}: {node.kind} {node.id[:12]}."
 
+    async def show_metrics(self, request: Request) -> PlainTextResponse:
+        """Return the figures for Prometheus, asked of this machine by name: the SDK checks that for `/mcp` alone."""
+        if request.url.hostname not in ("127.0.0.1", "localhost"):
+            return PlainTextResponse("unknown host", 421)
+        try:
+            return PlainTextResponse(await run_in_threadpool(render_metrics, self.settings))
+        except (SlowwaveError, ModuleNotFoundError) as trouble:
+            return PlainTextResponse(f"no metrics: {trouble}\n", 503)
+
     def open_memory(self) -> Memory:
         """Return the memory, opened by whoever asks first.
 
@@ -364,7 +376,7 @@ def make_server(settings: Settings, version: str = "", *, read_only: bool = Fals
         make_strict_tool(of.show, READS),
         *(make_strict_tool(write, NOTES, structured=False) for write in (() if read_only else (of.remember, of.rate))),
     ]
-    return MCPServer(
+    server: MCPServer[Any] = MCPServer(
         "slowwave",
         title="slowwave memory",
         instructions=INSTRUCTIONS,
@@ -372,6 +384,8 @@ def make_server(settings: Settings, version: str = "", *, read_only: bool = Fals
         tools=tools,
         log_level="WARNING",
     )
+    server.custom_route("/metrics", ["GET"])(of.show_metrics)
+    return server
 
 
 class ByKey:
@@ -414,7 +428,7 @@ def serve_http(
     tools = make_http_app(servers, host)
 
     async def both(scope: Scope, receive: Receive, send: Send) -> None:
-        of_pages = pages is not None and scope["type"] == "http" and scope["path"] != "/mcp"
+        of_pages = pages is not None and scope["type"] == "http" and scope["path"] not in ("/mcp", "/metrics")
         await (pages if of_pages and pages else tools)(scope, receive, send)
 
     uvicorn.run(both, host=host, port=port, log_level="warning")

@@ -21,6 +21,7 @@ from typing import Literal
 from slowwave.schemas.errors import UsageError
 from slowwave.store.journal import Review, append, append_lines, format_line, format_now, parse_line, read
 from slowwave.store.private import make_private_folder
+from slowwave.telemetry import open_memory_span
 
 TALK, NOTES = "talk", "notes"
 PREFIX = "note-"
@@ -117,8 +118,10 @@ def write_note(
     role = "user" if of_person else "assistant"
     said = _format_message(session, "m1", role, text, place, who, moment, map(clean, tags))
     answer = _format_message(session, "m2", "agent", NOTED, place, "slowwave", moment)  # one alone is no session
-    make_private_folder(path.parent)
-    append_lines(path, said + answer, durable=True)
+    with open_memory_span("create_memory", space_dir) as count_records:
+        make_private_folder(path.parent)
+        append_lines(path, said + answer, durable=True)
+        count_records(1)
     return session
 
 
