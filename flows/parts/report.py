@@ -23,6 +23,7 @@ from slowwave.tasks.job import StepReport
 from slowwave.tasks.publish.gates import BOUNDS
 from slowwave.tasks.publish.news import collect_quarantined
 from slowwave.text.fence import escape_line
+from slowwave.text.words import count_noun
 
 MODEL_MARK = ": "
 """Between a model's name and what is counted of it (`slowwave.tasks.llm.ask.count_usage`)."""
@@ -93,7 +94,7 @@ class RunReport:
         read = next((step for step in self.steps if step.step == "read" and step.rows_out), None)
         if read is None:
             return "nothing"
-        return f"{_count_noun(read.rows_out, 'message')} in {_count_noun(read.counts['sessions'], 'session')}"
+        return f"{count_noun(read.rows_out, 'message')} in {count_noun(read.counts['sessions'], 'session')}"
 
     @property
     def seconds(self) -> float:
@@ -297,10 +298,6 @@ def collect_left_out(report: RunReport, store: Store, before: Release | None) ->
         [f"left for another night {', '.join(waiting)}" + (f" ({'; '.join(why)})" if why else "")] if waiting else []
     )
     return told + [f"{name} {counts[name]:,}" for name in ("records that are no conversation",) if counts[name]]
-
-
-def _count_noun(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def format_counts(step: StepReport) -> str:

@@ -25,6 +25,7 @@ from slowwave.cli.common import (
 )
 from slowwave.schemas.errors import UsageError
 from slowwave.text.fence import escape_line, escape_text
+from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
     from slowwave.flows.experiment import Findings
@@ -220,7 +221,7 @@ def _print_estimate(estimate: "Estimate") -> None:
         about = "about " if line.estimated else ""
         numbers = (line.units, line.requests, line.cached, line.prompt_tokens, line.answer_tokens)
         table.add_row(line.step, *(f"{about if n else ''}{n:,}" for n in numbers))
-    pending = f"{estimate.messages:,} messages in {estimate.sessions:,} sessions are pending"
+    pending = f"Pending: {count_noun(estimate.messages, 'message')} in {count_noun(estimate.sessions, 'session')}"
     OUT.print(f"{pending}, {estimate.skipped:,} of them too short." if estimate.skipped else f"{pending}.")
     if estimate.lines:
         OUT.print(table)

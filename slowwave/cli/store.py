@@ -8,6 +8,7 @@ import typer
 from slowwave.cli.common import ERR, OUT, KeyFileOption, command, load_settings, print_json
 from slowwave.schemas.errors import ENCRYPTED, UsageError
 from slowwave.text.fence import escape_line
+from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
@@ -41,7 +42,7 @@ def check(
 
         chains, broken = find_broken_chains(Store.open(settings.store, settings.space))
         damage += [str(one) for one in broken]
-        messages = f"{chains.messages:,} messages in {chains.sessions:,} sessions"
+        messages = f"{count_noun(chains.messages, 'message')} in {count_noun(chains.sessions, 'session')}"
     if as_json:
         print_json({"damage": damage, "checked": checked.releases, "unchecked": checked.unchecked})
     else:

@@ -138,3 +138,8 @@ def extract_index_terms(text: str) -> list[str]:
 def extract_stems(text: str) -> frozenset[str]:
     """Return the content words of a text, without the s of a plural or a possessive."""
     return frozenset(map(singularise, extract_content_words(text)))
+
+
+def count_noun(count: int, noun: str) -> str:
+    """Return a number of things: "1 message", "1,200 messages"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
