@@ -5,6 +5,7 @@ beside each row (`slowwave.recall.release.chains`), and so nothing is read of th
 the chain of the claim that was found with it, since of one message several claims may be made.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -24,13 +25,14 @@ from slowwave.recall.times import convert_datetimes
 from slowwave.schemas.tables import CHAIN, OBSERVATIONS
 from slowwave.schemas.vocabulary import LINKED, Status
 from slowwave.text.cues import QUESTION
-from slowwave.text.words import extract_stems
+from slowwave.text.words import extract_content_words, extract_stems, stem
 
 ABOUT = 10
 """Hits that are put in order at least, and among which those of a chain stand together: the others are about
 other things."""
 SAME = 70.0
 """`rapidfuzz.fuzz.ratio` from which two texts are one sentence with another value in it."""
+FIGURE = re.compile(r"\d+(?:[.,:]\d+)*")
 SITTING = 3600.0
 """Seconds. What another says sooner after is of the same sitting: an answer, mostly, and no newer state of things."""
 MIN_STATED = 4
@@ -61,7 +63,8 @@ def order(found: Sequence[ScoredRow], query: Query, chains: Chains) -> list[Scor
 def _is_newer(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
     """Return whether a row says later what another said of the same workspace: the night linked the two; or it
     linked them as less likely, and the later has most words of the query that the earlier has; or they are one sentence
-    with another value in it, and the later has them all: where it lacks one, something else is asked for.
+    with another value in it, or tell of two words of the query with other figures, and the later has all of them: where
+    it lacks one, something else is asked for.
     """
     before, after = _get_time(other), _get_time(one)
     if other.row["superseded_by"] in (one.id, one.claim.id if one.claim else one.id):
@@ -73,14 +76,21 @@ def _is_newer(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
         return False
     if linked and is_changed(other.row, query.as_of, LINKED):
         return True
+    text = _get_text(one)
+    asked, here, words = (stem_words(told) for told in (query.text, _get_text(other), text))
+    asked &= here
+    if linked:
+        return len(asked) < 2 * len(asked & words)
     by_one = one.row.get("speaker") is not None and one.row.get("speaker") == other.row.get("speaker")
-    if not linked and (
-        (after - before < SITTING and not by_one) or fuzz.ratio(_get_text(one), _get_text(other)) < SAME
-    ):
-        return False
-    asked = query.stems & extract_stems(_get_text(other))
-    shared = asked & extract_stems(_get_text(one))
-    return len(asked) < 2 * len(shared) if linked else asked == shared
+    figures, others = (set(FIGURE.findall(said)) for said in (text, _get_text(other)))
+    new_figure = bool(others and figures - others) and len(asked) > 1
+    alike = new_figure or fuzz.ratio(text, _get_text(other)) >= SAME
+    return (by_one or after - before > SITTING) and asked <= words and alike
+
+
+def stem_words(text: str) -> frozenset[str]:
+    """Return the content words of a text in whatever form."""
+    return frozenset(map(stem, extract_content_words(text)))
 
 
 def add_successors(view: View, found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
