@@ -191,7 +191,8 @@ def test_what_a_line_tells_of_a_change_is_no_news_when_a_model_repeats_it(tmp_pa
 
 
 def test_what_a_hit_tells_of_its_successor_is_noted_too(memory: Memory, tmp_path: Path) -> None:
-    stale = [hit for hit in memory.recall(PORT, 10, "message") if hit.successor]
+    stale = memory.recall(PORT, 10, "message")
+    stale[:] = [hit for hit in stale if hit.successor]
     assert note_hits(tmp_path, stale)
     later = f"{MOVED[:-1]}."
     assert mask_echoes(later, datetime.now(UTC) + timedelta(days=1), load_recalled_spans(tmp_path))[1] == 1
