@@ -17,7 +17,7 @@ from slowwave.schemas.vocabulary import LedgerKind, Status
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.task import read_undone_pairs
 from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped, report_step
-from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, quarantine_rejected
+from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
 from slowwave.tasks.llm.library import index_questions, list_requests
 from slowwave.tasks.pending import MODEL_KEY, mark_done, read_claim_speakers
 from slowwave.tasks.progress import track_items
@@ -62,7 +62,7 @@ def supersede_observations(job: Job) -> StepReport:
 def _judge_claims(job: Job, report: StepReport) -> None:
     model = get_judging_model(job)
     key, doubts = compute_supersede_key(job, model), read_doubts(job.store)
-    fresh = find_claims_to_judge(job.store, key, doubts)
+    fresh = find_claims_to_judge(job.store, key, doubts, keep=keeps_model_rows(job, model))
     report.rows_in = len(fresh)
     if not fresh:
         return
@@ -131,9 +131,9 @@ def read_doubts(store: Store) -> Doubts:
     return {(row["loser_id"], row["winner_id"]): dict(row["scores"])["likely"] for row in rows}
 
 
-def find_claims_to_judge(store: Store, key: str, doubts: Doubts) -> set[str]:
+def find_claims_to_judge(store: Store, key: str, doubts: Doubts, *, keep: bool = False) -> set[str]:
     """Return ids of the claims that nobody has judged under this key, and of those whose successor, or what they were
-    linked to, no longer stands.
+    linked to, no longer stands. With `keep` those that a model has judged count as judged.
     """
     rows = pl.DataFrame(store.read(OBSERVATIONS, STANDING))
     active, by = pl.col("status") == Status.ACTIVE, pl.col("superseded_by")
@@ -141,6 +141,8 @@ def find_claims_to_judge(store: Store, key: str, doubts: Doubts) -> set[str]:
     held = rows.filter(active | retired | (pl.col("status") == Status.DUPLICATE))["observation_id"]
     lost = retired & ~by.is_in(held.implode())
     unjudged = (active | retired) & pl.col("supersede_key").ne_missing(key)
+    if keep:
+        unjudged &= ~pl.col("supersede_key").fill_null("").str.starts_with(MODEL_KEY)
     standing = {*rows.filter(active)["observation_id"]} if doubts else set()
     unlinked = {pair[0] for pair in doubts if not standing.issuperset(pair)}
     return {*rows.filter(lost | unjudged)["observation_id"], *unlinked}
@@ -202,7 +204,7 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
     key = compute_step_key("supersede", 1, VERSION, digest_shipped(CHANGES_FILE), describe_encoder(job.settings))
     if model is None:
         return key
-    return compute_content_id(key, compute_judge_key(job, model))
+    return MODEL_KEY + compute_content_id(key, compute_judge_key(job, model))
 
 
 def find_settled_doubts(store: Store, found: pa.Table) -> list[str]:

@@ -103,7 +103,7 @@ def test_topics_merge_and_no_base_topic_holds_more_than_a_quarter(after: tuple[S
 
 
 def read_models_rows(store: Store) -> dict[str, Any]:
-    """What the model made, whole but for the key of who last looked for changes: a night without it looks again."""
+    """What the model made, whole."""
     keys = {
         OBSERVATIONS: ("step_key", "assign_key"),
         GISTS: ("step_key",),
@@ -111,7 +111,7 @@ def read_models_rows(store: Store) -> dict[str, Any]:
         TOPICS: ("step_key",),
     }
     return {
-        f"{table.name} {row[table.key]}": {name: row[name] for name in row if name != "supersede_key"}
+        f"{table.name} {row[table.key]}": row
         for table, columns in keys.items()
         for row in store.read(table).to_pylist()
         if any(is_made_by_model(row[name]) for name in columns)

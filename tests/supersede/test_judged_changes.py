@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -325,6 +326,9 @@ def test_answers_are_kept_and_verdicts_that_were_lost_cost_nothing(store: Path) 
     first = judge_store(store, "changing")
     opened = Store.open(store)
     opened.delete_ids(MERGES, [row["merge_id"] for row in ledger(store, "judgement")])
+    rows = opened.read(OBSERVATIONS)
+    nobody = pa.nulls(rows.num_rows, pa.string())
+    opened.merge(OBSERVATIONS, rows.set_column(rows.schema.get_field_index("supersede_key"), "supersede_key", nobody))
     news = session(store.parent, "c", 12, [("user", "The seat map is red."), ("assistant", "Yes.")])
     run_night([news], plain(store))
     again = judge_store(store, "changing")
