@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slowwave.tasks.ingest.formats.agents import markdown
@@ -113,6 +113,7 @@ PIECES = [line.encode() for line in [*CLI.splitlines(), *EDITOR.splitlines(), *A
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.binary(max_size=12)), max_size=40))
+@example([b"> Aider v0.86.1  ", b">\x00"])
 def test_no_bytes_raise_and_no_line_is_lost(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
     path = put(tmp_path_factory.getbasetemp() / f"h{random.random()}.md", b"\n" + b"\n".join(lines))
     for reader in (markdown.SPECSTORY, markdown.AIDER):

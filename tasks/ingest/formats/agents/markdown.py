@@ -129,7 +129,8 @@ class _AiderHistory:
         raw, native = "\n".join(line.rstrip() for line in lines).strip("\n"), str(self.messages)
         self.messages += 1
         if kind == TOOL:
-            raw = "\n".join(line[2:] if line.startswith("> ") else line.removeprefix(">") for line in raw.split("\n"))
+            lines = raw.split("\n")
+            raw = "\n".join(line[2:] if line.startswith("> ") else "" if line == ">" else line for line in lines)
             block, text = Block("tool_result", raw, name="aider"), ""
         elif kind == MODEL:
             block, text = Block("text", raw), clean_text(raw)
