@@ -43,8 +43,8 @@ def describe_run(settings: Settings, run_id: str = "") -> Data:
         why = f"{len(found)} ended runs have the id {run_id!r}" if run_id else "no run has ended yet"
         raise UsageError(f"{why}: `slowwave inspect runs` lists them")
     (row,) = found
-    releases = read_releases(store)
-    made = next((one for one in releases if one.run_id == row["run_id"]), None)
+    by_run = {one.run_id: one for one in read_releases(store)}
+    made = by_run.get(row["run_id"])
     report = _parse_report(row, made)
     views, before = open_views(made, store)
     return {
@@ -60,7 +60,7 @@ def describe_run(settings: Settings, run_id: str = "") -> Data:
         "seconds": report.seconds,
         "usage": _sum_usage(report.steps),
         "nights": [
-            _describe_night(one, {r.run_id: r for r in releases}.get(one["run_id"])) | {"lag": lag}
+            _describe_night(one, by_run.get(one["run_id"])) | {"lag": lag}
             for one, lag in [*zip(ended, _measure_lags(store, ended), strict=True)][-NIGHTS:]
         ],
     }
@@ -75,9 +75,8 @@ def _parse_report(row: Data, made: Any) -> RunReport:
 def _describe_claims(settings: Settings, new: View | None, old: View | None) -> Data:
     """Return what was learnt and what changed, the sessions of the day, and how near the gates' limits that comes."""
     if new is None:
-        return {"learnt": [], "learnt_count": 0, "changed": [], "changed_count": 0, "became": {}, "sessions": []} | {
-            "gates": [],
-        }
+        nothing: Data = {"learnt": [], "learnt_count": 0, "changed": [], "changed_count": 0}
+        return nothing | {"became": {}, "sessions": [], "gates": []}
     news = collect_news(new, old)
     changed = news.changed[:SHOWN]
     wanted = [*(one.claim_id for one in news.learnt[:SHOWN]), *(key for key, *_ in changed)]

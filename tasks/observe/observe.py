@@ -46,9 +46,9 @@ PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
 MIN_BUDGET, MIN_BUDGET_AIDED, MIN_BUDGET_CODING = 90, 100, 200
 """Words that even the shortest session may spend, of people, with a model, on code: the one decision of three short
 messages is worth its words, and what a person tells a model is told to be kept."""
-MIN_CODING, MIN_CODING_SHORT, MIN_CODING_STATED = 0.5, 0.35, 0.2
+MIN_CODING, MIN_CODING_SHORT, MIN_CODING_SAID = 0.5, 0.35, 0.2
 """Probability of being worth remembering below which a coding sentence is no claim; the same in a short session, of
-which more is meant to be kept; and where it says what changed, or a person says it in a short session. Of claims read
+which more is meant to be kept; and of what a person says in a short session. Of claims read
 from real sessions that nothing was learnt from, a quarter is noise from the second on, and most below it."""
 MIN_PERSONAL = {True: 0.08, False: 0.03}
 """The same for everyday talk, of a person and of a model: under it a sentence brings nothing new and names nothing."""
@@ -202,7 +202,7 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
         scored = ScoredSentence(unit.sentence, max(logit, stands), count_words(unit.summary))
         if human and lex.ABOUT_ME.search(text):
             yield Candidate(unit, scored, None, "personal")
-        elif scored.probability >= (MIN_CODING_STATED if short and human else least):
+        elif scored.probability >= (MIN_CODING_SAID if short and human else least):
             if unit.row["message_id"] in refused and is_proposal(text):
                 continue
             category = find_coding_category(text, human=human, words=count_words(unit.row["text"]))
