@@ -16,7 +16,7 @@ from slowwave.flows.tonight import describe_run
 from slowwave.schemas.settings import Settings
 from tests.talk_files import session
 
-HOSTILE = "We always deploy <script>alert(1)</script></pre> from the \x1b[31mred\u202e branch `{{ 7*7 }}`"
+HOSTILE = "We always deploy <script>alert(1)</script></pre> from the \x1b[31mred\u202e branch `{{ 7654*4321 }}`"
 
 
 class Page(HTMLParser):
@@ -68,4 +68,4 @@ def test_what_a_night_changed_and_how_near_a_gate_that_came_stands_in_the_report
     assert "9090" in told["learnt"][0]["summary"]
     text = CliRunner().invoke(app, ["report", told["nights"][0]["run_id"], "--store", str(settings.store)]).output
     assert "alert(1)" in text
-    assert not any(mark in text for mark in ("<script>alert", "\x1b", "\u202e", "49 "))
+    assert not any(mark in text for mark in ("<script>alert", "\x1b", "\u202e", str(7654 * 4321)))
