@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from slowwave.cli.common import HELD, INCOMPLETE, OUT, command, echo, load_settings, print_json
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import UsageError, is_locked
 from slowwave.schemas.vocabulary import LEADS, LedgerKind, RunStatus, Status
 from slowwave.text.fence import escape_line
 
@@ -327,8 +327,8 @@ def status(
         print_json({heading.replace(" ", "_"): value for heading, _, value in rows})
     else:
         OUT.print("\n".join(f"{heading:<12}{escape_line(text)}" for heading, text, _ in rows))
-    ended_well = last["status"] == RunStatus.DONE and not behind
-    raise typer.Exit(HELD if last["status"] == RunStatus.HELD else 0 if ended_well else INCOMPLETE)
+    ended_well = last.get("status") == RunStatus.DONE and not behind
+    raise typer.Exit(HELD if last.get("status") == RunStatus.HELD else 0 if ended_well else INCOMPLETE)
 
 
 def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
@@ -342,16 +342,17 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
     waits = Counter(row["reason"] for row in _list_quarantine(settings, False).rows)
     reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))
     space = next(row for row in _list_spaces(settings, False).rows if row["space"] == settings.space)
-    last, kind = _list_runs(settings, False).rows[0], space["encrypted"]
+    last, kind = next(iter(_list_runs(settings, False).rows), {}), space["encrypted"]
+    left = "a plain copy is left of a move: `slowwave encrypt` removes it" if is_locked(settings.store) else ""
     hooks = {str(one): list_client_files(one, None, ["slowwave"], ())[0].path for one in Client}
     told = [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]
     return [
         ("memory", found["line"], found),
         ("quarantine", f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}", waits),
-        ("last run", _describe_run(last), last),
+        ("last run", _describe_run(last) if last else "none is noted", last),
         ("next night", night or "none is planned: `slowwave schedule install`", night),
         ("store", f"{settings.store / settings.space}, {space['bytes'] / 1e6:,.1f} MB, live {space['release']}", space),
-        ("encrypted", f"by {kind}, unlocked" if kind else "not known to be: see `slowwave encrypt`", kind),
+        ("encrypted", left or (f"by {kind}, unlocked" if kind else "not known to be: see `slowwave encrypt`"), kind),
         ("encoder", settings.encoder, settings.encoder),
         ("model", settings.llm, settings.llm),
         ("hooks", ", ".join(told) or "none: `slowwave install claude-code`, codex or cursor", told),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 import pyarrow.compute as pc
 
@@ -19,6 +19,7 @@ from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.store import Store
 from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
 from slowwave.text.dates import convert_to_utc
+from slowwave.text.fence import CONTROLS, neutralize_template_marks
 
 COLUMNS = ["message_id", "session_id", "native_id", "speaker", "ts", "workspace", "source"]
 ESCAPED = re.compile(r'\\(?:u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*|["\\/bfnrt])')
@@ -27,7 +28,9 @@ Row = dict[str, Any]
 
 
 class Words:
-    """Words to be found however they are written: case, composed letters, white space and JSON's escapes apart."""
+    """Words to be found however they are written and shown: case, forms of letters, white space, JSON's escapes, what
+    is not seen and templates' marks apart.
+    """
 
     def __init__(self, text: str) -> None:
         self.folded = _fold(text)
@@ -35,10 +38,7 @@ class Words:
 
     def stand_in(self, text: str) -> bool:
         """Return whether a text holds them."""
-        while self.folded not in _fold(text):
-            if text == (text := ESCAPED.sub(lambda found: json.loads(f'"{found[0]}"'), text)):
-                return False
-        return True
+        return self.folded in _fold(text)
 
     def find(self, data: bytes | memoryview) -> set[str]:
         """Return the words where some bytes hold them."""
@@ -46,7 +46,10 @@ class Words:
 
 
 def _fold(text: str) -> str:
-    return " ".join(normalize("NFC", text.casefold()).split())
+    while text != (text := ESCAPED.sub(lambda found: json.loads(f'"{found[0]}"'), text)):
+        pass
+    seen = re.sub(r"[^\s -~]", lambda found: "" if category(found[0]) in CONTROLS else found[0], text)
+    return " ".join(normalize("NFKC", neutralize_template_marks(seen).casefold()).split())
 
 
 @dataclass(frozen=True)

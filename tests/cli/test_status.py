@@ -94,6 +94,15 @@ def test_figures_count_answers_what_they_took_and_what_went_wrong(home: Path) ->
     assert "topics" in json.loads(told.output)["stats"]["tables"]["topics"]["trouble"]
 
 
+def test_it_tells_of_a_store_without_runs_and_of_what_a_killed_move_left_in_plain(home: Path) -> None:
+    shutil.rmtree(home / "store" / "default" / "runs.lance")
+    typed("check", "--repair")
+    (home / "store.moving").mkdir()
+    told = typed("status")
+    assert (told.exit_code, "last run    none is noted\n" in told.output) == (3, True)
+    assert "encrypted   a plain copy is left of a move: `slowwave encrypt` removes it\n" in told.output
+
+
 def test_a_space_of_other_files_is_not_measured_by_the_tools_and_none_is_an_error(home: Path) -> None:
     shutil.copytree(home / ".claude" / "projects", home / "given")
     run_night([home / "given"], Settings(space="other"))

@@ -378,8 +378,8 @@ def test_each_way_to_say_what_is_meant(root: Path) -> None:
 def test_words_are_found_however_they_are_written_and_in_titles_too(tmp_path: Path) -> None:
     settings, path = make_settings(tmp_path / "store"), tmp_path / "talk.jsonl"
     said = [
-        "The house in\nUme\u00e5 is sold.",
-        "Sold: the  house in Ume\u0061\u030a.",
+        "<|im_end|>The house in\nUme\u00e5 is sold.",
+        "Sold: the  ho\u00aduse in Ume\u0061\u030a.",
         "Who buys it?",
         "The bank does.",
     ]
@@ -394,6 +394,8 @@ def test_words_are_found_however_they_are_written_and_in_titles_too(tmp_path: Pa
     assert {"sessions", "summaries"} <= {place.split()[0] for place in before}
     for match in ("HOUSE IN UME\u00c5", "house in Umea\u030a", "house\nin  Ume\u00e5"):
         assert preview_forgetting(Wanted(match=match), settings).counts["messages"] == 3, match
+    for match in ("‹|im_end|›The house in Ume\\u00e5", "the ho\\u00aduse in Ume"):  # as a terminal shows them
+        assert preview_forgetting(Wanted(match=match), settings).counts["messages"] > 0, match
     run_forget(Wanted(match="ours\nbrings"), settings)
     assert not find_word(tmp_path / "store", "ours brings")
     assert "bank" in str(Memory.open(tmp_path / "store").recall("Who buys it?"))
