@@ -7,7 +7,8 @@ space's own tables are read and never written; the stores of trials lie in its f
 
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -19,12 +20,16 @@ from typing import Any
 import numpy as np
 import orjson
 import polars as pl
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.chat.turns import Turns
+from slowwave.chat.talk import Conversation, TurnContext
+from slowwave.chat.turns import Recalled, Turns
+from slowwave.context.build import Context
 from slowwave.context.tokens import cache_counts, load_tokenizer
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.protocol import KnownEncoder
+from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night, run_steps_after_read
 from slowwave.flows.parts.run import make_run_id, open_run, run_as_function, run_step
 from slowwave.memory import Memory
@@ -46,7 +51,7 @@ from slowwave.tasks.experiment.definition import (
     compute_settings_key,
     load_experiment,
 )
-from slowwave.tasks.experiment.past import Past, cut_vault, find_asking, find_questions, pick_cuts
+from slowwave.tasks.experiment.past import Past, cut_vault, find_asking, find_questions, part_unit, pick_cuts
 from slowwave.tasks.experiment.questions import (
     Item,
     Question,
@@ -240,8 +245,15 @@ class Lab:
         if experiment.target == "talk":
             room = experiment.budget or int(settings.context.budget * settings.context.conversation_share)
             return _ask_talk(unit, settings, questions, encoder, room, count)
+        if experiment.target == "prompt":
+            unit, running = part_unit(unit)
         prepared = self._prepare(unit, settings)
         memory = Memory(prepared, prepared.store, None, encoder)
+        if experiment.target == "prompt":
+            model = ScriptedLLM(context_window=experiment.budget or 8_192)  # asked for no answer: it counts tokens
+            talk = Conversation(model, memory, prepared, encoder=encoder)
+            talk.turns = Turns(prepared, model.count_tokens, encoder)  # without it also where a recap is wanted
+            return _ask_prompt(talk, unit, running, questions)
         if experiment.target == "recall":
             return [_ask_recall(memory, question, experiment.k, count) for question in questions]
         return [_ask_context(memory, question, experiment.budget) for question in questions]
@@ -307,12 +319,15 @@ def _ask_recall(memory: Memory, question: Question, k: int, count: Callable[[str
 
 def _ask_context(memory: Memory, question: Question, budget: int | None) -> Score:
     block = memory.context(question.text, budget, automatic=question.kind == "retold")
-    items = [
+    return score_answer(question, _list_block_items(block), block.tokens)
+
+
+def _list_block_items(block: Context) -> list[Item]:
+    return [
         Item(line.text, (name_message(line.source.session or "", line.source.message or ""),), bool(line.said))
         for part in block.parts
         for line in part.lines
     ]
-    return score_answer(question, items, block.tokens)
 
 
 def _ask_talk(
@@ -324,27 +339,56 @@ def _ask_talk(
     count: Callable[[str], int],
 ) -> list[Score]:
     """Return the scores of prompts of the unit told as one conversation; no question moves what another one gets."""
-    rows = unit.messages.sort_by([("ts", "ascending"), ("session_id", "ascending"), ("seq", "ascending")]).to_pylist()
-    rows = [row for row in rows if is_spoken(row)]
-    said = [(row["speaker"] or row["role"], row["text"]) for row in rows]
-    names = [name_message(unit.names.get(row["session_id"], row["session_id"]), row["native_id"]) for row in rows]
-    if encoder is not None:
-        encoder.encode([f"{speaker}: {text}" for speaker, text in said])  # at once; one by one it takes far longer
     turns = Turns(settings, lambda texts: [count(text) for text in texts], encoder)
-    for speaker, text in said:
-        turns.add(speaker, text)
-    strengths = [(trace, trace.strength, trace.set_at) for trace in turns.active.traces]
+    names = _tell_turns(turns, unit, unit.messages)
     scores = []
     for question in questions:
-        recalled = turns.recall(question.text, room)
-        for trace, strength, set_at in strengths:
-            trace.strength, trace.set_at = strength, set_at
-        latest = range(len(said) - len(recalled.recent), len(said))
-        items = [Item(said[at][1], (names[at],)) for at in latest]
-        items += [Item(one.text, () if one.shortened else (names[one.trace.number],)) for one in recalled.shown]
-        tokens = count(recalled.text) + sum(count(said[at][1]) for at in latest)
-        scores.append(score_answer(question, items, tokens))
+        with _keep_strengths(turns):
+            recalled = turns.recall(question.text, room)
+        tokens = count(recalled.text) + sum(count(turn["content"]) for turn in recalled.recent)
+        scores.append(score_answer(question, _list_turn_items(recalled, names), tokens))
     return scores
+
+
+def _ask_prompt(talk: Conversation, unit: Unit, running: pa.Table, questions: Sequence[Question]) -> list[Score]:
+    """Return the scores of whole prompts of a talk of some messages, beside a memory of the unit's."""
+    names = _tell_turns(talk.turns, unit, running)
+    scores = []
+    for question in questions:
+        with _keep_strengths(talk.turns):
+            prompt = talk.build_prompt(question.text)
+        recalled = talk.recalled or TurnContext("")
+        items = [*_list_turn_items(recalled.turns, names), Item(prompt[0]["content"], ())]
+        items += _list_block_items(recalled.block) if recalled.block else []
+        scores.append(score_answer(question, items, sum(talk.llm.count_tokens([turn["content"] for turn in prompt]))))
+    return scores
+
+
+def _tell_turns(turns: Turns, unit: Unit, messages: pa.Table) -> list[str]:
+    """Tell messages of a unit as one conversation, and return the name of each turn."""
+    rows = messages.sort_by([("ts", "ascending"), ("session_id", "ascending"), ("seq", "ascending")]).to_pylist()
+    rows = [row for row in rows if is_spoken(row)]
+    said = [(row["speaker"] or row["role"], row["text"]) for row in rows]
+    if turns.active.encoder is not None:  # at once; one by one it takes far longer
+        turns.active.encoder.encode([f"{speaker}: {text}" for speaker, text in said])
+    for speaker, text in said:
+        turns.add(speaker, text)
+    return [name_message(unit.names.get(row["session_id"], row["session_id"]), row["native_id"]) for row in rows]
+
+
+@contextmanager
+def _keep_strengths(turns: Turns) -> Iterator[None]:
+    """Leave the turns' strengths as they were: no question moves what another one gets."""
+    strengths = [(trace, trace.strength, trace.set_at) for trace in turns.active.traces]
+    yield
+    for trace, strength, set_at in strengths:
+        trace.strength, trace.set_at = strength, set_at
+
+
+def _list_turn_items(recalled: Recalled, names: Sequence[str]) -> list[Item]:
+    latest = zip(recalled.recent, names[len(names) - len(recalled.recent) :], strict=True)
+    items = [Item(turn["content"], (name,)) for turn, name in latest]
+    return items + [Item(one.text, () if one.shortened else (names[one.trace.number],)) for one in recalled.shown]
 
 
 @cache

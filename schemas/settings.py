@@ -20,6 +20,9 @@ class ActiveSettings(BaseModel):
 
     capacity: int = Field(5_000, ge=1, description="Turns kept in mind; beyond it the weakest go.")
     recent: int = Field(6, ge=0, description="Latest turns that always go along, word for word, while they fit.")
+    recent_share: float = Field(
+        0.4, ge=0, le=1, description="Part of the conversation's tokens that the latest turns may take."
+    )
     older: int = Field(200, ge=0, description="Older turns that a question calls up, at most.")
     least: float = Field(0.0, ge=0, description="Activation under which no older turn is called up.")
     recap_share: float = Field(
@@ -28,12 +31,19 @@ class ActiveSettings(BaseModel):
 
 
 class TalkSettings(BaseModel):
-    """How long a talk's answers are, and how long it waits for memory."""
+    """How a talk shares out the model's window, how long its answers are, and how long it waits for memory."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     answer_tokens: int = Field(1_024, ge=1, description="Tokens of an answer, at most.")
     memory_seconds: float = Field(30.0, gt=0, description="Seconds a message waits for memory; then it goes without.")
+    block_share: float = Field(
+        0.3, ge=0, le=1, description="Part of the window, less the answer, for memories and web results, at most."
+    )
+    briefing_share: float = Field(0.15, ge=0, le=1, description="Part of the same for the briefing, at most.")
+    turns_share: float = Field(
+        0.6, ge=0, le=1, description="Part of what these leave for the conversation so far, at most."
+    )
 
 
 class ContextSettings(BaseModel):

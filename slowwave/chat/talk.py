@@ -67,18 +67,6 @@ class ContextProvider(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Shares:
-    """How a talk shares out the model's context window, less the answer."""
-
-    block: float = 0.3
-    """Part for web results and memories, at most."""
-    briefing: float = 0.15
-    """Part for the briefing, at most."""
-    turns: float = 0.6
-    """Part of what these leave for the conversation so far."""
-
-
 @dataclass(frozen=True, slots=True)
 class TurnContext:
     """What a turn was answered with, for `/why`."""
@@ -114,9 +102,8 @@ class Conversation:
         workspace: str | None = None,
         space_dir: Path | None = None,
         encoder: Encoder | None = None,
-        shares: Shares | None = None,
     ) -> None:
-        self.llm, self.memory, self.settings, self.shares = llm, memory, settings, shares or Shares()
+        self.llm, self.memory, self.settings = llm, memory, settings
         self.journal, self.web, self.workspace, self.space_dir = journal, web, workspace, space_dir
         self.turns = Turns(settings, llm.count_tokens, encoder, Narrator(llm))
         self.recalled: TurnContext | None = None
@@ -135,7 +122,7 @@ class Conversation:
         said = text.strip()
         if not said:
             raise UsageError("there is nothing to answer: the message is empty")
-        prompt = self._build_prompt(said)
+        prompt = self.build_prompt(said)
         self._write_down("user", said)
         answer: list[str] = []
         try:
@@ -154,16 +141,21 @@ class Conversation:
         block = self.recalled.block if self.recalled else None
         return estimate_effect(said, block.text if block else None)
 
-    def _build_prompt(self, said: str) -> list[Message]:
-        """Return the turns that fit, the block with what does not, and the message."""
-        room = self.llm.context_window - self.settings.context.talk.answer_tokens
+    def build_prompt(self, said: str) -> list[Message]:
+        """Return what a message is answered with: the turns that fit, the block with what does not, and the message.
+
+        Raises:
+            UsageError: it does not fit the model's context window.
+        """
+        shares = self.settings.context.talk
+        room = self.llm.context_window - shares.answer_tokens
         left = (
             room - self._count_tokens(self._build_system_prompt(room)) - self._count_tokens(said) - 4 * TEMPLATE_TOKENS
         )
         if left < 0:
             raise UsageError(f"the message does not fit {self.llm.model}'s context window: shorten it")
-        budget = min(self.settings.context.budget, int(room * self.shares.block), left)
-        self.recalled = self._recall(said, budget, int((left - budget) * self.shares.turns))
+        budget = min(self.settings.context.budget, int(room * shares.block_share), left)
+        self.recalled = self._recall(said, budget, int((left - budget) * shares.turns_share))
         block = self.recalled.text
         asked = f"{fence_block(block)}\n\n{said}" if block else said
         return [
@@ -175,7 +167,8 @@ class Conversation:
     def _build_system_prompt(self, room: int) -> str:
         """Return what the model is, and the briefing: made once."""
         if self._system is None:
-            budget = min(self.settings.context.briefing_budget, int(room * self.shares.briefing))
+            settings = self.settings.context
+            budget = min(settings.briefing_budget, int(room * settings.talk.briefing_share))
             known = self._fetch_briefing(budget)
             self._system = f"{INSTRUCTIONS}\n\n{fence_block(known)}" if known else INSTRUCTIONS
         return self._system

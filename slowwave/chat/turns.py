@@ -104,7 +104,7 @@ class Turns:
         recent = self._select_recent(budget, len(self.said))
         if len(recent) == len(self.said):
             return Recalled(tuple(recent))
-        recent = self._select_recent(int(budget * self.active.weights.latest), self.settings.recent)
+        recent = self._select_recent(int(budget * self.settings.recent_share), self.settings.recent)
         room = budget - self._count_recent(len(recent)) - self.count([HEADING])[0] - LINE_TOKENS
         kept = int(room * self.settings.recap_share) if self.narrator else 0
         shown, left_out = self._pack_older(query, len(self.said) - len(recent), room - kept)

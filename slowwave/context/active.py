@@ -40,8 +40,6 @@ class Weights:
     """Activation: how recent the turn is."""
     neighbours: float = 0.3
     """Part of its activation that a turn gives to those beside it."""
-    latest: float = 0.4
-    """Part of the conversation's tokens that the latest turns may take."""
     half_life: float = 20.0
     """Turns after which recency has fallen to one half."""
     strength_half_life: float = 2_000.0

@@ -16,14 +16,20 @@ from slowwave.schemas.settings import Settings
 
 FOLDER = "experiments"
 """In a space's folder: stores of trials, while an experiment runs. What is forgotten goes from there too."""
-FIXED = ("store", "space", "retention", "web", "redact", "read", "gates", "storage")
-"""No experiment varies where a memory is, what leaves it, what may be read, or which releases are made and kept."""
+FIXED = ("store", "space", "retention", "web", "redact", "read", "gates", "storage", "quota", "same_day")
+"""No experiment varies where a memory is, what leaves it, what may be read and when, or which releases are kept."""
 READING = frozenset({"recall", "context"})
 """Settings that no step of a night reads: the store stays as it is."""
-UNREAD = {"recall": ("context", "gists"), "context": ("context.active", "context.talk", "gists")}
+UNSHARED = ("context.web_share", "context.memory_share", "gists")
+"""Settings that matter beside web results or a conversation alone; and what no prompt holds."""
+UNREAD = {
+    "recall": ("context", "gists"),
+    "context": ("context.active", "context.talk", "context.briefing_budget", *UNSHARED),
+    "prompt": ("context.tokenizer", "context.talk.memory_seconds", "context.active.recap_share", *UNSHARED),
+}
 """Settings, or sections, that a target does not read."""
 READ_BY_TALK = ("context.active", "context.tokenizer", "context.budget", "encoder", "embeddings")
-Target = Literal["recall", "context", "talk"]
+Target = Literal["recall", "context", "talk", "prompt"]
 Metric = Literal["evidence", "saved", "stale", "tokens"]
 LESS_IS_BETTER = frozenset({"stale", "tokens"})
 Value = bool | int | float | str
@@ -98,7 +104,9 @@ class Experiment(Part):
     target: Target = "context"
     metric: Metric = Field("evidence", description="What is made better.")
     k: int = Field(10, ge=1, le=100, description="Hits, where recall is asked.")
-    budget: int | None = Field(None, ge=1, description="Tokens of context or talk; by default the settings'.")
+    budget: int | None = Field(
+        None, ge=1, description="Tokens of context or talk, by default the settings'; of a prompt's window, 8,192."
+    )
     seed: int = 0
     data: Data
     search: Search = Search()
@@ -119,6 +127,8 @@ def load_experiment(path: Path) -> Experiment:
         raise UsageError(f"{path} is no experiment: {told}") from None
     for name in experiment.space:
         check_name(name, experiment.target)
+        if name == "context.budget" and experiment.budget and experiment.target != "prompt":
+            raise UsageError(f"{name} is not read: the experiment's own `budget` is {experiment.budget}")
     data, here = experiment.data, path.absolute().parent
     paths = tuple(here / one.expanduser() for one in data.paths)
     questions = here / data.questions.expanduser() if data.questions else None

@@ -11,7 +11,7 @@ it: it is made of the messages before the day alone.
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.schemas.vocabulary import Status
-from slowwave.tasks.experiment.questions import Kind, Question
+from slowwave.tasks.experiment.questions import LONG_AGO, Kind, Question, Unit
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import compute_smooth_idf, extract_content_words
 
@@ -76,6 +76,17 @@ def cut_vault(messages: pa.Table, sessions: pa.Table, cut: datetime) -> tuple[pa
         if row["session_id"] in set(kept["session_id"])
     ]
     return before.cast(MESSAGES.schema), pa.Table.from_pylist(rows, schema=SESSIONS.schema)
+
+
+def part_unit(unit: Unit) -> tuple[Unit, pa.Table]:
+    """Return a unit of the earlier half of the sessions, for a memory, and the messages of the later ones, which a talk
+    is running of; a single session is all talk.
+    """
+    starts = pl.DataFrame(unit.messages.select(["session_id", "ts"])).group_by("session_id").min()["ts"].drop_nulls()
+    cut = starts.sort()[len(starts) // 2] if len(starts) else LONG_AGO
+    messages, sessions = cut_vault(unit.messages, unit.sessions or SESSIONS.schema.empty_table(), cut)
+    later = pc.invert(pc.is_in(unit.messages["message_id"], messages["message_id"].combine_chunks()))
+    return replace(unit, messages=messages, sessions=sessions), unit.messages.filter(later)
 
 
 def find_asking(turns: pl.DataFrame) -> dict[str, str]:

@@ -34,10 +34,8 @@ def count(texts: list[str]) -> list[int]:
 
 
 def turns_of(said: tuple[str, ...], **active: float) -> Turns:
-    weights = Weights(latest=active.pop("latest", 0.4))
     context = ContextSettings(active=ActiveSettings(**active))  # type: ignore[arg-type]
     turns = Turns(Settings(context=context), count, HashEncoder())  # type: ignore[arg-type]
-    turns.active.weights = weights
     for n, text in enumerate(said):
         turns.add("assistant" if n % 2 else "user", text)
     return turns
@@ -170,9 +168,9 @@ def test_the_latest_go_along_in_one_piece_and_no_more_than_settings_say() -> Non
     roles = ("user", "assistant") * 3
     cost = [count([f"{role}: {text}"])[0] + TEMPLATE_TOKENS for role, text in zip(roles, said, strict=True)]
     for budget, kept in ((sum(cost[3:]), 2), (sum(cost[4:]), 2), (sum(cost[4:]) - 1, 0), (sum(cost[2:]) - 1, 2)):
-        recent = turns_of(said, recent=6, latest=1).recall("x", budget).recent
+        recent = turns_of(said, recent=6, recent_share=1).recall("x", budget).recent
         assert [turn["content"] for turn in recent] == list(said[len(said) - kept :]), budget
-    many = turns_of(tuple(f"{n}" for n in range(20)), recent=4, latest=1).recall("x", 200)
+    many = turns_of(tuple(f"{n}" for n in range(20)), recent=4, recent_share=1).recall("x", 200)
     assert [turn["content"] for turn in many.recent] == ["16", "17", "18", "19"]
 
 

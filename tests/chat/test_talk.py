@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from slowwave.chat.talk import INSTRUCTIONS, Conversation, Shares
+from slowwave.chat.talk import INSTRUCTIONS, Conversation
 from slowwave.chat.turns import TEMPLATE_TOKENS
 from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
@@ -105,9 +105,9 @@ def test_a_long_conversation_fits_a_small_window_and_fills_it(settings: Settings
     kept = [("user", f"Tide gauge readings of {place} are kept in the {place}'s red folder.") for place in places]
     night(settings.store, session(tmp_path, "s-2", 2, kept))
     model = ScriptedLLM(lambda request: "wall " * (17 * len(request.messages) % 200), context_window=2_048)
-    small = settings.model_copy(update={"context": ContextSettings(talk=TalkSettings(answer_tokens=256))})
-    shares = Shares(turns=1, briefing=0.05)
-    talk = Conversation(model, Memory.open(settings.store), small, encoder=HashEncoder(), shares=shares)
+    shares = TalkSettings(answer_tokens=256, turns_share=1, briefing_share=0.05)
+    small = settings.model_copy(update={"context": ContextSettings(talk=shares)})
+    talk = Conversation(model, Memory.open(settings.store), small, encoder=HashEncoder())
     for n in range(24):
         "".join(talk.say(f"Where are the tide gauge readings kept, {n}?"))
     assert all(request.messages[1]["role"] == "user" for request in model.asked)
@@ -124,7 +124,8 @@ def test_the_block_keeps_to_its_share_of_the_window(settings: Settings) -> None:
     tokens = []
     for share in (0.01, 1.0):
         llm = ScriptedLLM(echo, context_window=2_048)
-        talk = Conversation(llm, Memory.open(settings.store), settings, shares=Shares(block=share))
+        shares = {"context": ContextSettings(talk=TalkSettings(block_share=share))}
+        talk = Conversation(llm, Memory.open(settings.store), settings.model_copy(update=shares))
         "".join(talk.say(CHAT[0][1]))
         assert talk.recalled is not None
         assert talk.recalled.block is not None

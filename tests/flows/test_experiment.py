@@ -62,6 +62,29 @@ def test_a_variant_made_from_a_copy_is_what_it_would_be_from_nothing(tmp_path: P
     assert digests[0] == digests[1]
 
 
+def test_each_share_of_a_prompt_decides_what_is_found_in_it(tmp_path: Path) -> None:
+    """Days 1 to 4 are in memory, 5 to 8 were said in the talk itself."""
+    file = write_experiment(tmp_path, '"context.talk.block_share" = [0.3]')
+    file.write_text(file.read_text().replace('target = "context"', 'target = "prompt"\nbudget = 500'))
+    one = load_experiment(file)
+    units, seed = load_units(one, Settings(**base(tmp_path)), tmp_path / "lab")  # type: ignore[arg-type]
+    lab = Lab(one, base(tmp_path), units, tmp_path / "lab", seed)
+
+    def ask(**shares: float) -> list[float]:
+        active = ("recent", "recent_share", "older", "least")
+        params = {f"context.{'active' if name in active else 'talk'}.{name}": value for name, value in shares.items()}
+        scores = lab.score_questions({"context.talk.answer_tokens": 64, **params}, units[0].questions)
+        return [score.evidence for score in scores]
+
+    in_memory, in_talk = [1.0] * 4 + [0.0] * 4, [0.0] * 4 + [1.0] * 4
+    assert ask() == [1.0] * 8
+    assert ask(turns_share=0, block_share=0.1) == ask(recent=0, older=0) == ask(recent=0, least=9) == in_memory
+    assert ask(block_share=0, briefing_share=0) == in_talk
+    assert ask(turns_share=0.3, recent_share=1) == [1.0] * 4 + [0.0] * 3 + [1.0]  # the latest alone
+    assert ask(turns_share=0.3, recent_share=0) == [1.0] * 8
+    assert lab.made == 1
+
+
 def call(*words: object) -> str:
     done = CliRunner().invoke(app, ["experiment", *map(str, words)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
