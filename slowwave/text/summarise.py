@@ -37,7 +37,7 @@ def build_extractive_summary(parts: Sequence[Part], max_words: int, context: Seq
     Returns:
         One line of text; empty when the parts say nothing.
     """
-    own = [(p.speaker, s) for p in parts for s in _extract_sentences(p.text)]
+    own = list(dict.fromkeys((p.speaker, s) for p in parts for s in _extract_sentences(p.text)))
     if not own:
         return truncate_words(" ".join(p.text for p in parts), max_words)
     around = [s for p in context for s in _extract_sentences(p.text)]

@@ -40,7 +40,7 @@ from slowwave.tasks.summarize import by_model
 from slowwave.tasks.summarize.by_model import MEASURED, SummaryWriter, TopicInfo, measure_summaries
 from slowwave.tasks.summarize.coherence import Coherence, count_coherence
 from slowwave.tasks.summarize.mend import mend
-from slowwave.tasks.summarize.worthy import cut_to_worthy_sentences, find_first_request
+from slowwave.tasks.summarize.worthy import cut_to_worthy_sentences, tell_session, title_session, weigh_sentences
 from slowwave.tasks.vectors import attach_vectors_if_there, describe_encoder, fill_missing_vectors
 from slowwave.text.pyramid import (
     MASTER,
@@ -77,6 +77,8 @@ class Scope:
     lost: int
     """Groups that lost something."""
     growth: Growth
+    told: str | None = None
+    """A session's master summary, where it needs no model."""
 
     def collect_groups(self) -> dict[str, Group]:
         """Return the groups by id, as they are now."""
@@ -142,7 +144,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
 def compute_summaries_key(job: Job, model: Model | None) -> str:
     """Return what a summary depends on besides its members."""
     encoder = describe_encoder(job.settings)
-    key = compute_step_key("rollup", 3, job.settings.pyramid, encoder)
+    key = compute_step_key("rollup", 4, job.settings.pyramid, encoder)
     if model is None:
         return compute_content_id(key, digest_shipped(WORTH_FILE))
     return compute_model_key(model, "rollup", by_model.VERSION, by_model.SUMMARY_PROMPTS, key)
@@ -192,12 +194,17 @@ def _grow_and_store(
 ) -> set[str]:
     """Grow these pyramids together, store them, and return the ids of those that have to wait for a summary."""
     get_words = job.settings.pyramid.get_words
+    told = {scope.id: scope.told for scope in scopes}
 
     def extract(drafts: list[Draft]) -> list[str | None]:
         theirs = [d.previous is not None and is_made_by_model(d.previous.key) for d in drafts]
         small = [d.scope == SummaryScope.TOPIC and d.tier == MASTER for d in drafts]  # its few claims say it themselves
         left = [a or b for a, b in zip(theirs, small, strict=True)]
-        return [None if kept else summarize_draft(d, get_words(d.tier)) for d, kept in zip(drafts, left, strict=True)]
+        ends = [told.get(d.scope_id) if d.tier == MASTER else None for d in drafts]
+        return [
+            None if kept else end or summarize_draft(d, get_words(d.tier))
+            for d, kept, end in zip(drafts, left, ends, strict=True)
+        ]
 
     grown = grow_many([scope.growth for scope in scopes], narrator.write if narrator else extract)
     titles = narrator.titles if narrator else {}
@@ -319,10 +326,13 @@ def load_session_scopes(
     for info in group.iter_rows(named=True):
         sid = info["session_id"]
         mine, shape = by_session[sid], build_session_shape(job.settings.pyramid, by_model=whole)
-        texts = [row["text"] for row in mine] if whole else cut_to_worthy_sentences(mine, shape.first)
+        said = [] if whole else weigh_sentences(mine)
+        texts = [row["text"] for row in mine] if whole else cut_to_worthy_sentences(said, mine, shape.first)
         members = build_session_members(mine, texts, whole=whole)
-        about = info if whole else {**info, "title": info["title"] or find_first_request(mine)}
-        scopes.append(_build_scope("session", sid, about, sealed.get(sid, Pyramid()), members, shape))
+        about = info if whole else {**info, "title": info["title"] or title_session(said)}
+        scope = _build_scope("session", sid, about, sealed.get(sid, Pyramid()), members, shape)
+        scope.told = tell_session(said, job.settings.pyramid.get_words(MASTER))
+        scopes.append(scope)
     return scopes
 
 
