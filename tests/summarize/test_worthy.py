@@ -18,13 +18,13 @@ def test_a_group_in_which_nobody_made_a_sentence_keeps_its_first_words() -> None
 
 
 def test_a_session_with_an_agent_is_told_by_what_was_asked_and_what_came_of_it() -> None:
-    report = "Let me look at the importer.\n\n- read `importer.py`\n\nThe importer now names each file without a header."
+    report = "Let me look at the importer.\n\n- read `it.py`\n\nThe importer names each file without a header."
     spoken = speak(("model", "How can I help you?"), ("human", "/mode"), ("human", REQUEST), ("model", report))
     told = weigh_sentences(spoken)
     assert title_session(told) == "Please let the importer refuse every file that has no header, and …"
     assert title_session(weigh_sentences(spoken[:2])) is None
     assert tell_session(told, 60) == (
-        f"Asked: {REQUEST} Reported: Let me look at the importer. The importer now names each file without a header."
+        f"Asked: {REQUEST} Reported: Let me look at the importer. The importer names each file without a header."
     )
     open_end = [*spoken, *speak(("model", "Both are fixed. Shall I also log the line?"))]
     assert str(tell_session(weigh_sentences(open_end), 60)).endswith("Open: Shall I also log the line?")
