@@ -18,6 +18,7 @@ from prefect import Task, flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
+from prefect.events import emit_event
 from prefect.runtime import flow_run
 
 from slowwave.flows.export import export_tables
@@ -186,10 +187,15 @@ def save_artifact(report: RunReport, key: str, description: str) -> None:
 
 
 def name_flow_run(news: str, outcome: str) -> None:
-    """Call the flow's run by its night and what is new, and tag it by its outcome; where Prefect can't, log it."""
+    """Call the flow's run by its night and what is new, tag it by its outcome and emit an event of that, which the
+    automations wait for (an event of Prefect's has the tags that a run began with); where Prefect can't, log it.
+    """
     try:
         with get_client(sync_client=True) as client:
             name, tags = f"night of {datetime.now():%Y-%m-%d}: {news}", {*flow_run.get_tags(), outcome}
             client.update_flow_run(UUID(flow_run.get_id()), name=name, tags=tags)
+        emit_event(
+            f"slowwave.night.{outcome}", {"prefect.resource.id": "slowwave.night", "prefect.resource.name": name}
+        )
     except Exception as trouble:
         LOG.warning("Prefect could not name the run (%s: %s)", type(trouble).__name__, trouble)
