@@ -84,6 +84,12 @@ def list_metrics(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]
     yield "table_broken", "Whether a table of the live release can't be opened.", ("table",), broken
     recalled = {(name,): float(stats["memories"][name]) for name in ("recalled", "never")}
     yield "claims", "Claims that were ever and never handed out.", ("use",), recalled
+    yield (
+        "claims_by_state",
+        "Claims by status, made by the last run, perhaps changed.",
+        ("state",),
+        by_name(stats["claims"]),
+    )
     yield "answers_total", "Answers handed out.", ("kind",), by_name(answers, "count")
     yield "answers_empty_total", "Answers without a memory.", ("kind",), by_name(answers, "empty")
     yield "answers_in_part_total", "Answers that did without something.", ("kind",), by_name(answers, "in_part")
@@ -98,4 +104,5 @@ def list_metrics(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]
     yield "model_errors_total", "Requests that failed.", ("model", "error"), errors
     tokens = {(model, name): n for model, one in models.items() for name, n in one["tokens"].items()}
     yield "model_tokens_total", "Tokens read and written.", ("model", "kind"), tokens
+    yield "model_usd_total", "Money for them, by the prices that are set.", ("model",), by_name(models, "usd")
     yield "encoder_broken", "Whether the encoder can't be loaded.", (), {(): float(bool(stats["encoder"]["trouble"]))}

@@ -460,9 +460,7 @@ def measure_usage(reports: Iterable[str], model: str) -> MeasuredUsage:
 def add_costs(estimate: Estimate, settings: LLMSettings, known: MeasuredUsage) -> Estimate:
     """Return the estimate with money by the prices that are set, and time by the rate that was measured."""
     prompts, answers = estimate.prompt_tokens, estimate.answer_tokens
-    estimate.usd = (
-        prompts * settings.usd_per_million_prompt + answers * settings.usd_per_million_completion
-    ) / 1_000_000
+    estimate.usd = settings.compute_usd(prompts, answers)
     if known.answer_per_second or prompts + answers == 0:
         estimate.seconds = answers / known.answer_per_second if known.answer_per_second else 0.0
     else:

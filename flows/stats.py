@@ -11,10 +11,11 @@ from typing import Any
 import orjson
 
 from slowwave.flows.parts.report import ERRORS, parse_usage
+from slowwave.recall.release.chains import is_linked
 from slowwave.recall.views.usage import count_usage
-from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import RELEASED, RUNS
-from slowwave.schemas.vocabulary import RunStatus
+from slowwave.schemas.settings import LLMSettings, Settings
+from slowwave.schemas.tables import CHAIN, OBSERVATIONS, RELEASED, RUNS
+from slowwave.schemas.vocabulary import RunStatus, Status
 from slowwave.store.journal import Asked, read
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
@@ -42,12 +43,13 @@ def collect_stats(settings: Settings) -> Facts:
         "answers": {kind: _describe_answers([one for one in asked if one.kind == kind]) for kind in _list_kinds(asked)},
         "web": Counter(one.web for one in asked if one.web),
         "memories": _count_memories(live, settings),
+        "claims": _count_claims(live, reports),
         "runs": Counter(row["status"] for row in rows),
         "last_status": rows[-1]["status"] if rows else None,
         "last_good": _find_last_good(rows),
         "seconds": {step.step: step.seconds for steps in reports for step in steps},
         "summaries": _measure_summaries(reports),
-        "models": _describe_models(reports),
+        "models": _describe_models(reports, settings.model),
         "tables": _describe_tables(live),
         "encoder": {"name": settings.encoder, "trouble": _find_encoder_trouble(settings)},
     }
@@ -82,6 +84,14 @@ def _count_memories(live: Snapshot, settings: Settings) -> Facts:
     return {"claims": len(usage.claims), "recalled": len(usage.claims) - never, "never": never}
 
 
+def _count_claims(live: Snapshot, reports: list[list[StepReport]]) -> dict[str, int]:
+    """Return the live release's claims by state, those that the last run made, and those that perhaps changed."""
+    rows = live.read(OBSERVATIONS, ["status", *CHAIN]).to_pylist()
+    linked = sum(row["status"] == Status.ACTIVE and is_linked(row) for row in rows)
+    new = sum(step.rows_out for step in (reports or [[]])[-1] if step.step == "observe")
+    return {**Counter(row["status"] for row in rows), "new": new, "linked": linked}
+
+
 def _find_last_good(rows: list[Facts]) -> float | None:
     """Return when the last run that ended well did, as seconds of the epoch."""
     ends = [row["ended_at"] for row in rows if row["status"] == RunStatus.DONE and row["ended_at"]]
@@ -96,8 +106,8 @@ def _measure_summaries(reports: list[list[StepReport]]) -> Facts:
     return {"written": written, "seconds": sum(step.seconds for step in steps), "quality": quality}
 
 
-def _describe_models(reports: list[list[StepReport]]) -> Facts:
-    """Return what each language model was asked by all runs: requests, tokens, seconds, and errors by kind."""
+def _describe_models(reports: list[list[StepReport]], prices: LLMSettings) -> Facts:
+    """Return what each language model was asked by all runs: requests, tokens, money, seconds, and errors by kind."""
     asked: dict[str, Counter[str]] = defaultdict(Counter)
     for step in (step for steps in reports for step in steps):
         for model, counts in parse_usage(step).items():
@@ -107,6 +117,7 @@ def _describe_models(reports: list[list[StepReport]]) -> Facts:
             "requests": counts["requests"],
             "cached": counts["cache hits"],
             "tokens": {"prompt": counts["prompt tokens"], "answer": counts["answer tokens"]},
+            "usd": prices.compute_usd(counts["prompt tokens"], counts["answer tokens"]),
             "seconds": counts["milliseconds"] / 1000,
             "errors": {name.removeprefix(ERRORS).rstrip(")"): n for name, n in counts.items() if ERRORS in name},
         }
@@ -172,5 +183,6 @@ def _format_answers(kind: str, one: Facts) -> str:
 def _format_model(model: str, one: Facts) -> str:
     errors = ", ".join(f"{name} {n:,}" for name, n in one["errors"].items()) or "no errors"
     new, tokens = one["requests"] - one["cached"], sum(one["tokens"].values())
-    rate = f", {one['seconds'] / new:.2f} s each" if new else ""
+    rate = f" for ${one['usd']:,.2f}" if one["usd"] else ""
+    rate += f", {one['seconds'] / new:.2f} s each" if new else ""
     return f"{model}: {one['requests']:,} times, {one['cached']:,} from the cache, {tokens:,} tokens{rate}; {errors}"

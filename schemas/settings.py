@@ -110,8 +110,14 @@ class LLMSettings(BaseModel):
     tensor_parallel: int = Field(1, ge=1, description="GPUs one in-process model is spread over.")
     max_num_seqs: int | None = Field(None, ge=1, description="Sequences decoded at once; by default vLLM's own.")
 
-    usd_per_million_prompt: float = Field(0.0, ge=0, description="Price of a million prompt tokens, for the plan.")
-    usd_per_million_completion: float = Field(0.0, ge=0, description="Price of a million answer tokens, for the plan.")
+    usd_per_million_prompt: float = Field(0.0, ge=0, description="Price of a million prompt tokens.")
+    usd_per_million_completion: float = Field(0.0, ge=0, description="Price of a million answer tokens.")
+
+    def compute_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
+        """Return what that many tokens cost by the prices that are set."""
+        return (
+            prompt_tokens * self.usd_per_million_prompt + answer_tokens * self.usd_per_million_completion
+        ) / 1_000_000
 
 
 EngineName = Literal["searxng", "google", "ddgs"]

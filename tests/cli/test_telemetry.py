@@ -85,6 +85,8 @@ def test_spans_and_metrics_tell_of_a_night_and_of_answers_without_their_words(
     known = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
     asked = {name for panel in board["panels"] for name in re.findall(r"slowwave_\w+", panel["targets"][0]["expr"])}
     assert asked - known == set()
+    (new, active) = (float(re.findall(rf'claims_by_state{{state="{one}"}} (.+)', text)[0]) for one in ("new", "active"))
+    assert new >= active > 0
     assert board == json.loads(subprocess.check_output([sys.executable, ROOT / "deployments" / "grafana.py"]))
     if (tool := shutil.which("promtool")) is None:
         pytest.skip("promtool is not installed: nobody else has read the metrics")
