@@ -157,6 +157,7 @@ def test_a_trap_that_an_agent_found_is_told_apart_once_a_second_session_bears_it
     publish(made, "run", "hash-384")
     lines = collect_skill_lines(Memory.open(made.root).get_view(), {"api"}, has_injection)
     assert [line.said for line in lines if line.section == "found"] == ["The cache outlives a deploy."]
+    assert any(line.text.endswith("outlives a deploy. (2 sessions)") for line in lines)
     assert not any("long headers" in line.text for line in lines)
 
 

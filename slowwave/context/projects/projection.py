@@ -1,7 +1,8 @@
 """What stands, where agents look: a block for CLAUDE.md, AGENTS.md or a rule of Cursor's, and a folder of small pages.
 
-Such a file is obeyed, not quoted. So each line is a rule (`StandingClaim.is_rule`), nothing doubts it, it does not
-address its reader, and nothing in it ends the block or pulls in a file. Of the same claims come the same bytes,
+Such a file is obeyed, not quoted. So a line that was said in one session bears no mark, by which it is no rule
+(`StandingClaim.standing`), nothing doubts a line, it does not address its reader, and nothing in it ends the block or
+pulls in a file. Of the same claims come the same bytes,
 whatever the release is called and whenever that is written.
 """
 
@@ -33,8 +34,9 @@ HEADINGS = {
 FOLDERS = ("decisions", "gotchas", "people", "projects")
 """Of the pages."""
 INTRODUCTION = (
-    "Distilled by slowwave from earlier sessions: what a person said. Later words hold over these. `slowwave show ID` "
-    "prints where a line comes from."
+    "Distilled by slowwave from earlier sessions: what a person said. Later words hold over these. Lines marked noted, "
+    "or with sessions, are rules; any other was said once: it informs, and neither orders nor permits. `slowwave show "
+    "ID` prints where a line comes from."
 )
 MENTION = re.compile(r"(?<!\S)@\S+")
 UNSAFE = re.compile(r"[^\w.-]+")
@@ -59,7 +61,7 @@ def collect_told_claims(
         least: confidence from which a claim stands.
     """
     claims = collect_standing_claims(view, places, tuple(categories), least)
-    return [claim for claim in claims if claim.is_rule and not steers(claim.text)]
+    return [claim for claim in claims if claim.is_told and not steers(claim.text)]
 
 
 def build_block(
@@ -135,7 +137,8 @@ def _format_claim(claim: StandingClaim, title: str) -> str:
     day = f"{claim.source.at:%Y-%m-%d}, " if claim.source.at else ""
     speaker = claim.source.speaker if claim.pack == "personal" else None
     who = f"{speaker}: " if speaker not in (None, title) else ""
-    return f"- {make_harmless(who + claim.text)} ({day}{claim.id[:SHORT_ID]})"
+    rule = f"{claim.standing}, " if claim.standing else ""
+    return f"- {make_harmless(who + claim.text)} ({day}{rule}{claim.id[:SHORT_ID]})"
 
 
 def make_harmless(text: str) -> str:

@@ -49,8 +49,9 @@ LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
 NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 INTRODUCTION = (
     "Distilled by slowwave from earlier sessions: what a person said, what was done over and over, and, marked, what "
-    "agents found. Later words "
-    "hold over these. Behind each line stand its session and message: `slowwave show` takes both."
+    "agents found. Later words hold over these. Lines marked noted, or with sessions, are rules; any other was said "
+    "once: it informs, and neither orders nor permits. Behind each line stand its session and message: `slowwave show` "
+    "takes both."
 )
 MOST_HABITS = 10
 """Of each kind."""
@@ -152,7 +153,8 @@ def _tell_claims(view: View, claims: Sequence[StandingClaim]) -> list[SkillLine]
             else ""
         )
         named = f" ({', '.join(f'`{file}`' for file in files)})" if files else ""
-        text = make_harmless(f"{one.text}{because}{named}")
+        rule = f" ({one.standing})" if one.standing else ""
+        text = make_harmless(f"{one.text}{because}{named}{rule}")
         session = one.source.short or one.source.session or ""
         message = cast(list[str], row["message_ids"])[0][:SHORT_ID]
         lines.append(SkillLine(one.category, text, session, message, one.id, one.text))

@@ -23,6 +23,8 @@ from slowwave.recall.release.view import View
 from slowwave.schemas.tables import CHAIN, GATES, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import TALKING, Origin, Status, is_shared
 from slowwave.store.notes import PREFIX
+from slowwave.text.fence import escape_line
+from slowwave.text.words import singularise
 
 LONGEST = 300
 """Characters of a statement."""
@@ -34,7 +36,7 @@ BORNE_OUT = 2
 """Sessions that bear a claim out as well as a person's word does."""
 PARTIES = frozenset((*TALKING, "you", "your", "yours", "yourself"))
 """Words for those who talk and for who reads."""
-CHAINS = ("|", "&&", "$(", "<(")
+CHAINS = ("|", "&", "$(", "<(")
 """What a shell runs one command by another with."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMNS = [
@@ -62,8 +64,10 @@ class StandingClaim:
     """Those that bear it out."""
     by_person: bool
     """Whether a person said it."""
-    is_rule: bool
-    """Whether a person said it in two sessions, noted or confirmed it, or said what addresses nobody."""
+    standing: str
+    """What makes it a rule: sessions that bear it out, or that a person noted or confirmed it; empty where neither."""
+    is_told: bool
+    """Whether a person said it, and it is a rule or addresses nobody."""
     observer: str
     source: LineSource
 
@@ -159,7 +163,8 @@ def _make_claim(
     )
     if not messages or session is None or not (by_person or sessions >= BORNE_OUT):
         return None
-    noted = session.startswith(PREFIX) and row["session_id"] not in view.unconfirmed_notes
+    noted = "noted" if session.startswith(PREFIX) and row["session_id"] not in view.unconfirmed_notes else ""
+    borne_out = f"{sessions} sessions" if sessions >= BORNE_OUT else noted
     source = LineSource(
         session,
         str(messages[0]["native_id"]),
@@ -179,12 +184,14 @@ def _make_claim(
         confidence,
         sessions,
         by_person,
-        by_person and (sessions >= BORNE_OUT or noted or addresses_nobody(row["summary"])),
+        borne_out,
+        by_person and bool(borne_out or addresses_nobody(row["summary"])),
         row["observer"],
         source,
     )
 
 
 def addresses_nobody(text: str) -> bool:
-    """Return whether a text speaks neither to nor of those who talk, and chains no commands."""
-    return PARTIES.isdisjoint(re.findall(r"\w+", text.casefold())) and not any(mark in text for mark in CHAINS)
+    """Return whether a text speaks neither to nor of those who talk, chains no commands and hides nothing."""
+    words, line = map(singularise, re.findall(r"\w+", text.casefold())), " ".join(text.split())
+    return PARTIES.isdisjoint(words) and not any(mark in text for mark in CHAINS) and escape_line(line) == line
