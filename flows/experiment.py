@@ -388,6 +388,7 @@ def _keep_strengths(turns: Turns) -> Iterator[None]:
 def _list_turn_items(recalled: Recalled, names: Sequence[str]) -> list[Item]:
     latest = zip(recalled.recent, names[len(names) - len(recalled.recent) :], strict=True)
     items = [Item(turn["content"], (name,)) for turn, name in latest]
+    items += [Item(text, ()) for text in recalled.recap]
     return items + [Item(one.text, () if one.shortened else (names[one.trace.number],)) for one in recalled.shown]
 
 

@@ -2,8 +2,8 @@
 
 The latest go as they are. Of the older ones the most activated by the question are shown (`active.py`), whole while
 they fit and shortened to the sentences that bear on it where they don't, in the order they were said, until the budget
-is full. What was called up and found no room is told by number, and of the foremost of it, where settings give it a
-share, the model writes a recap.
+is full. Of what does not fit the summaries tell, as far as their share and what is left over reach: the master, then
+the higher levels before the lower ones, each with the turns that it covers.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +12,8 @@ from functools import partial
 
 from slowwave.chat.effect import get_closing_marks
 from slowwave.chat.narrate import Narrator
-from slowwave.chat.running import RunningSummary
 from slowwave.context.active import ActiveMemory, Trace, format_trace
+from slowwave.context.running import RunningSummary, Summary
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.llm.protocol import Message
 from slowwave.schemas.settings import Settings
@@ -30,10 +30,7 @@ LINE_TOKENS = 2
 HEADING = "# Earlier in this conversation"
 LEAST_TOKENS = 24
 """Tokens under which no turn is shortened: less says nothing."""
-RECAP_TURNS = 20
-"""Turns that found no room, the most activated, that a recap is of."""
 OMITTED = "…"
-RECAP = "In short, what else was said: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +54,13 @@ class Recalled:
     """Older ones, in the order they were said."""
     left_out: tuple[tuple[Trace, float], ...] = ()
     """Older ones that found no room, with their activation, the most activated first."""
-    recap: str = ""
-    """What the model tells of the foremost of these."""
+    recap: tuple[str, ...] = ()
+    """Summaries of what does not stand in the prompt, each with the turns that it covers."""
 
     @property
     def text(self) -> str:
         """The older turns as a part of a prompt, or nothing."""
-        lines = [one.text for one in self.shown] + ([f"{RECAP}{self.recap}"] if self.recap else [])
+        lines = [*self.recap, *(one.text for one in self.shown)]
         return "\n".join([HEADING, *lines]) if lines else ""
 
 
@@ -92,9 +89,13 @@ class Turns:
         """Return the master summary of all that was said and those of each level below it, by the model where there
         is one; nothing before the first turn.
         """
-        self._running.extend((turn["role"], turn["content"]) for turn in self.said[self._summed_up :])
-        self._summed_up = len(self.said)
+        self._sum_up(len(self.said))
         return self._running.render_summary()
+
+    def _sum_up(self, turns: int) -> None:
+        """Have the summaries cover so many turns, at least."""
+        self._running.extend((turn["role"], turn["content"]) for turn in self.said[self._summed_up : turns])
+        self._summed_up = max(self._summed_up, turns)
 
     def recall(self, query: str, budget: int) -> Recalled:
         """Return the turns for a question within a budget of tokens.
@@ -106,18 +107,25 @@ class Turns:
             return Recalled(tuple(recent))
         recent = self._select_recent(int(budget * self.settings.recent_share), self.settings.recent)
         room = budget - self._count_recent(len(recent)) - self.count([HEADING])[0] - LINE_TOKENS
-        kept = int(room * self.settings.recap_share) if self.narrator else 0
-        shown, left_out = self._pack_older(query, len(self.said) - len(recent), room - kept)
-        return Recalled(tuple(recent), tuple(shown), tuple(left_out), self._write_recap(query, left_out, kept))
+        kept, older = int(room * self.settings.recap_share), len(self.said) - len(recent)
+        shown, left_out = self._pack_older(query, older, room - kept)
+        left = room - sum(count + LINE_TOKENS for count in self.count([one.text for one in shown]))
+        recap = self._recap(older, shown, left if kept else 0)
+        if kept and not recap:
+            shown, left_out = self._pack_older(query, older, room)
+        self.active.note_used(
+            one.trace.number for one in sorted(shown, key=lambda one: -one.activation)[: self.settings.recent]
+        )
+        return Recalled(tuple(recent), tuple(shown), tuple(left_out), recap)
 
-    def _write_recap(self, query: str, left_out: Sequence[tuple[Trace, float]], room: int) -> str:
-        """Return what the model tells of the foremost turns that found no room; nothing where it does not fit."""
-        if self.narrator is None or not left_out or room < LEAST_TOKENS:
-            return ""
-        foremost = sorted((trace for trace, _ in left_out[:RECAP_TURNS]), key=lambda one: one.number)
-        left = room - LINE_TOKENS - self.count([RECAP])[0]
-        recap = self.narrator.recap(query, [(one.speaker, one.text) for one in foremost], left)
-        return recap if self.count([RECAP + recap])[0] + LINE_TOKENS <= room else ""
+    def _recap(self, older: int, shown: Sequence[Shown], room: int) -> tuple[str, ...]:
+        """Return what the summaries tell of the first `older` turns beside those that are shown whole."""
+        if room < LEAST_TOKENS:
+            return ()
+        self._sum_up(older - older % self._running.shape.first)  # whole groups: else the master changes with each turn
+        whole = {one.trace.number + 1 for one in shown if not one.shortened} | set(range(older + 1, len(self.said) + 1))
+        chosen = self._running.select(whole, room, lambda one: self.count([_format_summary(one)])[0] + LINE_TOKENS)
+        return tuple(map(_format_summary, chosen))
 
     def _pack_older(self, query: str, older: int, room: int) -> tuple[list[Shown], list[tuple[Trace, float]]]:
         """Return what of the first `older` turns is shown, and what is left out, the most activated first."""
@@ -136,7 +144,6 @@ class Turns:
                 left_out.append((trace, value))
                 continue
             room -= cost
-        self.active.note_used(one.trace.number for one in shown[: self.settings.recent])
         return sorted(shown, key=lambda one: one.trace.number), left_out
 
     def _shorten(self, trace: Trace, asked: frozenset[str], room: int) -> str:
@@ -168,6 +175,10 @@ class Turns:
     def _count_recent(self, kept: int) -> int:
         """Return tokens of the latest turns."""
         return sum(tokens + TEMPLATE_TOKENS for tokens in self._tokens[len(self._tokens) - kept :])
+
+
+def _format_summary(one: Summary) -> str:
+    return f"In short, {one.turns}: {one.text}"
 
 
 def _join_kept(speaker: str, sentences: Sequence[str], kept: Sequence[int]) -> str:

@@ -202,7 +202,7 @@ def _explain_turns(recalled: "Recalled") -> list[str]:
         f"  {one.activation:.2f} {_format_listed_turn(one.trace)}{' (shortened)' if one.shortened else ''}"
         for one in called[:LISTED]
     ]
-    lines += [f"The model's recap: {recalled.recap}"] if recalled.recap else []
+    lines += [f"{len(recalled.recap)} summaries tell of turns that did not go along."] if recalled.recap else []
     lines += [f"{len(recalled.left_out)} turns were left out, the most activated first:"] if recalled.left_out else []
     return lines + [f"  {value:.2f} {_format_listed_turn(trace)}" for trace, value in recalled.left_out[:LISTED]]
 

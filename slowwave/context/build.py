@@ -8,8 +8,9 @@ comes. But beside a direct question the memories are recall's best messages, who
 part has its share of the budget (settings); what one doesn't use goes to the others. What does not fit is recapped: the
 sentences that cover most of what matters are kept, with an ellipsis where something is left out."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING
 
@@ -30,10 +31,11 @@ from slowwave.context.rendering import (
 )
 from slowwave.context.reports.features import Statement
 from slowwave.context.reports.snippets import GAP, Snippet, build_snippet_lines
+from slowwave.context.running import RunningSummary, Summary
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.settings import ActiveSettings, ContextSettings
+from slowwave.schemas.settings import ActiveSettings, ContextSettings, PyramidSettings
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import extract_content_words
 
@@ -95,6 +97,7 @@ def assemble_context(
     *,
     encoder: Encoder | None = None,
     caveat: Caveat | None = None,
+    pyramid: PyramidSettings | None = None,
 ) -> Context:
     """Return the block, at most `budget` tokens by `count`.
 
@@ -104,16 +107,19 @@ def assemble_context(
         conversation: turns, the latest last.
         encoder: by whose vectors the turns are called up; None: by their words alone.
         caveat: what is to be said of the memories.
+        pyramid: sizes of the summaries of turns that find no room; by default as settings have them.
 
     Raises:
         UsageError: a budget that is none, an unknown format, a turn or result without text.
     """
     check_block(budget, format)
-    block = _Block(query, budget, settings.message_share, cache_counts(count), format, caveat)
+    turns = [parse_turn(turn) for turn in conversation]
+    recap = _Recap(turns, settings.active.recap_share, pyramid or PyramidSettings())
+    block = _Block(query, budget, settings.message_share, cache_counts(count), format, caveat, recap)
     said: dict[Name, Said] = {
         "web": build_web_snippets(web, query),
         "memories": memories,
-        "conversation": rank_turns(conversation, query, settings.active, encoder),
+        "conversation": rank_turns(turns, query, settings.active, encoder),
     }
     shares = {"web": settings.web_share, "memories": settings.memory_share, "conversation": settings.conversation_share}
     return block.fill({name: (some, shares[name]) for name, some in said.items() if some})
@@ -131,6 +137,23 @@ def check_block(budget: int, format: str) -> None:
         raise UsageError(f"format is {format!r}; it is one of {', '.join(FORMATS)}")
 
 
+@dataclass(frozen=True)
+class _Recap:
+    """Summaries of the conversation's turns, made where not all of them fit."""
+
+    turns: Sequence[tuple[str, str]]
+    share: float
+    """Of the conversation's tokens, which the summaries may have at least."""
+    pyramid: PyramidSettings
+
+    @cached_property
+    def running(self) -> RunningSummary:
+        """The summaries of all turns."""
+        running = RunningSummary("conversation", self.pyramid)
+        running.extend(self.turns)
+        return running
+
+
 class _Block:
     """A block being filled."""
 
@@ -141,8 +164,10 @@ class _Block:
         share: float,
         count: Tokenizer,
         format: Format,
-        caveat: Caveat | None = None,
+        caveat: Caveat | None,
+        recap: _Recap,
     ) -> None:
+        self.recap = recap
         self.query, self.budget, self.share, self.count = query, budget, share, count
         self.format, self.caveat = format, caveat
         self.render = get_renderer(format, caveat)
@@ -187,6 +212,8 @@ class _Block:
             return count_overhead_tokens(source, self.format, self.count)[1]
 
         # The likeliest messages whole, and where the evidence is spread, a little of many sessions.
+        if name == "conversation":
+            return self.build_conversation_part(said, budget, price, head)
         left = allot_outline(said, budget)
         whole = pack_messages(said, self.query, budget - TITLE - left, self.share, price, head)
         outline = list[Line]()
@@ -199,6 +226,25 @@ class _Block:
         while chosen and self.count_part_tokens([Part(name, arrange(chosen))]) > budget:
             chosen.pop()
         return Part(name, arrange(chosen))
+
+    def build_conversation_part(
+        self,
+        said: Sequence[Told],
+        budget: int,
+        price: Callable[[Line], int],
+        head: Callable[[LineSource], int],
+    ) -> Part:
+        """Return turns as lines, and summaries of those that find no room."""
+        turns, room = self.recap.turns, budget - TITLE
+        chosen = pack_messages(said, self.query, room, self.share, price, head)
+        if self.recap.share and len(_find_whole_turns(turns, chosen)) < len(turns):
+            fewer = pack_messages(said, self.query, room - int(room * self.recap.share), self.share, price, head)
+            left, whole = room - sum(map(price, fewer)), _find_whole_turns(turns, fewer)
+            summaries = self.recap.running.select(whole, left, lambda one: price(_build_summary_line(one)))
+            chosen = [*map(_build_summary_line, summaries), *fewer] if summaries else chosen
+        while chosen and self.count_part_tokens([Part("conversation", arrange_lines(chosen))]) > budget:
+            chosen.pop()
+        return Part("conversation", arrange_lines(chosen))
 
     def build_pieces(self, said: Sequence[Snippet]) -> list[Piece]:
         """Build the pieces with their prices."""
@@ -223,6 +269,16 @@ class _Block:
             parts[n] = Part(parts[n].name, parts[n].lines[:at] + parts[n].lines[at + 1 :])
         shown = tuple(part for part in parts if part.lines)
         return Context(self.render(shown), self.count_part_tokens(shown), shown, self.caveat == "stale")
+
+
+def _find_whole_turns(turns: Sequence[tuple[str, str]], lines: Iterable[Line]) -> set[int]:
+    """Return the numbers, from 1, of turns that stand whole among lines, or say nothing."""
+    shown = {line.source.seq: line.text for line in lines}
+    return {n + 1 for n, (_, text) in enumerate(turns) if shown.get(n, "") == " ".join(text.split())}
+
+
+def _build_summary_line(one: Summary) -> Line:
+    return Line(one.text, LineSource(message=one.turns, seq=-1))  # before all turns
 
 
 def _count_chars(part: Part) -> int:

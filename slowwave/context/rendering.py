@@ -57,7 +57,7 @@ class LineSource:
 
     session: str | None = None
     message: str | None = None
-    """The transcript's own id; in this conversation the turn's number, from 1."""
+    """The transcript's own id; in this conversation the turn's number, from 1, or those that are summed up."""
     seq: int | None = None
     """The message's number in its session."""
     at: datetime | None = None

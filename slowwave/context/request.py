@@ -64,7 +64,12 @@ def build_context(
         encoder = memory._vectors.prepare_encoder(view.release.encoder, spoken) if spoken and view is not None else None
         notes = memory._notes.answer_notes
     caveat: Caveat | None = "stale" if hits.stale else "unsure" if hits.caveat else None
-    block = assemble_context(query, memories, room, count, settings, web, turns, format, encoder=encoder, caveat=caveat)
+    block = assemble_context(
+        *(query, memories, room, count, settings, web, turns, format),
+        encoder=encoder,
+        caveat=caveat,
+        pyramid=memory.settings.pyramid,
+    )
     held = any(part.name == "memories" for part in block.parts)
     why = hits.reason or ("what was found does not fit the budget" if memories else "nothing found bears on it")
     relevance = None if hits.stale else hits.relevance

@@ -25,10 +25,10 @@ UNSHARED = ("context.web_share", "context.memory_share", "gists")
 UNREAD = {
     "recall": ("context", "gists"),
     "context": ("context.active", "context.talk", "context.briefing_budget", *UNSHARED),
-    "prompt": ("context.tokenizer", "context.talk.memory_seconds", "context.active.recap_share", *UNSHARED),
+    "prompt": ("context.tokenizer", "context.talk.memory_seconds", *UNSHARED),
 }
 """Settings, or sections, that a target does not read."""
-READ_BY_TALK = ("context.active", "context.tokenizer", "context.budget", "encoder", "embeddings")
+READ_BY_TALK = ("context.active", "context.tokenizer", "context.budget", "encoder", "embeddings", "pyramid")
 Target = Literal["recall", "context", "talk", "prompt"]
 Metric = Literal["evidence", "saved", "stale", "tokens"]
 LESS_IS_BETTER = frozenset({"stale", "tokens"})

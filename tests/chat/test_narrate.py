@@ -1,9 +1,9 @@
-"""What a model writes of a running conversation: its levels, its master, a recap; extractive where it gives nothing."""
+"""What a model writes of a running conversation: its levels and its master; extractive where it gives nothing."""
 
 import pytest
 
 from slowwave.chat.narrate import Narrator
-from slowwave.chat.turns import HEADING, LINE_TOKENS, RECAP, RECAP_TURNS, Turns
+from slowwave.chat.turns import HEADING, Turns
 from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.schemas.settings import ActiveSettings, ContextSettings, Settings
@@ -26,13 +26,16 @@ def gone(request: Request) -> str:
 def test_each_level_and_the_master_are_the_models() -> None:
     model = ScriptedLLM(lambda request: f"Account {len(model.asked)}.")
     turns = talk(model)
-    assert turns.summarise().split("\n") == ["So far: Account 5.", "Level 2: Account 4."]  # 3 groups of 6, 1 of them
+    assert turns.summarise().split("\n") == [
+        "So far, turns 1 to 20: Account 5.",
+        "Level 2, turns 1 to 18: Account 4.",  # 3 groups of 6, 1 of them
+    ]
     assert [SAID[5] in request.messages[0]["content"] for request in model.asked] == [True, True, False, False, False]
     assert f"before, assistant: {SAID[5]}" in model.asked[1].messages[0]["content"]
     assert "\n- Account 1.\n- Account 2." in model.asked[3].messages[0]["content"]
     assert turns.summarise() == turns.summarise()
     turns.add("user", "One more.")
-    assert turns.summarise().startswith("So far: Account 6.")  # what is sealed is not asked about again
+    assert turns.summarise().startswith("So far, turns 1 to 21: Account 6.")  # what is sealed is not asked about again
 
 
 def test_what_the_model_does_not_write_is_extractive(caplog: pytest.LogCaptureFixture) -> None:
@@ -44,36 +47,27 @@ def test_what_the_model_does_not_write_is_extractive(caplog: pytest.LogCaptureFi
     assert "it is away" in caplog.text
 
 
-def test_the_recap_is_of_the_foremost_turns_without_room_and_within_its_share() -> None:
-    model = ScriptedLLM(["Six stations report."])
+def test_what_does_not_go_along_is_told_by_summaries_of_named_turns_within_the_budget() -> None:
+    model = ScriptedLLM(lambda request: f"Account {len(model.asked)}.")
     lines = [f"Station {n} reports the tide in metres every {n} minutes." for n in range(40)]
-    turns = talk(model, lines, recap_share=0.4)
-    told = turns.recall("Which station reports every 7 minutes?", 150)
-    assert told.recap == "Six stations report."
-    assert told.text.startswith(HEADING)
-    assert told.text.endswith(f"{RECAP}Six stations report.")
-    (asked,) = model.asked
-    prompt = asked.messages[0]["content"]
-    foremost = {trace.text for trace, _ in told.left_out[:RECAP_TURNS]}
-    assert {text for text in lines if text in prompt} == foremost
-    assert "Which station reports every 7 minutes?" in prompt
-    assert asked.max_tokens <= 0.4 * 150 - LINE_TOKENS
+    turns = talk(model, lines, recap_share=0.2)
+    told = turns.recall("Which station reports every 7 minutes?", 190)
+    assert told.recap[:2] == ("In short, turns 1 to 36: Account 9.", "In short, turns 1 to 18: Account 7.")
+    assert told.text.startswith(f"{HEADING}\n{told.recap[0]}\n")
+    assert len(told.recent) + len(told.shown) + len(told.left_out) == 40
+    recent = sum(turns.count([turn["content"]])[0] for turn in told.recent)
+    assert recent + turns.count([told.text])[0] <= 190
+    asked = len(model.asked)
+    for n in range(3):
+        turns.add("user", f"And {n}?")
+        assert turns.recall("Which station?", 190).recap  # as long as no group is full the model is not asked again
+    assert len(model.asked) == asked
+    turns.recall("Which station?", 5_000)
+    assert turns.recall("Which station?", 5_000).recap == ()  # all go along
 
 
-def test_a_recap_as_long_as_it_may_be_fits_and_the_whole_keeps_to_the_budget() -> None:
-    model = ScriptedLLM(lambda request: "word" * request.max_tokens)
-    turns = talk(model, recap_share=0.5)
-    for budget in range(120, 220, 7):
-        told = turns.recall("Which station reports every 7 minutes?", budget)
-        recent = sum(turns.count([turn["content"]])[0] for turn in told.recent)
-        assert told.recap, budget
-        assert recent + turns.count([told.text])[0] <= budget
-
-
-def test_there_is_no_recap_unless_it_is_wanted_there_is_something_to_tell_and_it_fits() -> None:
-    model = ScriptedLLM(lambda request: "A very long recap of it all. " * 40)
-    assert talk(model).recall("Which station?", 150).recap == ""
-    assert talk(model, recap_share=0.4).recall("Which station?", 5_000).recap == ""
-    assert model.asked == []
-    assert talk(model, recap_share=0.4).recall("Which station?", 150).recap == ""
-    assert len(model.asked) == 1
+def test_summaries_that_find_no_room_take_none() -> None:
+    long = ScriptedLLM(lambda request: "A very long account of it all. " * 40)
+    none, some = (talk(long, recap_share=n).recall("Which station reports every 7 minutes?", 150) for n in (0.0, 0.4))
+    assert (some.recap, some.text) == ((), none.text)
+    assert len(long.asked) == 5

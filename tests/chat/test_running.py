@@ -1,6 +1,6 @@
 """Summaries of a running conversation are the pyramid's own: sealed as they fill, the master always up to date."""
 
-from slowwave.chat.running import RunningSummary, build_conversation_shape
+from slowwave.context.running import RunningSummary, build_conversation_shape
 from slowwave.schemas.settings import PyramidSettings
 from slowwave.text.pyramid import MASTER, Member, Pyramid, grow
 
@@ -44,13 +44,21 @@ def test_the_master_follows_each_turn_and_sealed_groups_never_change() -> None:
 def test_every_turn_stands_under_one_summary_or_is_open() -> None:
     one = running(23)
     assert [turn.id for turn in one.open] == [f"chat-{n}" for n in range(18, 23)]
-    assert [(level.tier, len(level.texts)) for level in one.levels] == [(1, 1)]  # three groups under one
-    block = one.render_summary().split("\n")
-    assert len(block) == 2
-    assert block[0].startswith("So far: ")
-    assert block[1].startswith("Level 2: ")
+    spans = [(summary.tier, summary.first, summary.last) for summary in one.summaries]
+    assert spans == [(MASTER, 1, 23), (1, 1, 18)]  # three groups under one
+    assert [line.partition(": ")[0] for line in one.render_summary().split("\n")] == [
+        "So far, turns 1 to 23",
+        "Level 2, turns 1 to 18",
+    ]
+    more = [(summary.tier, summary.turns) for summary in running(40).summaries[1:]]
+    assert more == [(1, "turns 1 to 18"), (1, "turns 19 to 36")]
+    assert [(one.tier, one.turns) for one in running(60).summaries] == [
+        (MASTER, "turns 1 to 60"),
+        (2, "turns 1 to 54"),
+        (0, "turns 55 to 60"),
+    ]
 
 
 def test_nothing_said_gives_nothing() -> None:
     one = RunningSummary("chat", SETTINGS)
-    assert (one.render_summary(), one.master, one.open, one.levels) == ("", None, [], [])
+    assert (one.render_summary(), one.master, one.open, one.summaries) == ("", None, [], [])

@@ -110,11 +110,13 @@ def test_a_long_conversation_fits_a_small_window_and_fills_it(settings: Settings
     talk = Conversation(model, Memory.open(settings.store), small, encoder=HashEncoder())
     for n in range(24):
         "".join(talk.say(f"Where are the tide gauge readings kept, {n}?"))
-    assert all(request.messages[1]["role"] == "user" for request in model.asked)
+    asked = [request for request in model.asked if request.messages[0]["role"] == "system"]  # the others: summaries
+    assert any("In short, turns 1 to " in request.messages[-1]["content"] for request in asked)
+    assert all(request.messages[1]["role"] == "user" for request in asked)
     known = model.asked[0].messages[0]["content"].removeprefix(INSTRUCTIONS)
     most = 0.05 * 2_048 + TEMPLATE_TOKENS
     assert model.count_tokens([known])[0] < most < Memory.open(settings.store).briefing().tokens
-    left = [2_048 - 256 - count_prompt(model, request) for request in model.asked]
+    left = [2_048 - 256 - count_prompt(model, request) for request in asked]
     assert 0 <= min(left) < 100
     with pytest.raises(UsageError, match="does not fit"):
         "".join(talk.say("word " * 2_000))

@@ -191,9 +191,26 @@ def test_a_question_calls_up_the_turn_that_answers_however_long_ago_it_was() -> 
     for budget in (150, 300, 600):
         assert turns[3][1] in show(budget)
         assert turns[199][1] in show(budget)  # the latest goes along
-    assert len(show(600, older=2)) == 6
+    assert len(show(600, older=2, recap_share=0)) == 6
     assert turns[3][1] in show(600, older=1)
-    assert show(600, least=9.0) == [text for _, text in turns[-4:]]
+    assert show(600, least=9.0, recap_share=0) == [text for _, text in turns[-4:]]
+
+
+def test_turns_without_room_are_told_by_summaries_of_named_turns() -> None:
+    turns = [("user", f"The crates of lot {n} stand in hall {n % 7}, on the left.") for n in range(200)]
+
+    def show(budget: int, share: float) -> Context:
+        asked = ContextSettings(active=ActiveSettings(recap_share=share))
+        return assemble_context("Where is lot 12?", [], budget, MINILM, asked, conversation=turns)
+
+    block = show(1_000, 0.2)
+    assert block.tokens <= 1_000
+    summed = [line.source.message for line in block.parts[0].lines if line.source.seq == -1]
+    assert summed[:2] == ["turns 1 to 200", "turns 1 to 54"]
+    assert "\nturns 1 to 200. " in block.text
+    assert turns[12][1] in block.text
+    assert show(200, 0.05) == show(200, 0)  # too little for any
+    assert all(line.source.seq != -1 for line in show(9_000, 0.2).parts[0].lines)  # all turns fit
 
 
 def test_what_may_be_about_something_else_is_told_as_such_and_not_at_all_unasked(memory: Memory) -> None:

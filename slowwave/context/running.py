@@ -10,7 +10,7 @@ once sealed never change. The night that reads the transcript makes the same sum
 has a model.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -40,11 +40,18 @@ def build_conversation_shape(settings: PyramidSettings) -> Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """Summaries of one level that no higher one holds, oldest first."""
+class Summary:
+    """A summary, and the turns that it covers, from 1."""
 
     tier: int
-    texts: tuple[str, ...]
+    first: int
+    last: int
+    text: str
+
+    @property
+    def turns(self) -> str:
+        """The turns in words: turns 1 to 40."""
+        return f"turns {self.first} to {self.last}"
 
 
 class RunningSummary:
@@ -86,18 +93,34 @@ class RunningSummary:
         return [turn for turn in self._turns if turn.id not in covered]
 
     @property
-    def levels(self) -> list[Level]:
-        """What stands for the sealed turns, highest level first: each turn under exactly one summary."""
-        found = []
-        for tier in sorted(self.pyramid.tiers, reverse=True):
+    def summaries(self) -> list[Summary]:
+        """The master, then what stands for the sealed turns, the highest level first, each turn under exactly one."""
+        spans = {turn.id: (number, number) for number, turn in enumerate(self._turns, 1)}
+        levels = list[Summary]()
+        for tier in sorted(self.pyramid.tiers):
             above = self.pyramid.collect_covered_ids(tier + 1)
-            ids = {group.compute_id("session", self.conversation): group for group in self.pyramid.tiers[tier]}
-            free = tuple(group.text for key, group in ids.items() if key not in above)
-            found += [Level(tier, free)] if free else []
-        return found
+            free = list[Summary]()
+            for group in self.pyramid.tiers[tier]:
+                key = group.compute_id("session", self.conversation)
+                spans[key] = spans[group.members[0]][0], spans[group.members[-1]][1]
+                free += [Summary(tier, *spans[key], group.text)] if key not in above else []
+            levels = [*free, *levels]
+        return [Summary(MASTER, 1, len(self._turns), self.master.text), *levels] if self.master else []
 
     def render_summary(self) -> str:
-        """Return the master summary, then what stands for the sealed turns, the highest level first."""
-        lines = [f"So far: {self.master.text}"] if self.master else []
-        lines += [f"Level {level.tier + 1}: {text}" for level in self.levels for text in level.texts]
-        return "\n".join(lines)
+        """Return all of them, a line each."""
+        return "\n".join(
+            f"{'So far' if one.tier == MASTER else f'Level {one.tier + 1}'}, {one.turns}: {one.text}"
+            for one in self.summaries
+        )
+
+    def select(self, shown: Collection[int], room: int, price: Callable[[Summary], int]) -> list[Summary]:
+        """Return the summaries of turns that are not all shown (numbers from 1) which fit `room` by their prices: the
+        master before all others, and the higher levels before the lower ones.
+        """
+        chosen = []
+        for one in self.summaries:
+            if not all(number in shown for number in range(one.first, one.last + 1)) and price(one) <= room:
+                chosen.append(one)
+                room -= price(one)
+        return chosen
