@@ -25,12 +25,13 @@ CLAIM = ["session_id", "summary", "category", "workspace", "speaker", "observed_
 Data = dict[str, Any]
 
 
-def describe_run(settings: Settings, run_id: str = "") -> Data:
+def describe_run(settings: Settings, run_id: str = "", live: View | None = None) -> Data:
     """Return what a run brought, by plain values.
 
     Args:
         settings: of the store and space.
         run_id: its id, or its first characters; empty for the last run that ended.
+        live: the live release, where it is open already.
 
     Raises:
         UsageError: no run has the id, or more than one, or none ended yet.
@@ -46,7 +47,7 @@ def describe_run(settings: Settings, run_id: str = "") -> Data:
     by_run = {one.run_id: one for one in read_releases(store)}
     made = by_run.get(row["run_id"])
     report = _parse_report(row, made)
-    views, before = open_views(made, store)
+    views, before = open_views(made, store, live)
     return {
         "run": {name: row[name] for name in ("run_id", "kind", "started_at", "ended_at", "status")},
         "release": made.name if made else None,

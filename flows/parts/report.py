@@ -34,6 +34,8 @@ ERRORS = "errors ("
 REDACTED = "redacted "
 LATER = " left for another night"
 """What a step calls that which its model has not answered."""
+MOST_STANDING = 2_000
+"""Claims learnt, the surest of them, among which those that stand are looked for."""
 INDENT = " " * len("Learnt: ")
 LOST = frozenset(KINDS) - {"added", "returned"}
 """What may have become of a claim that was known before."""
@@ -225,13 +227,19 @@ def describe_night(report: RunReport, store: Store, width: int) -> Iterator[str]
         yield f"Left out: {'; '.join(left)}."
 
 
-def open_views(made: Release | None, store: Store) -> tuple[tuple[View, View | None] | None, Release | None]:
-    """Return a run's release and the one before it to compare, None where one is dropped; and the one before it."""
+def open_views(
+    made: Release | None, store: Store, live: View | None = None
+) -> tuple[tuple[View, View | None] | None, Release | None]:
+    """Return a run's release and the one before it to compare, None where one is dropped; and the one before it.
+
+    `live` is used where it is of the run's release: what it has read is not read again.
+    """
     earlier = [one for one in read_releases(store) if made is None or one.number < made.number][-1:]
     before = next((one for one in earlier if not is_dropped(store.dir, one)), None)
     if made is None or bool(before) != bool(earlier) or is_dropped(store.dir, made):
         return None, before
-    return (View(store.dir, made), View(store.dir, before) if before else None), before
+    new = live if live and live.release.release_id == made.release_id else View(store.dir, made)
+    return (new, View(store.dir, before) if before else None), before
 
 
 @dataclass(frozen=True)
@@ -251,9 +259,11 @@ def collect_news(new: View, old: View | None) -> News:
     known = old.read(OBSERVATIONS, COLUMNS) if old else OBSERVATIONS.make_empty_table()
     found = compare_claims(known, new.read(OBSERVATIONS, COLUMNS), {})
     added = {one.claim_id: one for one in found if one.kind == "added"}
-    standing = take_in_turn(collect_standing_claims(new, (), (*STANDING, *PERSONAL)))
     sure = new.look_up_confidences(list(added))
-    foremost = [*(one.id for one in standing if one.id in added), *sorted(sure, key=lambda key: (-sure[key], key))]
+    surest = sorted(sure, key=lambda key: (-sure[key], key))
+    among = surest[:MOST_STANDING]
+    standing = collect_standing_claims(new, (), (*STANDING, *PERSONAL), among=among) if among else []
+    foremost = [*(one.id for one in take_in_turn(standing)), *surest]
     doubted = [row for key, row in new.chains.linked.items() if not old or key not in old.chains.linked]
     changed = [(one.claim_id, "is now", one.by_summary, one.by) for one in found if one.by_summary and one.by]
     changed += [

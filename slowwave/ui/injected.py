@@ -33,7 +33,7 @@ def show_injected(
     at.memory.refuse_unknown_workspace(workspace)
     blocks = [_build_block(at, at.memory, q, workspace, budget, bool(automatic))]
     if release or other_budget:
-        other = Memory.open(at.settings.store, at.settings.space, release) if release else at.memory
+        other = at.open_release(release) if release else at.memory
         blocks.append(_build_block(at, other, q, workspace, other_budget or budget, bool(automatic)))
     asked: Data = {"q": q, "workspace": workspace, "budget": budget, "automatic": automatic, "release": release}
     asked |= {"other_budget": other_budget}

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import pyarrow.compute as pc
 
 from slowwave.memory import Memory
+from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.release.view import View
 from slowwave.recall.views.show import NodeLineage, show
 from slowwave.schemas.errors import UsageError
@@ -18,6 +19,8 @@ from slowwave.schemas.tables import Table
 
 ROWS = 50
 """That a page shows, at most."""
+KEPT_OPEN = 2
+"""Releases beside the live one: each holds its vectors in memory."""
 Data = dict[str, Any]
 Id = Annotated[str, "An id, or its first characters."]
 After = Annotated[int, "Show what comes after so many rows."]
@@ -37,6 +40,7 @@ class Explorer:
     previews: dict[str, dict[str, str]] = field(default_factory=dict)
     """What was asked of each preview of a forgetting, by the word that it gave."""
     _memory: Memory | None = None
+    _earlier: LRUCache[tuple[str, str], Memory] = field(default_factory=lambda: LRUCache(KEPT_OPEN))
     _opening: Lock = field(default_factory=Lock)
 
     @property
@@ -50,6 +54,18 @@ class Explorer:
             if self._memory is None:
                 self._memory = Memory.open(self.settings.store, self.settings.space)
             return self._memory
+
+    def open_release(self, name: str) -> Memory:
+        """Return the memory as a release has it; the last few that were asked for are kept open.
+
+        Raises:
+            NoRelease: there is none of that name.
+        """
+        key = (self.view.release.name, name)  # a forgetting makes a new release, and drops the earlier ones
+        if (found := self._earlier.get(key)) is None:
+            found = Memory.open(self.settings.store, self.settings.space, name)
+            self._earlier.put(key, found)
+        return found
 
     def close(self) -> None:
         """Let the next page open the memory anew: a new release is seen at once."""

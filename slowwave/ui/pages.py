@@ -19,7 +19,7 @@ from slowwave.store.journal import Rating, read
 from slowwave.store.store import Store
 from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, find_row, read_rows
 
-MOST_HITS = 500
+MOST_HITS = 250
 SHOWN_CHARS = 1_500
 """Of a message among others; its own page has the rest."""
 MESSAGE_CHARS = 50_000
@@ -181,8 +181,7 @@ def show_tonight(at: Explorer, run: Annotated[str, "A run's id, or its first cha
     """Return what a run brought, the last one's if none is named: learnt, changed, left out, its cost, and the runs."""
     from slowwave.flows.tonight import describe_run
 
-    at.view  # noqa: B018  where there is no release yet, say so
-    return describe_run(at.settings, run)
+    return describe_run(at.settings, run, at.view)  # where there is no release yet, it says so
 
 
 def show_coverage(at: Explorer) -> Data:

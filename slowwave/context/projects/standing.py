@@ -77,7 +77,11 @@ class StandingClaim:
 
 
 def collect_standing_claims(
-    view: View, places: Collection[str] = (), categories: Collection[str] = (), least: float = LIKELY
+    view: View,
+    places: Collection[str] = (),
+    categories: Collection[str] = (),
+    least: float = LIKELY,
+    among: Collection[str] = (),
 ) -> list[StandingClaim]:
     """Return what stands, the best borne out first, then the surest, then the latest; of equal texts the first.
 
@@ -86,11 +90,12 @@ def collect_standing_claims(
         places: names of workspaces that it was said in; none for any.
         categories: those wanted; none for all.
         least: confidence from which a claim stands.
+        among: claims that are looked at; none for all.
     """
     if not view.count(OBSERVATIONS):
         return []
     wanted = match_unshut_claims()
-    for column, values in (("workspace", places), ("category", categories)):
+    for column, values in (("workspace", places), ("category", categories), ("observation_id", among)):
         wanted = wanted & pc.field(column).isin(sorted(values)) if values else wanted
     rows = view.read(OBSERVATIONS, COLUMNS, wanted).to_pylist()
     sure = view.look_up_confidences([row["observation_id"] for row in rows])

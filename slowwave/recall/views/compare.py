@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slowwave.schemas.tables import EXCLUSIONS, OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
@@ -59,10 +60,23 @@ def compare_releases(old: Snapshot, new: Snapshot, decided: Mapping[str, str] | 
 
 def compare_claims(old: pa.Table, new: pa.Table, decided: Mapping[str, str]) -> list[Difference]:
     """Compare observations, with `COLUMNS`, of two releases; by kind, then by id. What holds in neither is left out."""
-    before, after = _index_claims(old), _index_claims(new)
+    before, after = _index_claims(_leave_out_alike(old, new)), _index_claims(_leave_out_alike(new, old))
+    by = {row[name] for row in after.values() for name in ("superseded_by", "canonical_id") if row[name]}
+    later = _index_claims(new.filter(pc.is_in(new["observation_id"], pa.array(by, pa.string()))))
     keys = before.keys() | after.keys()
-    found = [one for key in keys for one in _compare(before.get(key), after.get(key), after, decided)]
+    found = [one for key in keys for one in _compare(before.get(key), after.get(key), later, decided)]
     return sorted(found, key=lambda one: (KINDS.index(one.kind), one.claim_id))
+
+
+def _leave_out_alike(rows: pa.Table, others: pa.Table) -> pa.Table:
+    """Return the rows that the other table does not have alike: most claims are those of the release before."""
+    place = pc.index_in(rows["observation_id"], value_set=others["observation_id"])
+    beside, alike = others.take(place), place.is_valid()
+    for name in ("status", *TOLD):
+        one, other = rows[name], beside[name]
+        same = pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(one.is_null(), other.is_null()))
+        alike = pc.and_(alike, same)
+    return rows.filter(pc.invert(alike))
 
 
 def _index_claims(rows: pa.Table) -> dict[str, Row]:
@@ -70,7 +84,7 @@ def _index_claims(rows: pa.Table) -> dict[str, Row]:
 
 
 def _compare(
-    before: Row | None, after: Row | None, all_after: dict[str, Row], decided: Mapping[str, str]
+    before: Row | None, after: Row | None, later: dict[str, Row], decided: Mapping[str, str]
 ) -> Iterator[Difference]:
     held, holds = _is_active(before), _is_active(after)
     if after is None:
@@ -83,7 +97,7 @@ def _compare(
         by = after["canonical_id"] if merged else after["superseded_by"]
         kind = "merged" if merged else "superseded" if by else "withdrawn"
         why = decided.get(after["observation_id"]) or decided.get(after["session_id"]) if not by else None
-        yield _tell(kind, after, why or after["reason"], by, all_after.get(by, {}).get("summary") if by else None)
+        yield _tell(kind, after, why or after["reason"], by, later.get(by, {}).get("summary") if by else None)
     elif before and holds and any(before[name] != after[name] for name in TOLD):
         yield _tell("changed", after, f"was {before['category'] or 'a claim'}: {before['summary']}")
 
