@@ -30,13 +30,16 @@ CLAIM = ["observation_id", "session_id", "summary", "category", "quote", "messag
 CLAIM += ["status", "workspace", "topic_id"]
 SUMMARY = ["summary_id", "tier", "seq", "title", "text"]
 MESSAGE = ["message_id", "session_id", "seq", "role", "origin", "speaker", "text", "ts", "blocks"]
-LEDGER_ACTIONS = {
-    "excluded": ("row_id", (("include", "Take it in again"),)),
-    "notes": ("id", (("include", "Confirm"), ("exclude", "Reject"))),
-    "merges": ("merge_id", (("exclude", "Undo"),)),
-    "changes": ("merge_id", (("exclude", "Undo"),)),
+LEDGER_LINKS = {
+    "excluded": "/{kind}/{row_id}",
+    "merges": "/claim/{loser_id}",
+    "changes": "/claim/{loser_id}",
+    "runs": "/night/{run_id}",
+    "releases": "/compare?new={name}",
 }
-"""By ledger, the column that names a row, and what may be done with it."""
+"""By ledger, the page that a row leads to."""
+WITH_OLD = ("merges", "notes", "quarantine")
+"""Ledgers that also have rows which were taken back, mended or have lapsed."""
 LISTED = [name for name in LEDGERS if name != "usage"]
 """Ledgers that have a page: that of use reads every claim's sentences anew."""
 FACETS = ("workspace", "speaker", "category", "topic", "status")
@@ -153,6 +156,7 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
     summaries = read_rows(at, SUMMARIES, SUMMARY, pc.field("scope_id") == node.id)
     return {
         "session": session,
+        "left_out": read_decisions(Store.open(at.settings.store, at.settings.space)).get(node.id),
         "turns": [{**turn, "gist": gists.get(turn["id"]), "taken_back": turn["id"] in back} for turn in turns],
         "claims": len(claims),
         "summaries": sorted(summaries, key=lambda row: (row["tier"] >= 0, -row["tier"], row["seq"]))[:ROWS],
@@ -191,22 +195,46 @@ def show_coverage(at: Explorer) -> Data:
     return {"status": facts, "ledgers": LISTED, "newest": _list_newest(at, "", "", {}, 8)}
 
 
-def show_ledger(at: Explorer, name: Annotated[str, f"One of {', '.join(LISTED)}."], after: After = 0) -> Data:
+def show_ledger(
+    at: Explorer,
+    name: Annotated[str, f"One of {', '.join(LISTED)}."],
+    old: Annotated[str, "Anything: also what was taken back, mended or has lapsed."] = "",
+    after: After = 0,
+) -> Data:
     """Return a ledger, as `slowwave inspect` lists it: releases, runs, quarantine, changes, notes and more."""
     if name not in LISTED:
         raise UsageError(f"no ledger has the id {name!r}, only {', '.join(LISTED)}")
-    found = LEDGERS[name](at.settings, False)
+    found = LEDGERS[name](at.settings, bool(old))
     end = after + ROWS
+    rows = [{key: value for key, value in row.items() if key != "report"} for row in found.rows[after:end]]
+    link = LEDGER_LINKS.get(name)
     return {
         "name": name,
-        "actions": LEDGER_ACTIONS.get(name),
+        "old": bool(old) if name in WITH_OLD else None,
         "headings": list(found.headings),
         "cells": [list(cells) for cells in found.cells[after:end]],
-        "rows": [{name: value for name, value in row.items() if name != "report"} for row in found.rows[after:end]],
+        "rows": rows,
+        "links": [link.format(**row) if link else None for row in rows],
+        "actions": [_list_actions(name, row) for row in rows],
         "notes": list(found.notes),
         "count": len(found.cells),
         "next": end if len(found.cells) > end else None,
     }
+
+
+def _list_actions(ledger: str, row: Row) -> list[tuple[str, str, str]]:
+    """Return what may be done with a row of a ledger: the action, what its button says, and the id."""
+    match ledger:
+        case "excluded":
+            return [("include", "Take it in again", row["row_id"])]
+        case "notes":
+            may = {"confirmed": ("include", "Confirm"), "rejected": ("exclude", "Reject")}
+            return [(*act, row["id"]) for verdict, act in may.items() if verdict != row["verdict"]]
+        case "merges" | "changes" if row["undone"]:
+            return [("include", "Take it in again", row["merge_id"])]
+        case "merges" | "changes":
+            return [("exclude", "Undo", row["merge_id"])] if row["state"] == "in force" else []
+    return []
 
 
 def _build_turn(row: Row, claims: Sequence[Row], start: int = 0, chars: int = SHOWN_CHARS) -> Data:

@@ -1,9 +1,12 @@
 """The pages in a real browser, over the samples' store and over none; and who is refused."""
 
+import contextlib
 import json
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +23,8 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.text.fence import fence_block
+from tests.many_claims import build_store
+from tests.talk_files import session
 
 uvicorn = pytest.importorskip("uvicorn", reason="the extra `ui` is not installed")
 from slowwave.ui.app import Explorer, make_app  # noqa: E402
@@ -210,7 +215,8 @@ def test_a_wrong_claim_is_found_left_out_and_taken_in_again(site: Served, browse
 
 
 def test_hostile_text_is_text(tmp_path: Path, browser: Any) -> None:
-    long = "We decided that the lighthouse keeps its lamp. " + "x" * 200_000
+    long = "We decided that the lighthouse keeps its lamp. " + f"{HOSTILE}\n" * 104_000
+    assert len(long.encode()) > 10_000_000
     texts = [f"We decided to use {HOSTILE} for the lighthouse from now on.", long]
     lines = [
         {"session_id": f"s{HOSTILE}", "message_id": f"m{n}", "role": "user", "content": text, "title": HOSTILE}
@@ -232,6 +238,134 @@ def test_hostile_text_is_text(tmp_path: Path, browser: Any) -> None:
             assert str(7654 * 4321) not in page.locator("h1").inner_text(), path
         assert "<script>alert(1)</script></pre>" in page.inner_text("main")
         assert r"\u001b[31m\u202egnihton" in tab.go("/search").inner_text("main")
+
+
+MESSAGES = {
+    "one": ["The staging server listens on port 8080.", "We decided that Nina keeps the lamp of the lighthouse."],
+    "two": ["The staging server listens on port 9090 from now on, not 8080."],
+    "three": ["We decided that Nina keeps the lamp of the lighthouse.", "The crew meets on Mondays at the quay."],
+}
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The pages over a store with a change, a merge, and two notes of an agent's."""
+    folder = tmp_path_factory.mktemp("changed")
+    for day, (name, said) in enumerate(MESSAGES.items(), 1):
+        turns = [(role, text) for one in said for role, text in (("user", one), ("assistant", "Noted."))]
+        session(folder, name, day, turns)
+    night = Settings(store=folder / "store", encoder="hash-384")
+    run_night([folder / f"{name}.jsonl" for name in MESSAGES], night).check_complete()
+    memory = Memory.open(folder / "store")
+    for note in ("The keeper's dog is called Bosun.", "The keeper's cat is called Tiller."):
+        memory.remember(note, of_person=False)
+    run_night([folder / f"{name}.jsonl" for name in MESSAGES], night).check_complete()
+    yield from serve(folder / "store")
+
+
+def press(page: Any, name: str, why: str = "") -> str:
+    """Fill in why where it is asked, press the button, and return what the page then says was done."""
+    button = page.get_by_role("button", name=name, exact=True).first
+    form = page.locator("form.act").filter(has=button).first
+    if why:
+        form.locator("input[name=why]").fill(why)
+    button.click()
+    page.wait_for_url("**/did", timeout=60_000)
+    return str(page.locator("section.done").first.inner_text())
+
+
+@pytest.mark.parametrize("kind", ["duplicate", "supersession"])
+def test_a_merge_or_a_change_is_undone_and_made_again(changed: Served, browser: Any, kind: str) -> None:
+    tab = enter(browser, changed)
+    rows = changed.get(f"/ledger/{'merges' if kind == 'duplicate' else 'changes'}.json").json()["rows"]
+    row = next(row for row in rows if row["kind"] == kind)
+
+    def read() -> tuple[str, bool]:
+        claim = changed.get(f"/claim/{row['loser_id']}.json").json()
+        return claim["claim"]["status"], next(one for one in claim["changes"] if one["kind"] == kind)["undone"]
+
+    before = read()
+    assert before == (kind.replace("supersession", "superseded"), False)
+    assert "they differ" in press(tab.go(f"/claim/{row['loser_id']}"), "Undo this", "they differ")
+    assert read() == ("active", True)
+    press(tab.go(f"/claim/{row['loser_id']}"), "Take it in again")
+    assert read() == before
+    assert tab.said == []
+
+
+def test_a_session_is_left_out_and_taken_in_again(changed: Served, browser: Any) -> None:
+    tab = enter(browser, changed)
+    (hit,) = [hit for hit in changed.get("/search.json").json()["hits"] if "Mondays" in hit["text"]]
+    session_id = changed.get(f"/claim/{hit['id']}.json").json()["claim"]["session_id"]
+    page = tab.go(f"/session/{session_id}")
+    page.get_by_text("Leave it out").first.click()
+    assert "not mine" in press(page, "Leave it out", "not mine")
+    assert "Mondays" not in changed.get("/search.json?q=crew+Mondays").text.replace("crew Mondays", "")
+    assert changed.get(f"/session/{session_id}.json").json()["left_out"].endswith("not mine")
+    press(tab.go(f"/session/{session_id}"), "Take it in again")
+    assert hit["id"] in changed.get("/search.json").text
+    assert tab.said == []
+
+
+def test_a_note_is_rejected_and_confirmed(changed: Served, browser: Any) -> None:
+    tab = enter(browser, changed)
+    steps = (("Confirm", "", "confirmed"), ("Reject", "not so", "rejected"), ("Confirm", "", "confirmed"))
+    for button, why, verdict in steps:
+        press(tab.go("/ledger/notes?old=yes"), button, why)
+        rows = changed.get("/ledger/notes.json?old=yes").json()["rows"]
+        assert [row["verdict"] for row in rows] == [verdict, "unconfirmed"]
+
+
+def test_one_process_serves_agents_and_people(samples_night: tuple[Path, RunReport]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = [
+        sys.executable,
+        "-c",
+        "from slowwave.cli.main import main; main()",
+        "mcp",
+        "--http",
+        "--ui",
+        "--port",
+        port,
+    ]
+    with subprocess.Popen([*command, "--store", samples_night[0]], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            entrance = process.stdout.readline().split()[-1] if process.stdout else ""
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", follow_redirects=True, timeout=60) as client:
+                for _ in range(600):
+                    with contextlib.suppress(httpx.ConnectError):
+                        assert "Tonight" in client.get(entrance).text
+                        break
+                    time.sleep(0.1)
+                assert client.get("/topics.json").json()["topics"]
+                about = {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {},
+                    "clientInfo": {"name": "x", "version": "1"},
+                }
+                hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+                headers = {"accept": "application/json, text/event-stream"}
+                assert '"serverInfo":{"name":"slowwave"' in client.post("/mcp", json=hello, headers=headers).text
+        finally:
+            process.terminate()
+
+
+def test_pages_over_100_000_claims_are_as_short_as_over_few(tmp_path: Path, browser: Any) -> None:
+    build_store(tmp_path / "store", 100_000)
+    for site in serve(tmp_path / "store"):
+        tab = enter(browser, site)
+        topic = site.get("/topics.json").json()["topics"][0]["id"]
+        claim = site.get("/search.json").json()["hits"][0]["id"]
+        session_id = site.get(f"/claim/{claim}.json").json()["claim"]["session_id"]
+        summary = next(one["href"] for one in site.get(f"/topic/{topic}.json").json()["icicle"] if one["level"] == 1)
+        more = [f"/topic/{topic}", f"/claim/{claim}", f"/session/{session_id}", summary, "/ledger/merges"]
+        for path in [*PAGES, *more, "/search?after=50000", "/compare?old=r1&new=r2", "/injected?q=tide&release=r1"]:
+            page = tab.go(path)
+            assert len(page.content()) < 250_000, path
+            assert page.locator("li.row, tbody tr, .change").count() <= 250, path
+        assert site.get("/compare.json").json()["count"] == site.get("/index.json").json()["learnt_count"] == 300
 
 
 def test_the_pyramid_leads_from_the_whole_to_a_message_and_back(site: Served, browser: Any) -> None:
