@@ -31,6 +31,8 @@ SlowwaveError
 import os
 from pathlib import Path
 
+from slowwave.schemas.places import name_place
+
 ENCRYPTED, MOVING = ".encrypted", ".moving"
 """Beside a store, by its name: the folder that `slowwave encrypt` moves it into, and the store while it is moved."""
 
@@ -52,7 +54,7 @@ class StoreMissing(StoreError):
     def __init__(self, path: Path) -> None:
         self.path = path
         why = "run `slowwave run` first, or name another with --store"
-        super().__init__(f"no store at {path}: {LOCKED if is_locked(path.parent) else why}")
+        super().__init__(f"no store at {name_place(path)}: {LOCKED if is_locked(path.parent) else why}")
 
 
 class StoreUnreadable(StoreError):
@@ -60,7 +62,7 @@ class StoreUnreadable(StoreError):
 
     def __init__(self, path: Path, why: str) -> None:
         self.path, self.why = path, why
-        super().__init__(f"the store at {path} can't be read: {why}")
+        super().__init__(f"the store at {name_place(path)} can't be read: {why}")
 
 
 class StoreUnwritable(StoreError):
@@ -68,7 +70,7 @@ class StoreUnwritable(StoreError):
 
     def __init__(self, path: Path, why: str) -> None:
         self.path, self.why = path, why
-        super().__init__(f"the store at {path} can't be written to, its last release stays: {why}")
+        super().__init__(f"the store at {name_place(path)} can't be written to, its last release stays: {why}")
 
 
 class StoreLocked(StoreError):
@@ -76,7 +78,7 @@ class StoreLocked(StoreError):
 
     def __init__(self, path: Path, holder: str) -> None:
         self.path, self.holder = path, holder
-        super().__init__(f"the store at {path} is being written by {holder}: wait for it, or end it")
+        super().__init__(f"the store at {name_place(path)} is being written by {holder}: wait for it, or end it")
 
 
 class NoRelease(StoreError):
@@ -85,7 +87,7 @@ class NoRelease(StoreError):
     def __init__(self, path: Path, release: str | None = None) -> None:
         self.path, self.release = path, release
         what = f"no release {release!r} in" if release else "nothing has been released yet in"
-        super().__init__(f"{what} {path}: `slowwave run` makes one, `slowwave inspect releases` lists them")
+        super().__init__(f"{what} {name_place(path)}: `slowwave run` makes one, `slowwave inspect releases` lists them")
 
 
 class ReleaseDropped(NoRelease):
@@ -95,8 +97,8 @@ class ReleaseDropped(NoRelease):
         self.path, self.release = path, release
         StoreError.__init__(
             self,
-            f"{release} of {path} is no longer kept: `storage` says how many releases are, and forgetting drops all "
-            "but its own; `slowwave inspect releases` says which are left",
+            f"{release} of {name_place(path)} is no longer kept: `storage` says how many releases are, and forgetting "
+            "drops all but its own; `slowwave inspect releases` says which are left",
         )
 
 

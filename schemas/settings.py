@@ -1,12 +1,13 @@
 """Every setting, a section a step, and where each is read from: command line, environment, the user's file."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from platformdirs import user_data_path
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveInt
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from slowwave.schemas.places import find_working_copy
 from slowwave.schemas.settings_files import OF_PROJECT, load_file_settings
 
 SPACE_NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
@@ -351,8 +352,9 @@ class Settings(BaseSettings):
         nested_model_default_partial_update=True,
     )
 
-    store: Path = Field(
-        default_factory=find_default_store, description="Folder of the store; a space is a folder in it."
+    store: Annotated[Path, BeforeValidator(find_working_copy)] = Field(
+        default_factory=find_default_store,
+        description="Folder of the store, or s3://BUCKET/PREFIX (gs, az); a space is a folder in it.",
     )
     space: str = Field("default", pattern=SPACE_NAME, description="Whose memory; no query crosses it.")
     llm: str = Field("off", description="Language model: off, vllm:MODEL, openai:MODEL@URL, or a chain joined by >.")

@@ -6,7 +6,6 @@ One small SQLite file a space in the user's cache folder, readable by the user a
 
 import json
 import logging
-import os
 import sqlite3
 from collections.abc import Mapping, Set
 from contextlib import closing
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.places import find_cache_folder
 from slowwave.schemas.tables import RELEASES
 from slowwave.store.private import make_private_folder
 
@@ -24,11 +24,6 @@ LOG = logging.getLogger(__name__)
 TABLE = "CREATE TABLE IF NOT EXISTS told (id TEXT PRIMARY KEY, answer TEXT, at INTEGER, run TEXT)"
 TROUBLE = (sqlite3.Error, OSError, ValueError, TypeError)
 """No room, no right, another process's lock, a file of something else."""
-
-
-def find_cache_folder() -> Path:
-    """Return where they are kept: `$XDG_CACHE_HOME/slowwave`, else `~/.cache/slowwave`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowwave"
 
 
 def find_answers(store: Path, space: str) -> Path:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.last_answers import LastAnswers, find_cache_folder
+from slowwave.last_answers import LastAnswers
 from slowwave.recall.cost import start_clock
 from slowwave.recall.hits import KINDS, Hit, Hits
 from slowwave.recall.live import LiveRelease, make_async_twin
@@ -33,6 +33,7 @@ from slowwave.recall.search import Search
 from slowwave.recall.sessions import SessionHit, SessionHits
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, refuse_unknown_filters
+from slowwave.schemas.places import find_cache_folder, find_working_copy
 from slowwave.schemas.settings import Settings
 from slowwave.store.crypt import check_encrypted, find_encryption
 from slowwave.store.notes import find_journals, read_written
@@ -106,7 +107,7 @@ class Memory:
             UsageError: the encoder given is not the one the stored vectors were made with, or `space` is no name.
         """
         settings = _load_settings(space)
-        root = Path(store) if store is not None else settings.store
+        root = find_working_copy(store) if store is not None else settings.store
         memory = cls(settings.model_copy(update={"store": root}), root, release, encoder, reranker)
         try:
             memory._live.view = memory._live.open_view()

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from slowwave.flows.metrics import write_metrics_after
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.errors import StoreError, UsageError
+from slowwave.schemas.places import name_place
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     ACTIONS,
@@ -114,7 +115,9 @@ def open_run(
     ):
         folder = settings.store / settings.space
         prepare(folder)
-        report.notes += [] if has_table(folder, RELEASES.name) else [f"there was no store at {folder}: it is made"]
+        report.notes += (
+            [] if has_table(folder, RELEASES.name) else [f"there was no store at {name_place(folder)}: it is made"]
+        )
         store = job.store
         if died:
             report.notes.append(f"run {died.run_id} was killed before it ended; what it had written is gone on from")

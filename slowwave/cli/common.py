@@ -23,6 +23,7 @@ from rich.text import Text
 
 from slowwave.schemas.errors import SlowwaveError, UsageError, name_install
 from slowwave.schemas.filters import spell_out_filters
+from slowwave.schemas.places import find_working_copy
 from slowwave.text.fence import escape_control, escape_line
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ KeyFileOption = Annotated[
 ]
 SHARED = {
     "as_json": Annotated[bool, typer.Option("--json", help="Print JSON.")],
-    "store": Annotated[Path | None, typer.Option("--store", help="Folder of the store.", show_default=False)],
+    "store": Annotated[
+        Path | None,
+        typer.Option("--store", help="Folder or s3:// of the store.", show_default=False),
+    ],
     "space": Annotated[str | None, typer.Option("--space", help="Whose memory.", show_default=False)],
     "release": Annotated[
         str | None, typer.Option("--release", help="An earlier release, by name (r3) or id.", show_default=False)
@@ -138,7 +142,7 @@ def _make_filter_option(name: str, about: str) -> object:
 
 def build_overrides(store: Path | None = None, space: str | None = None, **more: Any) -> dict[str, Any]:
     """Return the settings that the command line names, as plain JSON values."""
-    given = {"store": str(store.expanduser().absolute()) if store else None, "space": space, **more}
+    given = {"store": str(find_working_copy(store).expanduser().absolute()) if store else None, "space": space, **more}
     return {name: value for name, value in given.items() if value is not None}
 
 

@@ -9,6 +9,7 @@ import typer
 
 from slowwave.cli.common import ERR, OUT, command, end_run, print_json
 from slowwave.schemas.errors import UsageError
+from slowwave.schemas.places import name_place
 from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
@@ -86,11 +87,11 @@ def _remove_space(settings: "Settings", *, yes: bool) -> None:
     from slowwave.store.store import Store
 
     space = Store.open(settings.store, settings.space)
-    if not yes and (not sys.stdin.isatty() or not typer.confirm(f"Remove {space.dir} for good?")):
+    if not yes and (not sys.stdin.isatty() or not typer.confirm(f"Remove {name_place(space.dir)} for good?")):
         raise UsageError("nothing was removed: --yes does it without asking")
     drop_answers(space)
     remove_space(space.dir)
-    OUT.print(f"{space.dir} is removed.")
+    OUT.print(f"{name_place(space.dir)} is removed.")
 
 
 def _forget(

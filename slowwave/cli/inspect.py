@@ -12,6 +12,7 @@ from rich.table import Table
 
 from slowwave.cli.common import HELD, INCOMPLETE, OUT, command, echo, load_settings, print_json
 from slowwave.schemas.errors import UsageError, is_locked
+from slowwave.schemas.places import name_place
 from slowwave.schemas.vocabulary import LEADS, LedgerKind, RunStatus, Status
 from slowwave.text.fence import escape_line
 
@@ -351,7 +352,11 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
         ("quarantine", f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}", waits),
         ("last run", _describe_run(last) if last else "none is noted", last),
         ("next night", night or "none is planned: `slowwave schedule install`", night),
-        ("store", f"{settings.store / settings.space}, {space['bytes'] / 1e6:,.1f} MB, live {space['release']}", space),
+        (
+            "store",
+            f"{name_place(settings.store / settings.space)}, {space['bytes'] / 1e6:,.1f} MB, live {space['release']}",
+            space,
+        ),
         ("encrypted", left or (f"by {kind}, unlocked" if kind else "not known to be: see `slowwave encrypt`"), kind),
         ("encoder", settings.encoder, settings.encoder),
         ("model", settings.llm, settings.llm),

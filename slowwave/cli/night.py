@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
     from slowwave.flows.plan import Estimate, Source
 
-Paths = Annotated[list[Path] | None, typer.Argument(help="Files and folders; none: the installed tools' transcripts.")]
+Paths = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Files, folders, s3:// prefixes; none: the installed tools'."),
+]
 LlmOption = Annotated[
     str | None,
     typer.Option(
@@ -146,6 +149,7 @@ def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], *, pl
 
 
 def _run_one(given: dict[str, Any], paths: list[Path], plain: bool, background: bool) -> "RunReport | None":
+    from slowwave.store.bucket.transcripts import fetch_transcripts
     from slowwave.tasks.ingest.formats.registry import check_paths
 
     settings = load_settings(**given)
@@ -153,7 +157,7 @@ def _run_one(given: dict[str, Any], paths: list[Path], plain: bool, background: 
         return None
     if background:
         os.nice(19)
-    absolute = check_paths(path.expanduser().absolute() for path in paths)
+    absolute = check_paths(fetch_transcripts(path).expanduser().absolute() for path in paths)
     if not (plain or background) and (theirs := find_local_prefect_settings()):
         print_notes([f"Prefect would obey {theirs} of this folder, whoever wrote it: the night goes on plain"])
         plain = True
@@ -194,9 +198,10 @@ def plan(
     In tokens, time and money. What can't be read is named; nothing is generated or written.
     """
     from slowwave.flows.plan import list_sources, plan_night
+    from slowwave.store.bucket.transcripts import fetch_transcripts
 
     settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
-    absolute = [path.expanduser().absolute() for path in paths or []]
+    absolute = [fetch_transcripts(path).expanduser().absolute() for path in paths or []]
     sources, estimate = list_sources(absolute, settings), plan_night(absolute, settings)
     if as_json:
         return {"sources": [vars(one) for one in sources], **asdict(estimate)}

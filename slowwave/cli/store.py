@@ -112,9 +112,11 @@ def encrypt(
     loses it loses the memory.
     """
     from slowwave.last_answers import drop_answers
+    from slowwave.store.bucket.working_copy import refuse_bucket
     from slowwave.store.crypt import encrypt_store, find_encryption, read_key, unmount
     from slowwave.store.store import Store
 
+    refuse_bucket(settings.store, "gocryptfs encrypts folders")
     store, encrypted = settings.store.resolve(), Path(f"{settings.store.resolve()}{ENCRYPTED}")
     kind = None if encrypted.exists() else find_encryption(store)
     if kind or (lock and not encrypted.exists()):

@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import RELEASES
+from slowwave.store.bucket.working_copy import refresh
 from slowwave.store.trouble import TROUBLE, translate_read_errors
 
 S = TypeVar("S")
@@ -121,5 +122,6 @@ class LiveRelease:
 
     def _read_stamp(self) -> int:
         """Return when a row was last added to the releases; 0 where there are none."""
+        refresh(self.root / self.space)
         versions = self.root / self.space / f"{RELEASES.name}.lance" / "_versions"
         return versions.stat().st_mtime_ns if versions.is_dir() else 0

@@ -22,6 +22,7 @@ import zstandard
 
 from slowwave.schemas.errors import StoreUnreadable, UsageError
 from slowwave.schemas.settings import SPACE_NAME
+from slowwave.store.bucket.working_copy import refuse_bucket
 from slowwave.store.crypt import MAGIC, VARIABLE, decrypt, encrypt
 from slowwave.store.lock import HOLDER_FILE, writer_lock
 from slowwave.store.manifest import sync_changes
@@ -80,6 +81,7 @@ def restore(root: Path, space: str | None, file: Path, key: str | None = None) -
         UsageError: the file is none, was altered or cut, the passphrase is wrong, or there is such a space already. The
             store is as it was.
     """
+    refuse_bucket(root, "a backup is restored into a folder: name one with --store")
     if not file.is_file():
         raise UsageError(f"{file} is no file")
     with make_files_private():

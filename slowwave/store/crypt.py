@@ -14,6 +14,7 @@ from typing import IO
 
 from slowwave.schemas.errors import ENCRYPTED, LOCKED, MOVING, UsageError, is_locked
 from slowwave.schemas.settings import Settings
+from slowwave.store.bucket.working_copy import refuse_bucket
 from slowwave.store.lock import hold_lock
 from slowwave.store.private import make_private_folder
 
@@ -116,6 +117,8 @@ def check_encrypted(settings: Settings, folder: Path | None = None) -> None:
     folder = folder or settings.store
     if folder == settings.store and is_locked(folder):
         raise UsageError(f"nothing is written to {folder}: {LOCKED}")
+    if settings.storage.require_encrypted:
+        refuse_bucket(folder, "storage.require_encrypted asks for a disk that is known to be encrypted")
     if settings.storage.require_encrypted and find_encryption(folder) is None:
         raise UsageError(f"nothing is written to {folder}: no encryption is known there (storage.require_encrypted)")
 

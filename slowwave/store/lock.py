@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 
 from slowwave.schemas.errors import StoreError, StoreLocked, StoreUnwritable
 from slowwave.schemas.tables import RELEASES
+from slowwave.store.bucket.working_copy import share
 from slowwave.store.journal import format_now
 from slowwave.store.manifest import begin_sync, go_back_to_synced, mark_synced, read_boot
 from slowwave.store.private import make_private_folder, sync_path
@@ -44,27 +45,31 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
 
     The holder file says who writes. It is removed when all that was written is synced, so one that is still there when
     the lock is free belongs to a run that was killed; where the machine was started since, power may have been lost,
-    and the tables go back to what was synced.
+    and the tables go back to what was synced. Of a store in a bucket it is held there too, and what was written is live
+    once it is let go.
 
     Raises:
-        StoreLocked: another process, or another thread of this one, holds it.
-        StoreUnwritable: there is no room, or no right; or what was written can't be synced.
+        StoreLocked: another process, or another thread of this one, holds it; or another machine.
+        StoreUnwritable: there is no room, or no right; or what was written can't be synced, or brought into the bucket.
     """
     lock, path = hold_lock(space_dir, wait), space_dir / HOLDER_FILE
     try:
-        with translate_write_errors(space_dir):
-            left, died = path.exists(), _read_holder(space_dir)
-            if left and (died is None or died.boot != read_boot()):
-                go_back_to_synced(space_dir)
-            begin_sync(space_dir, known=not left)
-            _write_holder(path, Holder(run_id, kind, os.getpid(), socket.gethostname(), format_now(), read_boot()))
-        yield died
-    except BaseException:
-        with suppress(StoreError):  # what went wrong first is what is told
-            _let_go(space_dir)
-        raise
-    else:
-        _let_go(space_dir)
+        with share(space_dir, run_id, kind, wait):
+            try:
+                with translate_write_errors(space_dir):
+                    left, died = path.exists(), _read_holder(space_dir)
+                    if left and (died is None or died.boot != read_boot()):
+                        go_back_to_synced(space_dir)
+                    begin_sync(space_dir, known=not left)
+                    mine = Holder(run_id, kind, os.getpid(), socket.gethostname(), format_now(), read_boot())
+                    _write_holder(path, mine)
+                yield died
+            except BaseException:
+                with suppress(StoreError):  # what went wrong first is what is told
+                    _let_go(space_dir)
+                raise
+            else:
+                _let_go(space_dir)
     finally:
         lock.release()
 
@@ -94,7 +99,7 @@ def remove_space(space_dir: Path) -> None:
     """
     lock, last = hold_lock(space_dir), (f"{RELEASES.name}.lance", LOCK_FILE)
     try:
-        with translate_write_errors(space_dir):
+        with share(space_dir, "forget", "forget"), translate_write_errors(space_dir):
             for path in sorted(space_dir.iterdir(), key=lambda one: last.index(one.name) if one.name in last else -1):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             space_dir.rmdir()

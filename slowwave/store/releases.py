@@ -25,6 +25,7 @@ from slowwave.schemas.errors import (
 )
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import FILES, MESSAGES, QUARANTINE, RELEASED, RELEASES, SESSIONS, TABLES, VECTOR, Table
+from slowwave.store.bucket.working_copy import refresh, refresh_spaces
 from slowwave.store.manifest import (
     check_files_unaltered,
     check_ledger_whole,
@@ -77,6 +78,7 @@ def read_releases(store: Store) -> list[Release]:
 
 def list_spaces(root: Path) -> list[str]:
     """Return the spaces of a store: those without a release, then those whose last is oldest."""
+    refresh_spaces(root)
     found = [folder for folder in root.glob("*/") if has_table(folder, RELEASES.name)]
     last = {folder.name: (folder / f"{RELEASES.name}.lance" / "_versions").stat().st_mtime_ns for folder in found}
     return sorted(last, key=lambda name: (last[name], name))
@@ -90,6 +92,7 @@ def load_releases(folder: Path) -> list[Release]:
         StoreUnreadable: what is there is broken.
         SchemaMismatch: another version of slowwave wrote it.
     """
+    refresh(folder)
     known = find_last_known(folder)
     if not has_table(folder, RELEASES.name):
         check_ledger_whole(folder, 0, known)

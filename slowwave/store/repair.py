@@ -32,6 +32,7 @@ from slowwave.schemas.tables import (
     VECTOR_DIM,
     Table,
 )
+from slowwave.store.bucket.working_copy import find_bucket_damage, refresh
 from slowwave.store.manifest import (
     FOLDER,
     MANIFEST_FILE,
@@ -88,6 +89,7 @@ def check_store(folder: Path, *, read: bool = True) -> Checked:
     Raises:
         StoreMissing: there is no such store or space.
     """
+    refresh(folder)
     if not any(folder.glob("*.lance")):
         raise StoreMissing(folder)
     numbers, damage = list_release_manifests(folder), [*find_newest_damage(folder, read=read)]
@@ -102,7 +104,7 @@ def check_store(folder: Path, *, read: bool = True) -> Checked:
     kept = [release for release in releases.values() if not is_dropped(folder, release)]
     damage += [broken for release in kept for broken in _find_broken_tags(folder, release)]
     tagged = {one.number for one in kept if _get_tag(folder, MESSAGES.name, one.name).exists()}
-    return Checked(damage, len(numbers), len(tagged.difference(numbers)))
+    return Checked([*damage, *find_bucket_damage(folder)], len(numbers), len(tagged.difference(numbers)))
 
 
 def find_release_damage(folder: Path, releases: dict[int, Release], *, read: bool = True) -> list[Damage]:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import BadRows, StoreMissing
 from slowwave.schemas.tables import RELEASES, TABLES, VECTOR, VECTOR_DIM, VECTORS, Table
+from slowwave.store.bucket.working_copy import refresh
 from slowwave.store.manifest import (
     check_ledger_whole,
     check_not_torn,
@@ -60,6 +61,7 @@ class Store:
             SchemaMismatch: another version of slowwave wrote a table.
         """
         directory = root / space
+        refresh(directory)
         known = load_releases(directory) if has_table(directory, RELEASES.name) else []
         check_ledger_whole(directory, known[-1].number if known else 0, 0 if known else find_last_known(directory))
         if not create and not has_table(directory, RELEASES.name):

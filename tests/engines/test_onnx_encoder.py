@@ -17,7 +17,7 @@ from slowwave.engines.encoders.load import load_encoder, load_original, load_que
 from slowwave.engines.encoders.onnx import OnnxEncoder, find_graph, is_plain_bert
 from slowwave.engines.encoders.protocol import HashEncoder, Vectors
 from slowwave.engines.encoders.torch import SentenceTransformerEncoder
-from slowwave.last_answers import find_cache_folder
+from slowwave.schemas.places import find_cache_folder
 
 ROOT = Path(__file__).parents[2]
 

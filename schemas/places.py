@@ -1,0 +1,41 @@
+"""Where things lie: the user's cache, and the folder here that stands for a store in a bucket.
+
+A bucket (`s3://bucket/prefix`, gs and az alike) is worked on in a copy, in a folder that is named after it. So whoever
+is given a store gets a folder, and `store/bucket/` finds the bucket by its name.
+"""
+
+import os
+import re
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+URL = re.compile(r"(s3|gs|az):/+(.+)")
+"""With one slash where it was taken for a path, as command lines do."""
+
+
+def find_cache_folder() -> Path:
+    """Return the user's cache folder: `$XDG_CACHE_HOME/slowwave`, else `~/.cache/slowwave`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowwave"
+
+
+def read_url(place: Path | str) -> str | None:
+    """Return the address of a bucket, or of a prefix in one; None for a path."""
+    found = URL.fullmatch(str(place))
+    return f"{found[1]}://{found[2].rstrip('/')}" if found else None
+
+
+def find_working_copy(store: Path | str, kind: str = "stores") -> Path:
+    """Return the folder that stands for a bucket; any other path as it is."""
+    url = read_url(store)
+    return find_cache_folder() / kind / quote(url, safe="") if url else Path(store)
+
+
+def find_url(folder: Path) -> str | None:
+    """Return the address of the bucket that a folder stands for; None where it is a store of its own."""
+    return read_url(unquote(folder.name)) if "%3A%2F%2F" in folder.name else None
+
+
+def name_place(path: Path) -> str:
+    """Return what a person calls a path: what lies in a bucket's copy by the bucket's address."""
+    places = ((find_url(one), str(path)[len(str(one)) :]) for one in (path, *path.parents))
+    return next((f"{url}{rest}" for url, rest in places if url), str(path))
