@@ -254,8 +254,9 @@ class Lab:
             talk = Conversation(model, memory, prepared, encoder=encoder)
             talk.turns = Turns(prepared, model.count_tokens, encoder)  # without it also where a recap is wanted
             return _ask_prompt(talk, unit, running, questions)
-        if experiment.target == "recall":
-            return [_ask_recall(memory, question, experiment.k, count) for question in questions]
+        if experiment.target in ("recall", "topics"):
+            kinds = KINDS if experiment.target == "recall" else ("topic",)
+            return [_ask_recall(memory, question, experiment.k, kinds, count) for question in questions]
         return [_ask_context(memory, question, experiment.budget) for question in questions]
 
     def _prepare(self, unit: Unit, settings: Settings) -> Settings:
@@ -304,8 +305,8 @@ def share_models_output(source: Store, store: Store) -> None:
         store.append(table, rows.filter(pc.invert(pc.is_in(rows[table.key], known.combine_chunks()))))
 
 
-def _ask_recall(memory: Memory, question: Question, k: int, count: Callable[[str], int]) -> Score:
-    hits = memory.recall(question.text, k, KINDS, automatic=question.kind == "retold", now=question.at)
+def _ask_recall(memory: Memory, question: Question, k: int, kinds: Sequence[str], count: Callable[[str], int]) -> Score:
+    hits = memory.recall(question.text, k, kinds, automatic=question.kind == "retold", now=question.at)
     items = [
         Item(
             hit.text,

@@ -432,7 +432,7 @@ def _grow_session(session: str, rows: Sequence[Mapping[str, Any]], settings: Pyr
 def _grow_topic(number: int, claims: int, settings: PyramidSettings) -> Growth:
     """Return the growth of a topic of so many claims that nobody has made yet."""
     members = [Member(f"{number}/{n}", "claim " * round(CLAIM_TOKENS * 0.7)) for n in range(claims)]
-    return grow_by_tier(Pyramid(), members, build_topic_shape(settings, SMALL), "topic", str(number))
+    return grow_by_tier(Pyramid(), members, build_topic_shape(settings, SMALL, by_model=True), "topic", str(number))
 
 
 def measure_usage(reports: Iterable[str], model: str) -> MeasuredUsage:

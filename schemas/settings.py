@@ -234,6 +234,30 @@ class DedupeSettings(Section):
     )
 
 
+class TopicSettings(Section):
+    """Where topics begin, become one and are cut, found on the labels of `bench/nights/topics.py`; and how fast one
+    follows what is new.
+    """
+
+    alpha: float = Field(
+        1.0, gt=0, le=1, description="What a claim counts for in its topic's centre and text beside the next newer one."
+    )
+    threshold: float = Field(0.4, ge=-1, le=1, description="Cosine from which new claims are gathered before sorting.")
+    merge_at: float = Field(
+        0.18, ge=-1, le=1, description="Mean cosine between two groups' claims that makes them one."
+    )
+    fold_at: float = Field(0.14, ge=-1, le=1, description="The same where one of the two is small.")
+    small: int = Field(3, ge=1, description="Claims under which a group is small, and no topic yet.")
+    max_share: float = Field(0.25, gt=0, le=1, description="Share of all claims over which a topic is cut in two.")
+    min_to_split: int = Field(
+        40, ge=0, description="Claims there must be before any topic is cut: of few, a share means nothing."
+    )
+
+    def compute_largest(self, claims: int) -> float:
+        """Return how many of all claims one topic may have; any number while there are few."""
+        return self.max_share * claims if claims >= self.min_to_split else float("inf")
+
+
 class SupersedeSettings(Section):
     """Which claims a language model is asked about, where there is one: whether a later one changes an earlier."""
 
@@ -382,6 +406,7 @@ class Settings(BaseSettings):
     habits: HabitSettings = HabitSettings()
     keywords: KeywordSettings = KeywordSettings()
     dedupe: DedupeSettings = DedupeSettings()
+    topics: TopicSettings = TopicSettings()
     supersede: SupersedeSettings = SupersedeSettings()
     relate: RelateSettings = RelateSettings()
     pyramid: PyramidSettings = PyramidSettings()

@@ -347,15 +347,25 @@ BASE_TOPICS = ("self", "user", "system")
 TOPICS = Table(
     name="topics",
     key="topic_id",
+    full_text="text",
     fields=(
         string_field("topic_id"),
         string_field("name", null=False),
         string_field("purpose", null=False),  # what KIND of thing belongs here
         pa.field("base", pa.bool_(), nullable=False),
         pa.field("samples", STRINGS, nullable=False),  # ids of the latest members
+        string_field("text"),  # what it comes to; null of fewer than three claims
+        string_field("workspace"),  # where all of its claims are from
+        pa.field("first_at", UTC_US),
+        pa.field("last_at", UTC_US),
         pa.field("size", pa.int64(), nullable=False),
-        vector_field("centroid"),
-        pa.field("cohesion", pa.float32()),  # length of the mean vector; squared: the mean cosine between members
+        pa.field("strength", pa.int64()),  # the sessions that say each of its claims, in sum
+        pa.field("sessions", pa.int64()),  # those that say any
+        pa.field("uses", pa.int64()),  # how often any was handed out, when its claims were last looked over
+        vector_field("centroid"),  # mean of its claims, by `topics.alpha`
+        pa.field("cohesion", pa.float32()),  # length of that mean; 1 - it: the spread
+        pa.field("share", pa.float64()),  # of all claims
+        pa.field("overlap", pa.float64()),  # cosine to the nearest other topic
         string_field("member_hash"),  # hash of the active claims in it
         string_field("step_key", null=False),
     ),

@@ -14,14 +14,14 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast, get_args
 
 from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.last_answers import LastAnswers
 from slowwave.recall.cost import start_clock
-from slowwave.recall.hits import KINDS, Hit, Hits
+from slowwave.recall.hits import KINDS, Hit, Hits, Kind
 from slowwave.recall.live import LiveRelease, make_async_twin
 from slowwave.recall.notes import Notes
 from slowwave.recall.pending import find_pending
@@ -270,8 +270,8 @@ class Memory:
         Raises:
             UsageError: as these two; sessions are asked for together with another kind, or by category.
         """
-        if unknown := [kind for kind in kinds if kind not in (*KINDS, SESSION)]:
-            raise UsageError(f"there is no kind {unknown[0]!r}: {', '.join(KINDS)}, or {SESSION} alone")
+        if unknown := [kind for kind in kinds if kind not in (*get_args(Kind), SESSION)]:
+            raise UsageError(f"there is no kind {unknown[0]!r}: {', '.join(get_args(Kind))}, or {SESSION} alone")
         if SESSION not in kinds:
             return self.recall(query, k, kinds or KINDS, **filters)
         if set(kinds) != {SESSION}:

@@ -23,9 +23,10 @@ from sklearn.metrics import adjusted_rand_score
 
 from bench.harness import build_parser, print_rows
 from slowwave.engines.encoders.load import load_encoder
+from slowwave.schemas.settings import TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, TOPICS
 from slowwave.tasks.topics.assign import assign, build_base_topics, find_oversized_topics, split_topic
-from slowwave.tasks.topics.cluster import LIMITS, cluster_by_leader, match_base_topic
+from slowwave.tasks.topics.cluster import cluster_by_leader, match_base_topic
 
 Vectors = npt.NDArray[np.float32]
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -51,7 +52,8 @@ def assign_by_nights(said: Labelled, order: Sequence[int], nights: int) -> list[
     """Return topic of each claim, in the order of the set, when they arrive in so many nights."""
     placed: dict[int, str] = {}
     for part in np.array_split(np.array(order), nights):
-        made = assign(_build_observation_rows(said, part.tolist(), order), _build_topic_rows(said, placed), LIMITS, "k")
+        rows = _build_observation_rows(said, part.tolist(), order)
+        made = assign(rows, _build_topic_rows(said, placed), TopicSettings(), "k")
         placed = {n: made.merged.get(topic, topic) for n, topic in placed.items()}
         placed |= {int(r["observation_id"]): r["topic_id"] for r in made.observations.to_pylist()}
         _split_large_topics(said, placed, order)
@@ -61,7 +63,7 @@ def assign_by_nights(said: Labelled, order: Sequence[int], nights: int) -> list[
 def _split_large_topics(said: Labelled, placed: dict[int, str], order: Sequence[int]) -> None:
     base = {row["topic_id"] for row in build_base_topics("k")}
     sizes = Counter(topic for topic in placed.values() if topic not in base)
-    for largest in find_oversized_topics(sizes, len(placed), LIMITS)[:1]:
+    for largest in find_oversized_topics(sizes, len(placed), TopicSettings())[:1]:
         rows = _build_observation_rows(said, [n for n, topic in placed.items() if topic == largest], order, largest)
         moved = split_topic(rows, "k")
         placed |= {int(r["observation_id"]): r["topic_id"] for r in moved.to_pylist()} if moved else {}

@@ -37,7 +37,8 @@ def recall(
     query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
     k: Annotated[int, typer.Option("-k", "--k", help="How many hits, at most.")] = 10,
     kind: Annotated[
-        list[str] | None, typer.Option("--kind", help="observation, message, summary (may be repeated), or session.")
+        list[str] | None,
+        typer.Option("--kind", help="observation, message, summary, topic (may be repeated), or session."),
     ] = None,
     space: SpacesOption = None,
     as_json: bool = False,

@@ -137,7 +137,8 @@ def _format_theme(one: "Theme", most: int) -> str:
     """Return a topic in a line: claims, strength, its last weeks as bars, its days, its name."""
     bars = "".join(SHADES[-(-count * (len(SHADES) - 1) // most)] for count in one.weeks)
     days = " to ".join(f"{at:%Y-%m-%d}" if at else "undated" for at in (one.first_at, one.last_at))
-    return f"{one.claims:>5,} claims  strength {one.strength:>5,}  |{bars}|  {days}  {escape_line(one.name)}"
+    first = f"{one.claims:>5,} claims  strength {one.strength:>5,}  |{bars}|  {days}  {escape_line(one.name)}"
+    return f"{first}\n{' ' * 14}{escape_line(one.text)}" if one.text else first
 
 
 def _list_habits(

@@ -24,7 +24,7 @@ from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.text.sentences import Sentence, split_sentences
 from slowwave.text.spans import MIN_WORDS
-from slowwave.text.words import extract_content_words
+from slowwave.text.words import extract_content_words, extract_stems
 
 DIRECT_WORDS = 16
 """A query of up to so many content words asks for what a message says; one of more tells a case, whose words are met
@@ -131,6 +131,15 @@ def rank_claims(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> lis
         if hit.superseded_by is None
         and (row := rows.get(first.get(hit.id, ""))) is not None
         and not has_words(str(row["text"]), hit.text)
+    ]
+
+
+def rank_topics(hits: Hits, query: Query) -> list[Told]:
+    """Return the texts of topics that have every word of the query."""
+    return [
+        Told(hit.text, LineSource(at=hit.observed_at, topic=hit.topic or ""), 1.0)
+        for hit in hits
+        if query.stems and query.stems <= extract_stems(f"{hit.topic} {hit.text}")
     ]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from slowwave.context.active import format_turn
 from slowwave.context.build import Context, Turn, assemble_context, build_memory_snippets, check_block, parse_turn
-from slowwave.context.direct import Told, is_direct, put_narration_last, rank_claims, rank_messages
+from slowwave.context.direct import Told, is_direct, put_narration_last, rank_claims, rank_messages, rank_topics
 from slowwave.context.projects.briefing import (
     collect_briefing_lines,
     pack_briefing,
@@ -144,10 +144,13 @@ def _collect_memories(
         encode = partial(memory._vectors.encode_texts, view.release.encoder)
         if is_direct(asked):
             messages = rank_messages(view, asked, hits, view.session_tags)
-            if not messages or not view.has_model_claims:
+            if not messages:
                 return messages, hits
+            topics = rank_topics(memory.recall(query, 1, ("topic",), **filters), asked)
+            if not view.has_model_claims:
+                return [*topics, *messages], hits
             claims = memory.recall(query, CLAIMS, ("observation",), automatic=automatic, **filters)
-            return [*rank_claims(view, claims, view.session_tags), *messages], hits
+            return [*topics, *rank_claims(view, claims, view.session_tags), *messages], hits
         vector = encode([asked.text]).get(asked.text)
         found = collect_sentences(view, asked, vector, [hit.id for hit in hits], settings)
         return build_memory_snippets(found, view.session_tags), hits

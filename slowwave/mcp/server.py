@@ -129,9 +129,7 @@ class Tools:
         k: Annotated[int, Field(ge=1, le=MAX_K, description="How many hits, at most.")] = 10,
         kinds: Annotated[
             list[str] | None,
-            Field(
-                description="Any of observation, message, summary; by default all. Or session, alone: whole sessions."
-            ),
+            Field(description="Any of observation, message, summary; by default these. Or topic. Or session, alone."),
         ] = None,
         budget: Annotated[
             int, Field(ge=0, le=MAX_BUDGET, description="Tokens of the answer, at most.")

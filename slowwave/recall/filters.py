@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.hits import Kind
+from slowwave.recall.hits import GROUPS, Kind
 from slowwave.recall.query import Query, normalise_path
 from slowwave.recall.release.columns import Ints, Mask, find_code
 from slowwave.recall.release.view import View, normalise_name
@@ -111,11 +111,11 @@ def mask_allowed_claims(view: View, query: Query) -> Mask:
 
 
 def build_scope_filters(view: View, kind: Kind, query: Query) -> list[pc.Expression]:
-    """Return the conditions on speaker and files as filters of the rows of a kind; summaries have neither.
+    """Return the conditions on speaker and files as filters of the rows of a kind; summaries and topics have neither.
 
     Files that very many rows are about are no filter here: `build_post_filter` is for these.
     """
-    if kind == "summary":
+    if kind in GROUPS:
         return []
     wanted: list[pc.Expression] = []
     if query.speaker is not None:
@@ -162,7 +162,7 @@ def build_post_filter(view: View, kind: Kind, query: Query) -> PostFilter | None
 
 
 def _is_in_many_rows(view: View, kind: Kind, query: Query) -> bool:
-    return kind != "summary" and int(np.count_nonzero(_get_file_mask(view, kind, query))) > MOST_KEYS
+    return kind not in GROUPS and int(np.count_nonzero(_get_file_mask(view, kind, query))) > MOST_KEYS
 
 
 def _get_file_mask(view: View, kind: Kind, query: Query) -> Mask:
@@ -189,8 +189,8 @@ def explain_empty_filters(view: View, query: Query) -> str | None:
         raise UsageError(unknown)
     if query.speaker is not None and not resolve_speakers(view, query.speaker):
         return f"nobody called {query.speaker!r} speaks in this memory"
-    if query.is_narrowed and query.kinds == ("summary",):
-        return "summaries have neither a speaker nor files"
+    if query.is_narrowed and GROUPS.issuperset(query.kinds):
+        return "summaries and topics have neither a speaker nor files"
     if query.files and not (
         find_file_matches(view, query.files).claims.any() or find_file_matches(view, query.files).passages.any()
     ):

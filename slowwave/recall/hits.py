@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     from slowwave.recall.cost import Cost
     from slowwave.recall.ranking.rank import ScoredRow
 
-Kind = Literal["observation", "message", "summary"]
+Kind = Literal["observation", "message", "summary", "topic"]
 KINDS: tuple[Kind, ...] = ("observation", "message", "summary")
+"""Those that are asked where none is named: a topic says again what its claims do."""
+GROUPS = frozenset({"summary", "topic"})
+"""Kinds that tell of many messages, of whoever said them."""
 QUOTE_CHARS = 200
 """Length of a quote where no passage or claim gives one."""
 CONFIDENT = 0.7
@@ -58,9 +61,9 @@ class Hit:
 
     kind: Kind
     id: str
-    """observation_id, message_id or summary_id; of what is not yet distilled its session and message."""
+    """observation_id, message_id, summary_id or topic_id; of what is not yet distilled its session and message."""
     text: str
-    """The claim, the whole message, or the summary."""
+    """The claim, the whole message, the summary, or the topic's text."""
     score: float
     """Higher is better; comparable within one answer alone."""
     observed_at: datetime | None
@@ -87,7 +90,7 @@ class Hit:
     files: tuple[str, ...] = ()
     """Those that it is about."""
     topic: str | None = None
-    """Its topic's name."""
+    """Its topic's name; of a topic its own."""
     workspace: str | None = None
     """Of any kind, as below: where it was said."""
     speaker: str | None = None
@@ -235,10 +238,11 @@ def build_hit(one: "ScoredRow", messages: Sequence[Message], pair: tuple[Fragmen
     moment = at if isinstance(at, datetime) else None
     status, heir = str(row.get("status", "active")), cast(str | None, row.get("superseded_by"))
     doubt, later = cast(str | None, row.get("perhaps_superseded_by")), cast(Successor | None, row.get("successor"))
-    who = None if one.kind == "summary" else row.get("speaker") or next((said.role for said in messages), None)
+    who = None if one.kind in GROUPS else row.get("speaker") or next((said.role for said in messages), None)
     return Hit(
         *(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir, doubt, later),
         claim=str(one.claim.row["summary"]) if one.claim is not None else None,
+        topic=cast(str | None, row.get("name")),
         workspace=cast(str | None, row.get("workspace")),
         speaker=cast(str | None, who),
     )

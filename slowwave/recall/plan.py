@@ -7,7 +7,7 @@ knows no such name, and takes the query for being about something else.
 import re
 from dataclasses import dataclass, replace
 
-from slowwave.recall.hits import KINDS, Kind
+from slowwave.recall.hits import GROUPS, Kind
 from slowwave.recall.query import Query, build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import ROWS_A_WORD, search_words
@@ -50,8 +50,8 @@ class Plan:
 def plan_query(view: View, query: Query) -> Plan:
     """Return the plan, still without vectors: those of many queries are made in one call."""
     query = correct_names(view, query)
-    rows = {kind: view.count(POOLS[kind].table) for kind in KINDS if not query.is_of_claims or kind == "observation"}
-    searchable = frozenset(kind for kind in rows if rows[kind] and not (query.is_narrowed and kind == "summary"))
+    rows = {kind: view.count(POOLS[kind].table) for kind in POOLS if not query.is_of_claims or kind == "observation"}
+    searchable = frozenset(kind for kind in rows if rows[kind] and not (query.is_narrowed and kind in GROUPS))
     if not searchable.intersection(query.kinds):
         return Plan(query, searchable, query.text, False)
     try:

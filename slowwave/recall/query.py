@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cached_property
 from numbers import Integral
-from typing import TypeVar, Unpack, cast
+from typing import TypeVar, Unpack, cast, get_args
 
-from slowwave.recall.hits import KINDS, Kind
+from slowwave.recall.hits import Kind
 from slowwave.recall.times import QueryTimes, parse_times
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When, refuse_unknown_filters
@@ -197,9 +197,10 @@ def _check_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
         asked = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     except TypeError:
         asked = (repr(kinds),)
-    unknown = [kind for kind in asked if kind not in KINDS]
+    unknown = [kind for kind in asked if kind not in get_args(Kind)]
     if unknown or not asked:
-        raise UsageError(f"unknown kinds {unknown}: any of {', '.join(KINDS)}, at least one; `sessions` finds sessions")
+        known = ", ".join(get_args(Kind))
+        raise UsageError(f"unknown kinds {unknown}: any of {known}, at least one; `sessions` finds sessions")
     return tuple(dict.fromkeys(cast(tuple[Kind, ...], asked)))
 
 

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from slowwave.recall.filters import explain_empty_filters, place_query
-from slowwave.recall.hits import CONFIDENT, Hits, Kind
+from slowwave.recall.hits import CONFIDENT, GROUPS, Hits, Kind
 from slowwave.recall.plan import Plan, plan_query
 from slowwave.recall.query import Query
 from slowwave.recall.ranking.order import ABOUT, add_successors, order
@@ -169,7 +169,7 @@ class Search:
         if plan.is_time_only and plan.query.times is not None:
             return score_by_time_alone(candidates, scores, plan.query.times)
         relevance, nearest = self._compute_relevance(candidates)
-        if pool.kind == "summary" and plan.query.times is not None:  # messages and claims know their times already
+        if pool.kind in GROUPS and plan.query.times is not None:  # messages and claims know their times already
             scores = scores + (mask_candidates_in_time(candidates, plan.query.times) & (relevance >= CONFIDENT))
         return ScoredPool(candidates, scores, relevance, max(float(relevance.max()), nearest))
 
@@ -189,7 +189,7 @@ class Search:
     def _score_candidates(self, pool: Pool, plan: Plan, said: PassageEvidence | None) -> tuple[Candidates, Scores]:
         """Return candidates and scores; where full text turns out to be broken, once more without it."""
         query, named, settings = plan.query, plan.named, self.settings
-        vector = plan.whole if pool.kind == "summary" else plan.vector
+        vector = plan.whole if pool.kind in GROUPS else plan.vector
         limit = max(100, 2 * query.k)  # rows that each index hands to the fusion
         if pool.kind == "message" and said is not None:
             return retrieve_message_candidates(self.view, pool, query, limit, vector, said, settings, named)

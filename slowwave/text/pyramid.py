@@ -48,7 +48,8 @@ class Shape:
     """Full groups of tier 0 that there must be before the first is made: of fewer a master tells as much."""
     master: bool = False
     small: int = 0
-    """Members from which a pyramid without a group has a summary over what there is; 0: none."""
+    """Members from which a pyramid has a summary over what there is, written when that changes; 0: none. Over groups
+    it has one by `master`, or where it had one."""
     refill: bool = False
     """Whether a group that lost members is filled up again, once there are enough."""
 
@@ -312,12 +313,12 @@ def _replace_groups(held: list[Group], written: Mapping[int, Group], gone: set[i
 
 def _wants_master(pyramid: Pyramid, tops: Sequence[Member], shape: Shape) -> bool:
     """Return whether a master is to be written; one that is no more is taken away."""
-    if shape.master:
+    if shape.master and not shape.small:
         return bool(tops)
-    if not 0 < shape.small <= len(tops) or any(pyramid.tiers.values()):
+    held, grouped = pyramid.master, any(pyramid.tiers.values())
+    if not shape.small or not (held or shape.master if grouped else len(tops) >= shape.small):
         pyramid.master = None
         return False
-    held = pyramid.master
     return held is None or held.stale or held.members != tuple(member.id for member in tops)
 
 

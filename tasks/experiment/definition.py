@@ -23,13 +23,14 @@ READING = frozenset({"recall", "context"})
 UNSHARED = ("context.web_share", "context.memory_share", "gists")
 """Settings that matter beside web results or a conversation alone; and what no prompt holds."""
 UNREAD = {
-    "recall": ("context", "gists"),
+    "recall": ("context", "gists", "topics"),
+    "topics": ("context", "gists"),
     "context": ("context.active", "context.talk", "context.briefing_budget", *UNSHARED),
     "prompt": ("context.tokenizer", "context.talk.memory_seconds", *UNSHARED),
 }
 """Settings, or sections, that a target does not read."""
 READ_BY_TALK = ("context.active", "context.tokenizer", "context.budget", "encoder", "embeddings", "pyramid")
-Target = Literal["recall", "context", "talk", "prompt"]
+Target = Literal["recall", "topics", "context", "talk", "prompt"]
 Metric = Literal["evidence", "saved", "stale", "tokens"]
 LESS_IS_BETTER = frozenset({"stale", "tokens"})
 Value = bool | int | float | str

@@ -77,7 +77,7 @@ def blank_topic(row: Row, claims: Sequence[str], samples: int) -> Row:
     """
     named = {} if row["base"] else {"name": NO_NAME, "purpose": ""}
     held = {"samples": list(claims[-samples:]), "size": len(claims)}
-    return {**row, **named, **held, "centroid": None, "cohesion": None, "member_hash": None}
+    return {**row, **named, **held, **dict.fromkeys(("text", "centroid", "cohesion", "overlap", "member_hash"))}
 
 
 def blank_event(row: Row, topics: Set[str], claims: Set[str]) -> Row:

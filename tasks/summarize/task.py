@@ -134,6 +134,8 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
             r["summary_id"] for r in old if r["scope_id"] not in waiting and (only is None or r["scope_id"] in only)
         ]
         job.store.delete_ids(SUMMARIES, done)
+        if only is None:
+            _store_topic_texts(job.store)
         report.counts["summaries that wait for a model"] = job.store.count(SUMMARIES, pc.field("stale"))
         if keep:
             of_models = job.store.count(SUMMARIES, is_made_by_model(pc.field("step_key")))
@@ -167,7 +169,8 @@ def _grow_all(
     def grow_some(ids: Sequence[str]) -> None:
         sessions = pending.filter(pl.col("session_id").is_in(ids))
         of_sessions = load_session_scopes(job, sessions, gone, key, whole=model is not None, keep=keep)
-        scopes = [*_build_topic_scopes(job, talk, ids, SMALL if model or keep else 0), *of_sessions]
+        small = SMALL if model or keep else 0
+        scopes = [*_build_topic_scopes(job, talk, ids, small, by_model=model is not None), *of_sessions]
         late = _grow_and_store(job, key, scopes, narrator, report)
         waiting.update(late)
         done = sessions.filter(~pl.col("session_id").is_in(sorted(late)))
@@ -231,6 +234,14 @@ def _grow_and_store(
     return waiting
 
 
+def _store_topic_texts(store: Store) -> None:
+    """Give each topic that a model summed up that summary for its text."""
+    where = (pc.field("scope") == SummaryScope.TOPIC) & (pc.field("tier") == MASTER)
+    texts = {row["scope_id"]: row["text"] for row in store.read(SUMMARIES, ["scope_id", "text"], where).to_pylist()}
+    rows = [{**row, "text": texts[row["topic_id"]]} for row in store.read_ids(TOPICS, texts).to_pylist()]
+    store.merge_changed(TOPICS, pa.Table.from_pylist(rows, schema=TOPICS.schema))
+
+
 def _flush_summary_writer(job: Job, narrator: SummaryWriter, report: StepReport) -> None:
     """Free the GPU for the encoder, and write down what the model could not answer."""
     narrator.model.free_gpu()
@@ -245,9 +256,9 @@ def load_topic_info(store: Store) -> dict[str, TopicInfo]:
     return {topic["topic_id"]: TopicInfo(topic["name"], topic["purpose"]) for topic in topics}
 
 
-def build_topic_shape(settings: PyramidSettings, small: int = 0) -> Shape:
-    """Return groups of STEP at every tier, as high as they fill."""
-    return Shape(first=settings.step, above=settings.step, refill=True, small=small)
+def build_topic_shape(settings: PyramidSettings, small: int = 0, *, by_model: bool = False) -> Shape:
+    """Return groups of STEP at every tier, as high as they fill; by a model one summary over all from `small` on."""
+    return Shape(first=settings.step, above=settings.step, refill=True, small=small, master=by_model)
 
 
 def build_session_shape(settings: PyramidSettings, *, by_model: bool = False) -> Shape:
@@ -274,8 +285,8 @@ def _read_topic_talk(job: Job, key: str, *, keep: bool) -> TopicTalk:
     return TopicTalk(by_topic | {topic: claims.clear() for topic in sealed if topic not in by_topic}, names, sealed)
 
 
-def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str], small: int) -> list[Scope]:
-    """Return the topics among some ids, from `small` claims on (0: none) with a summary over less than a group."""
+def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str], small: int, *, by_model: bool) -> list[Scope]:
+    """Return the topics among some ids, from `small` claims on (0: none) with a summary over all of it."""
     scopes: list[Scope] = []
     for topic in ids:
         if topic not in talk.claims:
@@ -283,7 +294,7 @@ def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str], small: in
         members = [Member(r[0], r[2], r[4], speaker=r[3]) for r in talk.claims[topic].select(MEMBER).iter_rows()]
         about = {"title": talk.names.get(topic), "workspace": None}
         pyramid = talk.sealed.get(topic, Pyramid()).copy()
-        shape = build_topic_shape(job.settings.pyramid, small)
+        shape = build_topic_shape(job.settings.pyramid, small, by_model=by_model)
         scopes.append(_build_scope("topic", topic, about, pyramid, members, shape))
     return scopes
 

@@ -16,12 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.settings import TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, TOPICS
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.topics.cluster import (
     BASE_PURPOSES,
     Bundle,
-    Limits,
     bisect_vectors,
     cluster_by_leader,
     match_base_topic,
@@ -63,7 +63,9 @@ def get_place(claim: Mapping[str, Any]) -> Place:
     return claim["workspace"] or "" if claim["pack"] == "coding" else None
 
 
-def assign(pending: pa.Table, topics: pa.Table, limits: Limits, key: str, placed: pa.Table | None = None) -> Assigned:
+def assign(
+    pending: pa.Table, topics: pa.Table, limits: TopicSettings, key: str, placed: pa.Table | None = None
+) -> Assigned:
     """Give each claim a topic.
 
     Args:
@@ -97,7 +99,7 @@ def assign(pending: pa.Table, topics: pa.Table, limits: Limits, key: str, placed
 class _Board:
     """Topics while claims are placed."""
 
-    def __init__(self, topics: list[Row], limits: Limits, key: str, placed: list[Row]) -> None:
+    def __init__(self, topics: list[Row], limits: TopicSettings, key: str, placed: list[Row]) -> None:
         self.limits, self.key = limits, key
         self.known = {t["topic_id"]: t for t in topics}
         self.opened: dict[str, Row] = {}
@@ -200,7 +202,7 @@ def _make_bundle(rows: list[Row], vectors: npt.NDArray[np.float32]) -> Bundle:
     return Bundle(first, vectors.astype(np.float64).sum(axis=0), len(rows), known=False)
 
 
-def find_oversized_topics(sizes: Mapping[str, int], everything: int, limits: Limits) -> list[str]:
+def find_oversized_topics(sizes: Mapping[str, int], everything: int, limits: TopicSettings) -> list[str]:
     """Return the topics that hold more than their share of all claims, the largest first."""
     most = limits.compute_largest(everything)
     large = [topic for topic in sizes if sizes[topic] > most]
@@ -236,9 +238,8 @@ def make_empty_topic(topic_id: str, name: str, purpose: str, key: str, *, base: 
         "purpose": purpose,
         "base": base,
         "samples": [],
-        "size": 0,
-        "centroid": None,
-        "cohesion": None,
+        **dict.fromkeys(("text", "workspace", "first_at", "last_at", "centroid", "cohesion", "share", "overlap")),
+        **dict.fromkeys(("size", "strength", "sessions", "uses"), 0),
         "member_hash": "",
         "step_key": key,
     }

@@ -29,7 +29,6 @@ from slowwave.tasks.llm.ask import Model, quarantine_rejected
 from slowwave.tasks.llm.chunks import Counter
 from slowwave.tasks.llm.fence import has_injection, mask_injections
 from slowwave.tasks.llm.library import Library, Rejected, index_questions, limit_answer, list_requests
-from slowwave.tasks.topics import cluster
 from slowwave.tasks.topics.assign import Assigned, assign, make_empty_topic
 from slowwave.text.fence import format_entry
 
@@ -43,6 +42,8 @@ SAME_NAME = 88.0
 """token_sort_ratio of two topics' names from which they are one."""
 MOST_MERGES = 60
 MERGE_TOKENS = 16
+SAMPLES = 5
+"""Latest claims that a topic is shown with, and keeps."""
 
 
 @dataclass(frozen=True)
@@ -286,13 +287,13 @@ def place_by_model(
     In and out as in `slowwave.tasks.topics.assign.assign`.
     """
     rows = _sort_by_time(pending.to_pylist())
-    board = Board(_build_board_topics(job.store, topics), cluster.LIMITS.samples)
+    board = Board(_build_board_topics(job.store, topics), SAMPLES)
     waiting = _place_in_waves(job, rows, board, model, report)
     report.counts["claims placed by the model"] += len(board.placed)
     report.counts["claims left for another night"] += len(waiting)
     mine = _collect_assigned(rows, board, key)
     rest = [r for r in rows if r["observation_id"] not in board.placed and r["observation_id"] not in waiting]
-    others = assign(pa.Table.from_pylist(rest, schema=OBSERVATIONS.schema), topics, cluster.LIMITS, key)
+    others = assign(pa.Table.from_pylist(rest, schema=OBSERVATIONS.schema), topics, job.settings.topics, key)
     return Assigned(
         pa.concat_tables([mine.observations, others.observations]),
         pa.concat_tables([mine.topics, others.topics]),
@@ -369,7 +370,7 @@ def split_by_model(job: Job, model: Model, topic: str, key: str, report: StepRep
     """Return the claims that the model takes out of a topic, with the topics it opens for them; None where it has to
     be asked another night.
     """
-    board = Board(_build_board_topics(job.store, job.store.read(TOPICS)), cluster.LIMITS.samples)
+    board = Board(_build_board_topics(job.store, job.store.read(TOPICS)), SAMPLES)
     active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
     rows = _sort_by_time(job.store.read(OBSERVATIONS, where=active).to_pylist())
     batch = board.build_split(topic, rows, model.library)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from slowwave.schemas.settings import TopicSettings
+
 BASE_PURPOSES = {
     "self": "What the agent is told about itself: its name, its manner, its standing instructions",
     "user": "Who the user is: name, home, work, language, and how they like to be dealt with",
@@ -78,36 +80,7 @@ def cluster_by_leader(vectors: npt.NDArray[np.float32], threshold: float) -> lis
     return groups
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Where topics begin, become one and are cut, found on the labels of `bench/nights/topics.py`: raise `VERSION` in
-    `assign.py` with any of them.
-    """
-
-    threshold: float = 0.4
-    """Cosine from which new claims are gathered before sorting."""
-    merge_at: float = 0.18
-    """Mean cosine between two groups' claims that makes them one."""
-    fold_at: float = 0.14
-    """The same where one of the two is small: a topic of one claim is none."""
-    small: int = 3
-    """Members under which a group is small."""
-    max_share: float = 0.25
-    """Share of all claims over which a topic is cut in two."""
-    min_to_split: int = 40
-    """Claims there must be before any topic is cut: of few, a share means nothing."""
-    samples: int = 5
-    """Latest members kept as a topic's samples."""
-
-    def compute_largest(self, claims: int) -> float:
-        """Return how many of all claims one topic may have; any number while there are few."""
-        return self.max_share * claims if claims >= self.min_to_split else float("inf")
-
-
-LIMITS = Limits()
-
-
-def merge_bundles(bundles: list[Bundle], limits: Limits, largest: float) -> list[list[int]]:
+def merge_bundles(bundles: list[Bundle], limits: TopicSettings, largest: float) -> list[list[int]]:
     """Return which bundles become one, likest first, as lists of places; equal ones in order of place.
 
     Two groups together may have `largest` members.
@@ -123,7 +96,7 @@ def merge_bundles(bundles: list[Bundle], limits: Limits, largest: float) -> list
 class _Work:
     """The pairwise likenesses with each row's best kept, so that a merge costs one row."""
 
-    def __init__(self, bundles: list[Bundle], limits: Limits, largest: float) -> None:
+    def __init__(self, bundles: list[Bundle], limits: TopicSettings, largest: float) -> None:
         self.limits, self.largest = limits, largest
         self.means = np.array([b.mean for b in bundles])
         self.sizes = np.array([b.size for b in bundles], dtype=np.float64)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,11 +13,12 @@ import pyarrow.compute as pc
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MARKS, OBSERVATIONS, TOPIC_HISTORY, TOPICS
 from slowwave.schemas.vocabulary import Status
+from slowwave.store.journal import Recall, read
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows
 from slowwave.tasks.pending import is_current, is_made_by_model, mark_done
-from slowwave.tasks.topics import by_model, cluster
+from slowwave.tasks.topics import by_model
 from slowwave.tasks.topics.assign import (
     VERSION,
     Assigned,
@@ -29,10 +29,12 @@ from slowwave.tasks.topics.assign import (
     split_topic,
 )
 from slowwave.tasks.topics.by_model import find_merges_by_model, make_topic_id, place_by_model, split_by_model
+from slowwave.tasks.topics.figures import UNCOUNTED, add_overlaps, count_uses, measure_topic, write_centre_and_text
 from slowwave.tasks.topics.names import TopicClaim, name_topics
 from slowwave.tasks.vectors import describe_encoder
 
 SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace", "keywords"]
+SAID += ["evidence_sessions", "message_ids"]
 Row = dict[str, Any]
 MOST_LOOKS = 4
 """Rounds of merging and splitting a night: no model goes round in a circle."""
@@ -50,7 +52,7 @@ def assign_topics(job: Job) -> StepReport:
         waits = pc.invert(pc.fill_null(is_current(rows["assign_key"], key, keep=keep), False))
         pending = rows.filter(waits)
         report.rows_in = pending.num_rows
-        refresh = partial(refresh_topics, job.store, key, keep=keep, by_model=model is not None)
+        refresh = partial(refresh_topics, job, key, keep=keep, by_model=model is not None)
         if keep:
             report.counts["claims that a model placed, left there"] = (
                 pc.sum(is_made_by_model(rows["assign_key"])).as_py() or 0
@@ -61,7 +63,7 @@ def assign_topics(job: Job) -> StepReport:
             if model:
                 placed = place_by_model(job, pending, known, key, model, report)
             else:
-                placed = assign(pending, known, cluster.LIMITS, key, rows.filter(pc.invert(waits)))
+                placed = assign(pending, known, job.settings.topics, key, rows.filter(pc.invert(waits)))
                 placed = replace(placed, merged=_drop_models_topics(placed.merged, known))
             _add_missing(job.store, placed.topics)
             report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, placed, key))
@@ -79,7 +81,7 @@ def assign_topics(job: Job) -> StepReport:
 def _look_over(job: Job, model: Model, key: str, refresh: Callable[[], object], report: StepReport) -> None:
     """Merge and split topics as the model says; topics that it has looked over are not shown again."""
     marks = job.store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "assign").to_pylist()
-    if {"unit_id": UNIT, "input_key": _compute_topics_key(job.store, key)} in marks:
+    if {"unit_id": UNIT, "input_key": _compute_topics_key(job, key)} in marks:
         return
     for _ in range(MOST_LOOKS):
         changed = _merge_or_split(job, model, key, report)
@@ -88,7 +90,7 @@ def _look_over(job: Job, model: Model, key: str, refresh: Callable[[], object], 
         if not changed:
             break
         refresh()
-    mark_done(job.store, "assign", [(UNIT, _compute_topics_key(job.store, key), None)])
+    mark_done(job.store, "assign", [(UNIT, _compute_topics_key(job, key), None)])
 
 
 def _merge_or_split(job: Job, model: Model, key: str, report: StepReport) -> bool | None:
@@ -100,7 +102,7 @@ def _merge_or_split(job: Job, model: Model, key: str, report: StepReport) -> boo
         job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, none, key))
     if merged is None or merged:
         return None if merged is None else True
-    for topic in _find_oversized(job.store):
+    for topic in _find_oversized(job):
         parts = split_by_model(job, model, topic, key, report)
         if parts is None:
             return None
@@ -111,23 +113,23 @@ def _merge_or_split(job: Job, model: Model, key: str, report: StepReport) -> boo
     return False
 
 
-def _compute_topics_key(store: Store, key: str) -> str:
+def _compute_topics_key(job: Job, key: str) -> str:
     """Return hash of what a model that looks topics over is shown: names and purposes, and the claims of those that
     are too large.
     """
-    rows, large = store.read(TOPICS).sort_by("topic_id").to_pylist(), _find_oversized(store)
+    rows, large = job.store.read(TOPICS).sort_by("topic_id").to_pylist(), _find_oversized(job)
     shown = [(row["name"], row["purpose"], row["member_hash"] if row["topic_id"] in large else "") for row in rows]
     return compute_content_id(key, *(part for row in shown for part in row))
 
 
-def _find_oversized(store: Store, key: str | None = None) -> list[str]:
+def _find_oversized(job: Job, key: str | None = None) -> list[str]:
     """Return the topics that hold more than their share of all claims, the largest first; with the key of a night
     without a model those that it may cut.
     """
-    rows = store.read(TOPICS, ["topic_id", "size", "base", "step_key"]).to_pylist()
+    rows = job.store.read(TOPICS, ["topic_id", "size", "base", "step_key"]).to_pylist()
     ours = [row for row in rows if key is None or (row["step_key"] == key and not row["base"])]
     sizes = {row["topic_id"]: row["size"] for row in ours}
-    return find_oversized_topics(sizes, sum(row["size"] for row in rows), cluster.LIMITS)
+    return find_oversized_topics(sizes, sum(row["size"] for row in rows), job.settings.topics)
 
 
 def measure_base_share(store: Store) -> float:
@@ -147,7 +149,7 @@ def _drop_models_topics(merged: Mapping[str, str], known: pa.Table) -> dict[str,
 def compute_assign_key(job: Job, model: Model | None) -> str:
     """Return what a claim's topic depends on besides the claims."""
     encoder = describe_encoder(job.settings)
-    key = compute_step_key("assign", 2, VERSION, encoder)
+    key = compute_step_key("assign", 3, VERSION, job.settings.topics, encoder)
     return compute_model_key(model, "assign", by_model.VERSION, by_model.PROMPTS, key) if model else key
 
 
@@ -186,7 +188,7 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
 
 def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
     """Cut the largest topic that can be cut in two, where it holds too much of everything; True when it was done."""
-    for topic in _find_oversized(job.store, key):
+    for topic in _find_oversized(job, key):
         active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
         moved = split_topic(job.store.read(OBSERVATIONS, where=active), key)
         if moved is not None:
@@ -233,14 +235,15 @@ def write_history(store: Store, events: list[Row]) -> None:
         store.merge_changed(TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema))
 
 
-def refresh_topics(store: Store, key: str, *, keep: bool = False, by_model: bool = False) -> set[str]:
-    """Make name, purpose, size, samples, centroid and cohesion of every topic what the claims placed in it say.
+def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = False) -> set[str]:
+    """Make name, purpose, text, figures, samples and centroid of every topic what the claims placed in it say.
 
     Only active claims that were placed under this key count. A topic without any is removed, the base topics apart, and
     those of claims that wait to be placed anew: it stays as it was until they are. `by_model`: a topic that a model
     opened keeps name and purpose; with `keep` so does every one of a model's, and what one placed counts too. Returns
     the topics that count.
     """
+    store = job.store
     rows = store.read(OBSERVATIONS, [*SAID, "assign_key"], pc.field("status") == Status.ACTIVE)
     everything = rows.filter(pc.is_valid(rows["topic_id"]))
     waited_for = set(everything["topic_id"].to_pylist())
@@ -256,18 +259,25 @@ def refresh_topics(store: Store, key: str, *, keep: bool = False, by_model: bool
         }
     members = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
     names = name_topics({topic: _make_topic_claims(mine) for topic, mine in members.items()})
-    ids = {topic: mine["observation_id"].to_list() for topic, mine in members.items()}
+    uses = count_uses((recall.ids for recall in read(store.dir, Recall)), claims)
     rows = store.read(TOPICS).to_pylist()
     for row in rows:
         opened = by_model and make_topic_id(row["name"]) == row["topic_id"]
         if opened or (keep and is_made_by_model(row["step_key"])):
             names[row["topic_id"]] = (row["name"], row["purpose"])
-    keys = {r["topic_id"]: r["step_key"] if keep and is_made_by_model(r["step_key"]) else key for r in rows}
-    now = [_fill_name(row, names, ids.get(row["topic_id"], []), keys[row["topic_id"]]) for row in rows]
-    changed = [new for old, new in zip(rows, now, strict=True) if new != old and (new["base"] or new["size"])]
-    fresh = [_fill_centroid(store, row, ids.get(row["topic_id"], [])) for row in changed]
-    store.merge(TOPICS, pa.Table.from_pylist(fresh, schema=TOPICS.schema))
+    now = []
+    for row in rows:
+        topic, mine = row["topic_id"], members.get(row["topic_id"], claims.clear())
+        name = (row["name"], row["purpose"]) if row["base"] or not len(mine) else names[topic]
+        row_key = row["step_key"] if keep and is_made_by_model(row["step_key"]) else key
+        told = dict(zip(("name", "purpose"), name, strict=True)) | {"step_key": row_key, "uses": uses[topic]}
+        new = {**row, **told, **measure_topic(mine, len(claims))}
+        same = all(new[name] == row[name] for name in ("member_hash", "step_key"))
+        now.append(new if same else {**new, **write_centre_and_text(job, new, mine)})
+    now = add_overlaps(now)
     live = {row["topic_id"] for row in now if row["base"] or row["size"]}
+    changed = [new for old, new in zip(rows, now, strict=True) if new != old and new["topic_id"] in live]
+    store.merge(TOPICS, pa.Table.from_pylist(changed, schema=TOPICS.schema))
     store.delete_ids(TOPICS, [row["topic_id"] for row in now if row["topic_id"] not in live | waited_for])
     mark_done(store, "assign", [(NAMED, _compute_state_key(store, state), None)])
     return live
@@ -275,33 +285,9 @@ def refresh_topics(store: Store, key: str, *, keep: bool = False, by_model: bool
 
 def _compute_state_key(store: Store, state: str) -> str:
     """Return hash of what topics are made of, and of the topics as they are: where it is known, they are up to date."""
-    rows = store.read(TOPICS).drop_columns("centroid").sort_by("topic_id").to_pylist()
+    rows = store.read(TOPICS).drop_columns(UNCOUNTED).sort_by("topic_id").to_pylist()
     return compute_content_id(state, repr(rows))
 
 
 def _make_topic_claims(claims: pl.DataFrame) -> list[TopicClaim]:
     return [TopicClaim(*row) for row in claims.select("summary", "category", "workspace", "keywords").iter_rows()]
-
-
-def _fill_name(row: Row, names: Mapping[str, tuple[str, str]], members: list[str], key: str) -> Row:
-    """Return the row with what is known without vectors; a topic whose claims are the same keeps its centre."""
-    name, purpose = (row["name"], row["purpose"]) if row["base"] or not members else names[row["topic_id"]]
-    return {
-        **row,
-        "name": name,
-        "purpose": purpose,
-        "size": len(members),
-        "samples": members[-cluster.LIMITS.samples :],
-        "member_hash": compute_content_id(*sorted(members)),
-        "step_key": key,
-    }
-
-
-def _fill_centroid(store: Store, row: Row, members: list[str]) -> Row:
-    found = store.read_ids(OBSERVATIONS, members, ["observation_id", "vector"]).sort_by("observation_id")
-    vectors = [v for v in found["vector"].to_pylist() if v is not None]
-    mean = np.asarray(vectors, dtype=np.float64).mean(axis=0) if vectors else None
-    length = float(np.linalg.norm(mean)) if mean is not None else 0.0
-    if mean is None or length == 0.0:
-        return {**row, "centroid": None, "cohesion": None}
-    return {**row, "centroid": (mean / length).astype(np.float32).tolist(), "cohesion": length}

@@ -85,6 +85,23 @@ def test_each_share_of_a_prompt_decides_what_is_found_in_it(tmp_path: Path) -> N
     assert lab.made == 1
 
 
+def test_what_topics_are_is_read_by_their_own_target_and_by_no_other(tmp_path: Path) -> None:
+    file = write_experiment(tmp_path, '"topics.alpha" = [0.3]')
+    file.write_text(file.read_text().replace('"context"', '"topics"'))
+    settings = {**base(tmp_path), "topics": {"merge_at": 1, "fold_at": 1}}
+    one = load_experiment(file)
+    units, seed = load_units(one, Settings(**settings), tmp_path / "lab")  # type: ignore[arg-type]
+    lab = Lab(one, settings, units, tmp_path / "lab", seed)
+    tried = ({"topics.threshold": 0.2}, {"topics.threshold": 0.2, "topics.alpha": 0.1}, {"topics.threshold": 0.99})
+    together, newer, apart = (lab.score_questions(some, units[0].questions) for some in tried)
+    assert sum(score.tokens for score in together) > 0
+    assert {score.tokens for score in together} != {score.tokens for score in newer}
+    assert {(score.tokens, score.evidence) for score in apart} == {(0, 0)}  # no topic of three
+    file.write_text(file.read_text().replace('"topics"', '"recall"'))
+    with pytest.raises(UsageError, match=r"recall does not read topics\.alpha"):
+        load_experiment(file)
+
+
 def call(*words: object) -> str:
     done = CliRunner().invoke(app, ["experiment", *map(str, words)], catch_exceptions=False)
     assert done.exit_code == 0, done.output

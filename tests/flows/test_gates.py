@@ -31,7 +31,7 @@ from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds, ReleaseHeld, check_gates
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.summarize.coherence import Coherence
-from slowwave.tasks.topics import by_model, cluster
+from slowwave.tasks.topics import by_model
 
 RUNNER = CliRunner()
 ENVIRONMENT = {
@@ -222,12 +222,12 @@ def test_a_model_whose_summaries_tell_nothing_or_whose_base_topic_holds_all_is_h
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(by_model, "SIZES", by_model.Sizes(batch=5))
-    monkeypatch.setattr(cluster, "LIMITS", cluster.Limits(min_to_split=1_000))
     monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10, summaries=10))
 
     def run(script: str, last: int) -> RunReport:
         store, llm = tmp_path / script[-6:], f"scripted:{script}"
-        made = Settings(store=store, encoder="hash-384", keywords={"top": 0}, llm=llm)
+        topics = {"min_to_split": 1_000}
+        made = Settings(store=store, encoder="hash-384", keywords={"top": 0}, llm=llm, topics=topics)
         return run_night([write_talk(tmp_path / f"{last}.jsonl", 0, last)], made)
 
     faithful, selfish = "tests.llm_scripts:faithful", "tests.topics.test_merge_topics:selfish"

@@ -160,8 +160,12 @@ def test_a_topic_is_told_by_strength_and_by_week_up_to_the_newest_claim(tmp_path
         for key, (topic, day) in days.items()
     ]
     add(store, OBSERVATIONS, [*rows, observation("f", "f", "f", "m", topic_id="u", status="withdrawn")])
-    blank: dict[str, Any] = {"purpose": "p", "base": False, "samples": [], "size": 1, "step_key": "k"}
-    topics = [{"topic_id": "t", "name": "tides", **blank}, {"topic_id": "u", "name": "moon", **blank}]
+    blank: dict[str, Any] = {"purpose": "p", "base": False, "samples": [], "step_key": "k", "sessions": 1}
+    days_of_t = {"first_at": START, "last_at": START + timedelta(days=7)}
+    topics = [
+        {"topic_id": "t", "name": "tides", "size": 3, "strength": 3, **days_of_t, **blank},
+        {"topic_id": "u", "name": "moon", "size": 2, "strength": 2, **blank},
+    ]
     store.append(TOPICS, pa.Table.from_pylist(topics, schema=TOPICS.schema))
     write_chains(store)
     publish(store, "run", HashEncoder().name)

@@ -14,8 +14,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
-from slowwave.tasks.topics import by_model, cluster
-from slowwave.tasks.topics.cluster import Limits
+from slowwave.tasks.topics import by_model
 from tests.llm_scripts import ENTRY, FIRST_NEW, faithful, kind, material
 
 DISHES = ["soup", "bread", "rice", "pasta", "salad", "stew", "cake", "pie", "curry", "omelette"]
@@ -64,7 +63,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_model, "SIZES", by_model.Sizes(batch=5))
 
 
-def run(folder: Path, script: str, said: list[str]) -> tuple[RunReport, Store]:
+def run(folder: Path, script: str, said: list[str], **topics: int) -> tuple[RunReport, Store]:
     lines = [
         {"session_id": "a", "message_id": f"a-{i}", "role": "user", "speaker": "Ada", "content": text,
          "ts": f"2026-11-02T{10 + i // 60}:{i % 60:02d}:00Z"}
@@ -74,6 +73,7 @@ def run(folder: Path, script: str, said: list[str]) -> tuple[RunReport, Store]:
     (folder / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     settings = Settings(
         store=folder / "store",
+        topics=topics,
         encoder="hash-384",
         llm=f"scripted:tests.topics.test_merge_topics:{script}",
         extract={"max_claims": 50},
@@ -96,13 +96,10 @@ def test_topics_that_the_model_sees_are_one_become_one_and_stay_so(tmp_path: Pat
     assert store.read_versions(TABLES.values()) == versions
 
 
-def test_a_base_topic_that_a_model_puts_all_in_is_cut_as_the_model_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster, "LIMITS", Limits(min_to_split=10))
+def test_a_base_topic_that_a_model_puts_all_in_is_cut_as_the_model_says(tmp_path: Path) -> None:
     said = [*TALK, *(f"My train to {town} leaves at {n} from platform {n}." for n, town in enumerate(
         ["Porto", "Braga", "Lisbon", "Faro", "Evora", "Aveiro", "Beja", "Viseu"], 3))]  # fmt: skip
-    report, store = run(tmp_path, "selfish", said)
+    report, store = run(tmp_path, "selfish", said, min_to_split=10)
     sizes = {row["name"]: row["size"] for row in store.read(TOPICS).to_pylist() if row["size"]}
     assert sizes == {"self": len(TALK), "trains": 8}  # a second time the model leaves it as it is
     (step,) = [step for step in report.steps if step.step == "assign"]
@@ -110,7 +107,7 @@ def test_a_base_topic_that_a_model_puts_all_in_is_cut_as_the_model_says(
     events = store.read(TOPIC_HISTORY).to_pylist()
     assert [(row["kind"], row["name"], row["other_name"]) for row in events] == [("split", "self", "trains")]
     versions = store.read_versions(TABLES.values())
-    assert run(tmp_path, "selfish", said)[0].release is None
+    assert run(tmp_path, "selfish", said, min_to_split=10)[0].release is None
     assert store.read_versions(TABLES.values()) == versions
 
 
@@ -125,7 +122,9 @@ def test_a_topic_of_a_few_claims_has_a_summary_until_a_group_is_full(tmp_path: P
     _, store = run(tmp_path, "faithful_here", TALK)
     assert store.count(OBSERVATIONS) > claims
     of_topics = store.read(SUMMARIES, where=pc.field("scope") == "topic").to_pylist()
-    assert {row["tier"] for row in of_topics} == {0}
+    assert {row["tier"] for row in of_topics} == {0, -1}  # one over all of it stays
+    texts = {row["name"]: row["text"] for row in store.read(TOPICS).to_pylist()}
+    assert texts["daily life"] == "An account of what was said, in plain prose."
 
 
 faithful_here = faithful

@@ -1,35 +1,36 @@
 """Topics: what gathers, what stays apart, merges and splits with their history, names that follow the claims."""
 
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from bench.nights.topics import assign_by_nights, compute_topic_scores, load_labelled_claims
 from slowwave.flows.nightly import run_night
 from slowwave.flows.reprocess import Selection, run_reprocess
+from slowwave.memory import Memory
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import Settings
+from slowwave.schemas.settings import Settings, TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, RELEASED, SUMMARIES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
+from slowwave.store.journal import log_recall
 from slowwave.store.manifest import compute_table_digest
-from slowwave.tasks.topics import cluster, task
 from slowwave.tasks.topics.assign import assign, find_oversized_topics, split_topic
 from slowwave.tasks.topics.cluster import (
     Bundle,
-    Limits,
     bisect_vectors,
     cluster_by_leader,
     match_base_topic,
     merge_bundles,
 )
 from slowwave.tasks.topics.names import TopicClaim, name_topics
+from tests.talk_files import session
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"
@@ -86,9 +87,9 @@ def test_leaders_gather_in_order_and_average_link_joins_them() -> None:
     vectors = np.array([unit(1, 0), unit(0, 1), unit(1, 0.1), unit(0.1, 1)])
     assert cluster_by_leader(vectors, 0.9) == [[0, 2], [1, 3]]
     bundles = [Bundle(str(i), vector.astype(np.float64), 1, known=False) for i, vector in enumerate(vectors)]
-    assert merge_bundles(bundles, Limits(merge_at=0.9, fold_at=0.9), np.inf) == [[0, 2], [1, 3]]
-    assert merge_bundles(bundles, Limits(merge_at=-1, fold_at=-1), np.inf) == [[0, 1, 2, 3]]
-    assert len(merge_bundles(bundles, Limits(merge_at=-1, fold_at=-1), 3)) == 2  # no group may have more than 3
+    assert merge_bundles(bundles, TopicSettings(merge_at=0.9, fold_at=0.9), np.inf) == [[0, 2], [1, 3]]
+    assert merge_bundles(bundles, TopicSettings(merge_at=-1, fold_at=-1), np.inf) == [[0, 1, 2, 3]]
+    assert len(merge_bundles(bundles, TopicSettings(merge_at=-1, fold_at=-1), 3)) == 2  # no group may have more than 3
 
 
 def test_merging_by_kept_bests_is_the_same_as_looking_at_every_pair() -> None:
@@ -96,13 +97,13 @@ def test_merging_by_kept_bests_is_the_same_as_looking_at_every_pair() -> None:
     for _ in range(20):
         rows = chance.normal(size=(12, 5))
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        limits = Limits(merge_at=0.2, fold_at=0.1, small=3)
+        limits = TopicSettings(merge_at=0.2, fold_at=0.1, small=3)
         assert merge_bundles([Bundle(str(i), r, 1, known=False) for i, r in enumerate(rows)], limits, 7) == plainly(
             rows, limits, 7
         )
 
 
-def plainly(rows: np.ndarray, limits: Limits, largest: int) -> list[list[int]]:
+def plainly(rows: np.ndarray, limits: TopicSettings, largest: int) -> list[list[int]]:
     groups = [[i] for i in range(len(rows))]
     while True:
         best = None
@@ -119,7 +120,7 @@ def plainly(rows: np.ndarray, limits: Limits, largest: int) -> list[list[int]]:
 
 
 def test_two_topics_that_a_new_claim_joins_become_one_and_the_larger_keeps_its_name() -> None:
-    limits = Limits(threshold=0.95, merge_at=0.6, fold_at=0.6, small=1)
+    limits = TopicSettings(threshold=0.95, merge_at=0.6, fold_at=0.6, small=1)
     old = [topic("large", unit(1, 0), 4), topic("small", unit(0.8, 0.6), 2)]
     made = assign(table(claim(9, unit(0.9, 0.3))), pa.Table.from_pylist(old, schema=TOPICS.schema), limits, "k")
     assert made.merged == {"small": "large"}
@@ -139,12 +140,14 @@ def test_what_is_said_over_code_gathers_within_its_project_and_of_oneself_with_t
         claim(4, unit(1), workspace="family", session_id="d"),
         claim(5, unit(1), workspace="heron", session_id="b"),
     ]
-    first = assign(table(*said[:2]), TOPICS.schema.empty_table(), Limits(), "k")
+    first = assign(table(*said[:2]), TOPICS.schema.empty_table(), TopicSettings(), "k")
     tidepool, heron = first.observations["topic_id"].to_pylist()
     assert tidepool != heron
     known = [topic(tidepool, unit(1), 1), topic(heron, unit(1), 1)]
     later = [claim(6, unit(1), pack="coding", workspace="heron", session_id="e"), *said[2:]]
-    made = assign(table(*later), pa.Table.from_pylist(known, schema=TOPICS.schema), Limits(), "k", first.observations)
+    made = assign(
+        table(*later), pa.Table.from_pylist(known, schema=TOPICS.schema), TopicSettings(), "k", first.observations
+    )
     topics = dict(
         zip(made.observations["observation_id"].to_pylist(), made.observations["topic_id"].to_pylist(), strict=True)
     )
@@ -155,7 +158,7 @@ def test_what_is_said_over_code_gathers_within_its_project_and_of_oneself_with_t
 
 
 def test_a_topic_with_too_much_of_everything_is_cut_and_the_larger_half_keeps_it() -> None:
-    limits = Limits(min_to_split=10)
+    limits = TopicSettings(min_to_split=10)
     assert find_oversized_topics({"a": 3, "b": 7}, 12, limits) == ["b"]
     assert find_oversized_topics({"a": 3, "b": 7}, 40, limits) == []
     rows = [claim(n, unit(1, 0.01 * n), topic_id="b") for n in range(5)]
@@ -203,13 +206,12 @@ def test_a_topic_is_not_named_by_days_figures_paths_or_hashes_nor_first_by_what_
 
 
 @pytest.fixture(scope="module")
-def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+def night(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     # Topics that merge at once and may not hold more than a tenth: so the samples have to be cut.
-    options = Settings(store=tmp_path_factory.mktemp("store"), encoder="hash-384")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cluster, "LIMITS", Limits(merge_at=0, fold_at=0, max_share=0.1))
-        run_night([SAMPLES], options)
-        yield options
+    topics = {"merge_at": 0, "fold_at": 0, "max_share": 0.1}
+    options = Settings(store=tmp_path_factory.mktemp("store"), encoder="hash-384", topics=topics)
+    run_night([SAMPLES], options)
+    return options
 
 
 def test_splits_are_in_the_history_and_no_topic_is_over_its_share(night: Settings) -> None:
@@ -225,6 +227,50 @@ def test_splits_are_in_the_history_and_no_topic_is_over_its_share(night: Setting
     assert all(row["name"] and row["purpose"] for row in topics.values())
 
 
+def test_a_topic_has_a_text_a_strength_and_a_health_and_is_found_by_them(night: Settings) -> None:
+    themes = {one.id: one for one in Memory.open(night.store).topics()}
+    rows = {row["topic_id"]: row for row in Store.open(night.store).read(TOPICS).to_pylist() if row["size"]}
+    claims = Store.open(night.store).read(OBSERVATIONS, where=pc.field("status") == "active").to_pylist()
+    for topic, row in rows.items():
+        mine = [one for one in claims if one["topic_id"] == topic]
+        assert (row["text"] is not None) == (row["size"] >= 3)
+        assert row["strength"] == sum(len(one["evidence_sessions"]) for one in mine)
+        assert row["sessions"] == len({session for one in mine for session in one["evidence_sessions"]})
+        assert row["share"] == round(len(mine) / len(claims), 4)
+        if row["text"]:
+            centre = np.array(row["centroid"])
+            nearest = max(mine, key=lambda one: round(float(centre @ np.array(one["vector"])), 6))
+            assert row["text"].startswith(nearest["summary"].rstrip("."))
+    a, b = (np.array(row["centroid"]) for row in list(rows.values())[:2])
+    assert max(row["overlap"] for row in rows.values()) < 1
+    assert rows[next(iter(rows))]["overlap"] >= round(float(a @ b), 3)
+    told = max((row for row in rows.values() if row["text"]), key=lambda row: row["size"])
+    hits = Memory.open(night.store).recall(told["text"], 3, "topic")
+    assert (hits[0].id, hits[0].text, hits[0].topic) == (told["topic_id"], told["text"], told["name"])
+    assert hits[0].sources
+    assert themes[told["topic_id"]].text == told["text"]
+    block = Memory.open(night.store).context(" ".join(told["text"].split()[:8]), budget=800)
+    assert [line.source.topic for part in block.parts for line in part.lines if line.source.topic] == [told["name"]]
+
+
+def test_a_lower_alpha_draws_centre_and_text_to_what_is_newer(tmp_path: Path) -> None:
+    found = {}
+    for alpha in (1.0, 0.2):
+        topics = {"alpha": alpha, "merge_at": -1, "fold_at": -1}
+        options = Settings(store=tmp_path / str(alpha), encoder="hash-384", topics=topics, pyramid={"max_words": [12]})
+        told = [f"Our heron number {n} stands at the northern pond all day." for n in range(5)]
+        run_night([session(tmp_path, "s1", 1, [("user", one) for one in told])], options)
+        first = Store.open(options.store).read(OBSERVATIONS)["observation_id"][0].as_py()
+        log_recall(options.store / "default", {first: []})
+        said = [("user", f"The ferry {n} sails at noon from pier nine.") for n in range(2)]
+        run_night([session(tmp_path, "s2", 2, said)], options)
+        (row,) = [row for row in Store.open(options.store).read(TOPICS).to_pylist() if row["size"]]
+        assert row["uses"] == 1
+        found[alpha] = row["text"]
+    assert "heron" in found[1.0]
+    assert "ferry" in found[0.2]
+
+
 def test_rebuilding_topics_keeps_observations_and_gives_the_same(night: Settings) -> None:
     store = Store.open(night.store)
     before = {t.name: compute_table_digest(t, store.read(t)) for t in RELEASED}
@@ -237,14 +283,10 @@ def test_rebuilding_topics_keeps_observations_and_gives_the_same(night: Settings
         run_reprocess("topics", Selection(workspace="/home/ada/tidepool"), night)
 
 
-def test_topics_made_anew_by_other_rules_take_their_summaries_along(
-    night: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_topics_made_anew_by_other_rules_take_their_summaries_along(night: Settings) -> None:
     store = Store.open(night.store)
     held = {row["topic_id"] for row in store.read(TOPICS).to_pylist()}
-    monkeypatch.setattr(cluster, "LIMITS", Limits(threshold=0.2))
-    monkeypatch.setattr(task, "VERSION", "another")
-    run_night([SAMPLES], night)
+    run_night([SAMPLES], night.model_copy(update={"topics": TopicSettings(threshold=0.2)}))
     topics = {row["topic_id"] for row in store.read(TOPICS).to_pylist()}
     scopes = {row["scope_id"] for row in store.read(SUMMARIES).to_pylist() if row["scope"] == "topic"}
     assert topics != held

@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from slowwave.recall.hits import Fragment, Hit, Message, build_hit
+from slowwave.recall.hits import GROUPS, Fragment, Hit, Message, build_hit
 from slowwave.recall.ranking.rank import ScoredRow
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
@@ -22,7 +22,7 @@ MAX_SOURCES = 5
 
 def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
     """Return what was found as hits, all their messages looked up at once."""
-    below = collect_message_ids_below(view, {one.id: one.row for one in found if one.kind == "summary"})
+    below = collect_message_ids_below(view, {one.id: one.row for one in found if one.kind in GROUPS})
     ids = {one.id: _get_message_ids(one, below) for one in found}
     messages = read_messages_by_id(view, [key for one in found if one.kind != "message" for key in ids[one.id]])
     said = _read_exchanges(view, [one for one in found if one.kind == "message"])
@@ -56,7 +56,7 @@ def _add_claim_facts(view: View, found: Sequence[ScoredRow], hits: Sequence[Hit]
 
 
 def _get_message_ids(one: ScoredRow, below: Mapping[str, list[str]]) -> list[str]:
-    return below[one.id] if one.kind == "summary" else _list_strings(one.row.get("message_ids"))
+    return below[one.id] if one.kind in GROUPS else _list_strings(one.row.get("message_ids"))
 
 
 def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[list[Message], tuple[Fragment, ...]]]:
@@ -100,11 +100,12 @@ def _build_messages(view: View, rows: Sequence[Row]) -> list[Message]:
 
 
 def collect_message_ids_below(view: View, summaries: Mapping[str, Row]) -> dict[str, list[str]]:
-    """Return up to MAX_SOURCES messages below each summary (rows by id, with `member_ids`), spread over its members.
+    """Return up to MAX_SOURCES messages below each summary or topic (rows by id, with `member_ids` or `samples`),
+    spread over its members.
 
     Members are summaries of the tier below, observations or messages; each round takes all hits one tier down.
     """
-    frontier = {key: _list_strings(row["member_ids"]) for key, row in summaries.items()}
+    frontier = {key: _list_strings(row.get("member_ids", row.get("samples"))) for key, row in summaries.items()}
     while frontier:
         below = view.read_by_id(SUMMARIES, list(chain(*frontier.values())), ["summary_id", "member_ids"])
         if not below:

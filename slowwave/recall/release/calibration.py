@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.recall.hits import CONFIDENT, Kind
 from slowwave.recall.release.tables import Tables
-from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, Table
+from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import Status
 
 DEVIATIONS = 1.75
@@ -41,7 +41,12 @@ DEVIATIONS = 1.75
 WORDS = 2.0
 """Deviations that the words weigh, all of them heard."""
 
-SEARCHED: dict[Kind, Table] = {"observation": OBSERVATIONS, "message": PASSAGES, "summary": SUMMARIES}
+SEARCHED: dict[Kind, Table] = {
+    "observation": OBSERVATIONS,
+    "message": PASSAGES,
+    "summary": SUMMARIES,
+    "topic": TOPICS,
+}
 """Where hits of each kind are found."""
 
 Scores = npt.NDArray[np.float64]
@@ -146,10 +151,11 @@ def sample_vectors(view: Tables, table: Table) -> Vectors:
         return np.zeros((0, 0), dtype=np.float32)
     offsets = np.arange(rows) if rows <= SAMPLE_ROWS else np.linspace(0, rows - 1, SAMPLE_ROWS).astype(np.int64)
     active = ["status"] if table is OBSERVATIONS else []
-    taken = view.take(table, offsets, ["vector", *active]) if rows > SAMPLE_ROWS else None
-    taken = taken if taken is not None else view.read(table, ["vector", *active])
-    known = taken["vector"].is_valid().to_numpy()
+    vector = "centroid" if table is TOPICS else "vector"
+    taken = view.take(table, offsets, [vector, *active]) if rows > SAMPLE_ROWS else None
+    taken = taken if taken is not None else view.read(table, [vector, *active])
+    known = taken[vector].is_valid().to_numpy()
     if active:
         known &= np.array([status == Status.ACTIVE for status in taken["status"].to_pylist()], dtype=bool)
-    column = taken["vector"].combine_chunks().filter(known)
+    column = taken[vector].combine_chunks().filter(known)
     return np.asarray(column.flatten(), dtype=np.float32).reshape(len(column), column.type.list_size)

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from lance.query import MatchQuery
 
 from slowwave.recall.filters import build_post_filter, build_scope_filters
-from slowwave.recall.hits import Kind
+from slowwave.recall.hits import GROUPS, Kind
 from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, UTC_US, Table
+from slowwave.schemas.tables import CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, UTC_US, Table
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.words import STOP, compute_word_share
 
@@ -43,6 +43,8 @@ class Pool:
     last: str
     """When it was said: rows that overlap since … until are kept, rows without a time are not."""
     columns: tuple[str, ...]
+    vector: str = "vector"
+    """The column that is compared with the query's vector."""
 
     @property
     def text(self) -> str:
@@ -85,6 +87,15 @@ POOLS: Mapping[Kind, Pool] = {
         "first_at",
         "last_at",
         ("summary_id", "text", "scope", "tier", "member_ids", "first_at", "last_at", "workspace"),
+    ),
+    "topic": Pool(
+        "topic",
+        TOPICS,
+        "topic_id",
+        "first_at",
+        "last_at",
+        ("topic_id", "name", "text", "samples", "first_at", "last_at", "workspace"),
+        "centroid",
     ),
 }
 
@@ -137,7 +148,9 @@ def build_row_filter(view: View, pool: Pool, query: Query) -> pc.Expression | No
         if query.category is not None:
             wanted.append(pc.field("category") == pa.scalar(query.category))
     wanted.extend(_build_time_filters(pool, query.since, query.until))
-    if pool.kind == "summary" and query.as_of is not None:  # it tells of all its time, the end too
+    if pool.kind == "topic":
+        wanted.append(pc.field("text").is_valid())
+    if pool.kind in GROUPS and query.as_of is not None:  # it tells of all its time, the end too
         wanted.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
     if query.is_narrowed:
         wanted.extend(build_scope_filters(view, pool.kind, query))
@@ -230,7 +243,7 @@ def find_nearest_rows(
     def best(n: int) -> pa.Table:
         scanner = view.open_dataset(pool.table).scanner(
             columns=[*columns, "_distance"],
-            nearest={"column": "vector", "q": vector, "k": n, "metric": "dot", "use_index": False},
+            nearest={"column": pool.vector, "q": vector, "k": n, "metric": "dot", "use_index": False},
             filter=where,
             prefilter=True,
             with_row_id=True,

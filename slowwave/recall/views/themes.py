@@ -1,6 +1,6 @@
 """Themes over time: each topic with its strength, week by week. Reads one release."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +13,21 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import OBSERVATIONS, TOPICS
 from slowwave.schemas.vocabulary import Status
 
-COLUMNS = ["topic_id", "observed_at", "evidence_sessions"]
+COLUMNS = ["topic_id", "observed_at"]
+FIGURES = [
+    "topic_id",
+    "name",
+    "purpose",
+    "text",
+    "size",
+    "strength",
+    "sessions",
+    "uses",
+    "cohesion",
+    "share",
+    "overlap",
+]
+FIGURES += ["first_at", "last_at"]
 WEEK = timedelta(days=7)
 
 
@@ -24,12 +38,22 @@ class Theme:
     id: str
     name: str
     purpose: str
+    text: str | None
+    """What it comes to; None of fewer than three claims."""
     claims: int
     """That hold now."""
     strength: int
     """Their evidence: the sessions that say each, in sum."""
     sessions: int
     """Distinct ones that say any."""
+    uses: int
+    """How often any was handed out, when they were last looked over."""
+    spread: float | None
+    """How far its claims lie from its centre: 0 is all in one place."""
+    share: float | None
+    """Of all claims, those that it holds."""
+    overlap: float | None
+    """Cosine to the nearest other topic."""
     first_at: datetime | None
     last_at: datetime | None
     weeks: tuple[int, ...]
@@ -58,28 +82,20 @@ def list_themes(view: View, weeks: int = 12) -> list[Theme]:
     if weeks < 1:
         raise UsageError(f"weeks is {weeks}; it is how many are told, at least 1")
     rows = view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE).combine_chunks()
-    topic, at = rows["topic_id"], rows["observed_at"].cast(pa.int64())
-    parents = pc.list_parent_indices(rows["evidence_sessions"])
-    said = pa.table({"topic": topic.take(parents), "session": pc.list_flatten(rows["evidence_sessions"])})
-    strengths = _group_by_topic(said, [("session", "count"), ("session", "count_distinct")])
-    dates = pa.table({"topic": topic, "at": rows["observed_at"]})
-    spans = _group_by_topic(dates, [("topic", "count"), ("at", "min"), ("at", "max")])
+    at = rows["observed_at"].cast(pa.int64())
     ago = pc.divide(pc.subtract(pc.max(at), at), WEEK // timedelta(microseconds=1))
-    weekly = {key: [0] * weeks for key in spans}
-    for (key, week), count in Counter(zip(topic.to_pylist(), ago.to_pylist(), strict=True)).items():
+    weekly: defaultdict[str, list[int]] = defaultdict(lambda: [0] * weeks)
+    for (key, week), count in Counter(zip(rows["topic_id"].to_pylist(), ago.to_pylist(), strict=True)).items():
         if week is not None and week < weeks:
             weekly[key][weeks - 1 - week] = count
-    found = []
-    for key, name, purpose in zip(
-        *view.read(TOPICS, ["topic_id", "name", "purpose"]).to_pydict().values(), strict=True
-    ):
-        if key in spans:
-            (claims, first, last), (strength, sessions) = spans[key], strengths.get(key, (0, 0))
-            found.append(Theme(key, name, purpose, claims, strength, sessions, first, last, tuple(weekly[key])))
+    topics = [row for row in view.read(TOPICS, FIGURES).to_pylist() if row["size"]]
+    found = [_build_theme(row, tuple(weekly[row["topic_id"]])) for row in topics]
     return sorted(found, key=lambda one: (-one.strength, one.name, one.id))
 
 
-def _group_by_topic(table: pa.Table, counts: list[tuple[str, str]]) -> dict[str, tuple[Any, ...]]:
-    """Return aggregates of a table with the column `topic`, by topic."""
-    columns = table.group_by("topic").aggregate(counts).to_pydict().values()
-    return {key: tuple(rest) for key, *rest in zip(*columns, strict=True)}
+def _build_theme(row: dict[str, Any], weeks: tuple[int, ...]) -> Theme:
+    """Return a row of TOPICS (FIGURES) as a theme."""
+    told: dict[str, Any] = {name: row[name] for name in FIGURES[1:] if name not in ("size", "cohesion")}
+    told |= {name: row[name] or 0 for name in ("strength", "sessions", "uses")}
+    told |= {"spread": None if row["cohesion"] is None else round(1 - row["cohesion"], 3)}
+    return Theme(id=row["topic_id"], claims=row["size"], weeks=weeks, **told)
