@@ -135,7 +135,7 @@ def rank_claims(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> lis
 
 
 def rank_topics(hits: Hits, query: Query) -> list[Told]:
-    """Return the texts of topics that have every word of the query."""
+    """Return a model's texts of topics that have every word of the query; else its messages tell it themselves."""
     return [
         Told(hit.text, LineSource(at=hit.observed_at, topic=hit.topic or ""), 1.0)
         for hit in hits

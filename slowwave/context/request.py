@@ -144,13 +144,11 @@ def _collect_memories(
         encode = partial(memory._vectors.encode_texts, view.release.encoder)
         if is_direct(asked):
             messages = rank_messages(view, asked, hits, view.session_tags)
-            if not messages:
+            if not messages or not view.has_model_claims:
                 return messages, hits
-            topics = rank_topics(memory.recall(query, 1, ("topic",), **filters), asked)
-            if not view.has_model_claims:
-                return [*topics, *messages], hits
             claims = memory.recall(query, CLAIMS, ("observation",), automatic=automatic, **filters)
-            return [*topics, *rank_claims(view, claims, view.session_tags), *messages], hits
+            topics = rank_topics(memory.recall(query, 1, ("topic",), automatic=automatic, **filters), asked)
+            return [*rank_claims(view, claims, view.session_tags), *topics, *messages], hits
         vector = encode([asked.text]).get(asked.text)
         found = collect_sentences(view, asked, vector, [hit.id for hit in hits], settings)
         return build_memory_snippets(found, view.session_tags), hits

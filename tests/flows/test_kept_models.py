@@ -136,7 +136,9 @@ def test_what_was_said_since_is_added_without_a_model_and_read_by_it_when_it_is_
     assert all(row["topic_id"] for row in added)
     assert count(night, "summaries that wait for a model") >= 4  # each session's master tells of five messages
     stale = Store.open(store).read(SUMMARIES, where=pc.field("stale")).to_pylist()
-    assert {row["text"] for row in stale} == {"An account of the whole conversation."}
+    told = {(row["scope"], row["text"]) for row in stale}
+    of_topics = ("topic", "An account of what was said, in plain prose.")
+    assert told == {("session", "An account of the whole conversation."), of_topics}
     assert run_night([talks], settings(store, None)).release is None
     back = run_night([talks], settings(store))
     assert count(back, "summaries that wait for a model") == 0

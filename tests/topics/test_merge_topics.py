@@ -11,6 +11,7 @@ import pytest
 from slowwave.engines.llm.protocol import Request
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
+from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
@@ -125,6 +126,9 @@ def test_a_topic_of_a_few_claims_has_a_summary_until_a_group_is_full(tmp_path: P
     assert {row["tier"] for row in of_topics} == {0, -1}  # one over all of it stays
     texts = {row["name"]: row["text"] for row in store.read(TOPICS).to_pylist()}
     assert texts["daily life"] == "An account of what was said, in plain prose."
+    for query, topics in (("account in plain prose", ["daily life"]), ("soup with pepper", [])):
+        lines = [line for part in Memory.open(store.dir.parent).context(query).parts for line in part.lines]
+        assert [line.source.topic for line in lines if line.source.topic] == topics
 
 
 faithful_here = faithful

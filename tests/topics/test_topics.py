@@ -249,8 +249,6 @@ def test_a_topic_has_a_text_a_strength_and_a_health_and_is_found_by_them(night: 
     assert (hits[0].id, hits[0].text, hits[0].topic) == (told["topic_id"], told["text"], told["name"])
     assert hits[0].sources
     assert themes[told["topic_id"]].text == told["text"]
-    block = Memory.open(night.store).context(" ".join(told["text"].split()[:8]), budget=800)
-    assert [line.source.topic for part in block.parts for line in part.lines if line.source.topic] == [told["name"]]
 
 
 def test_a_lower_alpha_draws_centre_and_text_to_what_is_newer(tmp_path: Path) -> None:
