@@ -4,14 +4,13 @@ Only `live.json` is ever replaced, and only by whoever names the version that it
 epoch, so that one which was thought dead can't make live what it goes on to write.
 """
 
-import secrets
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import datetime
-from hashlib import file_digest, sha256
+from hashlib import file_digest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
     from obstore import UpdateVersion
 
 POINTER, FILES = "live.json", "files/"
-PAUSES = (1, 4)
-"""Seconds before a request that failed is made again; the library itself has tried by then."""
-T = TypeVar("T")
+TRIES, AT_ONCE = 3, 16
 
 
 class Fenced(Exception):
@@ -38,18 +35,18 @@ class Pointer(NamedTuple):
     epoch: int = 0
     release: str | None = None
     listing: str | None = None
-    """The SHA-256 of the list of its files; None of one that has none, or none any more."""
+    """The SHA-256 of the list of its files."""
     holder: str | None = None
     """The working copy that is being written, until it is given back."""
     who: str = ""
     renewed: float = 0.0
     """When its holder last said so, in seconds since 1970 by its clock."""
     nonce: str = ""
-    """No two are equal, by which one tells whether a write whose answer was lost was one's own."""
+    """No two are equal: it tells whether a write whose answer was lost was one's own."""
 
 
 class Bucket:
-    """The objects of one space."""
+    """The objects of one space, or those below an address."""
 
     def __init__(self, folder: Path, url: str = "", *, retries: int = 10) -> None:
         """Set up; nothing is asked yet.
@@ -63,11 +60,12 @@ class Bucket:
             import obstore.store
         except ModuleNotFoundError:
             raise UsageError(f"a store in a bucket needs obstore: {name_install('bucket')}") from None
-        self.folder, self.url = folder, url or f"{find_url(folder.parent)}/{folder.name}"
-        self.obs, self.trouble = obstore, (obstore.exceptions.BaseError, OSError)
+        self.folder, self.obs, self.trouble = folder, obstore, (obstore.exceptions.BaseError, OSError)
         with self.translate_errors():
             self.objects = obstore.store.from_url(
-                self.url, client_options={"timeout": "60s", "allow_http": True}, retry_config={"max_retries": retries}
+                url or f"{find_url(folder.parent)}/{folder.name}",
+                client_options={"timeout": "60s", "allow_http": True},
+                retry_config={"max_retries": retries},
             )
 
     @contextmanager
@@ -93,75 +91,40 @@ class Bucket:
         Raises:
             Fenced: there is another by now.
         """
-        last: Exception | None = None
-        for pause in (*PAUSES, 0):
+        for attempt in range(TRIES):
             try:
                 made = self.obs.put(self.objects, POINTER, orjson.dumps(new._asdict()), mode=version or "create")
                 return _pick_version(made)
-            except self.trouble as trouble:
-                last = trouble
-            found, now = self.read_pointer()
-            if found == new:
-                return now  # the answer was lost, or the request was made twice
-            if now != version:
-                raise Fenced from last
-            time.sleep(pause)
-        raise last or Fenced
-
-    def put_file(self, digest: str, content: bytes | Path) -> None:
-        """Upload a file under its hash."""
-        self._insist(lambda: self.obs.put(self.objects, FILES + digest, content))
-
-    def read_file(self, digest: str) -> bytes:
-        """Return a small file, once it is seen to be what its name says."""
-
-        def fetch() -> bytes:
-            content = bytes(self.obs.get(self.objects, FILES + digest).bytes())
-            if sha256(content).hexdigest() != digest:
-                raise OSError(f"{FILES}{digest} is not what its name says")
-            return content
-
-        return self._insist(fetch)
+            except self.trouble:
+                found, now = self.read_pointer()
+                if found == new:
+                    return now  # the answer was lost, or the request was made twice
+                if now != version:
+                    raise Fenced from None
+                if attempt == TRIES - 1:
+                    raise
+                time.sleep(1)
+        raise Fenced
 
     def fetch(self, name: str, path: Path) -> None:
         """Download an object into a file; one that is named by its hash once it is seen to be that."""
         make_private_folder(path.parent)
+        with path.open("w+b") as out:
+            for piece in self.obs.get(self.objects, name):
+                out.write(piece)
+            out.seek(0)
+            if name.startswith(FILES) and file_digest(out, "sha256").hexdigest() != name.removeprefix(FILES):
+                raise OSError(f"{name} is not what its name says")
 
-        def fetch() -> None:
-            with path.open("w+b") as out:
-                for piece in self.obs.get(self.objects, name):
-                    out.write(piece)
-                out.seek(0)
-                if name.startswith(FILES) and file_digest(out, "sha256").hexdigest() != name.removeprefix(FILES):
-                    raise OSError(f"{name} is not what its name says")
-
-        self._insist(fetch)
-
-    def list_files(self) -> dict[str, tuple[int, datetime]]:
-        """Return the size of each file that is there, by its hash, and when it was written."""
-        found = [one for page in self.obs.list(self.objects, FILES) for one in page]
-        return {one["path"].rpartition("/")[2]: (one["size"], one["last_modified"]) for one in found}
-
-    def delete_files(self, digests: Collection[str]) -> None:
-        """Delete files; those that are gone are no trouble."""
-        if digests:
-            self._insist(lambda: self.obs.delete(self.objects, [FILES + one for one in digests]))
-
-    def _insist(self, call: Callable[[], T]) -> T:
-        """Return what a call gives, made again where the way to the bucket fails: all of these may be made twice."""
-        for pause in PAUSES:
-            try:
-                return call()
-            except FileNotFoundError:
-                raise
-            except self.trouble:
-                time.sleep(pause)
-        return call()
+    def list_objects(self, below: str | None = None) -> dict[str, Any]:
+        """Return what is known of each object, by its name."""
+        return {one["path"]: one for page in self.obs.list(self.objects, below) for one in page}
 
 
-def make_nonce() -> str:
-    """Return what no other pointer has."""
-    return secrets.token_hex(8)
+def do_for_each(call: Callable[[str], object], names: Iterable[str]) -> None:
+    """Call a function for each of many names, several at once; what the first that failed raised is raised."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(call, names))
 
 
 def _pick_version(meta: Any) -> "UpdateVersion":

@@ -2,21 +2,21 @@
 
 A writer holds a lease and renews it; one that has ended without a word loses it after `LEASE`. Whoever takes it raises
 the epoch, and only a writer whose pointer still stands makes anything live. What another wrote stays unnamed, and goes
-after `SPARED`.
+after `SPARED`. A store that is in no bucket is left alone by all of these functions.
 """
 
 import logging
 import os
+import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from filelock import FileLock, Timeout
@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from slowwave.schemas.errors import StoreLocked, StoreUnreadable, StoreUnwritable, UsageError
 from slowwave.schemas.places import find_url
 from slowwave.schemas.tables import RELEASES
-from slowwave.store.bucket.objects import FILES, Bucket, Fenced, Pointer, make_nonce
+from slowwave.store.bucket.objects import FILES, Bucket, Fenced, Pointer, do_for_each
 from slowwave.store.manifest import (
     FOLDER,
     MANIFEST_FILE,
@@ -42,27 +42,14 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 RECORD = "bucket.json"
-"""Beside the tables: what of the bucket this copy was last equal to."""
+"""Beside the tables: the list of files that the copy was last equal to."""
 LEFT_OUT = (RECORD, "writer.json", "experiments")
 """What of a space's folder is this machine's alone, with locks and files that are not finished."""
-LEASE = timedelta(minutes=2)
-SPARED = timedelta(hours=1)
-"""Files that no pointer ever named are somebody's who is still writing, if they are younger."""
-EVERY = 10.0
-"""Seconds between two looks for a newer release by one process."""
-AT_ONCE = 16
+LEASE, SPARED, EVERY = timedelta(minutes=2), timedelta(hours=1), timedelta(seconds=10)
+"""How long a lease is not renewed, a file that nothing ever named is kept, a reader does not look again."""
 _looked: dict[Path, float] = {}
 _held: set[Path] = set()
 """Spaces that this process writes."""
-
-
-class Record(NamedTuple):
-    """What a copy was last equal to."""
-
-    listing: str | None
-    files: Files
-    stats: dict[str, list[int]] = {}  # noqa: RUF012
-    """What tells of each file that it was not touched here since."""
 
 
 class Lease:
@@ -70,51 +57,44 @@ class Lease:
 
     def __init__(self, bucket: Bucket, pointer: Pointer, version: "UpdateVersion") -> None:
         self.bucket, self.pointer, self._version = bucket, pointer, version
-        self._lost, self._ended, self._lock = False, Event(), Lock()
+        self._ended, self._lock = Event(), Lock()
+        self.put(epoch=pointer.epoch + 1)
         Thread(target=self._renew, daemon=True).start()
 
-    def end(self, **changes: Any) -> None:
-        """Give it back, and say what counts from now on.
+    def put(self, **changes: Any) -> None:
+        """Say that it still holds, and what else is so from now on.
 
         Raises:
             Fenced: somebody else took it.
         """
-        self._ended.set()
-        self._replace(holder=None, **changes)
-
-    def _replace(self, **changes: Any) -> None:
         with self._lock:
-            if self._lost:
-                raise Fenced
-            fresh = self.pointer._replace(nonce=make_nonce(), renewed=time.time(), **changes)
+            fresh = self.pointer._replace(renewed=time.time(), nonce=secrets.token_hex(8), **changes)
             self._version = self.bucket.replace_pointer(fresh, self._version)
             self.pointer = fresh
 
+    def end(self, **changes: Any) -> None:
+        """Give it back."""
+        self._ended.set()
+        self.put(holder=None, **changes)
+
     def _renew(self) -> None:
         while not self._ended.wait(LEASE.total_seconds() / 4):
-            try:
-                self._replace()
-            except Fenced:
-                self._lost = True
-                return
-            except self.bucket.trouble as trouble:  # the next try, or the end of the run, may come through
-                LOG.info("the lease of %s is not renewed: %s", self.bucket.url, trouble)
+            with suppress(Fenced, *self.bucket.trouble):  # whoever ends it is told
+                self.put()
 
 
 def refresh(folder: Path) -> None:
-    """Bring a space's copy up to what is live in its bucket, unless it is written here just now; nothing for a store
-    that is in no bucket. Where the bucket can't be reached, the copy answers.
+    """Bring a space's copy up to what is live in its bucket, unless it is written here just now. Where the bucket can't
+    be reached, the copy answers.
 
     Raises:
         StoreUnreadable: it can't be reached, and there is no copy.
     """
-    if find_url(folder.parent) is None or folder in _held:
-        return
-    if time.monotonic() - _looked.get(folder, -EVERY) < EVERY:
+    now, last = time.monotonic(), _looked.get(folder)
+    if not find_url(folder.parent) or folder in _held or (last and now - last < EVERY.total_seconds()):
         return
     has_copy = has_table(folder, RELEASES.name)
     bucket = Bucket(folder, retries=2 if has_copy else 5)
-    make_private_folder(folder.parent)
     try:
         with _lock_copy(folder, 0 if has_copy else 600), bucket.translate_errors():
             _pull_newest(bucket)
@@ -124,32 +104,29 @@ def refresh(folder: Path) -> None:
         if not has_copy:
             raise
         LOG.warning("%s: answered from the copy on this machine", trouble)
-    _looked[folder] = time.monotonic()
+    _looked[folder] = now
 
 
-def _pull_newest(bucket: Bucket) -> None:
-    """Pull what is live; where files of it go meanwhile, what is live by then."""
-    for _ in range(5):
-        pointer, _version = bucket.read_pointer()
-        try:
-            return _pull(bucket, pointer)
-        except FileNotFoundError as gone:
-            if bucket.read_pointer()[0].listing == pointer.listing:
-                why = f"{gone}: `slowwave check --repair` on a machine that has it puts it back"
-                raise StoreUnreadable(bucket.folder, why) from None
-    raise StoreUnreadable(bucket.folder, "it is written faster than it can be read")
+def refresh_spaces(root: Path) -> None:
+    """Bring the copies of all spaces of a store up to what is live."""
+    if url := find_url(root):
+        bucket = Bucket(root, url)
+        with bucket.translate_errors():
+            found = bucket.obs.list_with_delimiter(bucket.objects)["common_prefixes"]
+        for name in found:
+            refresh(root / Path(name).name)
 
 
 @contextmanager
 def share(folder: Path, run_id: str, kind: str, wait: float = 0) -> Iterator[None]:
-    """Hold the lease of a space in a bucket, begin with what is live there, and make live what stands here at the end.
-    Nothing is done for a store that is in no bucket. With the `kind` forget nothing is spared of what no longer counts.
+    """Hold the lease of a space, begin with what is live, and make live what stands here at the end. A run whose `kind`
+    is forget spares nothing that does not count.
 
     Raises:
         StoreLocked: another machine writes it.
         StoreUnwritable: the bucket can't be reached; or another took over meanwhile.
     """
-    if find_url(folder.parent) is None:
+    if not find_url(folder.parent):
         yield
         return
     bucket = Bucket(folder)
@@ -157,7 +134,7 @@ def share(folder: Path, run_id: str, kind: str, wait: float = 0) -> Iterator[Non
         _held.add(folder)
         try:
             with bucket.translate_errors(StoreUnwritable):
-                lease = _take_lease(bucket, f"run {run_id}", wait)
+                lease = _take_lease(bucket, f"run {run_id} on {socket.gethostname()}", wait)
             try:
                 with bucket.translate_errors(StoreUnwritable):
                     _pull(bucket, lease.pointer)
@@ -176,28 +153,14 @@ def share(folder: Path, run_id: str, kind: str, wait: float = 0) -> Iterator[Non
 
 
 def find_bucket_damage(folder: Path) -> list[Damage]:
-    """Return which files of a space the bucket lacks, or has otherwise; none for a store that is in no bucket."""
-    if find_url(folder.parent) is None:
+    """Return which files of a space the bucket lacks, or has of another length."""
+    if not find_url(folder.parent):
         return []
-    bucket, files = Bucket(folder), _read_record(folder).files
+    bucket = Bucket(folder)
     with bucket.translate_errors():
-        there = bucket.list_files()
-    wrong = {
-        name: "is gone" if facts[1] not in there else "is not as long as it was"
-        for name, facts in files.items()
-        if there.get(facts[1], (None,))[0] != facts[0]
-    }
-    return [Damage("the bucket", name, what) for name, what in wrong.items()]
-
-
-def refresh_spaces(root: Path) -> None:
-    """Bring the copies of all spaces of a store in a bucket up to what is live."""
-    if url := find_url(root):
-        bucket = Bucket(root, url)
-        with bucket.translate_errors():
-            found = bucket.obs.list_with_delimiter(bucket.objects)["common_prefixes"]
-        for name in found:
-            refresh(root / name.rpartition("/")[2])
+        there = {name.removeprefix(FILES): one["size"] for name, one in bucket.list_objects(FILES).items()}
+    files = _read_record(folder)[1].items()
+    return [Damage("the bucket", name, "is gone or cut") for name, (size, one) in files if there.get(one) != size]
 
 
 def refuse_bucket(store: Path, what: str) -> None:
@@ -210,18 +173,12 @@ def refuse_bucket(store: Path, what: str) -> None:
         raise UsageError(f"{what}, and {url} is in a bucket: nothing was done")
 
 
-# The lease
-
-
 @contextmanager
 def _lock_copy(folder: Path, wait: float) -> Iterator[None]:
     """Hold the copy alone, against others of this machine who would bring it up to date or write it."""
-    lock = FileLock(folder.with_name(f"{folder.name}.lock"))
-    lock.acquire(timeout=wait)
-    try:
+    make_private_folder(folder.parent)
+    with FileLock(folder.with_name(f"{folder.name}.lock"), timeout=wait):
         yield
-    finally:
-        lock.release()
 
 
 def _take_lease(bucket: Bucket, who: str, wait: float) -> Lease:
@@ -231,16 +188,19 @@ def _take_lease(bucket: Bucket, who: str, wait: float) -> Lease:
         pointer, version = bucket.read_pointer()
         left = pointer.renewed + LEASE.total_seconds() - time.time()
         if pointer.holder in (None, copy) or left < 0:
-            named, now = f"{who} on {socket.gethostname()}", time.time()
-            fresh = pointer._replace(epoch=pointer.epoch + 1, holder=copy, who=named, renewed=now, nonce=make_nonce())
             with suppress(Fenced):  # another was quicker
-                return Lease(bucket, fresh, bucket.replace_pointer(fresh, version))
+                return Lease(bucket, pointer._replace(holder=copy, who=who), version)
         elif time.monotonic() > until:
             raise StoreLocked(bucket.folder, f"{pointer.who} (unless renewed, its lease ends in {left:.0f} s)")
         time.sleep(1)
 
 
-# What comes down, what goes up
+def _pull_newest(bucket: Bucket) -> None:
+    for _ in range(5):
+        with suppress(FileNotFoundError):  # a newer one took its place meanwhile
+            return _pull(bucket, bucket.read_pointer()[0])
+    why = "files of it are gone from the bucket: `slowwave check --repair` on a machine that has them puts them back"
+    raise StoreUnreadable(bucket.folder, why)
 
 
 def _pull(bucket: Bucket, pointer: Pointer) -> None:
@@ -251,76 +211,71 @@ def _pull(bucket: Bucket, pointer: Pointer) -> None:
         FileNotFoundError: a file of it is gone by now.
         StoreUnreadable: the bucket has lost the space that this copy is of.
     """
-    folder, record = bucket.folder, _read_record(bucket.folder)
-    if pointer.listing == record.listing:
+    folder, (listing, before) = bucket.folder, _read_record(bucket.folder)
+    if pointer.listing == listing:
         return
-    if not pointer.epoch:
+    if not pointer.listing:
         raise StoreUnreadable(folder, "the bucket is empty, and was not: this machine's copy is left as it is")
-    wanted: Files = orjson.loads(bucket.read_file(pointer.listing)) if pointer.listing else {}
-    there = _list_files(folder)
-    added = {name: lines for name in there if (lines := _find_added_lines(folder, name, record.files.get(name)))}
-    lacking = [name for name, facts in wanted.items() if name not in there or _measure(folder, name, record) != facts]
+    bucket.fetch(FILES + pointer.listing, part := folder.with_name(f"{folder.name}.part"))
+    wanted: Files = orjson.loads(part.read_bytes())
+    there, known = _list_files(folder), Files()
+    with suppress(StoreUnreadable):
+        known = read_manifest(folder).files
+    added = {name: lines for name in there if (lines := _find_added_lines(folder / name, before.get(name)))}
+    lacking = [
+        name
+        for name, facts in wanted.items()
+        if name not in there or (known.get(name) or _digest((folder / name).read_bytes())) != facts
+    ]
     do_for_each(lambda name: bucket.fetch(FILES + wanted[name][1], _name_part(folder / name)), lacking)
     for name in sorted(lacking, key=_rank):
-        if name in added:
-            with _name_part(folder / name).open("ab") as log:
-                log.write(added[name])
+        with _name_part(folder / name).open("ab") as fresh:
+            fresh.write(added.get(name, b""))
         _name_part(folder / name).replace(folder / name)
     for name in there - wanted.keys():
         if name in added:
             (folder / name).write_bytes(added[name])
         else:
             (folder / name).unlink()
-    _write_record(folder, Record(pointer.listing, wanted))
+    os.sync()
+    part.replace(folder / RECORD)
 
 
 def _publish(bucket: Bucket, lease: Lease, *, everything: bool) -> None:
-    """Upload what the bucket lacks, make that live, give the lease back, and delete what counted until now
-    and no longer does; with `everything` also what another may be writing.
+    """Upload what is new, make it live, give the lease back, and delete what counted until now and no longer does; with
+    `everything` also what another may be writing.
     """
-    folder, record = bucket.folder, _read_record(bucket.folder)
-    known, files, contents = read_manifest(folder).files, Files(), dict[str, bytes | Path]()
+    folder, (listing, before) = bucket.folder, _read_record(bucket.folder)
+    known, files, contents = read_manifest(folder).files, Files(), dict[str, Path | bytes]()
     for name in sorted(_list_files(folder)):
-        content: bytes | Path = folder / name
-        content = content if name in known else (folder / name).read_bytes()  # what is no table's may grow
-        files[name] = _measure(folder, name, record) if isinstance(content, Path) else _digest(content)
-        contents[files[name][1]] = content
-    listing = orjson.dumps(files)
-    size, digest = _digest(listing)
-    contents[digest] = listing
-    sizes, there = {digest: size} | {one: size for size, one in files.values()}, bucket.list_files()
-    lacking = [one for one, size in sizes.items() if there.get(one, (None,))[0] != size]
-    do_for_each(lambda one: bucket.put_file(one, contents[one]), lacking)
+        content = b"" if name in known else (folder / name).read_bytes()  # what is no table's may grow
+        files[name] = known.get(name) or _digest(content)
+        contents[files[name][1]] = folder / name if name in known else content
+    size, digest = _digest(packed := orjson.dumps(files))
+    contents[digest] = packed
+    sizes = {FILES + one: size for size, one in [(size, digest), *files.values()]}
+    there = bucket.list_objects(FILES)
+    lacking = [one for one, size in sizes.items() if one not in there or there[one]["size"] != size]
+    do_for_each(lambda one: bucket.obs.put(bucket.objects, one, contents[one.removeprefix(FILES)]), lacking)
     newest = find_last_known(folder)
     lease.end(listing=digest, release=f"r{newest}" if newest else None)
     if files:
-        _write_record(folder, Record(digest, files))
-    named = {record.listing, *(one for _, one in record.files.values())}
-    due = datetime.now(UTC) - SPARED
-    old = {one for one, (_, at) in there.items() if everything or one in named or at < due}
-    bucket.delete_files(old - sizes.keys())
-
-
-def do_for_each(call: Callable[[str], None], names: Iterable[str]) -> None:
-    """Call a function for each of many names, several at once.
-
-    Raises:
-        Exception: what the first that failed raised.
-    """
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for _ in pool.map(call, names):
-            pass
+        os.sync()
+        replace_file(folder / RECORD, packed)
+    named, due = {listing, *(one for _, one in before.values())}, datetime.now(UTC) - SPARED
+    old = [
+        name
+        for name, one in there.items()
+        if name not in sizes and (everything or name.removeprefix(FILES) in named or one["last_modified"] < due)
+    ]
+    bucket.obs.delete(bucket.objects, old)
 
 
 def _list_files(folder: Path) -> set[str]:
     """Return the files that make up a space, as paths inside its folder."""
-    paths = (path for path in folder.rglob("*") if path.is_file())
-    names = {path.relative_to(folder).as_posix(): path.name for path in paths}
-    return {
-        name
-        for name, last in names.items()
-        if name.partition("/")[0] not in LEFT_OUT and not last.startswith(".") and not last.endswith(".lock")
-    }
+    names = {path.relative_to(folder).as_posix(): path.name for path in folder.rglob("*") if path.is_file()}
+    own = {name: last for name, last in names.items() if name.partition("/")[0] not in LEFT_OUT}
+    return {name for name, last in own.items() if not last.startswith(".") and not last.endswith(".lock")}
 
 
 def _rank(name: str) -> int:
@@ -334,41 +289,21 @@ def _name_part(path: Path) -> Path:
     return path.with_name(f".{path.name}.new")
 
 
-def _find_added_lines(folder: Path, name: str, before: list[Any] | None) -> bytes:
-    """Return what readers added here to one of their logs since the copy was equal to the bucket."""
-    if not name.endswith(".jsonl"):
+def _find_added_lines(path: Path, before: list[Any] | None) -> bytes:
+    """Return what was added here to a log of readers' since the copy was equal to the bucket."""
+    if path.suffix != ".jsonl":
         return b""
-    content, size = (folder / name).read_bytes(), before[0] if before else 0
-    return content[size:] if not before or _digest(content[:size])[1] == before[1] else b""
+    content, size = path.read_bytes(), before[0] if before else 0
+    return content[size:] if not before or _digest(content[:size]) == before else b""
 
 
 def _digest(content: bytes) -> list[Any]:
     return [len(content), sha256(content).hexdigest()]
 
 
-def _measure(folder: Path, name: str, record: Record) -> list[Any]:
-    """Return bytes and SHA-256 of a file; what was not touched since they were noted is not read."""
-    facts = record.stats.get(name)
-    if facts and facts == _stat(folder / name):
-        return record.files[name]
-    with (folder / name).open("rb") as file:
-        return [os.fstat(file.fileno()).st_size, file_digest(file, "sha256").hexdigest()]
-
-
-def _stat(path: Path) -> list[int]:
-    found = path.stat()
-    return [found.st_ino, found.st_size, found.st_mtime_ns]
-
-
-def _read_record(folder: Path) -> Record:
-    """Return what the copy was last equal to; nothing of one that was made just now."""
-    with suppress(FileNotFoundError, ValueError, TypeError):
-        return Record(**orjson.loads((folder / RECORD).read_bytes()))
-    return Record(None, {})
-
-
-def _write_record(folder: Path, record: Record) -> None:
-    """Note what the copy is equal to by now, once that is on the disk."""
-    os.sync()
-    stats = {name: _stat(folder / name) for name in record.files if (folder / name).exists()}
-    replace_file(folder / RECORD, orjson.dumps(record._replace(stats=stats)._asdict()))
+def _read_record(folder: Path) -> tuple[str | None, Files]:
+    """Return the list of files that the copy was last equal to, and its SHA-256; None of one that was made just now."""
+    if not (folder / RECORD).exists():
+        return None, {}
+    content = (folder / RECORD).read_bytes()
+    return _digest(content)[1], orjson.loads(content)
