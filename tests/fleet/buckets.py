@@ -1,20 +1,28 @@
 """A real S3 server, one for all tests of a process; and machines, each with a cache folder of its own."""
 
+import asyncio
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
+import httpx
 import obstore
+import uvicorn
 from obstore.store import S3Store
+from starlette.requests import Request
+from starlette.responses import Response
 
 BUCKET = "slowwave-tests"
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test-secret", "AWS_REGION": "us-east-1"}
 WEED = Path(sys.executable).with_name("weed")
+HOP_BY_HOP = (b"content-length", b"transfer-encoding", b"connection", b"content-encoding")
 PORTS = ("s3.port", "master.port", "filer.port", "volume.port", "admin.port")
 
 
@@ -62,3 +70,48 @@ def read_all(url: str, prefix: str) -> dict[str, bytes]:
     """Every object below a prefix."""
     store = connect(url, prefix)
     return {one["path"]: bytes(obstore.get(store, one["path"]).bytes()) for page in obstore.list(store) for one in page}
+
+
+class BadLine:
+    """A way to the server that fails now and then: `spoil` says how a request fares, by its method, path and number."""
+
+    def __init__(self, server: str, spoil: Callable[[str, str, int], str]) -> None:
+        self.server, self.spoil, self.asked, self.spoilt = server, spoil, 0, list[str]()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        request, self.asked = Request(scope, receive), self.asked + 1
+        how = self.spoil(request.method, request.url.path, self.asked)
+        self.spoilt += [how] if how else []
+        if how == "503":
+            await Response("<Error><Code>SlowDown</Code></Error>", 503)(scope, receive, send)
+            return
+        await asyncio.sleep(0.5 if how == "slow" else 0)
+        place = f"{self.server}{scope['raw_path'].decode()}?{scope['query_string'].decode()}".rstrip("?")
+        async with httpx.AsyncClient(timeout=30) as client:  # the host stays: it is signed
+            done = await client.request(
+                request.method, place, headers=request.headers.raw, content=await request.body() or None
+            )
+        headers = [(name, value) for name, value in done.headers.raw if name.lower() not in HOP_BY_HOP]
+        size = int(done.headers.get("content-length", 0))
+        headers += [(b"content-length", str(size).encode())] if request.method == "HEAD" or size else []
+        await send({"type": "http.response.start", "status": done.status_code, "headers": headers})
+        if how == "cut":
+            await send({"type": "http.response.body", "body": done.content[: size // 2], "more_body": True})
+            raise ConnectionAbortedError
+        await send({"type": "http.response.body", "body": done.content})
+
+
+@contextmanager
+def serve_badly(server: str, spoil: Callable[[str, str, int], str]) -> Iterator[tuple[str, BadLine]]:
+    """Yield the address of a bad line to a server, and the line."""
+    line, (port,) = BadLine(server, spoil), find_ports(1)
+    serving = uvicorn.Server(uvicorn.Config(line, "127.0.0.1", port, log_level="critical", lifespan="off"))
+    thread = Thread(target=serving.run)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{port}", line
+    finally:
+        serving.should_exit = True
+        thread.join()

@@ -22,7 +22,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.repair import run_repair
 from slowwave.flows.parts.run import open_run
 from slowwave.memory import Memory
-from slowwave.schemas.errors import StoreLocked, StoreMissing
+from slowwave.schemas.errors import StoreLocked, StoreMissing, StoreUnreadable, StoreUnwritable
 from slowwave.schemas.settings import Settings
 from slowwave.store.bucket import working_copy
 from slowwave.store.lock import remove_space
@@ -30,7 +30,7 @@ from slowwave.store.releases import load_releases, read_releases, roll_back
 from slowwave.store.repair import check_store
 from slowwave.store.store import Store
 from slowwave.tasks.forget.select import Wanted
-from tests.fleet.buckets import BUCKET, connect, read_all
+from tests.fleet.buckets import BUCKET, connect, read_all, serve_badly
 from tests.killed_nights import SMALL, digests
 from tests.talk_files import session
 
@@ -178,6 +178,43 @@ def test_who_was_thought_dead_makes_nothing_live(
     run_night([tell(tmp_path / "a", "s1", "the pier is made of oak")], one)
     _, named, files = read_bucket(url)
     assert files.keys() == named
+
+
+@pytest.mark.parametrize("how", ["503", "cut", "slow"])
+def test_over_a_bad_line_a_night_is_whole(
+    how: str, bucket: str, url: str, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tell(tmp_path / "said", "s1", "the pier is made of oak")
+
+    def spoil(method: str, path: str, number: int) -> str:
+        return how if number % 5 == 0 or (how == "cut" and method == "PUT" and number % 2 and "live" in path) else ""
+
+    with serve_badly(bucket, spoil) as (address, line):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        run_night([path], machine("one"))
+        machine("other")
+        assert "oak" in Memory.open(url).recall("what is the pier made of?")[0].text
+        monkeypatch.setenv("AWS_ENDPOINT_URL", bucket)
+    assert line.spoilt.count(how) > 10
+    pointer, named, files = read_bucket(url)
+    assert (pointer["release"], pointer["epoch"], pointer["holder"], files.keys()) == ("r1", 1, None, named)
+
+
+def test_without_the_bucket_the_copy_answers(
+    bucket: str, url: str, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, path = machine("one"), tell(tmp_path / "said", "s1", "the pier is made of oak")
+    run_night([path], one)
+    with serve_badly(bucket, lambda *_: "503") as (address, _):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        assert "oak" in Memory.open(url).recall("what is the pier made of?")[0].text
+        with pytest.raises(StoreUnwritable, match="503"):
+            run_night([path], one)
+        with pytest.raises(StoreUnreadable, match="503"):
+            Store.open(machine("other").store)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", bucket)
+    run_night([tell(tmp_path / "said", "s2", "tea is free")], one)
+    assert read_bucket(url)[0]["release"] == "r2"
 
 
 def test_a_reader_stays_with_its_release_through_ten_others(url: str, machine: Machine, tmp_path: Path) -> None:
