@@ -1,5 +1,6 @@
 """What a step has still to do: sessions and messages that lack its output, in batches, and marks of what is done."""
 
+import hashlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,11 @@ def is_current(keys: Any, key: str, *, keep: bool) -> Any:
     """Return which keys of a column are the step's own now; with `keep` (`keeps_model_rows`), or a model's."""
     mine = pc.equal(keys, key)
     return pc.or_kleene(mine, is_made_by_model(keys)) if keep else mine
+
+
+def hash_rows(frame: pl.DataFrame) -> str:
+    """Return hash of rows in their order, the same for the same values under one version of polars."""
+    return hashlib.blake2b(frame.hash_rows().to_numpy().tobytes(), digest_size=16).hexdigest()
 
 
 def find_pending_sessions(

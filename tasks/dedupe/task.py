@@ -19,6 +19,9 @@ from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_mo
 from slowwave.tasks.llm.library import index_questions, list_requests
 from slowwave.tasks.pending import is_current
 
+STANDING = ["observation_id", "status", "canonical_id", "superseded_by", "dedupe_key", "observer"]
+"""Tells which claims are to be looked at."""
+
 
 def dedupe_observations(job: Job) -> StepReport:
     """Look at every claim nobody has looked at under these settings; the ledger is written before the claims."""
@@ -26,12 +29,14 @@ def dedupe_observations(job: Job) -> StepReport:
         model = get_model(job, "judge")
         key = compute_step_key("dedupe", 1, VERSION, job.settings.dedupe)
         key = key if model is None else compute_model_key(model, "dedupe", judge_llm.VERSION, judge_llm.PROMPTS, key)
-        rows = job.store.read(OBSERVATIONS)
         keep = keeps_model_rows(job, model)
-        seen = mask_seen(rows, key, keep=keep)
-        pending = reset_rows(select_rows_to_dedupe(rows, seen))
-        report.rows_in = pending.num_rows
-        if pending.num_rows:
+        standing = job.store.read(OBSERVATIONS, STANDING)
+        fresh = find_rows_to_dedupe(standing, mask_seen(standing, key, keep=keep))
+        report.rows_in = len(fresh)
+        if len(fresh):
+            rows = job.store.read(OBSERVATIONS)
+            seen = mask_seen(rows, key, keep=keep)
+            pending = reset_rows(rows.filter(pc.is_in(rows["observation_id"], fresh)))
             known = rows.filter(pc.and_(pc.or_(seen, mask_superseded(rows)), mask_canonical(rows)))
             judge = None if model is None else make_judge(model, report)
             rules = Rules(job.settings.dedupe.threshold)
@@ -64,8 +69,8 @@ def mask_seen(rows: pa.Table, key: str, *, keep: bool = False) -> pa.ChunkedArra
     return pc.fill_null(is_current(rows["dedupe_key"], key, keep=keep), False)
 
 
-def select_rows_to_dedupe(rows: pa.Table, seen: pa.ChunkedArray) -> pa.Table:
-    """Return rows not `seen`, and duplicates whose canonical row is no longer said."""
+def find_rows_to_dedupe(rows: pa.Table, seen: pa.ChunkedArray) -> pa.Array:
+    """Return ids of rows (columns STANDING) not `seen`, and of duplicates whose canonical row is no longer said."""
     held = rows.filter(mask_canonical(rows))["observation_id"].combine_chunks()
     stale = pc.invert(seen)
     duplicate = pc.equal(rows["status"], Status.DUPLICATE)
@@ -74,8 +79,9 @@ def select_rows_to_dedupe(rows: pa.Table, seen: pa.ChunkedArray) -> pa.Table:
     fresh = pc.or_(stale, lost)
     if pc.any(pc.and_(eligible, fresh)).as_py():
         # Another memory's claims are looked at again with whatever is new, so that one said here never repeats them.
-        fresh = pc.or_(fresh, pa.array(list(map(is_shared, rows["observer"].to_pylist())), pa.bool_()))
-    return rows.filter(pc.and_(eligible, fresh))
+        shared = list(filter(is_shared, rows["observer"].unique().to_pylist()))
+        fresh = pc.or_(fresh, pc.is_in(rows["observer"], pa.array(shared, pa.string())))
+    return rows["observation_id"].filter(pc.and_(eligible, fresh)).combine_chunks()
 
 
 def mask_canonical(rows: pa.Table) -> pa.ChunkedArray:

@@ -81,9 +81,12 @@ def check_candidate(job: Job, draft: Release) -> None:
     observed_anew = newest["session_id"].filter(other_rules).combine_chunks()
     changed = _find_changed_sessions(job, releases[-1])
     gone = set(read_inactive_ids(job.store))
-    still_said = pa.array([gone.isdisjoint(ids) for ids in live["message_ids"].to_pylist()], pa.bool_())
+    of_changed = (
+        live.filter(pc.is_in(live["session_id"], changed)).select(["observation_id", "message_ids"]).to_pylist()
+    )
+    still_said = [row["observation_id"] for row in of_changed if gone.isdisjoint(row["message_ids"])]
     replaced = pc.or_(
-        pc.is_in(live["session_id"], observed_anew), pc.and_(pc.is_in(live["session_id"], changed), still_said)
+        pc.is_in(live["session_id"], observed_anew), pc.is_in(live["observation_id"], pa.array(still_said, pa.string()))
     )
     active = _count_active(live)
     now = newest.filter(pc.is_in(newest["session_id"], pa.concat_arrays([observed_anew, changed])))
@@ -111,7 +114,7 @@ def _find_changed_sessions(job: Job, live: Release) -> pa.Array:
 
 
 def _count_active(claims: pa.Table) -> int:
-    return sum(status == Status.ACTIVE for status in claims["status"].to_pylist())
+    return pc.sum(pc.equal(claims["status"], Status.ACTIVE)).as_py() or 0
 
 
 def _count_summarised(job: Job, live: Release) -> tuple[int, int]:

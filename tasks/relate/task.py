@@ -9,6 +9,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +20,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, get_model, keeps_model_rows
 from slowwave.tasks.llm.library import Question
-from slowwave.tasks.pending import is_made_by_model, mark_done, read_claim_speakers
+from slowwave.tasks.pending import hash_rows, is_made_by_model, mark_done, read_claim_speakers
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.relate.by_model import Pairs, ask_labels, build_questions, choose_questions, compute_labels_key
 from slowwave.tasks.relate.relate import COLUMNS, VERSION, Relation, build_rows, find_relations, keep_best
@@ -36,7 +37,9 @@ class Pending:
     """The claims of the store, and which workspaces have to be related, by their marks' names."""
 
     rows: dict[str, list[Row]]
-    """Each workspace's claims, in order of their ids."""
+    """The claims of those that have to be related, in order of their ids."""
+    retired: list[tuple[str, str]]
+    """The claims that one of these changed, each with that."""
     home: dict[str, str]
     """Each claim's workspace."""
     units: dict[str, str]
@@ -100,21 +103,28 @@ def compute_input_key(job: Job, model: Model | None) -> str:
 
 def find_pending(store: Store, key: str) -> Pending:
     """Return the claims as they are, and what has to be related; `key` is what relations depend on beside them."""
-    claims = store.read(OBSERVATIONS, DECIDING).sort_by("observation_id").to_pylist()
+    claims = pl.DataFrame(store.read(OBSERVATIONS, DECIDING)).sort("observation_id")
     unencoded = store.open_dataset(OBSERVATIONS).to_table(columns=["observation_id"], filter="vector IS NULL")
-    waiting = set(unencoded["observation_id"].to_pylist())
-    home = {row["observation_id"]: name_unit(row["workspace"]) for row in claims}
-    rows, parts = defaultdict[str, list[Row]](list), defaultdict[str, list[str]](list)
-    for row in claims:
-        unit = home[row["observation_id"]]
-        rows[unit].append(row)
-        for touched in {unit, home.get(row["superseded_by"], unit)}:  # what contradicts it may be of another workspace
-            parts[touched].append(repr([*row.values(), row["observation_id"] in waiting]))
-    inputs = {unit: compute_content_id(key, *some) for unit, some in parts.items()}
+    waiting = pl.col("observation_id").is_in(pl.Series(unencoded["observation_id"], dtype=pl.String).implode())
+    names = {workspace: name_unit(workspace) for workspace in claims["workspace"].unique()}
+    unit = pl.Series("unit", [names[workspace] for workspace in claims["workspace"]], dtype=pl.String)
+    home = dict(zip(claims["observation_id"], unit, strict=True))
+    by = pl.Series("by", [home.get(one) for one in claims["superseded_by"]], dtype=pl.String)
+    claims = claims.with_columns(unit, by)
+    # What contradicts a claim may be of another workspace.
+    touched = pl.concat([claims, claims.filter(by != unit).with_columns(unit="by")]).with_columns(waits=waiting)
+    groups = touched.group_by(["unit"], maintain_order=True)
+    inputs = {str(place): compute_content_id(key, hash_rows(some)) for (place,), some in groups}
     marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "relate").to_pylist()
     done = {mark["unit_id"]: mark["input_key"] for mark in marks}
     units = {unit: now for unit, now in sorted(inputs.items()) if done.get(unit) != now}
-    return Pending(rows, home, units, done.keys() - inputs.keys())
+    mine = pl.Series(list(units), dtype=pl.String).implode()
+    rows = defaultdict[str, list[Row]](list)
+    for row in claims.filter(pl.col("unit").is_in(mine)).select("unit", *DECIDING).iter_rows(named=True):
+        rows[row["unit"]].append(row)
+    retired = claims.filter(pl.col("status") == Status.SUPERSEDED, pl.col("by").is_in(mine))
+    changed = retired.select("observation_id", "superseded_by").rows()
+    return Pending(rows, changed, home, units, done.keys() - inputs.keys())
 
 
 def name_unit(workspace: str | None) -> str:
@@ -124,12 +134,7 @@ def name_unit(workspace: str | None) -> str:
 
 def find_unit_relations(store: Store, pending: Pending) -> list[Relation]:
     """Return the relations of the workspaces that have to be related, as they are found without a model."""
-    found = [
-        Relation(RelationKind.CONTRADICTS, row["superseded_by"], row["observation_id"], 1.0, None)
-        for rows in pending.rows.values()
-        for row in rows
-        if row["status"] == Status.SUPERSEDED and pending.home.get(row["superseded_by"]) in pending.units
-    ]
+    found = [Relation(RelationKind.CONTRADICTS, later, earlier, 1.0, None) for earlier, later in pending.retired]
     for unit in track_items("relate", pending.units):
         active = [row["observation_id"] for row in pending.rows[unit] if row["status"] == Status.ACTIVE]
         found += find_relations(store.read_ids(OBSERVATIONS, active, COLUMNS))

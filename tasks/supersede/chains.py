@@ -36,8 +36,20 @@ def read_likely(row: Row) -> float:
     return likely if row["rule"] == LEADS else max(likely, LINKED)
 
 
+def find_linked_claims(claims: pa.Table, links: Links) -> list[str]:
+    """Return ids of the claims (columns CLAIMS) that are, or were, of a chain, or may be: with all they lead to."""
+    rows = pl.DataFrame(claims)
+    of_status = rows.filter(
+        (pl.col("status") == Status.DUPLICATE)
+        | (pl.col("status") == Status.SUPERSEDED)
+        | pl.col("chain_id").is_not_null()
+    )
+    ends = (of_status[name] for name in ("observation_id", "canonical_id", "superseded_by"))
+    return sorted({*links, *(by for by, _ in links.values()), *pl.concat(ends).drop_nulls()})
+
+
 def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
-    """Return the claims (columns CLAIMS) with their chains."""
+    """Return the claims (columns CLAIMS; all of `find_linked_claims`) with their chains."""
     rows = {row["observation_id"]: row for row in claims.to_pylist()}
     first = {key: row["canonical_id"] for key, row in rows.items() if row["status"] == Status.DUPLICATE}
     later = {key: row["superseded_by"] for key, row in rows.items() if row["status"] == Status.SUPERSEDED}

@@ -1,6 +1,5 @@
 """Claims that a later claim changes: those that are new, judged against what is held."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,13 +18,14 @@ from slowwave.tasks.dedupe.task import read_undone_pairs
 from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
 from slowwave.tasks.llm.library import index_questions, list_requests
-from slowwave.tasks.pending import MODEL_KEY, mark_done, read_claim_speakers
+from slowwave.tasks.pending import MODEL_KEY, hash_rows, mark_done, read_claim_speakers
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.supersede import judge
 from slowwave.tasks.supersede.chains import (
     CHAINS,
     CLAIMS,
     SAID,
+    find_linked_claims,
     read_likely,
     spread_over_claims,
     spread_over_passages,
@@ -89,22 +89,20 @@ def write_chains(store: Store) -> int:
     ledger = store.read(MERGES, ["loser_id", "winner_id", "rule", "scores"], doubts).to_pylist()
     links = {row["loser_id"]: (row["winner_id"], read_likely(row)) for row in ledger}
     before = store.read(OBSERVATIONS, CLAIMS)
-    claims = spread_over_claims(before, links)
-    written = _merge_chains(store, OBSERVATIONS, before, claims)
-    by_place = defaultdict[str | None, list[dict[str, Any]]](list)
-    for row in claims:
-        by_place[row["workspace"]].append(row)
+    some = before.filter(pc.is_in(before["observation_id"], pa.array(find_linked_claims(before, links), pa.string())))
+    written = _merge_chains(store, OBSERVATIONS, some, spread_over_claims(some, links))
     marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "chains").to_pylist()
     done = {row["unit_id"]: row["input_key"] for row in marks}
-    for place, some in track_items("chains", by_place.items()):
+    claims = pl.DataFrame(store.read(OBSERVATIONS, CLAIMS)).sort("observation_id")
+    for (place,), mine in track_items("chains", claims.partition_by("workspace", as_dict=True).items()):
         unit = compute_content_id("chains", place or "")
-        if unit not in done and not any(row["chain_id"] for row in some):
+        if unit not in done and not mine["chain_id"].count():
             continue
         here = pc.field("workspace").is_null() if place is None else pc.field("workspace") == place
-        if done.get(unit) != _compute_place_key(store, here, some):
+        if done.get(unit) != _compute_place_key(store, here, mine):
             said = store.read(PASSAGES, SAID, here)
-            written += _merge_chains(store, PASSAGES, said, spread_over_passages(said, some))
-            mark_done(store, "chains", [(unit, _compute_place_key(store, here, some), None)])
+            written += _merge_chains(store, PASSAGES, said, spread_over_passages(said, mine.to_dicts()))
+            mark_done(store, "chains", [(unit, _compute_place_key(store, here, mine), None)])
     return written
 
 
@@ -117,11 +115,10 @@ def _merge_chains(store: Store, table: Table, before: pa.Table, after: Sequence[
     return store.merge(table, pa.Table.from_pylist(rows, schema=table.schema))
 
 
-def _compute_place_key(store: Store, here: pc.Expression, claims: Sequence[Mapping[str, Any]]) -> str:
+def _compute_place_key(store: Store, here: pc.Expression, claims: pl.DataFrame) -> str:
     """Return hash of what a workspace's chains hang on, as the store is now, and of what its passages have of them."""
-    said = store.read(PASSAGES, ["passage_id", *CHAIN], here).sort_by("passage_id").to_pylist()
-    of_chains = sorted(((row["observation_id"], *(row[name] for name in CHAIN)) for row in claims), key=str)
-    return compute_content_id(CHAINS, repr(of_chains), repr([tuple(row.values()) for row in said]))
+    said = pl.DataFrame(store.read(PASSAGES, ["passage_id", *CHAIN], here)).sort("passage_id")
+    return compute_content_id(CHAINS, hash_rows(claims.select("observation_id", *CHAIN)), hash_rows(said))
 
 
 def read_doubts(store: Store) -> Doubts:

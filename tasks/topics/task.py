@@ -17,7 +17,7 @@ from slowwave.store.journal import Recall, read
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows
-from slowwave.tasks.pending import is_current, is_made_by_model, mark_done
+from slowwave.tasks.pending import hash_rows, is_current, is_made_by_model, mark_done
 from slowwave.tasks.topics import by_model
 from slowwave.tasks.topics.assign import (
     VERSION,
@@ -48,17 +48,17 @@ def assign_topics(job: Job) -> StepReport:
         model = get_model(job, "topics")
         keep = keeps_model_rows(job, model)
         key = compute_assign_key(job, model)
-        rows = job.store.read(OBSERVATIONS, where=pc.field("status") == Status.ACTIVE)
-        waits = pc.invert(pc.fill_null(is_current(rows["assign_key"], key, keep=keep), False))
-        pending = rows.filter(waits)
-        report.rows_in = pending.num_rows
+        active = pc.field("status") == Status.ACTIVE
+        placed_by = job.store.read(OBSERVATIONS, ["assign_key"], active)["assign_key"]
+        report.rows_in = pc.sum(mask_waiting(placed_by, key, keep=keep)).as_py() or 0
         refresh = partial(refresh_topics, job, key, keep=keep, by_model=model is not None)
         if keep:
-            report.counts["claims that a model placed, left there"] = (
-                pc.sum(is_made_by_model(rows["assign_key"])).as_py() or 0
-            )
-        if pending.num_rows:
+            report.counts["claims that a model placed, left there"] = pc.sum(is_made_by_model(placed_by)).as_py() or 0
+        if report.rows_in:
             live = refresh()
+            rows = job.store.read(OBSERVATIONS, where=active)
+            waits = mask_waiting(rows["assign_key"], key, keep=keep)
+            pending = rows.filter(waits)
             known = _read_live_topics(job.store, key, live)
             if model:
                 placed = place_by_model(job, pending, known, key, model, report)
@@ -76,6 +76,11 @@ def assign_topics(job: Job) -> StepReport:
             model.record_usage(report)
         report.counts["topics"] = job.store.count(TOPICS)
     return report
+
+
+def mask_waiting(keys: pa.ChunkedArray, key: str, *, keep: bool) -> pa.ChunkedArray:
+    """Return of which claims (their `assign_key`) the topic is none of this key."""
+    return pc.invert(pc.fill_null(is_current(keys, key, keep=keep), False))
 
 
 def _look_over(job: Job, model: Model, key: str, refresh: Callable[[], object], report: StepReport) -> None:
@@ -249,7 +254,7 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
     waited_for = set(everything["topic_id"].to_pylist())
     placed = everything.filter(is_current(everything["assign_key"], key, keep=keep))
     claims = pl.DataFrame(placed).sort("observed_at", "observation_id", nulls_last=True)
-    state = repr((key, keep, by_model, sorted(filter(None, waited_for)), claims.rows()))
+    state = repr((key, keep, by_model, sorted(filter(None, waited_for)), hash_rows(claims)))
     marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "assign").to_pylist()
     if {"unit_id": NAMED, "input_key": _compute_state_key(store, state)} in marks:
         return {
@@ -285,8 +290,8 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
 
 def _compute_state_key(store: Store, state: str) -> str:
     """Return hash of what topics are made of, and of the topics as they are: where it is known, they are up to date."""
-    rows = store.read(TOPICS).drop_columns(UNCOUNTED).sort_by("topic_id").to_pylist()
-    return compute_content_id(state, repr(rows))
+    rows = pl.DataFrame(store.read(TOPICS).drop_columns(UNCOUNTED)).sort("topic_id")
+    return compute_content_id(state, hash_rows(rows))
 
 
 def _make_topic_claims(claims: pl.DataFrame) -> list[TopicClaim]:
