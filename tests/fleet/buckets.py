@@ -93,6 +93,9 @@ class BadLine:
             done = await client.request(
                 request.method, place, headers=request.headers.raw, content=await request.body() or None
             )
+        if how == "lost":  # what was asked is done, and the answer says otherwise
+            await Response("", 500)(scope, receive, send)
+            return
         headers = [(name, value) for name, value in done.headers.raw if name.lower() not in HOP_BY_HOP]
         size = int(done.headers.get("content-length", 0))
         headers += [(b"content-length", str(size).encode())] if request.method == "HEAD" or size else []
