@@ -26,6 +26,7 @@ from slowwave.flows.nightly import collect_transcript_roots
 from slowwave.schemas.settings import LLMSettings, ModelTask, PyramidSettings, Settings
 from slowwave.schemas.tables import BASE_TOPICS, FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS, TOPICS
 from slowwave.schemas.vocabulary import SHARED, Status, SummaryScope, is_spoken, is_turn
+from slowwave.store.bucket.working_copy import refresh
 from slowwave.store.notes import find_journals
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask
@@ -171,6 +172,7 @@ def list_sources(paths: list[Path], settings: Settings) -> list[Source]:
 
     With no path, the transcripts of the tools installed for this user, by the folder the tool keeps them in.
     """
+    refresh(settings.store / settings.space)
     there = (settings.store / settings.space / f"{FILES.name}.lance").is_dir()
     rows = Store.open(settings.store, settings.space).read(FILES).to_pylist() if there else []
     known = {row["path"]: row for row in rows}

@@ -271,8 +271,7 @@ def _list_usage(settings: "Settings", everything: bool) -> Listing:
 def _list_spaces(settings: "Settings", everything: bool) -> Listing:
     """Return the store's spaces: size on disk, live release, and whether their disk is known to be encrypted."""
     from slowwave.store.crypt import find_encryption
-    from slowwave.store.manifest import has_table
-    from slowwave.store.releases import load_releases
+    from slowwave.store.releases import list_spaces, load_releases
 
     rows: list[Row] = [
         {
@@ -281,8 +280,7 @@ def _list_spaces(settings: "Settings", everything: bool) -> Listing:
             "release": next((release.name for release in load_releases(one)[::-1]), None),
             "encrypted": find_encryption(one),
         }
-        for one in sorted(settings.store.glob("*"))
-        if has_table(one, "releases")
+        for one in (settings.store / name for name in sorted(list_spaces(settings.store)))
     ]
     cells = [
         (row["space"], f"{row['bytes'] / 1e6:,.1f} MB", row["release"] or "-", row["encrypted"] or "not known to be")

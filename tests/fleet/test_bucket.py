@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import obstore
@@ -26,7 +27,7 @@ from slowwave.schemas.errors import StoreLocked, StoreMissing, StoreUnreadable, 
 from slowwave.schemas.settings import Settings
 from slowwave.store.bucket import working_copy
 from slowwave.store.lock import remove_space
-from slowwave.store.releases import load_releases, read_releases, roll_back
+from slowwave.store.releases import list_spaces, load_releases, read_releases, roll_back
 from slowwave.store.repair import check_store
 from slowwave.store.store import Store
 from slowwave.tasks.forget.select import Wanted
@@ -34,9 +35,11 @@ from tests.fleet.buckets import BUCKET, connect, read_all, serve_badly
 from tests.killed_nights import SMALL, digests
 from tests.talk_files import session
 
+pytestmark = pytest.mark.fleet
 Machine = Callable[[str], Settings]
 NIGHT = """
 import json, os, signal, sys
+from hashlib import sha256
 from pathlib import Path
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
@@ -250,6 +253,7 @@ def test_what_is_forgotten_is_in_no_object(url: str, machine: Machine, tmp_path:
     assert not any(holds(content, "quixelbrandt", tmp_path) for content in copies)
     remove_space(one.store / "default")
     assert [len(content) for content in read_bucket(url)[2].values()] == [2]  # of an empty list
+    assert list_spaces(machine("third").store) == []
     with pytest.raises(StoreMissing):
         load_releases(other.store / "default")
 
@@ -265,6 +269,17 @@ def test_what_a_bucket_lacks_is_found_and_put_back(url: str, machine: Machine, t
     run_repair(one)
     assert check_store(one.store / "default").damage == []
     assert read_bucket(url)[1] == read_bucket(url)[2].keys()
+
+
+def test_a_bucket_names_no_file_outside_the_space(bucket: str, url: str, machine: Machine, tmp_path: Path) -> None:
+    content = json.dumps({"../../outside": [1, sha256(b"x").hexdigest()]}).encode()
+    digest, space = sha256(content).hexdigest(), connect(bucket, f"{tmp_path.name}/default")
+    for name, written in ((f"files/{digest}", content), (f"files/{sha256(b'x').hexdigest()}", b"x")):
+        obstore.put(space, name, written)
+    obstore.put(space, "live.json", json.dumps({"epoch": 1, "listing": digest}).encode())
+    with pytest.raises(StoreUnreadable, match="no file of a space"):
+        Memory.open(machine("one").store)
+    assert list(tmp_path.rglob("outside")) == []
 
 
 def test_transcripts_are_read_from_a_prefix(url: str, machine: Machine, tmp_path: Path) -> None:

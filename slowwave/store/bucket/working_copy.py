@@ -218,6 +218,8 @@ def _pull(bucket: Bucket, pointer: Pointer) -> None:
         raise StoreUnreadable(folder, "the bucket is empty, and was not: this machine's copy is left as it is")
     bucket.fetch(FILES + pointer.listing, part := folder.with_name(f"{folder.name}.part"))
     wanted: Files = orjson.loads(part.read_bytes())
+    if outside := next((name for name in wanted if name.startswith("/") or ".." in Path(name).parts), None):
+        raise StoreUnreadable(folder, f"the bucket names {outside!r}, which is no file of a space")
     there, known = _list_files(folder), Files()
     with suppress(StoreUnreadable):
         known = read_manifest(folder).files
@@ -238,6 +240,7 @@ def _pull(bucket: Bucket, pointer: Pointer) -> None:
         else:
             (folder / name).unlink()
     os.sync()
+    make_private_folder(folder)  # of one that is there no more
     part.replace(folder / RECORD)
 
 
