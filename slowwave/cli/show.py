@@ -137,7 +137,9 @@ def _format_theme(one: "Theme", most: int) -> str:
     """Return a topic in a line: claims, strength, its last weeks as bars, its days, its name."""
     bars = "".join(SHADES[-(-count * (len(SHADES) - 1) // most)] for count in one.weeks)
     days = " to ".join(f"{at:%Y-%m-%d}" if at else "undated" for at in (one.first_at, one.last_at))
-    first = f"{one.claims:>5,} claims  strength {one.strength:>5,}  |{bars}|  {days}  {escape_line(one.name)}"
+    first = (
+        f"{one.claims:>5,} claims  strength {one.strength:>5,}  |{bars}|  {days}  {escape_line(one.name or NAMELESS)}"
+    )
     return f"{first}\n{' ' * 14}{escape_line(one.text)}" if one.text else first
 
 
@@ -191,6 +193,7 @@ def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
     return f"{'  ' * level}{node.kind}{tier} {node.id[:12]}{stale}  {text}"
 
 
+NAMELESS = "(no name)"
 NAMES = {"files": "--file", "name": "second word", "min_confidence": "--min-confidence"}
 """Options that are not called as their parameter is."""
 KINDS: dict[str, tuple[Callable[..., tuple[object, list[str]]], set[str]]] = {

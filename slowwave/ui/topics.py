@@ -60,7 +60,7 @@ def build_scope(at: Explorer, scope: str, scope_id: str) -> tuple[dict[str, Node
 def list_topics(at: Explorer, after: After = 0) -> Data:
     """Return the topics, the strongest first, with their claims week by week, and the whole as an icicle."""
     themes = at.memory.topics()
-    nodes = [Node(one.name, f"/topic/{one.id}", one.claims) for one in themes]
+    nodes = [Node(one.name or one.purpose, f"/topic/{one.id}", one.claims) for one in themes]
     whole = Node(f"All {sum(one.claims for one in themes):,} claims", "/topics", 0, tuple(nodes))
     most = max((count for one in themes for count in one.weeks), default=0) or 1
     shown = [one.as_dict() for one in themes[after : after + ROWS]]
@@ -79,7 +79,7 @@ def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
     return {
         "topic": node.as_dict(),
         "theme": theme.as_dict() if theme else None,
-        "icicle": list(lay_out(Node(node.text, f"/topic/{node.id}", 0, tuple(roots)))),
+        "icicle": list(lay_out(Node(node.text or str(node.facts["purpose"]), f"/topic/{node.id}", 0, tuple(roots)))),
         "claims": [one.as_dict() for one in claims[after : after + ROWS]],
         "history": history[:ROWS],
         "next": after + ROWS if len(claims) > after + ROWS else None,

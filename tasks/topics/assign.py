@@ -28,7 +28,7 @@ from slowwave.tasks.topics.cluster import (
     merge_bundles,
 )
 
-VERSION = "assign/3"
+VERSION = "assign/4"
 PLACED = ["topic_id", "session_id", "pack", "workspace"]
 AT_ONCE = 2_000
 """New claims sorted together: the likenesses of their bundles are held in memory."""

@@ -1,20 +1,23 @@
 """Names and purposes of topics from what their claims are about now.
 
-Method: class-based TF-IDF (Grootendorst, "BERTopic", 2022) over the keywords of the claims: one counts by how many of a
-topic's claims say it, and by how few of the others do. Two words together say more than one.
+A keyword names a topic where several of its claims say it and few others do (after the class-based TF-IDF of
+Grootendorst, "BERTopic", 2022). Two words together say more than one. A topic whose claims share none has no name.
 """
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from slowwave.text.dates import MONTHS, WEEKDAYS
-from slowwave.text.words import ENGLISH_STOP, TERM, compute_smooth_idf, stem
+from slowwave.text.words import ENGLISH_STOP, TERM, stem
 
-HASH = re.compile(r"(?=\w*\d)(?=\w*[^\W\d_])\w{12,}")
+HASH = re.compile(r"(?=\w*\d)(?=\w*[^\W\d_])(?:\w{12,}|\b[\da-f]{7,}\b)")
 WORD = re.compile(r"[^\W\d_][\w'’.-]*[^\W_]")
+
+
+Stems = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -28,50 +31,58 @@ class TopicClaim:
     """Its words count where it has none."""
 
 
-SHARED = 2
-"""Claims that say a term for it to be the topic's: what one alone says names it only where nothing else does."""
+LEAST, SHARE = 3, 0.1
+"""Claims, and part of the topic's claims, that say a term for it to be the topic's."""
+OWN = 0.5
+"""Of all claims that say the term, those of the topic at least: "runs" is said everywhere."""
+BESIDE = 1 / 3
+"""Of the first term's weight, that of another one at least."""
 PHRASE = 2.0
 """What a keyword of several words counts for beside one of a single word."""
 
 
 def name_topics(topics: Mapping[str, Sequence[TopicClaim]], terms: int = 3) -> dict[str, tuple[str, str]]:
-    """Return topic -> its name, which is its foremost terms, and its purpose: what KIND of thing belongs there."""
-    counted = {topic: _count_terms(claims) for topic, claims in topics.items()}
-    overall: Counter[str] = Counter()
-    for counts in counted.values():
+    """Return topic -> its name, the foremost terms that its claims share, or "" where they share none; and its purpose:
+    what KIND of thing belongs there.
+    """
+    keywords = {topic: _collect_keywords(claims) for topic, claims in topics.items()}
+    wanted = {stems for own in keywords.values() for stems in own.values()}
+    said = {topic: _count_terms(claims, wanted) for topic, claims in topics.items()}
+    overall: Counter[Stems] = Counter()
+    for counts in said.values():
         overall.update(counts)
-    average = overall.total() / max(1, len(counted))
     found: dict[str, tuple[str, str]] = {}
-    taken: set[str] = set()
     for topic, claims in topics.items():
-        weights = {
-            t: n * compute_smooth_idf(overall[t], average) * (PHRASE if " " in t else 1.0)
-            for t, n in counted[topic].items()
-        }
+        weights: dict[str, float] = {}
+        for term, stems in keywords[topic].items():
+            count = said[topic][stems]
+            if count >= max(LEAST, SHARE * len(claims), OWN * overall[stems]):
+                weights[term] = count * count / overall[stems] * (PHRASE if len(stems) > 1 else 1.0)
         foremost = sorted(weights, key=lambda t: (-round(weights[t], 9), t))
-        shared_first = sorted(foremost, key=lambda t: counted[topic][t] < SHARED)
-        place = _find_common_workspace(claims)
-        plain = f"{place} {claims[0].category}".strip()
-        names = [", ".join(_select_distinct(some, terms)) or plain for some in (shared_first, foremost)]
-        name = next((one for one in names if one not in taken), names[-1])
-        taken.add(name)
-        where = f" in {place}" if place else ""
-        found[topic] = (name, f"{_describe_categories(claims)}{where} about {name}")
+        name = ", ".join(_select_distinct([t for t in foremost if weights[t] >= BESIDE * weights[foremost[0]]], terms))
+        where = f" in {place}" if (place := _find_common_workspace(claims)) else ""
+        found[topic] = (name, f"{_describe_categories(claims)}{where}{f' about {name}' if name else ''}")
     return found
 
 
-def _count_terms(claims: Sequence[TopicClaim]) -> Counter[str]:
-    """Return each keyword of the claims, or each of their words where they have none, with how many claims say it."""
-    own = ({word.casefold() for word in claim.keywords} or _extract_words(claim) for claim in claims)
-    terms = {t: tuple(_list_stems(t)) for t in sorted({t for some in own for t in some}) if _names_something(t)}
-    wanted = set(terms.values())
+def _collect_keywords(claims: Sequence[TopicClaim]) -> dict[str, Stems]:
+    """Return each keyword of the claims, or each of their words where they have none, with its stems."""
+    terms = {word.casefold() for claim in claims for word in claim.keywords}
+    terms = terms or {word for claim in claims for word in _extract_words(claim)}
+    stems = {term: tuple(_list_stems(term)) for term in sorted(terms) if _names_something(term)}
+    return {term: own for term, own in stems.items() if own}
+
+
+def _count_terms(claims: Sequence[TopicClaim], wanted: Set[Stems]) -> Counter[Stems]:
+    """Return how many of the claims say each of the terms."""
     longest = max(map(len, wanted), default=0)
-    said: Counter[tuple[str, ...]] = Counter()
+    said: Counter[Stems] = Counter()
     for claim in claims:
         stems = _list_stems(claim.summary)
-        runs = {tuple(stems[at : at + size]) for size in range(1, longest + 1) for at in range(len(stems))}
-        said.update(runs & wanted)
-    return Counter({term: max(1, said[stems]) for term, stems in terms.items() if stems})
+        said.update(
+            {tuple(stems[at : at + size]) for size in range(1, longest + 1) for at in range(len(stems))} & wanted
+        )
+    return said
 
 
 def _names_something(term: str) -> bool:

@@ -157,7 +157,7 @@ def list_addresses(site: Served) -> list[str]:
     session = claim["claim"]["session_id"]
     summary = site.get(f"/session/{session}.json").json()["summaries"][0]["summary_id"]
     message = claim["transcript"][0]["id"]
-    topic = site.get("/topics.json").json()["topics"][0]["id"]
+    topic = claim["topic"]["topic_id"]
     return [
         *PAGES,
         f"/topic/{topic}",

@@ -37,6 +37,7 @@ class Theme:
 
     id: str
     name: str
+    """Empty where its claims share no words."""
     purpose: str
     text: str | None
     """What it comes to; None of fewer than three claims."""
@@ -69,7 +70,7 @@ class Theme:
 
 
 def list_themes(view: View, weeks: int = 12) -> list[Theme]:
-    """Return the topics that have claims, the strongest first.
+    """Return the topics, the strongest first: of a model, or of three claims or more.
 
     Args:
         view: the release that is asked.
@@ -88,7 +89,8 @@ def list_themes(view: View, weeks: int = 12) -> list[Theme]:
     for (key, week), count in Counter(zip(rows["topic_id"].to_pylist(), ago.to_pylist(), strict=True)).items():
         if week is not None and week < weeks:
             weekly[key][weeks - 1 - week] = count
-    topics = [row for row in view.read(TOPICS, FIGURES).to_pylist() if row["size"]]
+    rows = view.read(TOPICS, FIGURES).to_pylist()
+    topics = [row for row in rows if row["size"] and (row["name"] or row["text"])]  # what is under three is none yet
     found = [_build_theme(row, tuple(weekly[row["topic_id"]])) for row in topics]
     return sorted(found, key=lambda one: (-one.strength, one.name, one.id))
 
