@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from slowwave.schemas.errors import UsageError
+from slowwave.store.bucket.working_copy import send_up
 from slowwave.store.journal import Review, append, append_lines, format_line, format_now, parse_line, read
 from slowwave.store.private import make_private_folder
 from slowwave.telemetry import open_memory_span
@@ -122,6 +123,7 @@ def write_note(
         make_private_folder(path.parent)
         append_lines(path, said + answer, durable=True)
         count_records(1)
+    send_up(space_dir)
     return session
 
 
@@ -216,3 +218,4 @@ def review_note(space_dir: Path, note: Note, verdict: Verdict) -> None:
         StoreUnwritable: the folder takes no more.
     """
     append(space_dir, Review(format_now(), note.id, verdict))
+    send_up(space_dir)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from filelock import FileLock, Timeout
 
-from slowwave.schemas.errors import StoreLocked, StoreUnreadable, StoreUnwritable, UsageError
+from slowwave.schemas.errors import StoreError, StoreLocked, StoreUnreadable, StoreUnwritable, UsageError
 from slowwave.schemas.places import find_url
 from slowwave.schemas.tables import RELEASES
 from slowwave.store.bucket.objects import FILES, Bucket, Fenced, Pointer, do_for_each
@@ -120,7 +120,7 @@ def refresh_spaces(root: Path) -> None:
 @contextmanager
 def share(folder: Path, run_id: str, kind: str, wait: float = 0) -> Iterator[None]:
     """Hold the lease of a space, begin with what is live, and make live what stands here at the end. A run whose `kind`
-    is forget spares nothing that does not count.
+    is forget spares nothing that does not count, one that is a note waits for nothing.
 
     Raises:
         StoreLocked: another machine writes it.
@@ -129,8 +129,9 @@ def share(folder: Path, run_id: str, kind: str, wait: float = 0) -> Iterator[Non
     if not find_url(folder.parent):
         yield
         return
-    bucket = Bucket(folder)
-    with _lock_copy(folder, 600):
+    is_note = kind == "note"
+    bucket = Bucket(folder, retries=2 if is_note else 10)
+    with _lock_copy(folder, 0 if is_note else 600):
         _held.add(folder)
         try:
             with bucket.translate_errors(StoreUnwritable):
@@ -150,6 +151,13 @@ def share(folder: Path, run_id: str, kind: str, wait: float = 0) -> Iterator[Non
                 raise
         finally:
             _held.discard(folder)
+
+
+def send_up(folder: Path) -> None:
+    """Bring up what was noted here, unless the space is written just now: the next run here, or note, does then."""
+    if find_url(folder.parent) and not (folder / "writer.json").exists():
+        with suppress(StoreError, Timeout), share(folder, "that takes a note", "note"):
+            pass
 
 
 def find_bucket_damage(folder: Path) -> list[Damage]:
