@@ -97,7 +97,7 @@ class Memory:
         `encoder` takes the place of the model that the release names, `reranker` orders the first hits anew. A store
         that can't be reached, but gave answers before, is opened all the same: those answers are told, marked as stale,
         until it is back. With `unreleased` a space is opened before its first release too, to be told what to remember,
-        as is one that was told something: `recall` knows that alone then, `sessions` and `context` nothing, what else
+        as is one that was told something: `recall` and `context` know that alone then, `sessions` nothing, what else
         asks raises StoreError, and the first release answers as soon as it is there.
 
         Raises:
@@ -338,7 +338,8 @@ class Memory:
         format: "Format" = "markdown",
         workspace: str | None = None,
     ) -> "Context":
-        """Return what is known, for the start of a conversation: the same bytes as long as the release is the same.
+        """Return what is known, for the start of a conversation: the same bytes as long as the release is the same and
+        nobody wrote a note or talked since (their words are marked as not yet distilled; agents' notes are left out).
 
         With a workspace: what stands about that project, its topics and its sessions. Where the store can't be read it
         is made of what the last one was made of, and marked as stale.

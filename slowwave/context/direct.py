@@ -22,6 +22,7 @@ from slowwave.recall.hits import Hit, Hits, Successor, has_words
 from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
+from slowwave.schemas.vocabulary import Status
 from slowwave.text.sentences import Sentence, split_sentences
 from slowwave.text.spans import MIN_WORDS
 from slowwave.text.words import extract_content_words, extract_stems
@@ -103,6 +104,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
         for hit in hits
         if hit.id in rows and not _has_found_successor(view, hit, rows)
     ]
+    told += [tell_hit(hit, places[hit.id]) for hit in hits if hit.status == Status.NOT_DISTILLED]
     told += [
         make(row, str(row["text"]), str(row["text"]), places[key] * FOLLOWS)
         for key, row in read_replies(view, query, [hit.id for hit in hits if _asks(hit.text)]).items()
@@ -111,6 +113,13 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
     for one in sorted(told, key=lambda one: -one.likelihood):
         best.setdefault((one.source.session, one.source.message), one)
     return list(best.values())
+
+
+def tell_hit(hit: Hit, likelihood: float = 1.0) -> Told:
+    """Return a hit as it is; what was written since the release is marked as not yet distilled."""
+    source = LineSource(hit.sources[0].session, hit.sources[0].message, at=hit.observed_at)
+    later = f"({hit.status})" if hit.status == Status.NOT_DISTILLED else ""
+    return Told(hit.text, source, likelihood, score=hit.score, later=later)
 
 
 def rank_claims(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> list[Told]:

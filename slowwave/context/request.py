@@ -1,24 +1,34 @@
 """`Memory.context` and `Memory.briefing`, behind their two thin methods: what a memory gives to a model's prompt."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from slowwave.context.active import format_turn
 from slowwave.context.build import Context, Turn, assemble_context, build_memory_snippets, check_block, parse_turn
-from slowwave.context.direct import Told, is_direct, put_narration_last, rank_claims, rank_messages, rank_topics
+from slowwave.context.direct import (
+    Told,
+    is_direct,
+    put_narration_last,
+    rank_claims,
+    rank_messages,
+    rank_topics,
+    tell_hit,
+)
 from slowwave.context.projects.briefing import (
     collect_briefing_lines,
+    collect_unreleased,
     pack_briefing,
 )
-from slowwave.context.rendering import Caveat, Format, LineSource
+from slowwave.context.rendering import Caveat, Format
 from slowwave.context.reports.gather import collect_sentences
 from slowwave.context.reports.snippets import Snippet
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
 from slowwave.recall.cost import start_clock
 from slowwave.recall.filters import place_query
-from slowwave.recall.hits import Hits
+from slowwave.recall.hits import Hit, Hits
+from slowwave.recall.pending import read_unreleased
 from slowwave.recall.query import MAX_CHARS, build_query, read_once
 from slowwave.schemas.errors import StoreError
 from slowwave.schemas.filters import MessageFilters, refuse_unknown_filters
@@ -63,7 +73,8 @@ def build_context(
         spoken = [query, *(format_turn(*turn) for turn in turns)] if turns and view is not None else []
         encoder = memory._vectors.prepare_encoder(view.release.encoder, spoken) if spoken and view is not None else None
         notes = memory._notes.answer_notes
-    caveat: Caveat | None = "stale" if hits.stale else "unsure" if hits.caveat else None
+    old = hits.stale and any(hit.status != Status.NOT_DISTILLED for hit in hits)
+    caveat: Caveat | None = "stale" if old else "unsure" if hits.caveat else None
     block = assemble_context(
         *(query, memories, room, count, settings, web, turns, format),
         encoder=encoder,
@@ -113,7 +124,10 @@ def _pack_briefing(
     try:
         with translate_read_errors(memory.root / memory.space):
             view = memory.get_view()
-            kinds = collect_briefing_lines(view, require_workspaces(workspace, view.workspaces) if workspace else ())
+            written = read_unreleased(view, memory.root / memory.space, (Role.USER,)) if not memory._live.named else []
+            known = view.workspaces | {hit.workspace for hit in written}
+            places = require_workspaces(workspace, known) if workspace else ()
+            kinds = [*collect_briefing_lines(view, places), collect_unreleased(written, places)]
     except StoreError as trouble:
         if not (last := memory._answers.get(question)):
             raise
@@ -134,7 +148,7 @@ def _collect_memories(
     filters["files"] = read_once(filters.get("files"))
     hits = memory.recall(query, settings.hits, ("message",), automatic=automatic, **filters)
     if hits.stale:
-        return _build_stale_snippets(hits), hits
+        return _build_snippets(hits), hits
     asked = build_query(query, settings.hits, ("message",), **filters)
     try:
         view = memory.get_view()
@@ -151,22 +165,17 @@ def _collect_memories(
             return [*rank_claims(view, claims, view.session_tags), *topics, *messages], hits
         vector = encode([asked.text]).get(asked.text)
         found = collect_sentences(view, asked, vector, [hit.id for hit in hits], settings)
-        return build_memory_snippets(found, view.session_tags), hits
+        unreleased = [hit for hit in hits if hit.status == Status.NOT_DISTILLED]
+        return [*_build_snippets(unreleased), *build_memory_snippets(found, view.session_tags)], hits
     except TROUBLE as trouble:
         memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered with what was just found, and no more")
-        return _build_stale_snippets(hits), Hits(hits, hits.reason, stale=True)
+        return _build_snippets(hits), Hits(hits, hits.reason, stale=True)
 
 
-def _build_stale_snippets(hits: Hits) -> list[Snippet]:
-    """Return hits of an old answer that held then, as they are, the first one last."""
+def _build_snippets(hits: Sequence[Hit]) -> list[Snippet]:
+    """Return hits that hold, or are not yet distilled, as they are, the first one last."""
+    lines = [tell_hit(hit).line for hit in hits if hit.status in (Status.ACTIVE, Status.NOT_DISTILLED) and hit.sources]
     return [
-        Snippet(
-            " ".join(hit.text.split()),
-            frozenset(extract_content_words(hit.text)),
-            1.0 / (2 + n),
-            LineSource(source.session, source.message, at=hit.observed_at),
-            (float(-n), 0, 0),
-        )
-        for n, hit in enumerate(hit for hit in hits if hit.status == Status.ACTIVE)
-        for source in hit.sources[:1]
+        Snippet(line.text, frozenset(extract_content_words(line.text)), 1.0 / (2 + n), line.source, (float(-n), 0, 0))
+        for n, line in enumerate(lines)
     ]

@@ -1,6 +1,6 @@
 """What `remember` and `talk` wrote since the release that answers: found as it is, until a night distils it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from slowwave.recall.query import Query
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.recall.retrieve.encoding import KEPT_QUERIES, QueryVectors
 from slowwave.schemas.tables import MESSAGES
-from slowwave.schemas.vocabulary import Status
+from slowwave.schemas.vocabulary import Role, Status
 from slowwave.store.notes import read_written
 from slowwave.store.workspaces import find_workspaces
 from slowwave.text.words import compute_word_share
@@ -24,7 +24,7 @@ def find_pending(view: View | None, space_dir: Path, query: Query, vectors: Quer
 
     Relevance is on the release's scale, as that of its hits; where there is none it is the share of the query's words.
     """
-    hits = [] if query.is_of_claims or "message" not in query.kinds else _read_unreleased(view, space_dir)
+    hits = [] if query.is_of_claims or "message" not in query.kinds else read_unreleased(view, space_dir)
     hits = _filter_hits(hits, query)[-KEPT_QUERIES // 2 :]  # whose vectors are kept for the next query
     share = relevance = np.array([compute_word_share(query.content_words, hit.text) for hit in hits])
     scale = view.calibration.scales.get("message") if view and view.calibration else None
@@ -36,9 +36,14 @@ def find_pending(view: View | None, space_dir: Path, query: Query, vectors: Quer
     return [replace(hits[n], score=float(share[n]), relevance=float(relevance[n])) for n in order if relevance[n] > 0]
 
 
-def _read_unreleased(view: View | None, space_dir: Path) -> list[Hit]:
-    """Return what was written and the release does not have, by the transcripts' own ids; the oldest first."""
-    hits = [_make_hit(line) for line in read_written(space_dir, view.files_read if view else frozenset())]
+def read_unreleased(
+    view: View | None, space_dir: Path, roles: Collection[str] = (Role.USER, Role.ASSISTANT)
+) -> list[Hit]:
+    """Return what those of some roles wrote and the release does not have, by the transcripts' own ids; the oldest
+    first.
+    """
+    written = read_written(space_dir, view.files_read if view else frozenset())
+    hits = [_make_hit(line) for line in written if line["role"] in roles]
     named = {hit.sources[0].session for hit in hits}
     keys = {key: native for key, native in view.native_sessions.items() if native in named} if view and named else {}
     mine, columns = pc.field("session_id").isin([*keys]), ["session_id", "native_id"]

@@ -80,6 +80,8 @@ def test_what_was_noted_and_talked_since_the_release_is_recalled_and_marked(tmp_
     settings, journal = Settings(store=store, encoder="hash-384"), Journal(store / "default", "/ferry")
     journal.append("user", "The ferry's radio call sign is Kittiwake Nine.")
     assert ask(store, "the ferry's call sign") == {"The ferry's radio call sign is Kittiwake Nine.": PENDING}
+    block = Memory.open(store, encoder=HashEncoder()).context("the ferry's call sign").text
+    assert ("Kittiwake Nine. (not yet distilled)" in block, "stale" in block) == (True, False)
     run_night([], settings)
     journal.append("user", "The ferry's spare call sign is Razorbill Two.")
     memory = Memory.open(store, encoder=HashEncoder())
@@ -92,6 +94,15 @@ def test_what_was_noted_and_talked_since_the_release_is_recalled_and_marked(tmp_
         rf"1\. The ferry needs two deckhands\.\n   .+ · Ada Byron · pier · note-\w+ · {PENDING}", shown.output
     )
     assert [hit.workspace for hit in memory.recall("deckhands", speaker="ada", kinds="message")] == ["/pier"]
-    assert PENDING not in {hit.status for hit in Memory.open(store, release="r1").recall("two deckhands")}
+    assert "The ferry needs two deckhands. (not yet distilled)" in memory.context("how many deckhands?").text
+    report = "The harbour crew reported " + "that the ferry left with one deckhand instead of two deckhands, " * 9
+    assert "The ferry needs two deckhands. (not yet distilled)" in memory.context(report).text
+    memory.remember("The ferry is sold, says a page.", workspace="/pier", of_person=False)
+    briefing = memory.briefing(workspace="/pier").text
+    assert "The ferry needs two deckhands. (not yet distilled)" in briefing
+    assert ("sold" in briefing, "Razorbill" in briefing, "Razorbill" in memory.briefing().text) == (False, False, True)
+    before = Memory.open(store, release="r1")
+    assert PENDING not in {hit.status for hit in before.recall("two deckhands")}
+    assert PENDING not in before.briefing().text + before.context("two deckhands").text
     run_night([], settings)
     assert PENDING not in ask(store, "two deckhands on the ferry").values()

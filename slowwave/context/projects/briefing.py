@@ -7,15 +7,17 @@ its id as tells it from all others of the store.
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import zip_longest
+from textwrap import shorten
 from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.build import Context
-from slowwave.context.direct import format_later
+from slowwave.context.direct import format_later, tell_hit
 from slowwave.context.projects.standing import (
     STANDING,
     collect_standing_claims,
@@ -24,7 +26,7 @@ from slowwave.context.projects.standing import (
 )
 from slowwave.context.rendering import Format, Line, LineSource, Part, get_renderer
 from slowwave.context.tokens import Tokenizer, cache_counts
-from slowwave.recall.hits import Successor, has_words
+from slowwave.recall.hits import QUOTE_CHARS, Hit, Successor, has_words
 from slowwave.recall.release.chains import Chains, is_changed, is_superseded
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
@@ -41,7 +43,7 @@ MOST_LINES = 200
 
 Row = dict[str, object]
 Kinds = Sequence[Sequence[Line]]
-"""What a briefing is made of: facts, topics, sessions."""
+"""What a briefing is made of: facts, topics, sessions, what is not yet distilled."""
 
 
 def collect_briefing_lines(view: View, places: Collection[str] = ()) -> Kinds:
@@ -68,10 +70,16 @@ def collect_project_facts(view: View, places: Collection[str]) -> list[Line]:
     return [claim.as_line() for claim in (*take_in_turn(here), *others)][:MOST_LINES]
 
 
+def collect_unreleased(hits: Sequence[Hit], places: Collection[str] = ()) -> list[Line]:
+    """Return what was written since the release and asks nothing, in short, the newest first."""
+    said = [hit for hit in reversed(hits) if not hit.text.endswith("?") and (not places or hit.workspace in places)]
+    return [tell_hit(replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))).line for hit in said]
+
+
 def pack_briefing(
     kinds: Kinds, budget: int, count: Tokenizer, format: Format = "markdown", *, stale: bool = False
 ) -> Context:
-    """Return the block, at most `budget` tokens: facts, topics and sessions in turn, as many as fit whole.
+    """Return the block, at most `budget` tokens: of each kind in turn, as many lines as fit whole.
 
     Args:
         kinds: what may stand in it.
@@ -99,10 +107,10 @@ def pack_briefing(
 
 
 def order_briefing_lines(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
-    """Return the lines chosen: topics, then sessions from the oldest on, then facts nearest to the end."""
+    """Return the lines chosen: topics, sessions from the oldest on, facts, then the newest nearest to the end."""
     taken = set(map(id, chosen))
-    facts_, topics, sessions = ([line for line in kind if id(line) in taken] for kind in kinds)
-    return [*topics, *reversed(sessions), *facts_]
+    facts_, topics, sessions, newest = ([line for line in kind if id(line) in taken] for kind in kinds)
+    return [*topics, *reversed(sessions), *facts_, *reversed(newest)]
 
 
 def collect_facts(view: View) -> list[Line]:
