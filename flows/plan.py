@@ -35,7 +35,7 @@ from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, fi
 from slowwave.tasks.ingest.parsing.records import Limits, UnknownFormat
 from slowwave.tasks.ingest.store_messages import IngestedTranscript
 from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
-from slowwave.tasks.ingest.transcripts import detect_change, find_pending, name_path
+from slowwave.tasks.ingest.transcripts import detect_change, find_pending, is_excluded, name_path
 from slowwave.tasks.job import Job
 from slowwave.tasks.llm.ask import NIGHTLY, Model, check_llm, close_models, find_answered, get_model
 from slowwave.tasks.observe import by_model as extract
@@ -183,6 +183,8 @@ def list_sources(paths: list[Path], settings: Settings) -> list[Source]:
         _find_files_below(find_journals(settings.store / settings.space)),
     )
     for place, path in places:
+        if is_excluded(path, settings.read.exclude):
+            continue
         try:
             tool, size = detect_reader(path).name, path.stat().st_size
         except (UnknownFormat, OSError) as error:
@@ -485,6 +487,7 @@ def _read_pending_messages(job: Job, paths: list[Path], model: Model | None) -> 
     known, limits = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes)
     found = find_pending({row["path"]: row for row in stored}, job.settings, paths or collect_transcript_roots())
     for transcript in found.pending:
-        fresh = list(iter_new_rows(IngestedTranscript(transcript), known, limits, redact=job.settings.redact))
+        redact, exclude = job.settings.redact, job.settings.read.exclude
+        fresh = list(iter_new_rows(IngestedTranscript(transcript), known, limits, redact=redact, exclude=exclude))
         if fresh:
             yield pa.Table.from_pylist(fresh, schema=MESSAGES.schema)

@@ -11,6 +11,7 @@ from slowwave.flows import nightly
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES
+from slowwave.flows.plan import list_sources, plan_night
 from slowwave.flows.reprocess import FORGET, Selection, fill_in, run_reprocess
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -214,9 +215,13 @@ def test_what_a_killed_run_had_stored_is_mended_though_its_transcript_is_gone(tm
     assert job.store.count(PASSAGES) == 6
 
 
-def test_an_excluded_workspace_is_never_stored(tmp_path: Path) -> None:
-    options = settings(tmp_path / "store", read={"exclude": ["/home/ada/tidepool*"]})
-    run_night([SAMPLES / "codex", SAMPLES / "claude-ai"], options)
+def test_an_excluded_workspace_or_file_is_never_stored_nor_planned(tmp_path: Path) -> None:
+    options = settings(tmp_path / "store", read={"exclude": ["/home/ada/tidepool*", "*/marit-and-theo*"]})
+    paths = [SAMPLES / "codex", SAMPLES / "claude-ai", SAMPLES / "generic"]
+    assert {source.tool for source in list_sources(paths, options)} == {"codex", "claude-ai"}
+    planned = plan_night(paths, options).messages
+    run_night(paths, options)
+    assert Store.open(options.store).count(MESSAGES) == planned
     assert {r["source"] for r in Store.open(options.store).read(MESSAGES, ["source"]).to_pylist()} == {"claude-ai"}
 
 

@@ -74,6 +74,8 @@ def test_a_message_goes_up_to_its_claims_its_summaries_and_its_session(folder: P
     assert kinds[0] == "observation"
     assert kinds[-1] == "session"
     assert shown.above[-1].facts["native_id"]
+    cut = next(row for row in rows(folder, MESSAGES) if len(row["native_id"]) == 36)
+    assert show(Snapshot(folder), cut["native_id"][:13]).node.id == cut["message_id"]
     assert any(node.kind == "summary" and node.facts["tier"] == -1 for node in shown.above)
 
 

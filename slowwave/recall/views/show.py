@@ -1,8 +1,8 @@
 """Drill down and up: any row of the memory by its id, what it stands on down to the messages, and what holds it.
 
 Ids may be cut to their first characters, as long as they are unique. Sessions and messages are also found by their
-transcript's own id, a session's cut like the others: what stands over the lines of a context block; and a message by
-both, SESSION/MESSAGE: what stands behind a skill's line. Reads one release.
+transcript's own id, cut like the others: a session's stands over the lines of a context block; and a message by both,
+SESSION/MESSAGE: what stands behind a skill's line. Reads one release.
 """
 
 from collections.abc import Iterator, Sequence
@@ -118,8 +118,7 @@ def show(snapshot: Snapshot | View, wanted: str, depth: int | None = None) -> No
 
     Args:
         snapshot: a release.
-        wanted: an id or its first characters, or a transcript's own id of a message or session (a session's may be
-            cut), or SESSION/MESSAGE.
+        wanted: an id or its first characters, also a transcript's own of a message or session; or SESSION/MESSAGE.
         depth: how many levels down; None: to the messages.
 
     Raises:
@@ -176,7 +175,8 @@ class _RowReader:
         found = list(self._find_exact(wanted))
         if not found and len(wanted) < SHORTEST:
             raise UsageError(f"id {wanted!r} is too short: {SHORTEST} characters at least")
-        found = found or list(self._find_by_prefix(wanted)) or list(self._find_in_session(wanted))
+        found = found or list(self._find_by_prefix(wanted, "session")) or list(self._find_in_session(wanted))
+        found = found or list(self._find_by_prefix(wanted, "message"))
         if not found:
             raise UsageError(f"nothing in release {self.snapshot.release.name} has the id {wanted!r}")
         if len(found) > 1:
@@ -192,10 +192,10 @@ class _RowReader:
                 if row[table.key] != wanted:
                     yield kind, row
 
-    def _find_by_prefix(self, wanted: str) -> Iterator[tuple[str, Row]]:
-        """Yield the rows whose ids begin so; of the transcripts' own those of sessions."""
+    def _find_by_prefix(self, wanted: str, native: str) -> Iterator[tuple[str, Row]]:
+        """Yield the rows whose ids begin so, or of one kind the transcripts' own."""
         for kind, table in KINDS.items():
-            columns = [table.key, *(["native_id"] if kind == "session" else [])]
+            columns = [table.key, *(["native_id"] if kind == native else [])]
             ids = [
                 row[table.key] for row in self.snapshot.read(table, columns).to_pylist() if _has_id_prefix(row, wanted)
             ]
