@@ -17,9 +17,11 @@ from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind, Status, is_shared
 from slowwave.tasks.dedupe.cluster import assign_canonical_rows
 from slowwave.tasks.dedupe.decide import Decision, Rules
+from slowwave.tasks.dedupe.guards import find_objection
+from slowwave.tasks.dedupe.normalise import Claims
 from slowwave.tasks.dedupe.pairs import Found, Judge, Undone, find_duplicate_pairs, select_row, set_columns, sort_by_id
 
-VERSION = "dedupe/2"
+VERSION = "dedupe/3"
 
 
 @dataclass(frozen=True)
@@ -58,15 +60,22 @@ def dedupe(
     found = find_duplicate_pairs(table, old.num_rows, rules, undone, judge)
     rows = sorted({*found, *range(old.num_rows, table.num_rows)})
     place = {row: at for at, row in enumerate(rows)}
-    found = {place[row]: {place[other]: why for other, why in near.items()} for row, near in found.items()}
+    pairs = {place[row]: {place[other]: why for other, why in near.items()} for row, near in found.items()}
     table, known_rows = table.take(pa.array(rows, pa.int64())), sum(row < old.num_rows for row in rows)
-    joined = assign_canonical_rows(_rank_rows(table, known_rows), found, frozenset(range(known_rows)))
-    marked = _mark_duplicates(table, joined, found, step_key)
+    claims, ids = Claims(table), table["observation_id"].to_pylist()
+
+    def may_be_one(row: int, other: int) -> bool:
+        blocked = find_objection(claims[row], claims[other])
+        back = {(ids[row], ids[other]), (ids[other], ids[row])} & undone
+        return row != other and not back and (blocked is None or blocked[0] == "substitution")
+
+    joined = assign_canonical_rows(_rank_rows(table, known_rows), pairs, frozenset(range(known_rows)), may_be_one)
+    marked = _mark_duplicates(table, joined, pairs, step_key)
     keep = sorted({*range(known_rows, table.num_rows), *joined.values()})
     passed = set_columns(sort_by_id(pending.filter(pc.invert(active))), dedupe_key=step_key)
     return Deduped(
         pa.concat_tables([marked.take(pa.array(keep, pa.int64())), passed]),
-        _build_merges(table, joined, found, step_key),
+        _build_merges(table, joined, pairs, step_key),
     )
 
 

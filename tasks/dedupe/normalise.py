@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from slowwave.schemas.tables import CATEGORIES
 from slowwave.text.dates import MONTHS
 from slowwave.text.numbers import COUNTS, SCALES, UNITS
 from slowwave.text.words import FIRST_PERSON, LATIN, NEGATIONS, is_content_word, stem, stem_content_words
@@ -46,6 +47,7 @@ TOKEN = re.compile(
 CAMEL = re.compile(r"\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z]+[A-Z]\w*\b")
 Change = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 PLAIN: tuple[Change, ...] = (
+    (re.compile(rf"^\W*(?:{'|'.join(CATEGORIES)}):\s+", re.I), ""),  # "Convention: …" says what a claim is, not what of
     (re.compile(r"[’‘´`]"), "'"),
     (re.compile(r"[“”]"), '"'),
     (re.compile(r"[–—]"), "-"),
@@ -91,7 +93,7 @@ class Claim:
 
 def fold_text(text: str) -> str:
     """Return the text without case, typographic variants, runs of space and closing punctuation."""
-    return " ".join(_normalise_text(text, PLAIN[:3]).casefold().split()).strip(" .!,;:\"'")
+    return " ".join(_normalise_text(text, PLAIN[:4]).casefold().split()).strip(" .!,;:\"'")
 
 
 def normalise_claim(text: str, speaker: str | None = None) -> Claim:

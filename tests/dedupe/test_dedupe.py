@@ -42,6 +42,17 @@ TEXTS = (
 )
 
 
+def test_a_rule_told_again_in_another_frame_is_one_claim_and_other_rules_stay() -> None:
+    told = ["Convention: all exports go through the index file.", "Remember: all exports go through the index file."]
+    told += ["All exports go through the index file, please keep that.", "Every export goes through the index file."]
+    apart = ["Some exports go through the index file.", "No export goes through the index file."]
+    apart += ["All imports go through the index file."]
+    rows = [observation(number, text) for number, text in enumerate([*told, *apart])]
+    found = dedupe(table(*rows), NONE, RULES, "k").observations.to_pylist()
+    first, *others = sorted(found, key=lambda row: row["observation_id"])
+    assert [row["canonical_id"] for row in others] == [first["observation_id"]] * 3 + [None] * 3
+
+
 @pytest.mark.parametrize(
     ("a", "b", "rule"),
     [

@@ -46,6 +46,22 @@ def test_a_judge_is_asked_what_the_rules_leave_open_and_no_more() -> None:
     assert [(m["loser_id"], m["winner_id"], m["rule"]) for m in found.merges.to_pylist()] == [("o1", "o0", "judged")]
 
 
+def test_what_a_judge_says_holds_of_a_claim_that_was_merged_itself_unless_a_guard_objects() -> None:
+    first = "The nightly importer of the booking service skips rows without a customer number and mails a list to Ada"
+    third = (
+        "Rows without a customer number the nightly importer of the booking service leaves out, and mails Ada a list"
+    )
+    for more, kept in (("", "o0"), (" at 7071", None)):
+        texts = f"{first} at 7070", first, f"{third}{more}"
+
+        def judge(pairs: Sequence[tuple[str, str]], texts: tuple[str, ...] = texts) -> list[bool | None]:
+            return [pair == texts[1:] for pair in pairs]
+
+        found = dedupe(table(*texts), OBSERVATIONS.make_empty_table(), Rules(), "k", judge=judge)
+        rows = {row["observation_id"]: row["canonical_id"] for row in found.observations.to_pylist()}
+        assert (rows["o1"], rows["o2"]) == ("o0", kept)
+
+
 def test_what_the_model_does_not_say_stays_open() -> None:
     pairs = [(f"claim {n} one", f"claim {n} two") for n in range(12)]
     asked = build_batches(pairs, Library())
