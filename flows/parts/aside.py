@@ -1,9 +1,10 @@
 """Sessions set aside: nothing is distilled from them until a person takes them in again."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -27,12 +28,34 @@ Row = dict[str, Any]
 
 
 def set_aside_candidate(job: Job, report: RunReport) -> None:
-    """Where a night is held back, set aside the sessions that came with it: later ones, and a forgetting, go on."""
+    """Where a night is held back, set aside what came with it: what it changed in sessions that were known, else the
+    sessions that are new. Later nights, and a forgetting, go on.
+    """
     if not is_held(job.store):
         return
-    new = job.store.read_ids(SESSIONS, sorted(find_new_sessions(job.store, CANDIDATE))).to_pylist()
-    for names in exclude_sessions(job.store, new, "came with a night that a gate held back"):
+    changed = _find_changed_sessions(job.store)
+    came = job.store.read_ids(SESSIONS, sorted(changed or find_new_sessions(job.store, CANDIDATE))).to_pylist()
+    for names in exclude_sessions(job.store, came, "came with a night that a gate held back", changed):
         report.notes.append(f"a night was held back: what came with it is set aside, `slowwave include` it: {names}")
+
+
+def _find_changed_sessions(store: Store) -> dict[str, list[str]]:
+    """Return of each session that has lost a message since the live release those that did not count in that."""
+    made = [release for release in read_releases(store) if release.restores is None]
+    live = Snapshot(store.root, store.space, made[-1].release_id).read(SESSIONS).to_pylist() if made else []
+    old = {row["session_id"]: row for row in live}
+    now = {
+        row["session_id"]: set(row["inactive"]).difference(old[row["session_id"]]["inactive"])
+        for row in store.read(SESSIONS).to_pylist()
+        if row["session_id"] in old and len(row["inactive"]) < row["messages"]
+    }
+    uncounted = defaultdict[str, list[str]](list)
+    columns = ["message_id", "session_id", "seq"]
+    for row in store.read_ids(MESSAGES, [sid for sid in now if now[sid]], columns, by="session_id").to_pylist():
+        held = old[row["session_id"]]
+        if row["seq"] >= held["messages"] or row["message_id"] in held["inactive"]:
+            uncounted[row["session_id"]].append(row["message_id"])
+    return {sid: sorted(uncounted[sid]) for sid in now if not now[sid] <= set(uncounted[sid])}
 
 
 def set_aside_floods(job: Job, report: RunReport, named: Collection[Path]) -> None:
@@ -71,8 +94,10 @@ def _list_sessions(tables: Store | Snapshot) -> list[str]:
     return ids
 
 
-def exclude_sessions(store: Store, sessions: Sequence[Row], why: str) -> list[str]:
-    """Leave sessions out that are not yet; return what was done."""
+def exclude_sessions(
+    store: Store, sessions: Sequence[Row], why: str, messages: Mapping[str, list[str]] = MappingProxyType({})
+) -> list[str]:
+    """Leave sessions out that are not yet, or those of their messages that are given; return what was done."""
     known = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
     # One whose messages still count is of a run that was killed.
     left = [row for row in sessions if row["session_id"] not in known or len(row["inactive"]) < row["messages"]]
@@ -85,7 +110,8 @@ def exclude_sessions(store: Store, sessions: Sequence[Row], why: str) -> list[st
         ],
         why,
     )
-    set_inactive(store, {row["session_id"]: _list_messages(store, row["session_id"]) for row in left})
+    ids = [row["session_id"] for row in left]
+    set_inactive(store, {sid: messages[sid] if sid in messages else _list_messages(store, sid) for sid in ids})
     return [format_names(left)] if left else []
 
 

@@ -10,6 +10,7 @@ and no night begins before it is done.
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,10 +18,11 @@ import polars as pl
 import pyarrow.compute as pc
 
 from slowwave.flows.nightly import run_steps_after_read
+from slowwave.flows.parts.aside import set_aside_candidate
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function, run_step
+from slowwave.flows.parts.run import Caller, open_run, run_as_function, run_step
 from slowwave.flows.reprocess import FORGET, Selection
-from slowwave.schemas.errors import StoreMissing
+from slowwave.schemas.errors import StoreError, StoreMissing
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     ACTIONS,
@@ -93,7 +95,9 @@ def run_repair(settings: Settings, call: Caller = run_as_function) -> RunReport:
                 _note_blank(job)
             _read_again(job, report, call, lost, before)
             _forget_made(job.store, lost)
-            run_steps_after_read(job, report, call, gated=is_held(job.store))  # what is lost was lost to the damage
+            with suppress(StoreError):  # of a live release that is damaged itself
+                set_aside_candidate(job, report)
+            run_steps_after_read(job, report, call, gated=False)  # what is lost was lost to the damage
         dropped = drop_unreadable(job.store)
         told += [line for name, salvaged in done.items() for line in _tell_lost(job.store, name, salvaged, before)]
         told += [f"{name} can't be read any more and is no longer kept" for name in dropped]

@@ -158,7 +158,8 @@ def _write_sessions(store: Store, finished: list[IngestedTranscript], *, redact:
         for sid, info in got.index_sessions().items():
             if sid not in by_session:  # a session whose every message is another's copy has no row
                 continue
-            if (old := rows.get(sid)) and not is_at_home(got.transcript.path, old["path"]):
+            old = rows.get(sid)
+            if old and not is_at_home(got.transcript.path, old["path"]):
                 rows[sid] = _repair_session_row(sid, by_session[sid], old)  # its name, too, is changed at home alone
             else:
                 natives = {native for s, native in taken_back if s == sid}
@@ -168,8 +169,10 @@ def _write_sessions(store: Store, finished: list[IngestedTranscript], *, redact:
                 row = build_session_row(sid, info, got, by_session[sid], gone, rows.get(sid))
                 parent = row["parent_id"] and clean(row["parent_id"])
                 rows[sid] = {**row, "native_id": clean(row["native_id"]), "parent_id": parent}
-            if sid in excluded:
-                rows[sid]["inactive"] = sorted(by_session[sid]["message_id"])
+            if sid in excluded:  # what counts for all that goes on counting, and nothing new does
+                counts = by_session[sid]["message_id"][: old["messages"]].to_list() if old else []
+                left = set(counts).difference(old["inactive"] if old else ())
+                rows[sid]["inactive"] = sorted(set(by_session[sid]["message_id"]) - left)
     for sid in read_forgotten(store, "title") & rows.keys():
         rows[sid]["title"] = None
     if rows:

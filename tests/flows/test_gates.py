@@ -1,6 +1,7 @@
 """Gates: a night that would take much away is held back; calm ones never are. Real nights over real stores."""
 
 import re
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from slowwave.cli.main import app
 from slowwave.flows.exclude import promote_candidate, run_exclude, run_include
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts import aside
+from slowwave.flows.parts.repair import run_repair
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held
 from slowwave.flows.reprocess import Selection, run_reprocess
@@ -322,6 +324,36 @@ def test_what_came_with_a_held_night_is_set_aside_by_the_next_one_which_goes_on(
     assert "what came with it is set aside, `slowwave include` it: s300" in report.notes[0]
     assert "unit25x" in Memory.open(settings.store).recall("the unit25x cache")[0].text
     assert run_include(["s302"], settings).release is not None
+
+
+def test_what_a_held_night_changed_in_known_sessions_is_set_aside_and_new_ones_are_not(
+    settings: Settings, tmp_path: Path
+) -> None:
+    def is_told(words: str) -> bool:
+        return words in Memory.open(settings.store).recall(f"the {words} cache holds entries")[0].text
+
+    path = tmp_path / "a.jsonl"
+    path.write_text(re.sub(r"unit(\d+)x", r"quay\1x", path.read_text()))
+    assert run_night([path], settings).held
+    path.write_text(path.read_text().replace("quay4x", "pier4x"))
+    report = run_night([path, write_talk(tmp_path / "b.jsonl", 20, 12)], settings)
+    assert (report.held, report.release is None) == ([], False)
+    assert "set aside, `slowwave include` it: s0, s1, s10" in report.notes[0]
+    assert "s20" not in report.notes[0]
+    told = [is_told(words) for words in ("unit25x", "unit3x", "unit4x", "quay3x", "pier4x")]
+    assert told == [True, True, True, False, False]
+    assert run_include(["s3"], settings).release is not None
+    assert (is_told("unit3x"), is_told("quay3x")) == (False, True)
+
+
+def test_damage_is_mended_while_a_night_is_held(settings: Settings, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(re.sub(r"unit(\d+)x", r"quay\1x", path.read_text()))
+    assert run_night([path], settings).held
+    shutil.rmtree(settings.store / "default" / "observations.lance")
+    assert run_repair(settings).release is not None
+    assert not is_held(Store.open(settings.store))
+    assert "unit3x" in Memory.open(settings.store).recall("the unit3x cache holds entries")[0].text
 
 
 def test_a_file_that_holds_many_times_what_is_known_is_set_aside(
