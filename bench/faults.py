@@ -80,7 +80,9 @@ set back, and one that was ahead (`tests/ingest/test_hostile_files.py`, `tests/f
 readers at once (`tests/flows/test_all_at_once.py`); transcripts of any shape
 (`tests/ingest/test_readers_bear_anything.py`, `tests/ingest/test_hostile_files.py`); tables whose bytes are altered,
 cut or gone, their newest manifest or all files, and bytes flipped by chance under the real commands
-(`tests/flows/test_repair.py`, `tests/store/test_manifest.py`).
+(`tests/flows/test_repair.py`, `tests/store/test_manifest.py`); damage while a night is held back, and
+nights after one that was held for what it changed (`tests/flows/test_gates.py`); a forgetting killed after each part
+(`tests/forget/test_forget.py`); a move into an encrypted folder that was killed (`tests/store/test_backup.py`).
 
 Of real kills at random times 60 in a row, then 40, and 5 under Prefect and its server, left tables as a calm night
 does; `SLOWWAVE_KILLS=200` before these tests sends 200, of two seconds each.
