@@ -19,7 +19,10 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     told, pairs, boat = locomo(folder), some(folder, "pairs.tsv", slice(4, 12)), asked_by_id(folder)
     return {
         "recall.active": [([told, "--budget", 200, *PLAIN], "facts back")],
-        "recall.abstention": [([told, "--stride", 1, *PLAIN], "cosine < 0.5"), (["--cases", ferry, pay], "foreign")],
+        "recall.abstention": [
+            ([told, "--stride", 1, "--svg", folder / "silence.svg", *PLAIN], "have an answer"),
+            (["--cases", ferry, pay], "foreign"),
+        ],
         "all": [([], "skipped: no ")],
         "recall.changes": [
             ([pay, "--misses"], "what changed"),
@@ -31,7 +34,9 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             ([boat, "--json", *PLAIN], "noise"),
             ([boat.with_suffix(".queries.json"), "--talks", boat, "--json", *PLAIN], '"block": 1.0'),
         ],
-        "recall.context": [([talk, "--reports", report, "--store", store, *PLAIN], "R@1")],
+        "recall.context": [
+            ([talk, "--reports", report, "--store", store, "--svg", folder / "blocks.svg", *PLAIN], "R@1")
+        ],
         "nights.both_kinds": [
             ([], "in_skill"),
             ([talk, "--llm", "scripted:tests.llm_scripts:faithful", "--json"], '"night": "with"'),

@@ -1,6 +1,6 @@
 """Abstention: does recall, unasked, say nothing when the answer is not in the store? Beside a threshold on the cosine.
 
-    python -m bench.recall.abstention LOCOMO_FILE [--threshold 0.5] [--stride 2] [--encoder NAME] [--json]
+    python -m bench.recall.abstention LOCOMO_FILE [--threshold 0.5] [--stride 2] [--svg FILE] [--encoder NAME] [--json]
     python -m bench.recall.abstention --cases FILE…
 
 Each conversation becomes a released, calibrated store, and is asked three kinds of questions: its own (*answered*);
@@ -8,6 +8,7 @@ its own after the turns that answer them are taken out, up to `GROUPS` sets of q
 store of its own (*removed*); and those of the other conversations (*foreign*). Each is put with `automatic`, since
 whoever asks is always answered. Precision is the share of silences that are right, recall the share of unanswerable
 questions met with silence; *lost* is the share of the evidence that ten hits hold for who asks and don't hold unasked.
+Below the table, and drawn by `--svg`: of the questions by relevance, a tenth at a time, how many have an answer.
 Needs about 2 minutes a conversation, nearly all of it the encoder's.
 
 With `--cases`, FILEs are conversations with cases (`bench/recall/amendment_cases.py`): each becomes a store by a whole
@@ -26,6 +27,7 @@ from rich.console import Console
 from rich.progress import track
 
 from bench.harness import build_parser, forbid_cached_answers, print_rows
+from bench.plot import draw_curves
 from bench.recall.amendment_cases import read_cases
 from bench.recall.changes import run_night_over
 from bench.recall.locomo import compute_recall_at
@@ -63,6 +65,8 @@ class AskedQuestion:
     """Evidence recall at 10 for who asks."""
     unasked: float
     """The same unasked."""
+    relevance: float
+    """Of its best hit, as it is told."""
 
 
 def build_passage_rows(conversation: Conversation, encoder: Encoder) -> pa.Table:
@@ -94,7 +98,14 @@ def ask_questions(
     matrix = np.array(vectors["vector"].to_pylist(), dtype=np.float32)
     near = (encode_once(texts, encoder).vectors @ matrix.T).max(axis=1)
     return [
-        AskedQuestion(kind, not told, float(cosine), _score_evidence(hits, question), _score_evidence(told, question))
+        AskedQuestion(
+            kind,
+            not told,
+            float(cosine),
+            _score_evidence(hits, question),
+            _score_evidence(told, question),
+            hits.relevance or 0.0,
+        )
         for hits, told, cosine, question in zip(found, unasked, near, questions, strict=True)
     ]
 
@@ -162,6 +173,16 @@ def compute_abstention_scores(asked: Sequence[AskedQuestion], threshold: float) 
     ]
 
 
+def compute_calibration(asked: Sequence[AskedQuestion]) -> dict[str, list[float]]:
+    """Return of each tenth of the questions, by relevance, its mean and the share of those that have an answer."""
+    ranked = sorted(asked, key=lambda one: one.relevance)
+    tenths = [ranked[len(ranked) * n // 10 : len(ranked) * (n + 1) // 10] for n in range(10)]
+    return {
+        "relevance": [float(np.mean([one.relevance for one in some])) for some in tenths if some],
+        "have an answer": [float(np.mean([one.kind == "answered" for one in some])) for some in tenths if some],
+    }
+
+
 def measure_silenced_share(files: Sequence[Path]) -> list[dict[str, object]]:
     """Return share of the questions met with silence, unasked, in percent: by kinds of memory, and fair or foreign."""
     asked = {file: [case.query for case in read_cases([file])[1]] for file in files}
@@ -186,6 +207,7 @@ def main() -> None:
     parser.add_argument("--cases", type=Path, nargs="+", default=[], metavar="FILE")
     parser.add_argument("--threshold", type=float, default=0.5)
     parser.add_argument("--stride", type=int, default=2, help="every n-th question")
+    parser.add_argument("--svg", type=Path)
     given = parser.parse_args()
     forbid_cached_answers()
     if given.cases:
@@ -197,7 +219,11 @@ def main() -> None:
     for one in track(read, "conversations", console=Console(stderr=True)):
         foreign = [q for c in read if c.id != one.id for q in c.questions][:: given.stride * 3]
         asked += ask_about_conversation(one, foreign, encoder, given.stride)
-    print_rows(compute_abstention_scores(asked, given.threshold), given.as_json, "saying nothing unasked, %")
+    curves = compute_calibration(asked)
+    if given.svg:
+        draw_curves(given.svg, "tenth of the questions", range(1, 1 + len(curves["relevance"])), curves)
+    told = [f"relevance {said:.2f}: {so:.0%} have an answer" for said, so in zip(*curves.values(), strict=True)]
+    print_rows(compute_abstention_scores(asked, given.threshold), given.as_json, "saying nothing unasked, %", told)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """Quality per token: how much of a past decision stands in the context block that a bug report gets.
 
-    python -m bench.recall.context DECISIONS [--reports FILE] [--store DIR] [--encoder NAME] [--json]
+    python -m bench.recall.context DECISIONS [--reports FILE] [--store DIR] [--svg FILE] [--encoder NAME] [--json]
 
 The conversations are read by a real night into a scratch store (or one is kept with --store). For each report
 (`{"session_id", "decision", "stale", "report"}` a line; by default in bug_reports*.jsonl beside decisions*.jsonl) the
-figure is the share of the decision's content words in the text, at 250 and 500 tokens of the tokenizer that ships;
+figure is the share of the decision's content words in the text, at 125 to 2,000 tokens of the tokenizer that ships;
 beside it whole turns by BM25, by recall, and by recall with the right session known. Sessions: is the right one first,
-and among five. About 2 minutes on one core, most of it the night's.
+and among five. `--svg` draws the share by the budget. About 2 minutes on one core, most of it the night's.
 """
 
 import json
@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import track
 
 from bench.harness import build_parser, print_rows
+from bench.plot import draw_curves
 from bench.recall.locomo import score_bm25
 from slowwave.context.tokens import load_tokenizer
 from slowwave.flows.nightly import run_night
@@ -31,7 +32,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import PASSAGES, SESSIONS
 from slowwave.text.words import extract_content_words
 
-BUDGETS = (250, 500)
+BUDGETS = (125, 250, 500, 1_000, 2_000)
 SYSTEMS = ("turns by BM25", "turns by recall", "turns by recall, session known", "slowwave")
 COUNT = load_tokenizer("minilm")
 
@@ -110,6 +111,7 @@ def main() -> None:
     parser = build_parser(__doc__, "file")
     parser.add_argument("--reports", type=Path)
     parser.add_argument("--store", type=Path)
+    parser.add_argument("--svg", type=Path)
     given = parser.parse_args()
     reports = given.reports or given.file.with_name(given.file.name.replace("decisions", "bug_reports"))
     cases = [json.loads(line) for line in reports.read_text(encoding="utf-8").splitlines()]
@@ -118,6 +120,9 @@ def main() -> None:
         run_night([given.file.absolute()], Settings(store=store, encoder=given.encoder)).check_complete()
         memory = Memory.open(store)
         rows, ranks = evaluate_context(memory, cases), [rank_session(memory, case) for case in cases]
+    if given.svg:
+        shares = {str(row["packing"]): [row[f"@{budget}"] for budget in BUDGETS] for row in rows}
+        draw_curves(given.svg, "tokens", BUDGETS, shares)
     first, five = (float(np.mean([0 < rank <= cut for rank in ranks])) for cut in (1, 5))
     title = "share of a decision's content words in the block; blocks with a stale wording"
     rows.append({"packing": "sessions", "R@1": first, "R@5": five} if given.as_json else {})
