@@ -111,7 +111,7 @@ def _measure_gates(settings: Settings, lost: Counter[str], old: View | None) -> 
 
 def _list_sessions(new: View, old: View | None) -> list[Data]:
     """Return the sessions that have new messages, the longest first."""
-    columns = ["session_id", "title", "workspace", "messages", "ended_at"]
+    columns = ["session_id", "native_id", "title", "workspace", "messages", "ended_at"]
     known = dict(zip(*old.read(SESSIONS, ["session_id", "messages"]).to_pydict().values(), strict=True)) if old else {}
     rows = new.read(SESSIONS, columns).to_pylist()
     rows = [row | {"new": row["messages"] - known.get(row["session_id"], 0)} for row in rows]

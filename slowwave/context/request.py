@@ -17,6 +17,7 @@ from slowwave.context.direct import (
     tell_hit,
 )
 from slowwave.context.projects.briefing import (
+    Kinds,
     collect_briefing_lines,
     collect_unreleased,
     pack_briefing,
@@ -30,6 +31,7 @@ from slowwave.recall.filters import place_query
 from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.pending import read_unreleased
 from slowwave.recall.query import MAX_CHARS, build_query, read_once
+from slowwave.recall.release.view import View
 from slowwave.schemas.errors import StoreError
 from slowwave.schemas.filters import MessageFilters, refuse_unknown_filters
 from slowwave.schemas.vocabulary import Role, Status
@@ -117,17 +119,22 @@ def build_briefing(
     return replace(block, notes=notes, cost=read_cost())
 
 
+def collect_briefing_kinds(memory: "Memory", workspace: str | None) -> tuple[View, Kinds]:
+    """Return the release, and what a briefing may have of it and of what was written since."""
+    view = memory.get_view()
+    written = read_unreleased(view, memory.root / memory.space, (Role.USER,)) if not memory._live.named else []
+    known = view.workspaces | {hit.workspace for hit in written}
+    places = require_workspaces(workspace, known) if workspace else ()
+    return view, [*collect_briefing_lines(view, places), collect_unreleased(written, places)]
+
+
 def _pack_briefing(
     memory: "Memory", question: str, room: int, count: Tokenizer, format: Format, workspace: str | None
 ) -> Context:
     """Return the block, kept as it is to read once it is old; the last one to just this where the store is away."""
     try:
         with translate_read_errors(memory.root / memory.space):
-            view = memory.get_view()
-            written = read_unreleased(view, memory.root / memory.space, (Role.USER,)) if not memory._live.named else []
-            known = view.workspaces | {hit.workspace for hit in written}
-            places = require_workspaces(workspace, known) if workspace else ()
-            kinds = [*collect_briefing_lines(view, places), collect_unreleased(written, places)]
+            view, kinds = collect_briefing_kinds(memory, workspace)
     except StoreError as trouble:
         if not (last := memory._answers.get(question)):
             raise

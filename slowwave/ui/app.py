@@ -14,6 +14,7 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
@@ -158,6 +159,8 @@ class Site:
         )
         if isinstance(refused, ModuleNotFoundError):
             why = f"this needs what a night does (no module {refused.name}): {name_install('night')}"
+        if isinstance(refused, HTTPException):
+            why = f"no page has the id {request.url.path!r:.100}"
         status = 404 if empty or "has the id" in why else 409 if isinstance(refused, StoreLocked) else 400
         if wants_json(request):
             return make_json({"error": why}, status)
@@ -204,7 +207,7 @@ def make_app(settings: Settings, *, read_only: bool = False) -> Starlette:
     app = Starlette(
         routes=[*site.list_routes(), icon, Mount("/static", StaticFiles(directory=STATIC))],
         middleware=[*guards, Middleware(Guard, token=explorer.token)],
-        exception_handlers={SlowwaveError: site.refuse, ModuleNotFoundError: site.refuse},
+        exception_handlers=dict.fromkeys((SlowwaveError, ModuleNotFoundError, 404), site.refuse),
     )
     app.state.explorer = explorer
     return app

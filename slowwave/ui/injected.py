@@ -2,17 +2,27 @@
 the comparison of two releases' claims.
 """
 
+from copy import copy
+from itertools import zip_longest
 from typing import Annotated
 
+from pydantic import ValidationError
+
 from slowwave.context.build import Context
+from slowwave.context.projects.briefing import pack_briefing
+from slowwave.context.request import collect_briefing_kinds
 from slowwave.context.tokens import resolve_tokenizer
 from slowwave.flows.coverage import describe_backlog
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.views.compare import compare_releases, read_decisions
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import TOPICS
 from slowwave.store.releases import read_releases
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
+from slowwave.store.workspaces import anchor_workspace
 from slowwave.text.fence import fence_block
 from slowwave.ui.page import ROWS, After, Data, Explorer, Page
 
@@ -27,30 +37,51 @@ def show_injected(
     budget: Annotated[int, "Tokens at most; by default the settings'."] = 0,
     automatic: Annotated[str, "Anything, as a hook asks: nothing under the floor is told."] = "",
     release: Annotated[str, "A release (r3) to set beside the live one."] = "",
-    other_budget: Annotated[int, "Tokens of the block beside it."] = 0,
+    setting: Annotated[str, "A setting of the block beside it: context.hits=20."] = "",
 ) -> Data:
-    """Return what an agent would be given, and under each line why; beside it that of another release or budget."""
+    """Return what an agent would be given, and under each line why; beside it that of another release or setting."""
     at.memory.refuse_unknown_workspace(workspace)
     blocks = [_build_block(at, at.memory, q, workspace, budget, bool(automatic))]
-    if release or other_budget:
-        other = at.open_release(release) if release else at.memory
-        blocks.append(_build_block(at, other, q, workspace, other_budget or budget, bool(automatic)))
+    if release or setting:
+        other = copy(at.open_release(release) if release else at.memory)
+        other.settings = _change_setting(other.settings, setting) if setting else other.settings
+        blocks.append(_build_block(at, other, q, workspace, 0 if "budget" in setting else budget, bool(automatic)))
     asked: Data = {"q": q, "workspace": workspace, "budget": budget, "automatic": automatic, "release": release}
-    asked |= {"other_budget": other_budget}
+    asked |= {"setting": setting}
     return {"asked": asked, "blocks": blocks, "workspaces": sorted(at.view.workspaces)}
+
+
+def _change_setting(settings: Settings, given: str) -> Settings:
+    """Return settings with one of `context` or `recall` changed, named and valued as in `context.hits=20`.
+
+    Raises:
+        UsageError: there is none of that name, or it can't have that value.
+    """
+    section, _, rest = given.partition(".")
+    name, _, value = rest.partition("=")
+    values = settings.model_dump(include={"context", "recall"})
+    if name.strip() not in values.get(section.strip(), {}):
+        raise UsageError(f"there is no setting {given!r:.60} of a block; one is context.hits=20")
+    try:
+        changed = type(getattr(settings, section.strip()))(**values[section.strip()] | {name.strip(): value.strip()})
+    except ValidationError as wrong:
+        raise UsageError(f"{given!r:.60}: {wrong.errors()[0]['msg']}") from None
+    return settings.model_copy(update={section.strip(): changed})
 
 
 def _build_block(at: Explorer, memory: Memory, q: str, workspace: str, budget: int, automatic: bool) -> Data:
     """Return the block's text and tokens, its lines with their reasons, and what just missed it."""
-    place, hits = workspace or None, Hits()
+    place, hits, settings = workspace or None, Hits(), memory.settings.context
+    room = budget or (settings.budget if q else settings.briefing_budget)
     if q:
-        block = memory.context(q, budget or None, automatic=automatic, workspace=place)
-        hits = memory.recall(q, memory.settings.context.hits, ("message",), automatic=automatic, workspace=place)
+        block = memory.context(q, room, automatic=automatic, workspace=place)
+        hits = memory.recall(q, settings.hits, ("message",), automatic=automatic, workspace=place)
+        lines = _explain_lines(block, hits, memory)
+        held = {(line["source"].get("session"), line["source"].get("message")) for line in lines}
+        other = [hit for hit in hits if hit.sources and (hit.sources[0].session, hit.sources[0].message) not in held]
+        missed = [_explain(hits, hit) | {"text": hit.text, "at": hit.observed_at} for hit in other]
     else:
-        block = memory.briefing(budget or None, workspace=place)
-    lines = _explain_lines(block, hits, memory)
-    held = {(line["source"].get("session"), line["source"].get("message")) for line in lines}
-    missed = [hit for hit in hits if hit.sources and (hit.sources[0].session, hit.sources[0].message) not in held]
+        block, lines, missed = _build_briefing(memory, workspace, room)
     tokens: dict[str, int] = {}
     for line in lines:
         tokens[line["part"]] = tokens.get(line["part"], 0) + line["tokens"]
@@ -60,19 +91,46 @@ def _build_block(at: Explorer, memory: Memory, q: str, workspace: str, budget: i
         "release": memory.release.name,
         "text": backlog + fence_block(block.text) if block.text else "",
         "tokens": block.tokens,
-        "budget": budget or (memory.settings.context.budget if q else memory.settings.context.briefing_budget),
+        "budget": room,
         "parts": tokens,
         "reason": block.reason,
         "confident": block.confident,
         "lines": lines,
-        "missed": [_explain(hits, hit) | {"text": hit.text, "at": hit.observed_at} for hit in missed[:MISSED]],
+        "missed": missed[:MISSED],
     }
+
+
+def _build_briefing(memory: Memory, workspace: str, room: int) -> tuple[Context, list[Data], list[Data]]:
+    """Return the briefing, as `Memory.briefing` packs it; its lines, each with its rank among those of its kind, and
+    those that no longer fitted.
+    """
+    _, kinds = collect_briefing_kinds(memory, anchor_workspace(workspace) if workspace else None)
+    count = resolve_tokenizer(None, memory.settings.context.tokenizer)
+    block = pack_briefing(kinds, room, count)
+    order = {
+        id(line): f"{name} {place} of {len(lines)}"
+        for name, lines in zip(("fact", "topic", "session", "newest"), kinds, strict=True)
+        for place, line in enumerate(lines, 1)
+    }
+    lines = _explain_lines(block, Hits(), memory)
+    chosen = [line for part in block.parts for line in part.lines]
+    for one, line in zip(lines, chosen, strict=True):
+        one["why"] = {"relevance": None, "signals": {}, "places": {}, "order": order[id(line)]}
+    left = [line for turn in zip_longest(*kinds) for line in turn if line and all(line is not one for one in chosen)]
+    missed = [
+        {"id": "", "text": line.text, "at": line.source.at, "why": lines[0]["why"] | {"order": order[id(line)]}}
+        for line in left[: MISSED if lines else 0]
+    ]
+    return block, lines, missed
 
 
 def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
     """Return the lines of a block, each with its source, tokens and, where recall found it, its trace."""
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
     found = {(one.session, one.message): hit for hit in reversed(hits) for one in hit.sources[:1]}
+    view = memory.get_view()
+    known = view.read(TOPICS, ["name", "topic_id"]).to_pylist() if view.count(TOPICS) else []
+    topics = {row["name"]: row["topic_id"] for row in known}
     lines = []
     for part in block.parts:
         for line in part.lines:
@@ -80,16 +138,18 @@ def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
             hit = found.get((source.session or "", source.message or ""))
             why = _explain(hits, hit)["why"] if hit else None
             told = {"text": line.text, "tokens": count(line.text), "at": source.at, "why": why}
+            told["topic_id"] = topics.get(source.topic or "")
             lines.append({"part": part.name, **told, "source": source.as_dict()})
     return lines
 
 
 def _explain(hits: Hits, hit: Hit) -> Data:
-    """Return why a hit is where it is."""
-    return {
-        "id": hit.id,
-        "why": {"relevance": hit.relevance, "signals": {}, "places": {}, **hits.trace.get(hit.id, {})},
-    }
+    return {"id": hit.id, "why": explain_hit(hits, hit)}
+
+
+def explain_hit(hits: Hits, hit: Hit) -> Data:
+    """Return why a hit is where it is: what each signal gave it, and its place after each stage."""
+    return {"relevance": hit.relevance, "signals": {}, "places": {}, "order": "", **hits.trace.get(hit.id, {})}
 
 
 def compare(

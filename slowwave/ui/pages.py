@@ -2,13 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Annotated, Any, Unpack
 
 import pyarrow.compute as pc
 
 from slowwave.cli.inspect import LEDGERS, collect_status
-from slowwave.recall.hits import Hits
+from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.views.compare import read_decisions
 from slowwave.recall.views.usage import find_uses
 from slowwave.schemas.errors import UsageError
@@ -17,6 +18,7 @@ from slowwave.schemas.tables import GISTS, MERGES, MESSAGES, OBSERVATIONS, SESSI
 from slowwave.schemas.vocabulary import LedgerKind, Status, name_speaker
 from slowwave.store.journal import Rating, read
 from slowwave.store.store import Store
+from slowwave.ui.injected import explain_hit
 from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, find_row, read_rows
 
 MOST_HITS = 250
@@ -42,7 +44,16 @@ WITH_OLD = ("merges", "notes", "quarantine")
 """Ledgers that also have rows which were taken back, mended or have lapsed."""
 LISTED = [name for name in LEDGERS if name != "usage"]
 """Ledgers that have a page: that of use reads every claim's sentences anew."""
-FACETS = ("workspace", "speaker", "category", "topic", "status")
+FACETS: Sequence[tuple[str, Callable[[Hit], Iterable[str]]]] = (
+    ("workspace", lambda hit: filter(None, (hit.workspace,))),
+    ("speaker", lambda hit: filter(None, (hit.speaker,))),
+    ("category", lambda hit: filter(None, (hit.category,))),
+    ("topic", lambda hit: filter(None, (hit.topic,))),
+    ("status", lambda hit: (hit.status,)),
+    ("date", lambda hit: (hit.observed_at.date().isoformat(),) if hit.observed_at else ()),
+    ("files", lambda hit: hit.files),
+)
+"""What hits are counted by, and what each has of it."""
 Row = dict[str, Any]
 
 
@@ -58,24 +69,32 @@ def search(
     """Return what recall does, with counts to narrow it by; or, without a query, the newest claims."""
     given: Data = {name: value for name, value in filters.items() if value}
     asked = {"q": q, "topic": topic, "status": status, **given}
+    hits, facets, end = Hits(), dict[str, list[tuple[str, int]]](), after + ROWS // 2
     if q:
         hits = at.memory.recall(q, max(ROWS, min(after + ROWS, MOST_HITS)), **given)
-        rows = [hit.shorten(SHOWN_CHARS).as_dict() | {"claim": hit.get_claim_in_other_words()} for hit in hits]
+        passed = [hit for hit in hits if topic in ("", hit.topic) and status in ("", hit.status)]
+        facets = {name: Counter(chain.from_iterable(map(values, passed))).most_common(8) for name, values in FACETS}
+        rows = [_describe_hit(hits, hit) for hit in passed[after:end]]
+        more = len(passed) > end
     else:
-        rows, hits = _list_newest(at, topic, status, given, after + ROWS), Hits()
-    rows = [row for row in rows if topic in ("", row["topic"]) and status in ("", row["status"])]
-    facets = {name: Counter(row[name] for row in rows if row[name]).most_common(8) for name in FACETS if q}
-    shown = rows[after : after + ROWS // 2]
+        found = _list_newest(at, topic, status, given, end + 1)
+        rows, more = found[after:end], len(found) > end
     return {
         "asked": asked,
         "facets": facets,
-        "hits": shown,
+        "hits": rows,
         "caveat": hits.caveat,
         "reason": None if rows else hits.reason or "no claim passes these conditions",
         "notes": list(hits.notes),
-        "next": after + len(shown) if len(rows) > after + len(shown) else None,
+        "next": end if more else None,
         "release": at.view.release.name,
     }
+
+
+def _describe_hit(hits: Hits, hit: Hit) -> Data:
+    """Return a hit as it is listed: a message's claim only where it says it otherwise, and why it is here."""
+    about = {"claim": hit.get_claim_in_other_words(), "why": explain_hit(hits, hit)}
+    return hit.shorten(SHOWN_CHARS).as_dict() | about
 
 
 def _list_newest(at: Explorer, topic: str, status: str, given: Data, limit: int) -> list[Data]:

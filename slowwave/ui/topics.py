@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TOPIC_HISTORY
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
 from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, find_row, read_rows
 
+LABEL = 300
+"""Characters of a rectangle's label."""
 LEAST = 0.15
 """Percent of the chart's width under which a rectangle is not drawn: nobody could see or hit it."""
 
@@ -49,12 +51,19 @@ def build_scope(at: Explorer, scope: str, scope_id: str) -> tuple[dict[str, Node
         claims = read_rows(at, OBSERVATIONS, ["observation_id", "summary", "observed_at"], where)
         for row in sorted(claims, key=lambda row: str(row["observed_at"])):
             nodes[row["observation_id"]] = Node(row["summary"], f"/claim/{row['observation_id']}")
+    loose = [key for row in rows for key in row["member_ids"]] if scope == SummaryScope.SESSION else []
+    said = at.view.read_by_id(MESSAGES, loose, ["text"])
     held: set[str] = set()
     for row in sorted(rows, key=lambda row: (row["tier"] < 0, row["tier"], row["seq"])):
-        below = [nodes.get(key) or Node("message", f"/message/{key}") for key in row["member_ids"]]
+        below = [nodes.get(key) or _make_leaf(key, said.get(key)) for key in row["member_ids"]]
         nodes[row["summary_id"]] = Node(row["title"] or row["text"], f"/summary/{row['summary_id']}", 0, tuple(below))
         held.update(row["member_ids"])
     return nodes, [node for key, node in nodes.items() if key not in held]
+
+
+def _make_leaf(key: str, message: dict[str, object] | None) -> Node:
+    """Return the node of a message, called by its opening words."""
+    return Node(str(message["text"])[:LABEL].strip() or "message" if message else "message", f"/message/{key}")
 
 
 def list_topics(at: Explorer, after: After = 0) -> Data:

@@ -89,7 +89,7 @@ PAGES = (
     "/api",
     "/topics",
     "/injected",
-    "/injected?q=tide&other_budget=200",
+    "/injected?q=tide&setting=context.budget=200",
     "/compare",
     "/search",
     "/search?q=tide",
@@ -129,6 +129,7 @@ class Tab:
 def enter(browser: Any, site: Served, **options: Any) -> Tab:
     """A tab that came by the printed address."""
     page = browser.new_context(**options).new_page()
+    page.set_default_timeout(180_000)  # a forgetting on a busy machine
     tab = Tab(page, site, [])
     page.on("console", lambda message: tab.said.append(message.text))
     page.on("pageerror", lambda error: tab.said.append(str(error)))
@@ -178,6 +179,18 @@ def test_every_page_fits_a_phone_has_its_json_and_says_nothing_to_the_console(si
         assert site.get(link).json(), path
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip", path
+
+
+def test_no_page_has_a_serious_fault_for_who_can_not_see_it(site: Served, browser: Any) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    for options in ({"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 800}}):
+        tab = enter(browser, site, bypass_csp=True, **options)
+        for path in [*list_addresses(site), "/ledger/merges", "/nowhere", "/claim/abcdef"]:
+            tab.page.goto(site.address + path)
+            tab.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+            found = axe.Axe().run(tab.page).response["violations"]
+            grave = [one for one in found if one["impact"] in ("serious", "critical")]
+            assert not grave, (path, [(one["id"], one["nodes"][0]["html"]) for one in grave])
 
 
 def test_a_space_without_a_release_says_what_makes_one(tmp_path: Path, browser: Any) -> None:
@@ -403,6 +416,39 @@ def test_what_would_be_injected_is_what_an_agent_gets_and_says_why(site: Served,
     assert " ".join(page.locator("pre").inner_text().split()) == " ".join(block["text"].split())
     page.get_by_role("link", name="source").first.click()
     assert page.locator("article.turn").count() == 1
+
+
+def test_a_briefing_is_told_line_by_line_and_a_setting_stands_beside_it(site: Served, browser: Any) -> None:
+    asked = {"workspace": "/home/ada/tidepool", "setting": "context.briefing_budget = 150"}
+    block, other = site.get(f"/injected.json?{urlencode(asked)}").json()["blocks"]
+    memory = site.explorer.memory
+    assert block["text"] == fence_block(memory.briefing(workspace="/home/ada/tidepool").text)
+    assert other["text"] == fence_block(memory.briefing(150, workspace="/home/ada/tidepool").text)
+    orders = [one["why"]["order"] for one in (*block["lines"], *block["missed"])]
+    assert len(orders) == len(set(orders)) > 3
+    assert {order.split()[0] for order in orders} == {"fact", "topic", "session"}
+    assert other["missed"]
+    page = enter(browser, site).go(f"/injected?{urlencode(asked)}")
+    page.get_by_role("link", name="session", exact=True).first.click()
+    assert page.locator("article.turn").count() > 0
+    for wrong in ("context.nothing=1", "context.hits=many", "store.path=/"):
+        assert site.get(f"/injected.json?{urlencode({'setting': wrong})}").status_code == 400
+
+
+def test_counts_narrow_a_search_and_a_hit_says_why(site: Served, browser: Any) -> None:
+    found = site.get("/search.json?q=which+port+does+tidepool+use").json()
+    assert {"workspace", "speaker", "category", "topic", "status", "date", "files"} <= found["facets"].keys()
+    assert sum(found["hits"][0]["why"]["signals"].values()) > 0
+    page = enter(browser, site).go("/search?q=which+port+does+tidepool+use")
+    for name in ("date", "files"):
+        value, count = found["facets"][name][0]
+        page.get_by_role("link", name=value, exact=True).click()
+        page.wait_for_url("**?*since=*" if name == "date" else "**?*files=*")
+        narrowed = site.get(page.url.removeprefix(site.address).replace("/search?", "/search.json?")).json()
+        assert dict(map(tuple, narrowed["facets"][name]))[value] >= count or name == "files"
+        page.go_back()
+    page.get_by_text("Why it is here").first.click()
+    assert "lexical" in page.locator("li.row").first.inner_text()
 
 
 def test_every_address_of_the_api_answers_as_it_is_described(site: Served) -> None:
