@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from obstore import UpdateVersion
 
 POINTER, FILES = "live.json", "files/"
-TRIES, AT_ONCE = 3, 16
+TRIES, AT_ONCE = 3, 8
 
 
 class Fenced(Exception):
@@ -64,7 +64,7 @@ class Bucket:
         with self.translate_errors():
             self.objects = obstore.store.from_url(
                 url or f"{find_url(folder.parent)}/{folder.name}",
-                client_options={"timeout": "60s", "allow_http": True},
+                client_options={"read_timeout": "60s", "timeout": "1h", "allow_http": True},  # of a large file, in all
                 retry_config={"max_retries": retries},
             )
 
@@ -115,6 +115,10 @@ class Bucket:
             out.seek(0)
             if name.startswith(FILES) and file_digest(out, "sha256").hexdigest() != name.removeprefix(FILES):
                 raise OSError(f"{name} is not what its name says")
+
+    def upload(self, name: str, content: Path | bytes) -> None:
+        """Upload an object; a large one in parts, few at once, since they are held in memory."""
+        self.obs.put(self.objects, name, content, max_concurrency=4)
 
     def list_objects(self, below: str | None = None) -> dict[str, Any]:
         """Return what is known of each object, by its name."""

@@ -267,7 +267,7 @@ def _publish(bucket: Bucket, lease: Lease, *, everything: bool) -> None:
     sizes = {FILES + one: size for size, one in [(size, digest), *files.values()]}
     there = bucket.list_objects(FILES)
     lacking = [one for one, size in sizes.items() if one not in there or there[one]["size"] != size]
-    do_for_each(lambda one: bucket.obs.put(bucket.objects, one, contents[one.removeprefix(FILES)]), lacking)
+    do_for_each(lambda one: bucket.upload(one, contents[one.removeprefix(FILES)]), lacking)
     newest = find_last_known(folder)
     lease.end(listing=digest, release=f"r{newest}" if newest else None)
     if files:
