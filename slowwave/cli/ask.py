@@ -106,7 +106,10 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
         None if sure or hit.relevance is None else f"relevance {hit.relevance:.2f}",
         format_change(hit),
     ]
-    lines = [*([truncate_line(claim, SHOWN_CHARS)] if claim else []), escape_line(" · ".join(filter(None, facts)))]
+    reply = hit.get_reply()
+    said = [truncate_line(claim, SHOWN_CHARS)] if claim else []
+    said += [f"user, next: {truncate_line(reply, SHOWN_CHARS)}"] if reply else []
+    lines = [*said, escape_line(" · ".join(filter(None, facts)))]
     return "\n   ".join([f"{number}. {text}", *lines])
 
 

@@ -221,7 +221,11 @@ def _make_source(view: View, row: Row, tags: Mapping[str, str]) -> LineSource:
 
 
 def _format_change(hit: Hit, told: str) -> str:
-    return format_later(hit.successor, hit.superseded_by is not None, told) if hit.successor else ""
+    """Return what a later claim says, or else what a user said next to an assistant's message, who may take it back."""
+    if hit.successor:
+        return format_later(hit.successor, hit.superseded_by is not None, told)
+    reply = hit.get_reply()
+    return f"(user{THEN}{_flatten(reply)})" if reply else ""
 
 
 def format_later(successor: Successor, sure: bool, told: str) -> str:
@@ -253,7 +257,8 @@ def pack_messages(
     asked = frozenset(extract_content_words(query))
     groups, chosen, sentences, room = set[object](), list[Line](), set[str](), budget
     for message in said:
-        if not (text := drop_sentences(message.text, sentences)):
+        beside = any(_flatten(message.text) in line.said[1:] for line in chosen)
+        if beside or not (text := drop_sentences(message.text, sentences)):
             continue
         one = replace(message, text=text)
         opening = 0 if one.source.group in groups else head(one.source)

@@ -3,7 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+
+from slowwave.schemas.vocabulary import Role
+from slowwave.text.words import extract_content_words
 
 if TYPE_CHECKING:
     from slowwave.recall.cost import Cost
@@ -18,6 +22,8 @@ QUOTE_CHARS = 200
 """Length of a quote where no passage or claim gives one."""
 CONFIDENT = 0.7
 """Relevance from which an answer is taken to be about the query (`docs/decisions/002-ranking-and-silence.md`)."""
+LEANING_WORDS = 3
+"""Content words up to which a reply is understood only beside what it answers: "no, that's horrible. undo that"."""
 NOT_SURE = "nothing surely about this; nearest:"
 """Stands above an answer that is less relevant."""
 
@@ -71,7 +77,8 @@ class Hit:
     """active, superseded (a later claim has changed what it says), or not yet distilled (`slowwave.recall.pending`)."""
     sources: tuple[Source, ...]
     pair: tuple[Fragment, ...] = ()
-    """A message's exchange in the order it was said: a question with its answer. Other kinds come alone."""
+    """A message's exchange in the order it was said: a question with its answer, and after an assistant's message what
+    the user said next, where that leans on it. Other kinds come alone."""
     relevance: float | None = None
     """0 to 1 on the release's own scale, which the floors are on; None where it can't be told."""
     superseded_by: str | None = None
@@ -101,6 +108,12 @@ class Hit:
     def get_claim_in_other_words(self) -> str | None:
         """Return the claim of a message that does not have it word for word."""
         return self.claim if self.claim and not has_words(self.text, self.claim) else None
+
+    def get_reply(self) -> str | None:
+        """Return what the user said next to an assistant's message, where that leans on it: it may take it back."""
+        own = {source.message for source in self.sources}
+        after = (late for early, late in pairwise(self.pair) if early.message in own and late.role == Role.USER)
+        return next((late.text for late in after), None)
 
     def shorten(self, chars: int) -> "Hit":
         """Return the hit without what is over so many characters of a message's text and exchange: of a long message
@@ -246,6 +259,11 @@ def build_hit(one: "ScoredRow", messages: Sequence[Message], pair: tuple[Fragmen
         workspace=cast(str | None, row.get("workspace")),
         speaker=cast(str | None, who),
     )
+
+
+def is_leaning(text: str) -> bool:
+    """Return whether a reply says too little to be understood without what it answers."""
+    return len(set(extract_content_words(text))) <= LEANING_WORDS
 
 
 def _cut_text(text: str, chars: int) -> str:

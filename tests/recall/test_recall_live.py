@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from slowwave.cli.ask import format_hit
 from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder, Vectors
+from slowwave.flows.nightly import run_night
 from slowwave.last_answers import LastAnswers
 from slowwave.memory import Memory
 from slowwave.recall.hits import NOT_SURE, Fragment, Hit, Hits
@@ -32,6 +34,7 @@ from slowwave.recall.release.calibration import (
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import StoreMissing, UsageError
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish, read_releases, roll_back
@@ -93,6 +96,23 @@ def test_a_question_brings_its_answer_and_an_answer_its_question(memory: Memory)
     assert (answered.id, answered.pair) == ("ses-a-m1", (question, answer))
     for hit in memory.recall("session cache Redis Postgres", kinds=("observation", "summary")):
         assert hit.pair == ()
+
+
+def test_what_a_user_takes_back_next_is_shown_with_it(tmp_path: Path) -> None:
+    said = ["The uploads fail: make the client wait longer.", "I raised the upload timeout to 300 seconds."]
+    said += ["no, that's horrible. undo that", "The client is as it was.", "Write release notes for version 2.4."]
+    rows = [{"session_id": "s", "role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(said)]
+    file = tmp_path / "s.jsonl"
+    file.write_text("".join(f"{json.dumps(row | {'message_id': str(n)})}\n" for n, row in enumerate(rows)))
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    run_night([file], settings).check_complete()
+    memory = Memory.open(settings.store, encoder=HashEncoder())
+    hits = {hit.text: hit for hit in memory.recall("upload timeout of the client", kinds="message", k=9)}
+    assert [hits[text].get_reply() for text in said[:4]] == [None, said[2], None, None]
+    assert f"user, next: {said[2]}" in format_hit(1, hits[said[1]])
+    block = memory.context("What is the upload timeout?", budget=300).text
+    assert f"{said[1]} (user, then: {said[2]})" in block
+    assert block.count(said[2]) == 1
 
 
 def test_an_answer_in_several_messages_is_told_by_its_last() -> None:

@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from slowwave.recall.hits import GROUPS, Fragment, Hit, Message, build_hit
+from slowwave.recall.hits import GROUPS, Fragment, Hit, Message, build_hit, is_leaning
 from slowwave.recall.ranking.rank import ScoredRow
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
@@ -64,9 +64,13 @@ def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[l
     if not found:
         return {}
     layout = view.passages
-    exchanges = {one.id: layout.message[layout.find_exchange(cast(int, one.row["position"]))] for one in found}
-    own = {one.id: int(layout.message[cast(int, one.row["position"])]) for one in found}
-    wanted = np.unique(np.concatenate([*exchanges.values(), list(own.values())]))
+    positions = {one.id: cast(int, one.row["position"]) for one in found}
+    exchanges = {key: layout.message[layout.find_exchange(at)] for key, at in positions.items()}
+    own = {key: int(layout.message[at]) for key, at in positions.items()}
+    replies = {
+        key: int(layout.message[reply]) for key, at in positions.items() if (reply := layout.find_reply(at)) is not None
+    }
+    wanted = np.unique(np.concatenate([*exchanges.values(), list(own.values()), list(replies.values())])).astype(int)
     wanted = wanted[wanted >= 0]
     rows = view.take(MESSAGES, wanted, MESSAGE_COLUMNS).to_pylist()
     messages = dict(zip(wanted.tolist(), _build_messages(view, rows), strict=True))
@@ -74,7 +78,10 @@ def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[l
     return {
         key: (
             [messages[own[key]]] if own[key] in messages else [],
-            tuple(fragments[at] for at in places.tolist() if at in fragments),
+            (
+                *(fragments[at] for at in places.tolist() if at in fragments),
+                *([reply] if (reply := fragments.get(replies.get(key, -1))) and is_leaning(reply.text) else []),
+            ),
         )
         for key, places in exchanges.items()
     }

@@ -129,6 +129,11 @@ class Layout:
             return [position] if question is None else [question, position]
         return [position]
 
+    def find_reply(self, position: int) -> int | None:
+        """Return a passage of what the user said next to an assistant's message; None where nothing was."""
+        said_by = self.roles[self.role[position]]
+        return self._find_nearest_by_role(position, 1, "user", "assistant") if said_by == Role.ASSISTANT else None
+
     def _find_last_answer(self, position: int) -> int | None:
         answer = self._find_nearest_by_role(position, 1, "assistant")
         while (
