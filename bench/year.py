@@ -5,10 +5,11 @@
 What is said are the sessions of `data/labelled`, which people and models wrote: amended, repeated, of several projects,
 in an order drawn by chance. A person has up to four on a working day and ten in each fourth week's burst, and is away
 for two weeks twice a year; from the first time that all sessions were told they are told again with other figures, in
-projects of their own. A night reads what is new, and three readers' questions are put to each release. Columns, every
-thirtieth night and on the mean of the thirty: *messages* so far; *new*; *CPU s*, and *for 100*, those of the nights
-with news by a hundred new messages; *idle s*, a night without news; *peak MB*; *claims*; *files*; *MB* of the store and
-*bytes* for a message. The last line compares the last thirty nights with nights 2 to 31. `--svg` draws the curves.
+projects of their own. A night keeps no version that no release pins, as nights a day apart do. A night reads what is
+new, and three readers' questions are put to each release. Columns, every thirtieth night and on the mean of the thirty:
+*messages* so far; *new*; *CPU s*, and *for 100*, those of the nights with news by a hundred new messages; *idle s*, a
+night without news; *peak MB*; *claims*; *files*; *MB* of the store and *bytes* for a message. The last line compares
+the last thirty nights with nights 2 to 31. `--svg` draws the curves.
 """
 
 import random
@@ -30,6 +31,7 @@ from bench.plot import draw_curves
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
+from slowwave.store import upkeep
 
 LABELLED = Path(__file__).parents[1] / "data" / "labelled"
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
@@ -138,6 +140,7 @@ def main() -> None:
     parser.add_argument("--svg", type=Path)
     given = parser.parse_args()
     forbid_cached_answers()
+    upkeep.GRACE = timedelta(0)
     with tempfile.TemporaryDirectory(prefix="slowwave-year-") as scratch:
         (folder := Path(scratch, "talk")).mkdir()
         settings = Settings(store=Path(scratch, "store"), encoder=given.encoder)

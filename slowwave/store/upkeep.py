@@ -19,8 +19,10 @@ from slowwave.store.releases import Release, read_releases
 from slowwave.store.store import Store
 from slowwave.store.trouble import READ_TROUBLE, translate_write_errors
 
-GRACE = timedelta(days=1)
-"""A reader that opened a version an hour ago still finds its files."""
+GRACE = timedelta(hours=2)
+"""A reader that opened a version an hour ago still finds its files; what a night wrote on the way, the next removes."""
+MOST_GONE = 0.2
+"""Share of a table's rows on disk that were replaced or removed, above which it is rewritten without them."""
 SMALL_ROWS = 100_000
 """Rows of a file that is not worth another rewriting."""
 
@@ -69,8 +71,10 @@ def _drop_torn_index(store: Store, table: Table) -> None:
 
 
 def compact_table(store: Store, table: Table, fragments: int) -> bool:
-    """Rewrite a table of many small files into few; True when it was done."""
-    if store.open_dataset(table).stats.dataset_stats(SMALL_ROWS)["num_small_files"] <= fragments:
+    """Rewrite a table of many small files, or of many rows that are gone; True when it was done."""
+    found = store.open_dataset(table).stats.dataset_stats(SMALL_ROWS)
+    gone = found["num_deleted_rows"] > MOST_GONE * max(1_000, store.count(table))
+    if not gone and found["num_small_files"] <= fragments:
         return False
     store.open_table(table).optimize()
     return True
@@ -119,11 +123,9 @@ def drop_old_versions(store: Store, settings: StoreSettings) -> int:
     found = read_releases(store)
     kept = {one.number for one in pick_kept(found, settings)}
     old = [one for one in found if one.number not in kept]
-    if not old:
-        return 0
     with translate_write_errors(store.dir):
         drop_release_manifests(store.dir, kept)
-        for table in RELEASED:
+        for table in RELEASED if old else ():
             opened = store.open_table(table)
             tagged = opened.tags.list()
             for name in (one.name for one in old if one.name in tagged):

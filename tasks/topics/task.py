@@ -263,7 +263,10 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
             if row["base"] or row["size"]
         }
     members = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
-    names = name_topics({topic: _make_topic_claims(mine) for topic, mine in members.items()})
+    said = defaultdict[str, list[TopicClaim]](list)
+    for topic, *told in claims.select("topic_id", "summary", "category", "workspace", "keywords").iter_rows():
+        said[topic].append(TopicClaim(*told))
+    names = name_topics(said)
     uses = count_uses((recall.ids for recall in read(store.dir, Recall)), claims)
     rows = store.read(TOPICS).to_pylist()
     for row in rows:
@@ -275,8 +278,8 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
         topic, mine = row["topic_id"], members.get(row["topic_id"], claims.clear())
         name = (row["name"], row["purpose"]) if row["base"] or not len(mine) else names[topic]
         row_key = row["step_key"] if keep and is_made_by_model(row["step_key"]) else key
-        told = dict(zip(("name", "purpose"), name, strict=True)) | {"step_key": row_key, "uses": uses[topic]}
-        new = {**row, **told, **measure_topic(mine, len(claims))}
+        named = dict(zip(("name", "purpose"), name, strict=True)) | {"step_key": row_key, "uses": uses[topic]}
+        new = {**row, **named, **measure_topic(mine, len(claims))}
         same = all(new[name] == row[name] for name in ("member_hash", "step_key"))
         now.append(new if same else {**new, **write_centre_and_text(job, new, mine)})
     now = add_overlaps(now)
@@ -292,7 +295,3 @@ def _compute_state_key(store: Store, state: str) -> str:
     """Return hash of what topics are made of, and of the topics as they are: where it is known, they are up to date."""
     rows = pl.DataFrame(store.read(TOPICS).drop_columns(UNCOUNTED)).sort("topic_id")
     return compute_content_id(state, hash_rows(rows))
-
-
-def _make_topic_claims(claims: pl.DataFrame) -> list[TopicClaim]:
-    return [TopicClaim(*row) for row in claims.select("summary", "category", "workspace", "keywords").iter_rows()]

@@ -6,13 +6,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import lance
+import pyarrow as pa
 import pytest
 
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import TOPICS
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish
-from slowwave.store.upkeep import drop_old_versions, drop_versions_at_once, pick_kept
+from slowwave.store.upkeep import compact_table, drop_old_versions, drop_versions_at_once, pick_kept
 from tests.store.test_store import topics
 
 START = datetime(2026, 1, 1, 3, tzinfo=UTC)
@@ -47,6 +48,18 @@ def test_what_is_not_kept_is_freed_once_it_is_old(tmp_path: Path, monkeypatch: p
     assert drop_old_versions(store, few) > 0
     assert drop_old_versions(store, few) == 0
     assert store.read(TOPICS).num_rows == 4
+
+
+def test_a_table_of_which_a_fifth_was_replaced_is_rewritten_without_that(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, create=True)
+    names = [f"{n:05}" for n in range(2_000)]
+    store.append(TOPICS, topics(*names))
+    for changed, rewritten in ((300, False), (200, True)):
+        rows = topics(*names[:changed]).to_pylist()
+        store.merge(TOPICS, pa.Table.from_pylist([{**row, "purpose": f"{changed}"} for row in rows], TOPICS.schema))
+        assert compact_table(store, TOPICS, fragments=20) is rewritten
+    assert store.open_dataset(TOPICS).stats.dataset_stats()["num_deleted_rows"] == 0
+    assert store.count(TOPICS) == 2_000
 
 
 def test_what_lance_could_not_delete_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
