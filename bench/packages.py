@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from bench.harness import build_parser, print_rows
 
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
-WAYS = ("slowwave", "slowwave[mcp]", "slowwave[night]", "slowwave[dev]")
+WAYS = ("slowwave", "slowwave[mcp]", "slowwave[ui]", "slowwave[night]", "slowwave[dev]")
 
 
 def find_packages(wanted: str) -> dict[str, Distribution]:
