@@ -76,6 +76,8 @@ class Table:
 BLOCK_TYPES = ("text", "thinking", "tool_call", "tool_result", "image", "other")
 TAGS = "tags"
 """Name of the block, of type other, that keeps a message's tags, a line each."""
+GIST = "gist"
+"""Likewise of what its transcript itself sums it up as: a line of summary, and one of each keyword."""
 
 BLOCK = pa.struct(
     [
@@ -183,7 +185,7 @@ GISTS = Table(
         string_field("session_id", null=False),
         string_field("summary", null=False),
         pa.field("keywords", STRINGS, nullable=False),
-        string_field("strategy", null=False),  # what made it: llm, extractive, truncated
+        string_field("strategy", null=False),  # what made it: llm, extractive, truncated, own (its transcript)
         string_field("step_key", null=False),
     ),
 )

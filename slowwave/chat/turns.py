@@ -17,6 +17,7 @@ from slowwave.context.running import RunningSummary, Summary
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.llm.protocol import Message
 from slowwave.schemas.settings import Settings
+from slowwave.text.pyramid import MASTER
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import extract_content_words
 
@@ -76,6 +77,8 @@ class Turns:
         self.narrator = narrator
         write = partial(narrator.summarise, get_words=settings.pyramid.get_words) if narrator else None
         self._running, self._summed_up = RunningSummary("conversation", settings.pyramid, write), 0
+        self._least = settings.pyramid.get_words(MASTER)
+        """Tokens of a summary, about: with less room none is made."""
         self._tokens: list[int] = []
         """Of each turn; counted once."""
 
@@ -120,7 +123,7 @@ class Turns:
 
     def _recap(self, older: int, shown: Sequence[Shown], room: int) -> tuple[str, ...]:
         """Return what the summaries tell of the first `older` turns beside those that are shown whole."""
-        if room < LEAST_TOKENS:
+        if room < self._least:
             return ()
         self._sum_up(older - older % self._running.shape.first)  # whole groups: else the master changes with each turn
         whole = {one.trace.number + 1 for one in shown if not one.shortened} | set(range(older + 1, len(self.said) + 1))

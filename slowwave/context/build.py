@@ -36,6 +36,7 @@ from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ActiveSettings, ContextSettings, PyramidSettings
+from slowwave.text.pyramid import MASTER
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import extract_content_words
 
@@ -240,7 +241,12 @@ class _Block:
         if self.recap.share and len(_find_whole_turns(turns, chosen)) < len(turns):
             fewer = pack_messages(said, self.query, room - int(room * self.recap.share), self.share, price, head)
             left, whole = room - sum(map(price, fewer)), _find_whole_turns(turns, fewer)
-            summaries = self.recap.running.select(whole, left, lambda one: price(_build_summary_line(one)))
+            least = self.recap.pyramid.get_words(MASTER)  # of the tokens of a summary: with fewer none is made
+            summaries = (
+                self.recap.running.select(whole, left, lambda one: price(_build_summary_line(one)))
+                if left >= least
+                else []
+            )
             chosen = [*map(_build_summary_line, summaries), *fewer] if summaries else chosen
         while chosen and self.count_part_tokens([Part("conversation", arrange_lines(chosen))]) > budget:
             chosen.pop()

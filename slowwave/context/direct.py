@@ -21,7 +21,7 @@ from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.hits import Hit, Hits, Successor, has_words
 from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
+from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.sentences import Sentence, split_sentences
 from slowwave.text.spans import MIN_WORDS
@@ -60,6 +60,8 @@ class Told:
     """Recall's, of a hit."""
     later: str = ""
     """What is later known of it, in brackets; empty where it holds."""
+    gist: str = ""
+    """The whole message in a sentence, where gists are made."""
 
     @property
     def line(self) -> Line:
@@ -82,15 +84,18 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
         tags: how headings name the sessions (`View.session_tags`).
     """
     rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], SHOWN)
+    gists = view.read_by_id(GISTS, list(rows), ["summary"]) if view.count(GISTS) else {}
     places = {hit.id: float(1 + place) ** -FADES for place, hit in enumerate(hits)}
     named = find_named_speaker(view, query)
     texts = "\n".join(_flatten(hit.text) for hit in hits)
 
-    def make(row: Row, text: str, whole: str, likelihood: float, later: str = "", score: float | None = None) -> Told:
+    def make(
+        row: Row, text: str, whole: str, likelihood: float, later: str = "", score: float | None = None, gist: str = ""
+    ) -> Told:
         other = named is not None and row["speaker"] != named
         source = _make_source(view, row, tags)
         cut = not whole.startswith(text), not whole.endswith(text)
-        return Told(text, source, likelihood * (OTHERS if other else 1.0), not cut[0], not cut[1], score, later)
+        return Told(text, source, likelihood * (OTHERS if other else 1.0), not cut[0], not cut[1], score, later, gist)
 
     told = [
         make(
@@ -100,6 +105,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
             places[hit.id],
             _format_change(hit, texts),
             hit.score,
+            str(gists[hit.id]["summary"]) if hit.id in gists else "",
         )
         for hit in hits
         if hit.id in rows and not _has_found_successor(view, hit, rows)

@@ -6,12 +6,14 @@ question's words: as probabilities (softmax) they are worth as many equal messag
 """
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 
 from slowwave.context.direct import Told, shorten
 from slowwave.context.rendering import Line, LineSource
+from slowwave.text.words import extract_content_words
 
 NEAREST = 50
 """Scores by which the spread is told."""
@@ -65,7 +67,7 @@ def select_outline(
     # Take what fits.
     groups, chosen, room = {source.group for source in shown}, list[Line](), budget
     for _, message in sorted(numbered, key=lambda pair: pair[0]):
-        line = shorten(message, asked, LINE_TOKENS, price)
+        line = _shorten_to_gist(message, asked, price)
         if line is None:
             continue
         cost = price(line) + (0 if message.source.group in groups else head(message.source))
@@ -74,6 +76,16 @@ def select_outline(
             room -= cost
             groups.add(message.source.group)
     return chosen
+
+
+def _shorten_to_gist(message: Told, asked: Collection[str], price: Callable[[Line], int]) -> Line | None:
+    """Return a message as an outline's line: whole, else by its gist, unless a part of it has more of what is asked."""
+    line = shorten(message, asked, LINE_TOKENS, price)
+    if not message.gist or line == message.line:
+        return line
+    told = replace(message, text=message.gist, opens=True, closes=True).line
+    near, nearer = (len(set(asked) & set(extract_content_words(one.text))) if one else 0 for one in (told, line))
+    return told if near >= nearer and price(told) <= LINE_TOKENS else line
 
 
 def arrange_by_time(lines: Sequence[Line]) -> tuple[Line, ...]:

@@ -116,11 +116,12 @@ class RunningSummary:
 
     def select(self, shown: Collection[int], room: int, price: Callable[[Summary], int]) -> list[Summary]:
         """Return the summaries of turns that are not all shown (numbers from 1) which fit `room` by their prices: the
-        master before all others, and the higher levels before the lower ones.
+        master before all others, and the higher levels before the lower ones; of the same turns one alone.
         """
-        chosen = []
+        chosen = list[Summary]()
         for one in self.summaries:
-            if not all(number in shown for number in range(one.first, one.last + 1)) and price(one) <= room:
+            known = all(number in shown for number in range(one.first, one.last + 1))
+            if not known and price(one) <= room and one.turns not in [other.turns for other in chosen]:
                 chosen.append(one)
                 room -= price(one)
         return chosen

@@ -1,6 +1,6 @@
 """`build_gists`: texts in, one gist a text out: the sentence nearest to the text's own vector, else its first words."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,6 +9,7 @@ import numpy as np
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import GIST
 from slowwave.tasks.gists.keywords import count_phrases
 from slowwave.text.sentences import split_sentences
 
@@ -25,7 +26,7 @@ class Gist:
 
     summary: str
     keywords: tuple[str, ...] = ()
-    strategy: Literal["llm", "extractive", "truncated"] = "extractive"
+    strategy: Literal["llm", "extractive", "truncated", "own"] = "extractive"
 
 
 def summarize_text(text: str, encoder: Encoder | None = None) -> tuple[str, list[str]]:
@@ -40,6 +41,12 @@ def summarize_text(text: str, encoder: Encoder | None = None) -> tuple[str, list
     found = encoder or load_encoder(Settings().encoder)
     (gist,) = build_gists([text], found.encode)
     return gist.summary, list(gist.keywords)
+
+
+def find_own_gist(blocks: Sequence[Mapping[str, str | None]]) -> Gist | None:
+    """Return the gist that a message's transcript has of it; None where it has none."""
+    lines = next(((block["text"] or "").splitlines() for block in blocks if block["name"] == GIST), [])
+    return Gist(lines[0], tuple(filter(None, lines[1:])), "own") if lines and lines[0] else None
 
 
 def build_gists(texts: Sequence[str], encode: Callable[[list[str]], Vectors] | None) -> list[Gist]:

@@ -13,7 +13,7 @@ from slowwave.engines.errors import EncoderFailed
 from slowwave.engines.llm.protocol import Completion, Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import GISTS, MESSAGES, VECTORS
-from slowwave.tasks.gists.gists import VERSION, Gist, build_gists
+from slowwave.tasks.gists.gists import VERSION, Gist, build_gists, find_own_gist
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, Unusable, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
@@ -36,7 +36,7 @@ from slowwave.tasks.vectors import (
 
 BATCH = 2_000
 Row = Mapping[str, Any]
-COLUMNS = ["message_id", "session_id", "text", "ts"]
+COLUMNS = ["message_id", "session_id", "text", "ts", "blocks"]
 
 
 def write_gists(job: Job, sessions: frozenset[str] | None = None) -> StepReport:
@@ -78,7 +78,10 @@ def _write_gist_batch(job: Job, batch: pl.DataFrame, key: str, model: Model | No
     """
     table = job.store.read_ids(MESSAGES, batch["message_id"].to_list(), COLUMNS).sort_by("message_id")
     rows = {row["message_id"]: row for row in table.to_pylist() if row["text"].strip()}
-    made, waiting, degraded = _ask_model(job, rows, model, report) if model else ({}, set(), set())
+    own = {message: gist for message, row in rows.items() if (gist := find_own_gist(row["blocks"] or ()))}
+    others = {message: row for message, row in rows.items() if message not in own}
+    made, waiting, degraded = _ask_model(job, others, model, report) if model else ({}, set(), set())
+    made |= own
     left = [message for message in rows if message not in made and message not in waiting]
     gists, is_away = _make_gists(job, [rows[message]["text"] for message in left], report)
     made |= dict(zip(left, gists, strict=True))

@@ -6,14 +6,19 @@ from slowwave.chat.narrate import Narrator
 from slowwave.chat.turns import HEADING, Turns
 from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
-from slowwave.schemas.settings import ActiveSettings, ContextSettings, Settings
+from slowwave.schemas.settings import ActiveSettings, ContextSettings, PyramidSettings, Settings
 
 SAID = [f"Station {n} reports the tide in metres every {n} minutes." for n in range(20)]
 
 
-def talk(model: ScriptedLLM, lines: list[str] = SAID, **weights: float) -> Turns:
+def talk(model: ScriptedLLM, lines: list[str] = SAID, words: int = 60, **weights: float) -> Turns:
     context = ContextSettings(active=ActiveSettings(recent=2, **weights))  # type: ignore[arg-type]
-    turns = Turns(Settings(context=context), model.count_tokens, None, Narrator(model))
+    turns = Turns(
+        Settings(context=context, pyramid=PyramidSettings(max_words=(words,))),
+        model.count_tokens,
+        None,
+        Narrator(model),
+    )
     for n, text in enumerate(lines):
         turns.add("assistant" if n % 2 else "user", text)
     return turns
@@ -50,7 +55,7 @@ def test_what_the_model_does_not_write_is_extractive(caplog: pytest.LogCaptureFi
 def test_what_does_not_go_along_is_told_by_summaries_of_named_turns_within_the_budget() -> None:
     model = ScriptedLLM(lambda request: f"Account {len(model.asked)}.")
     lines = [f"Station {n} reports the tide in metres every {n} minutes." for n in range(40)]
-    turns = talk(model, lines, recap_share=0.2)
+    turns = talk(model, lines, words=20, recap_share=0.2)
     told = turns.recall("Which station reports every 7 minutes?", 190)
     assert told.recap[:2] == ("In short, turns 1 to 36: Account 9.", "In short, turns 1 to 18: Account 7.")
     assert told.text.startswith(f"{HEADING}\n{told.recap[0]}\n")
@@ -68,6 +73,6 @@ def test_what_does_not_go_along_is_told_by_summaries_of_named_turns_within_the_b
 
 def test_summaries_that_find_no_room_take_none() -> None:
     long = ScriptedLLM(lambda request: "A very long account of it all. " * 40)
-    none, some = (talk(long, recap_share=n).recall("Which station reports every 7 minutes?", 150) for n in (0.0, 0.4))
+    none, some = (talk(long, recap_share=n).recall("Which station reports every 7 minutes?", 220) for n in (0.0, 0.4))
     assert (some.recap, some.text) == ((), none.text)
     assert len(long.asked) == 5

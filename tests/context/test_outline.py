@@ -1,13 +1,19 @@
 """A block of 2,000 tokens tells a little of many sessions, in the order of time, where no one message answers."""
 
 from datetime import date
+from pathlib import Path
 
 import pytest
 
 from slowwave import Memory
+from slowwave.chat.talk import Conversation
 from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.engines.llm.protocol import Completion, Request
+from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
-from slowwave.schemas.settings import Settings
+from slowwave.schemas.settings import RecallSettings, Settings
+from slowwave.store.notes import Journal, find_journals
+from tests.llm_scripts import kind, material
 from tests.talk_files import session
 
 WORKS = (
@@ -39,6 +45,30 @@ def test_spread_evidence_is_told_session_by_session_in_the_order_of_time(memory:
     days = find_days(memory, "In which order did I bring up what I am building for the garden?", 2000)
     assert days == sorted(days)
     assert len(set(days)) == len(WORKS)
+
+
+def sum_up(request: Request) -> object:
+    """A model that is only good at one gist, in words of its own."""
+    if kind(request) == "gist" and "beehive" in material(request):
+        return {"summary": "A home for bees came out of the attic.", "keywords": ["bees"]}
+    return Completion(request.id, error="cut")
+
+
+def test_a_fact_stated_once_in_a_talk_is_told_in_the_next_by_its_gist(tmp_path: Path) -> None:
+    model = f"scripted:{__name__}:sum_up > extractive"
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", gists="llm", llm=model, recall=RecallSettings(automatic_floor=0)
+    )
+    folder = settings.store / settings.space
+    works = [f"For the garden I am building {work} this week. {ADVICE}" for work in WORKS]
+    paths = [session(tmp_path, f"day-{day}", day, [("user", said)]) for day, said in enumerate(works, 2)]
+    talk = Conversation(ScriptedLLM(["Good."]), None, settings, journal=Journal(folder))
+    "".join(talk.say(f"For the garden I took a beehive out of the attic. {ADVICE}"))
+    run_night([*paths, *find_journals(folder)], settings).check_complete()
+    after = Conversation(ScriptedLLM(["Good."]), Memory.open(settings.store, encoder=HashEncoder()), settings)
+    "".join(after.say("In which order did I bring up what I am building for the garden, and what came from the attic?"))
+    assert after.recalled is not None
+    assert "A home for bees came out of the attic." in after.recalled.text
 
 
 def test_an_answer_of_one_message_comes_first(memory: Memory) -> None:

@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from slowwave import Memory
+from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import GIST
 from slowwave.tasks.ingest.formats.pmm import ledger as pmm
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
@@ -124,6 +129,28 @@ def managed(path: Path, recipe: Manager = by_manager, hours: int = -7, late: int
             prev = digest
         database.commit()
     return path
+
+
+def test_the_minds_own_summary_and_keywords_are_kept_and_are_the_gist(tmp_path: Path) -> None:
+    path = ledger(tmp_path / "pmm.db")
+    for column in ("summary", "keywords"):
+        changed(path, f"ALTER TABLE events ADD COLUMN {column} TEXT")
+    changed(
+        path, """UPDATE events SET summary = 'Zoë grows  tomatoes', keywords = '["zoë", "tomatoes", 3]' WHERE id = 2"""
+    )
+    lines = tmp_path / "pmm.jsonl"
+    lines.write_text(
+        '{"id":1,"ts":"2026-05-02T09:00:00Z","kind":"user","content":"x","summary":"An x","keywords":["x"],'
+        '"prev_hash":"","hash":"0"}\n'
+    )
+    for file, kept in ((path, ["Zoë grows tomatoes\nzoë\ntomatoes", None, None]), (lines, ["An x\nx"])):
+        said = [one for one in read(file) if isinstance(one, Message)]
+        gists = [next((block.text for block in one.blocks if block.name == GIST), None) for one in said]
+        assert gists == kept
+    run_night([path], Settings(store=tmp_path / "store", encoder="hash-384", gists="extractive"))
+    turns = Memory.open(tmp_path / "store", encoder=HashEncoder()).recent(9)
+    (told,) = (turn for turn in turns if turn.text == SAID[1][1])
+    assert (told.gist, told.keywords[:2]) == ("Zoë grows tomatoes", ("zoë", "tomatoes"))
 
 
 def breaks(records: list[Record]) -> Iterator[tuple[int, str]]:

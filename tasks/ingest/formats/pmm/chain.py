@@ -36,6 +36,9 @@ class Event(NamedTuple):
     hash: str | None
     long: str | None = None
     """Why content or meta was not read, where one is over the limit of a line."""
+    summary: object = None
+    keywords: object = None
+    """What the mind itself made of it, where its table has these columns; no hash covers them."""
 
 
 def parse_meta(event: Event) -> dict[str, object]:

@@ -4,9 +4,9 @@ JSON lines of the same fields (github.com/scottonanski, `persistent-mind-model` 
 Its hash chain is checked while it is read (`chain.py`); a row whose hash is not its content's is taken back. Only what
 was said is read: messages of their own kind, and rows of kind `event` whose type is a conversation's or an own
 expression's, which hold it condensed behind "User said: " or "I responded: ". What `meta` keeps of it whole is taken
-instead; what is condensed is nobody's words. A `meta.role` says who speaks; its tags, and what else it holds, stay
-with the message in blocks of their own. The mind's other events (reflections, commitments, metrics, …) are counted by
-kind.
+instead; what is condensed is nobody's words. The mind's own summary and keywords of a row are its gist. A `meta.role`
+says who speaks; its tags, and what else it holds, stay with the message in blocks of their own. The mind's other events
+(reflections, commitments, metrics, …) are counted by kind.
 """
 
 import json
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import TAGS
+from slowwave.schemas.tables import GIST, TAGS
 from slowwave.tasks.ingest.formats.pmm.chain import Chain, Event, parse_meta
 from slowwave.tasks.ingest.parsing.documents import decompress_file, iter_documents
 from slowwave.tasks.ingest.parsing.lines import DAMAGE, read_head
@@ -44,6 +44,8 @@ from slowwave.tasks.ingest.parsing.values import (
 )
 
 COLUMNS = ("id", "ts", "kind", "content", "meta", "prev_hash", "hash")
+OWN = ("summary", "keywords")
+"""Columns of a later version."""
 _MAGIC = b"SQLite format 3\0"
 _KINDS: dict[str, tuple[Role, Origin]] = {
     **dict.fromkeys(("user_message", "user", "prompt"), ("user", "human")),
@@ -102,9 +104,12 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 def _fetch_events(database: sqlite3.Connection, limits: Limits) -> Iterator[Event]:
+    names = {row[1] for row in database.execute("PRAGMA table_info(events)")}
+    columns = [*COLUMNS, *(name for name in OWN if name in names)]
     for (row,) in database.execute("SELECT id FROM events ORDER BY id"):
-        cells, long = fetch_row(database, "events", COLUMNS, "id", row)
-        yield Event._make([*cells, explain_long_cell(limits) if long else None])
+        cells, long = fetch_row(database, "events", columns, "id", row)
+        whole = explain_long_cell(limits) if set(COLUMNS) & set(long) else None
+        yield Event(**dict(zip(columns, cells, strict=True)), long=whole)
 
 
 def _iter_lines(path: Path, limits: Limits, bad: list[Rejected]) -> Iterator[Event]:
@@ -115,13 +120,17 @@ def _iter_lines(path: Path, limits: Limits, bad: list[Rejected]) -> Iterator[Eve
             continue
         line, row = item
         number, meta = row.get("id"), row.get("meta")
+        before, digest = (value if isinstance(value := row.get(key), str) else None for key in ("prev_hash", "hash"))
         yield Event(
             number if isinstance(number, int) else line,
             row.get("ts"),
             row.get("kind"),
             row.get("content"),
             meta if isinstance(meta, str) else json.dumps(meta or {}, ensure_ascii=False),
-            *(value if isinstance(value := row.get(key), str) else None for key in ("prev_hash", "hash")),
+            before,
+            digest,
+            summary=row.get("summary"),
+            keywords=row.get("keywords"),
         )
 
 
@@ -180,7 +189,7 @@ def _parse_ledger_row(
     heard[role] = text, event.kind == EVENT
     if by_event != heard[role][1] and before.startswith(text.removesuffix(CUT) if condensed else text):
         return Skipped("message told twice", event.id)
-    blocks = [Block("text", text), *make_tag_blocks(meta.get(TAGS)), *_keep_meta(meta)]
+    blocks = [Block("text", text), *make_tag_blocks(meta.get(TAGS)), *_keep_meta(meta), *_keep_gist(event)]
     # Ids start at 1 in every ledger: the row's hash makes it the same message in a copy, and another in another mind.
     identity = f"{event.ts}:{event.hash}" if event.hash else None
     at = coerce_time(event.ts)
@@ -204,6 +213,19 @@ def _keep_meta(meta: Mapping[str, object]) -> list[Block]:
     return [Block("other", encode_json(kept), name="meta")] if kept else []
 
 
+def _keep_gist(event: Event) -> list[Block]:
+    """Return the mind's own summary and keywords of a row, in a block; none without a summary."""
+    if not isinstance(event.summary, str) or not event.summary.strip():
+        return []
+    words = event.keywords
+    try:
+        words = json.loads(words) if isinstance(words, str) else words
+    except ValueError:
+        words = None
+    kept = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+    return [Block("other", "\n".join(" ".join(line.split()) for line in (event.summary, *kept)), name=GIST)]
+
+
 def _get_author(kind: str, meta: Mapping[str, object]) -> tuple[Role, Origin] | None:
     """Return who says what stands in a row; None where nobody does."""
     known = _KINDS.get(kind) or (_TYPES.get(str(meta.get("type"))) if kind == EVENT else None)
@@ -221,4 +243,4 @@ def _extract_said(kind: str, content: str, meta: Mapping[str, object]) -> tuple[
     return text, text.endswith(CUT) and len(text.removesuffix(CUT)) in CUT_AT
 
 
-READER = Reader("pmm", 5, sniff, read, suffixes=("", "-wal"))
+READER = Reader("pmm", 6, sniff, read, suffixes=("", "-wal"))
