@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import chain, filterfalse, groupby
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ from slowwave.tasks.pending import (
 )
 from slowwave.tasks.relate.task import list_questions as list_related
 from slowwave.tasks.summarize import by_model
-from slowwave.tasks.summarize.by_model import TopicInfo, build_summary_request
+from slowwave.tasks.summarize.by_model import TopicInfo, build_summary_request, is_single_message
 from slowwave.tasks.summarize.task import (
     SMALL,
     build_session_members,
@@ -384,7 +384,7 @@ class Planner:
         about, get_words = TopicInfo("a topic's name", "word " * 15), self.job.settings.pyramid.get_words
 
         def write(drafts: list[Draft]) -> list[str | None]:
-            for draft in drafts:
+            for draft in filterfalse(is_single_message, drafts):
                 of = about if draft.scope == SummaryScope.TOPIC else None
                 words = get_words(draft.tier)
                 request = build_summary_request(draft, of, words, library, self._count, self.window)

@@ -27,7 +27,7 @@ class ActiveSettings(BaseModel):
     older: int = Field(200, ge=0, description="Older turns that a question calls up, at most.")
     least: float = Field(0.0, ge=0, description="Activation under which no older turn is called up.")
     recap_share: float = Field(
-        0.04, ge=0, le=0.5, description="Part of the older turns' tokens for summaries of what found no room; 0: none."
+        0.02, ge=0, le=0.5, description="Part of the older turns' tokens for summaries of what found no room; 0: none."
     )
 
 

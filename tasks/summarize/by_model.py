@@ -136,6 +136,12 @@ def build_summary_answer(max_words: int, *, titled: bool) -> type[AnswerModel]:
     return limit_answer(MasterAnswer if titled else SummaryAnswer, text=CHARACTERS_A_WORD * max_words)
 
 
+def is_single_message(draft: Draft) -> bool:
+    """Return whether a draft is of a session of one message: there is nothing to sum up, so no model is asked."""
+    alone = draft.scope == SummaryScope.SESSION and draft.tier == MASTER and len(draft.members) == 1
+    return alone and draft.members[0].speaker is not None  # a summary is nobody's
+
+
 def format_summary_id(draft: Draft) -> str:
     """Return what a draft's request is called: `<topic or session>/<tier>/<seq>`."""
     return f"{draft.scope_id}/{draft.tier}/{draft.seq}"
@@ -208,7 +214,8 @@ class SummaryWriter:
         None where it has to wait, or where a model's words stand.
         """
         asked = {format_summary_id(draft): draft for draft in drafts}
-        told = self.model.ask("summaries", asked, self._build_requests, self._read_summary)
+        long = {name: draft for name, draft in asked.items() if not is_single_message(draft)}
+        told = self.model.ask("summaries", long, self._build_requests, self._read_summary)
         self.rejected += told.rejected
         self.written |= told.values.keys()
         self.report.counts["summaries left for another night"] += len(told.waiting)

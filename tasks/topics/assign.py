@@ -123,7 +123,7 @@ class _Board:
         by_likeness: defaultdict[Place, list[Row]] = defaultdict(list)
         for row in rows:
             aside = row["pack"] == "personal" and row["session_id"] in self.over_code
-            base = match_base_topic(row["summary"]) or ("user" if aside else None)
+            base = match_base_topic(row["summary"], row.get("by_agent", False)) or ("user" if aside else None)
             if base:
                 self.placed[row["observation_id"]] = compute_content_id("topic", base)
             elif row["vector"] is None:

@@ -35,8 +35,10 @@ RULES = {
 }
 
 
-def match_base_topic(summary: str) -> str | None:
-    """Return the base topic a claim belongs to by what it says, or None."""
+def match_base_topic(summary: str, by_agent: bool = False) -> str | None:
+    """Return the base topic a claim belongs to by what it says, or None; an agent that speaks of itself is no user."""
+    if by_agent and RULES["user"].search(summary):
+        return "self"
     return next((name for name, rule in RULES.items() if rule.search(summary)), None)
 
 

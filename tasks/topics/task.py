@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import MARKS, OBSERVATIONS, TOPIC_HISTORY, TOPICS
-from slowwave.schemas.vocabulary import Status
+from slowwave.schemas.tables import MARKS, MESSAGES, OBSERVATIONS, TOPIC_HISTORY, TOPICS
+from slowwave.schemas.vocabulary import Origin, Status
 from slowwave.store.journal import Recall, read
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
@@ -63,7 +63,8 @@ def assign_topics(job: Job) -> StepReport:
             if model:
                 placed = place_by_model(job, pending, known, key, model, report)
             else:
-                placed = assign(pending, known, job.settings.topics, key, rows.filter(pc.invert(waits)))
+                marked = _mark_agents(job.store, pending)
+                placed = assign(marked, known, job.settings.topics, key, rows.filter(pc.invert(waits)))
                 placed = replace(placed, merged=_drop_models_topics(placed.merged, known))
             _add_missing(job.store, placed.topics)
             report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, placed, key))
@@ -81,6 +82,13 @@ def assign_topics(job: Job) -> StepReport:
 def mask_waiting(keys: pa.ChunkedArray, key: str, *, keep: bool) -> pa.ChunkedArray:
     """Return of which claims (their `assign_key`) the topic is none of this key."""
     return pc.invert(pc.fill_null(is_current(keys, key, keep=keep), False))
+
+
+def _mark_agents(store: Store, claims: pa.Table) -> pa.Table:
+    """Return claims with a column `by_agent`: whether the message that is quoted is a model's."""
+    first = pc.list_element(claims["message_ids"], 0)
+    said = store.read_ids(MESSAGES, first.unique(), ["message_id"], where=pc.field("origin") == Origin.MODEL)
+    return claims.append_column("by_agent", pc.is_in(first, said["message_id"].combine_chunks()))
 
 
 def _look_over(job: Job, model: Model, key: str, refresh: Callable[[], object], report: StepReport) -> None:

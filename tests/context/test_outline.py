@@ -23,15 +23,20 @@ WORKS = (
 ADVICE = " ".join(f"Point {n} of the advice is that good tools and dry days make such work easier." for n in range(40))
 
 
-@pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
-    folder = tmp_path_factory.mktemp("outline")
+def write_works(folder: Path) -> list[Path]:
+    """A session for each work, and a plumber in one of them."""
     paths = []
     for day, work in enumerate(WORKS, 2):
         said = [("user", f"For the garden I am building {work} this week."), ("assistant", f"On {work}: {ADVICE}")]
         said += [("user", "My plumber is called Okonkwo and his number is 5550147.")] * (day == 7)
         paths.append(session(folder, f"day-{day}", day, said))
-    run_night(paths, Settings(store=folder / "store", encoder="hash-384"))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    folder = tmp_path_factory.mktemp("outline")
+    run_night(write_works(folder), Settings(store=folder / "store", encoder="hash-384"))
     return Memory.open(folder / "store", encoder=HashEncoder())
 
 
@@ -50,7 +55,7 @@ def test_spread_evidence_is_told_session_by_session_in_the_order_of_time(memory:
 def sum_up(request: Request) -> object:
     """A model that is only good at one gist, in words of its own."""
     if kind(request) == "gist" and "beehive" in material(request):
-        return {"summary": "A home for bees came out of the attic.", "keywords": ["bees"]}
+        return {"summary": "A home for bees is in the garden.", "keywords": ["bees"]}
     return Completion(request.id, error="cut")
 
 
@@ -60,15 +65,15 @@ def test_a_fact_stated_once_in_a_talk_is_told_in_the_next_by_its_gist(tmp_path: 
         store=tmp_path / "store", encoder="hash-384", gists="llm", llm=model, recall=RecallSettings(automatic_floor=0)
     )
     folder = settings.store / settings.space
-    works = [f"For the garden I am building {work} this week. {ADVICE}" for work in WORKS]
-    paths = [session(tmp_path, f"day-{day}", day, [("user", said)]) for day, said in enumerate(works, 2)]
+    paths = write_works(tmp_path)
     talk = Conversation(ScriptedLLM(["Good."]), None, settings, journal=Journal(folder))
-    "".join(talk.say(f"For the garden I took a beehive out of the attic. {ADVICE}"))
+    story = " ".join(f"It weighs {n} pounds, says neighbour {n}." for n in range(40))
+    "".join(talk.say(f"For the garden I took a beehive out of the attic. {story}"))
     run_night([*paths, *find_journals(folder)], settings).check_complete()
-    after = Conversation(ScriptedLLM(["Good."]), Memory.open(settings.store, encoder=HashEncoder()), settings)
-    "".join(after.say("In which order did I bring up what I am building for the garden, and what came from the attic?"))
+    after = Conversation(ScriptedLLM(["Good."]), Memory(settings, settings.store, None, HashEncoder()), settings)
+    "".join(after.say("In which order did I bring up what I am building for the garden?"))
     assert after.recalled is not None
-    assert "A home for bees came out of the attic." in after.recalled.text
+    assert "A home for bees is in the garden." in after.recalled.text
 
 
 def test_an_answer_of_one_message_comes_first(memory: Memory) -> None:

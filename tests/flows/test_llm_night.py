@@ -43,6 +43,7 @@ from slowwave.tasks.llm.library import Library
 from slowwave.tasks.observe.by_model import extract_claims
 from slowwave.tasks.topics import by_model
 from tests.llm_scripts import faithful
+from tests.talk_files import session
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 CHATS = SAMPLES / "generic"
@@ -425,3 +426,18 @@ def test_a_session_that_fails_beside_a_model_stops_no_other(tmp_path: Path, monk
     quotes = [Store.open(root).read(OBSERVATIONS, ["quote"])["quote"].to_pylist() for root in (store, whole)]
     assert sorted(quotes[0]) == sorted(quotes[1])  # which of two alike stands is told by who came first
     assert not [row for row in Store.open(store).read(QUARANTINE).to_pylist() if not row["resolved"]]
+
+
+def test_what_an_agent_says_of_itself_is_its_own_topic_and_one_message_is_not_summed_up(tmp_path: Path) -> None:
+    said = [("user", "Good morning, and who are you?"), ("assistant", "My name is Echo and I keep the harbour log.")]
+    paths = [session(tmp_path, "s-1", 1, said), session(tmp_path, "s-2", 2, [("user", SAID[3])])]
+    model = "scripted:tests.llm_scripts:faithful"
+    models = {"extract": model, "summaries": model}
+    report = run_night(paths, Settings(store=tmp_path / "store", encoder="hash-384", models=models))  # type: ignore[arg-type]
+    assert steps(report)["rollup"].counts["scripted: requests"] == 1
+    store = Store.open(tmp_path / "store")
+    solo = next(row for row in store.read(SUMMARIES).to_pylist() if SAID[3][:20] in row["text"])
+    assert solo["tier"] == -1
+    names = {row["topic_id"]: row["name"] for row in store.read(TOPICS).to_pylist()}
+    claims = store.read(OBSERVATIONS).to_pylist()
+    assert [names[row["topic_id"]] for row in claims if "Echo" in row["quote"]] == ["self"]

@@ -72,6 +72,12 @@ def test_base_topics_are_told_from_the_rest_by_rule() -> None:
         assert (match_base_topic(text) or "") == (label if label in BASE_TOPICS else ""), text
 
 
+def test_an_agent_that_speaks_of_itself_is_not_the_user() -> None:
+    texts = ("My name is Echo", "Your name is Echo", "This machine has 64 GB of RAM", "We moved to Redis")
+    assert [match_base_topic(text, by_agent=True) for text in texts] == ["self", "self", "system", None]
+    assert match_base_topic("My name is Echo") == "user"
+
+
 def test_labelled_claims_gather_and_stay_apart() -> None:
     said = load_labelled_claims(LABELLED, "all-MiniLM-L6-v2")
     found = compute_topic_scores(said, assign_by_nights(said, range(len(said.texts)), 1))
