@@ -18,7 +18,7 @@ from slowwave.schemas.settings import Settings, WebSettings
 from slowwave.web.engines import Google, SearXNG, WebTrouble, make_engines
 from slowwave.web.pages import fetch_page_text, shorten_text
 from slowwave.web.scrub import scrub_personal_data
-from slowwave.web.search import WebSearch, decide_by_words, make_llm_judge
+from slowwave.web.search import WebSearch, decide_by_words, make_llm_judge, make_llm_private_finder
 from tests.web_server import STORY, Web, serving
 
 
@@ -116,6 +116,19 @@ def test_anybodys_engine_and_judge_may_fail_in_any_way(web: Web) -> None:
     decision = WebSearch(settings(web), judge).decide("Explain how a B-tree splits")
     assert not decision.search
     assert "could not be asked (RuntimeError out of memory)" in decision.why
+
+
+def test_what_a_model_finds_private_is_not_sent_and_nothing_is_where_it_can_not_be_asked(web: Web) -> None:
+    asked = ScriptedLLM([{"private": ["Maria Sousa", "12 elm street", "3 May 1984", "diabetes", "Nobody", ""]}, "no"])
+    find = make_llm_private_finder(CheckedLLM(asked))
+    search = WebSearch(settings(web, pages=False), find_private=find)
+    message = "What is the latest diet for Maria Sousa of 12 Elm Street, born 3 May 1984, who has diabetes?"
+    found = search.answer(message)
+    assert found.query == "What is the latest diet for of , born , who has ?"
+    assert message in asked.asked[0].messages[0]["content"]
+    lost = search.answer(message)
+    assert (lost.query, lost.results) == (None, ())
+    assert lost.notes[0].startswith("nothing was sent: what of it is private could not be told")
 
 
 def test_what_is_not_set_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
