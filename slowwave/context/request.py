@@ -75,7 +75,8 @@ def build_context(
         spoken = [query, *(format_turn(*turn) for turn in turns)] if turns and view is not None else []
         encoder = memory._vectors.prepare_encoder(view.release.encoder, spoken) if spoken and view is not None else None
         notes = memory._notes.answer_notes
-    old = hits.stale and any(hit.status != Status.NOT_DISTILLED for hit in hits)
+    pending = sum(hit.status == Status.NOT_DISTILLED for hit in hits)
+    old = hits.stale and (not hits or pending < len(hits))
     caveat: Caveat | None = "stale" if old else "unsure" if hits.caveat else None
     block = assemble_context(
         *(query, memories, room, count, settings, web, turns, format),
