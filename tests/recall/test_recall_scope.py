@@ -122,7 +122,7 @@ def test_summaries_have_neither(memory: Memory) -> None:
     assert memory.recall("Redis was dropped for Postgres", kinds="summary") != []
     for conditions in ({"speaker": "Bob"}, {"files": "db.py"}):
         silent = memory.recall("Redis was dropped for Postgres", kinds="summary", **conditions)  # type: ignore[arg-type]
-        assert (silent, silent.reason) == ([], "summaries have neither a speaker nor files")
+        assert (silent, silent.reason) == ([], "summaries and topics have neither a speaker nor files")
 
 
 def test_what_is_asked_is_heard_beside_the_speaker_too(tmp_path: Path) -> None:
