@@ -112,8 +112,10 @@ class Hit:
     def get_reply(self) -> str | None:
         """Return what the user said next to an assistant's message, where that leans on it: it may take it back."""
         own = {source.message for source in self.sources}
-        after = (late for early, late in pairwise(self.pair) if early.message in own and late.role == Role.USER)
-        return next((late.text for late in after), None)
+        for said, then in pairwise(self.pair):
+            if said.message in own and then.role == Role.USER:
+                return then.text
+        return None
 
     def shorten(self, chars: int) -> "Hit":
         """Return the hit without what is over so many characters of a message's text and exchange: of a long message

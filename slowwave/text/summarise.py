@@ -5,7 +5,7 @@ summarization", JAIR 22, 2004) over TF-IDF, and a penalty for what is already sa
 No model: a thousand groups take about a second.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +85,7 @@ def _join_sentences(said: list[tuple[str | None, str]]) -> str:
     pieces: list[str] = []
     before: str | None = None
     for speaker, sentence in said:
-        ended = sentence if sentence[-1] in ".!?…" else f"{sentence}."
+        ended = end_sentence(sentence)
         pieces.append(f"{speaker}: {ended}" if speaker and speaker != before else ended)
         before = speaker
     return " ".join(pieces)
@@ -95,3 +95,20 @@ def truncate_words(text: str, max_words: int) -> str:
     """Return the first words of a text, and … where some are left out."""
     words = text.split()
     return " ".join(words) if len(words) <= max_words else " ".join(words[:max_words]) + " …"
+
+
+def pick_leading_sentences(texts: Iterable[str], max_words: int) -> list[str]:
+    """Return the leading texts that have so many words together, as sentences; the first is cut where it has more."""
+    chosen: list[str] = []
+    room = max_words
+    for text in texts:
+        room -= len(text.split())
+        if chosen and room < 0:
+            break
+        chosen.append(end_sentence(truncate_words(text, max_words)))
+    return chosen
+
+
+def end_sentence(text: str) -> str:
+    """Return a text with a mark at its end."""
+    return text if text[-1] in ".!?…" else f"{text}."

@@ -26,8 +26,6 @@ from slowwave.text.words import is_content_word, stem
 
 SHORT = 8
 """Content words up to which a claim is short."""
-FRAMED = 3
-"""Content words, in one run, that two claims share at least where one adds before them, and the other after."""
 TELLING = frozenset(map(stem, CHANGES))
 PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "de", "mis", "anti")
 HE, SHE = {"he", "him", "his", "himself"}, {"she", "her", "hers", "herself"}
@@ -164,12 +162,10 @@ def modality(pair: Pair) -> str | None:
 
 
 def substitution(pair: Pair) -> str | None:
-    """Refuse a content word in the place of another, which nothing tells to be of the same meaning; not what one side
-    adds before what both say, and the other after it.
-    """
+    """Refuse a content word in the place of another, which nothing tells to be of the same meaning."""
     new_a = {stem(w) for w in pair.only_a if is_content_word(w)} - set(pair.b.content)
     new_b = {stem(w) for w in pair.only_b if is_content_word(w)} - set(pair.a.content)
-    if new_a and new_b and not _is_framed(pair.a.content, pair.b.content):
+    if new_a and new_b:
         return f"{' '.join(sorted(new_a))} in place of {' '.join(sorted(new_b))}"
     return None
 
@@ -253,14 +249,6 @@ def _collect_relations(claim: Claim) -> dict[str, set[str]]:
         if word in RELATIONS:
             found.setdefault(word, set()).add(next((stem(w) for w in claim.words[at + 1 :] if is_content_word(w)), ""))
     return found
-
-
-def _is_framed(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
-    """Return whether one ends, and the other begins, with all that they share, some words in the same order."""
-    shared = [word for word in a if word in b]
-    size = len(shared)
-    ends = (a[:size], b[-size:]), (a[-size:], b[:size])
-    return size >= FRAMED and any(left == right == tuple(shared) for left, right in ends)
 
 
 def _is_swapped(a: tuple[str, ...], b: tuple[str, ...]) -> bool:

@@ -203,10 +203,10 @@ def _grow_and_store(
         theirs = [d.previous is not None and is_made_by_model(d.previous.key) for d in drafts]
         small = [d.scope == SummaryScope.TOPIC and d.tier == MASTER for d in drafts]  # its few claims say it themselves
         left = [a or b for a, b in zip(theirs, small, strict=True)]
-        ends = [told.get(d.scope_id) if d.tier == MASTER else None for d in drafts]
+        masters = [told.get(d.scope_id) if d.tier == MASTER else None for d in drafts]
         return [
-            None if kept else end or summarize_draft(d, get_words(d.tier))
-            for d, kept, end in zip(drafts, left, ends, strict=True)
+            None if kept else master or summarize_draft(d, get_words(d.tier))
+            for d, kept, master in zip(drafts, left, masters, strict=True)
         ]
 
     grown = grow_many([scope.growth for scope in scopes], narrator.write if narrator else extract)

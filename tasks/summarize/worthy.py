@@ -5,14 +5,14 @@ So a person's session with an agent is told by its ends: what was asked first, a
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe.units import SpokenSentence, list_sentences
 from slowwave.tasks.observe.worth import load_worth_model
-from slowwave.text.summarise import truncate_words
+from slowwave.text.summarise import end_sentence, pick_leading_sentences, truncate_words
 
 FIRST_CHARS = 200
 TITLE_WORDS = 12
@@ -71,39 +71,24 @@ def tell_session(sentences: Sequence[WeighedSentence], max_words: int) -> str | 
         return None
     share = max_words // 3
     # The goal: the first message of the person's.
-    parts = ["Asked: " + _join_within([one.text for one in asked if one.place == asked[0].place], share)]
+    parts = ["Asked:", *pick_leading_sentences((one.text for one in asked if one.place == asked[0].place), share)]
     # What was settled on the way.
     said = [one for one in asked if one.place != asked[0].place and not one.asks and len(one.text.split()) <= share]
     best = max(said, key=lambda one: (one.worth, -one.place), default=None)
     if best and best.worth >= LEAST:
-        parts.append(f"Said: {_end_sentence(best.text)}")
+        parts += ["Said:", end_sentence(best.text)]
     # The agent's last report, from its end: that is where an agent says what came of it.
     report = [one for one in answers if one.place == answers[-1].place and not one.asks]
     closing = list(dict.fromkeys(one.text for one in reversed(report) if one.prose)) or [r.text for r in report[-1:]]
     if closing:
-        parts.append("Reported: " + _join_within(closing, share, backwards=True))
+        parts += ["Reported:", *reversed(pick_leading_sentences(closing, share))]
     # What is open.
     if asked[-1].place > max(answers[-1].place, asked[0].place):
-        parts.append("Unanswered: " + _join_within([one.text for one in asked if one.place == asked[-1].place], share))
+        last = (one.text for one in asked if one.place == asked[-1].place)
+        parts += ["Unanswered:", *pick_leading_sentences(last, share)]
     elif answers[-1].asks:
-        parts.append("Open: " + _join_within([answers[-1].text], share))
+        parts += ["Open:", *pick_leading_sentences([answers[-1].text], share)]
     return " ".join(parts)
-
-
-def _join_within(texts: Iterable[str], max_words: int, *, backwards: bool = False) -> str:
-    """Return the leading texts that fit as sentences, the first cut where it alone is too long."""
-    kept: list[str] = []
-    room = max_words
-    for text in texts:
-        room -= len(text.split())
-        if kept and room < 0:
-            break
-        kept.append(_end_sentence(truncate_words(text, max_words)))
-    return " ".join(reversed(kept) if backwards else kept)
-
-
-def _end_sentence(text: str) -> str:
-    return text if text[-1] in ".!?…" else f"{text}."
 
 
 def cut_to_worthy_sentences(

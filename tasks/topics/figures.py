@@ -11,6 +11,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.job import Job
 from slowwave.tasks.topics.by_model import SAMPLES
+from slowwave.text.summarise import pick_leading_sentences
 
 UNCOUNTED = ["centroid", "text"]
 """Columns that follow from the others, or that a model writes later."""
@@ -63,22 +64,10 @@ def write_centre_and_text(job: Job, row: Row, claims: pl.DataFrame) -> Row:
         return {"centroid": None, "cohesion": None, "text": None}
     centre = mean / length
     nearest = np.argsort(-np.round(matrix @ centre, 6), kind="stable").tolist()
-    text = (
-        _join_claims([told[at][1] for at in nearest], settings.pyramid.get_words(0))
-        if len(ids) >= settings.topics.small
-        else None
-    )
+    texts = dict.fromkeys(" ".join(told[at][1].split()) for at in nearest)
+    sentences = pick_leading_sentences(texts, settings.pyramid.get_words(0))
+    text = " ".join(sentences) if len(ids) >= settings.topics.small else None
     return {"centroid": centre.astype(np.float32).tolist(), "cohesion": length, "text": text}
-
-
-def _join_claims(texts: list[str], words: int) -> str:
-    """Return the first texts that have so many words together, the first in any case."""
-    chosen, room = list[str](), words
-    for text in dict.fromkeys(" ".join(text.split()) for text in texts):
-        if not chosen or len(text.split()) <= room:
-            chosen.append(text if text.endswith((".", "!", "?", "…")) else f"{text}.")
-            room -= len(text.split())
-    return " ".join(chosen)
 
 
 def add_overlaps(rows: list[Row]) -> list[Row]:

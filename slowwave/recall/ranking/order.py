@@ -77,7 +77,7 @@ def _is_newer(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
     if linked and is_changed(other.row, query.as_of, LINKED):
         return True
     text = _get_text(one)
-    asked, here, words = (stem_words(told) for told in (query.text, _get_text(other), text))
+    asked, here, words = (_collect_stems(told) for told in (query.text, _get_text(other), text))
     asked &= here
     if linked:
         return len(asked) < 2 * len(asked & words)
@@ -88,7 +88,7 @@ def _is_newer(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
     return (by_one or after - before > SITTING) and asked <= words and alike
 
 
-def stem_words(text: str) -> frozenset[str]:
+def _collect_stems(text: str) -> frozenset[str]:
     """Return the content words of a text in whatever form."""
     return frozenset(map(stem, extract_content_words(text)))
 

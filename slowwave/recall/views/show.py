@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from slowwave.recall.release.view import View
 from slowwave.recall.views.related import rank_relation, tell_relation
+from slowwave.recall.views.themes import FIGURES
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, RELATIONS, SESSIONS, SUMMARIES, TAGS, TOPICS, Table
 from slowwave.schemas.vocabulary import SHARED, Status
@@ -60,21 +61,7 @@ COLUMNS = {
         *("workspace", "keywords", "files"),
     ],
     "summary": ["summary_id", "scope", "scope_id", "tier", "seq", "title", "text", "member_ids", "first_at", "last_at"],
-    "topic": [
-        "topic_id",
-        "name",
-        "purpose",
-        "text",
-        "workspace",
-        "size",
-        "strength",
-        "sessions",
-        "uses",
-        "cohesion",
-        "share",
-        "overlap",
-        "samples",
-    ],
+    "topic": [*FIGURES, "workspace", "samples"],
     "session": ["session_id", "native_id", "source", "workspace", "title", "started_at", "ended_at", "messages"],
     "message": ["message_id", "session_id", "native_id", "role", "origin", "speaker", "text", "ts", "seq", "blocks"],
 }

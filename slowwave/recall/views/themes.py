@@ -15,19 +15,10 @@ from slowwave.schemas.vocabulary import Status
 
 COLUMNS = ["topic_id", "observed_at"]
 FIGURES = [
-    "topic_id",
-    "name",
-    "purpose",
-    "text",
-    "size",
-    "strength",
-    "sessions",
-    "uses",
-    "cohesion",
-    "share",
-    "overlap",
+    *("topic_id", "name", "purpose", "text"),
+    *("size", "strength", "sessions", "uses", "cohesion", "share", "overlap"),
+    *("first_at", "last_at"),
 ]
-FIGURES += ["first_at", "last_at"]
 WEEK = timedelta(days=7)
 
 
