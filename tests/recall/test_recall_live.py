@@ -41,6 +41,7 @@ from slowwave.store.releases import Release, publish, read_releases, roll_back
 from slowwave.store.upkeep import compact_store
 from slowwave.text.dates import extract_spans
 from tests.recall_store import START, TALK, add, build, build_wordless, message_rows, passage_rows, summary
+from tests.talk_files import session
 
 NINA = "my sister Nina moved to Lisbon"
 NOW = datetime(2025, 5, 14, 15, 30, tzinfo=UTC)  # a Wednesday
@@ -101,11 +102,9 @@ def test_a_question_brings_its_answer_and_an_answer_its_question(memory: Memory)
 def test_what_a_user_takes_back_next_is_shown_with_it(tmp_path: Path) -> None:
     said = ["The uploads fail: make the client wait longer.", "I raised the upload timeout to 300 seconds."]
     said += ["no, that's horrible. undo that", "The client is as it was.", "Write release notes for version 2.4."]
-    rows = [{"session_id": "s", "role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(said)]
-    file = tmp_path / "s.jsonl"
-    file.write_text("".join(f"{json.dumps(row | {'message_id': str(n)})}\n" for n, row in enumerate(rows)))
+    turns = [*zip(("user", "assistant", "user", "assistant", "user"), said, strict=True)]
     settings = Settings(store=tmp_path / "store", encoder="hash-384")
-    run_night([file], settings).check_complete()
+    run_night([session(tmp_path, "uploads", 3, turns)], settings).check_complete()
     memory = Memory.open(settings.store, encoder=HashEncoder())
     hits = {hit.text: hit for hit in memory.recall("upload timeout of the client", kinds="message", k=9)}
     assert [hits[text].get_reply() for text in said[:4]] == [None, said[2], None, None]

@@ -163,9 +163,8 @@ def test_recall_names_what_finds_sessions(memory: Memory) -> None:
 def test_a_kind_that_there_is_not_is_told_with_those_there_are(root: Path) -> None:
     done = CliRunner().invoke(app, ["recall", CACHE, "--store", str(root), "--kind", "sesion"])
     assert done.exit_code == 1
-    assert "there is no kind 'sesion': observation, message, summary, topic, or session alone" in " ".join(
-        done.output.split()
-    )
+    told = " ".join(done.output.split())
+    assert "there is no kind 'sesion': observation, message, summary, topic, or session alone" in told
 
 
 def test_as_many_sessions_are_told_as_are_asked_for_however_unlikely(tmp_path: Path) -> None:
