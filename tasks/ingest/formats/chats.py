@@ -44,12 +44,12 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_time,
     encode_json,
     extract_tag_body,
-    flatten_text,
     format_excerpt,
     join_text_blocks,
     parse_blocks,
     parse_role,
     parse_tool_call,
+    parse_tool_result,
     strip_tags,
     trace_active_path,
 )
@@ -199,7 +199,7 @@ def _parse_openai(fields: Fields, role: Role) -> list[Block] | None:
         return None
     if role == "tool":
         called = get_id(fields, "tool_call_id") or coerce_id(next(iter(coerce_list(fields.get("tool_call_ids"))), None))
-        return [Block("tool_result", flatten_text(fields.get("content")), get_text(fields, "name"), called)]
+        return parse_tool_result({"content": fields.get("content"), "name": fields.get("name"), "call_id": called})
     thoughts = [get_text(thought, "thinking") for thought in get_objects(fields, "thinking_blocks")]
     thoughts = thoughts or [get_text(fields, "reasoning_content", "reasoning")]
     calls = get_objects(fields, "tool_calls") or [coerce_dict(fields.get("function_call"))]

@@ -36,12 +36,17 @@ _SPEAKERS: dict[str, Who] = {
 }
 
 _BLOCKS: dict[str, BlockType] = {
-    **dict.fromkeys(("text", "input_text", "output_text", "refusal"), "text"),
+    **dict.fromkeys(("text", "input_text", "output_text", "summary_text", "inputText", "refusal"), "text"),
     **dict.fromkeys(("thinking", "reasoning"), "thinking"),
-    **dict.fromkeys(("tool_use", "tool_call", "toolCall", "function_call", "function"), "tool_call"),
+    **dict.fromkeys(("tool_use", "server_tool_use", "mcp_tool_use", "tool_call"), "tool_call"),
+    **dict.fromkeys(("toolCall", "functionCall", "function_call", "function"), "tool_call"),
     **dict.fromkeys(("tool_result", "toolResult", "function_call_output"), "tool_result"),
-    **dict.fromkeys(("image", "image_url", "input_image"), "image"),
+    **dict.fromkeys(("image", "image_url", "input_image", "output_image"), "image"),
 }
+_ARGUMENTS = ("text", "input", "arguments", "args", "action", "revised_prompt")
+_OUTPUTS = ("content", "output", "text", "message")
+_BINARY = ("source", "data", "encrypted_content")
+"""Where a call has its arguments, a result its output, and a part of any kind its bytes."""
 
 _EPOCH_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 """From which magnitude on a number counts ns, µs or ms: 1e11 seconds would be the year 5138."""
@@ -199,75 +204,57 @@ def extract_tag_attribute(text: str, name: str, attribute: str) -> str | None:
 
 
 def parse_blocks(content: object) -> list[Block] | None:
-    """Return typed blocks from a message's content: a string, a list of typed parts, or null.
+    """Return typed blocks from a message's content: a string, a list of typed parts, or null; None for any other type.
 
-    None for any other type.
+    A part is of the Anthropic, OpenAI, pi or slowwave kind; an unknown one is kept as `other`. Bytes are never kept.
     """
-    match content:
-        case None:
-            return []
-        case str():
-            return [Block("text", content)] if content.strip() else []
-        case list():
-            return [block for part in content if (block := parse_block(part))]
-        case _:
-            return None
+    if content is not None and not isinstance(content, (str, list)):
+        return None
+    parts = content if isinstance(content, list) else [content]
+    return [block for part in parts if part is not None for block in _parse_part(part)]
 
 
-def parse_block(part: object) -> Block | None:
-    """Return one typed part of the Anthropic, OpenAI or slowwave kind as a block.
-
-    An unknown one is kept whole as `other`.
-    """
-    if isinstance(part, str):
-        return Block("text", part) if part.strip() else None
-    fields = coerce_dict(part)
+def _parse_part(part: object) -> Iterator[Block]:
+    fields = {"text": part} if isinstance(part, str) else coerce_dict(part)
     kind = str(fields.get("type") or ("text" if "text" in fields else "unknown"))
-    text = coerce_text(fields.get("text"))
-    match _BLOCKS.get(kind):
+    text, name = drop_base64(stringify(fields.get("text"))), coerce_text(fields.get("name"))
+    match _BLOCKS.get("tool_result" if kind.endswith("tool_result") else kind):
         case "text":
-            text = text or coerce_text(fields.get("refusal"))
-            return Block("text", text) if text else None
+            if (text := text or stringify(fields.get("refusal"))).strip():
+                yield Block("text", text)
         case "thinking":
-            return Block("thinking", coerce_text(fields.get("thinking")) or text or "")
+            yield Block("thinking", drop_base64(stringify(fields.get("thinking"))) or text)
         case "tool_call":
-            return parse_tool_call(fields)
+            yield parse_tool_call(fields)
         case "tool_result":
-            return parse_tool_result(fields)
+            yield from parse_tool_result(fields)
         case "image":
-            return Block("image", media=find_media_type(fields))
+            yield Block("image", None, name, coerce_id(fields.get("call_id")), media=find_media_type(fields))
         case _:
-            text = text or (None if kind == "other" else encode_json(part))
-            name = coerce_text(fields.get("name")) or kind
-            return Block("other", text, name=name, media=coerce_text(fields.get("media")))
+            rest = {key: value for key, value in fields.items() if key not in _BINARY}
+            text = text or ("" if kind == "other" else drop_base64(encode_json(rest or part)))
+            yield Block("other", text or None, name or kind, media=coerce_text(fields.get("media")))
 
 
 def parse_tool_call(fields: Mapping[str, object]) -> Block:
     """Return a tool call; OpenAI keeps name and arguments in `function`."""
-    inner = coerce_dict(fields.get("function")) or fields
-    given = next((inner[key] for key in ("text", "input", "arguments", "args") if inner.get(key) is not None), None)
+    inner = {**fields, **coerce_dict(fields.get("function"))}
+    given = next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), None)
     call_id = coerce_id(fields.get("call_id")) or coerce_id(fields.get("id"))
-    text = None if given is None else encode_json(given)
+    text = None if given is None else drop_base64(encode_json(given))
     return Block("tool_call", text, name=coerce_text(inner.get("name")), call_id=call_id)
 
 
-def parse_tool_result(fields: Mapping[str, object]) -> Block:
-    """Return a tool's result; its text from `content`, `output`, `text` or `message`, whichever comes first."""
-    given = next((fields[k] for k in ("content", "output", "text", "message") if fields.get(k) is not None), None)
+def parse_tool_result(fields: Mapping[str, object]) -> list[Block]:
+    """Return a tool's output as one block, then the images in it."""
+    given = next((fields[key] for key in _OUTPUTS if fields.get(key) is not None), None)
+    parts = parse_blocks(given)
+    text = stringify(given) if parts is None else "\n".join(block.text for block in parts if block.text)
     ids = (coerce_id(fields.get(key)) for key in ("tool_use_id", "tool_call_id", "call_id"))
-    failed = coerce_bool(fields.get("is_error", fields.get("isError")))
-    return Block(
-        "tool_result", flatten_text(given), coerce_text(fields.get("name")), next(filter(None, ids), None), failed
-    )
-
-
-def flatten_text(value: object) -> str | None:
-    """Return text out of a string, a list of parts, or any JSON."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return "\n".join(f"[{b.media or b.type}]" if b.text is None else b.text for b in parse_blocks(value) or [])
-    return coerce_text(coerce_dict(value).get("text")) or encode_json(value)
+    call_id, failed = next(filter(None, ids), None), coerce_bool(fields.get("is_error", fields.get("isError")))
+    images = [block for block in parts or () if block.type == "image"]
+    result = Block("tool_result", text, coerce_text(fields.get("name")), call_id, failed)
+    return [result, *(Block("image", media=image.media, call_id=call_id) for image in images)]
 
 
 def find_media_type(fields: Mapping[str, object]) -> str | None:

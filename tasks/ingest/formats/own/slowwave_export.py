@@ -16,8 +16,6 @@ from slowwave.schemas.tables import BLOCK_TYPES, MESSAGES, SESSIONS, Table
 from slowwave.tasks.ingest.formats.own import columnar
 from slowwave.tasks.ingest.parsing.lines import iter_json, open_binary, read_head
 from slowwave.tasks.ingest.parsing.records import (
-    Block,
-    BlockType,
     Head,
     Limits,
     Message,
@@ -30,7 +28,14 @@ from slowwave.tasks.ingest.parsing.records import (
     StoredMessage,
     StoredSession,
 )
-from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_list, coerce_text, coerce_time, format_excerpt
+from slowwave.tasks.ingest.parsing.values import (
+    coerce_dict,
+    coerce_list,
+    coerce_text,
+    coerce_time,
+    format_excerpt,
+    parse_blocks,
+)
 
 MANIFEST = "manifest.json"
 _TOLD = frozenset(("message_id", "session_id", "native_id", "identity", "blocks", "prev_hash", "hash"))
@@ -180,23 +185,13 @@ def _parse_message(line: int, row: Mapping[str, object]) -> Message:
         native_id=str(row["native_id"]),
         role=cast(Role, row["role"]),
         origin=cast(Origin, row["origin"]),
-        blocks=[_parse_block(coerce_dict(block)) for block in coerce_list(row["blocks"])],
+        blocks=parse_blocks(row["blocks"]) or [],
         text=str(row["text"]),
         ts=coerce_time(row.get("ts")),
         parent_id=coerce_text(row.get("parent_id")),
         speaker=coerce_text(row.get("speaker")),
         line=line,
         stored=StoredMessage(message_id, identity, source, coerce_text(row.get("workspace"))),
-    )
-
-
-def _parse_block(fields: Mapping[str, object]) -> Block:
-    text, name, call_id, media = (
-        value if isinstance(value := fields.get(key), str) else None for key in ("text", "name", "call_id", "media")
-    )
-    failed = fields.get("is_error")
-    return Block(
-        cast(BlockType, fields["type"]), text, name, call_id, failed if isinstance(failed, bool) else None, media
     )
 
 

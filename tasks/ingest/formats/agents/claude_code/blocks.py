@@ -1,6 +1,5 @@
 """What a record of Claude Code holds: its content as typed blocks, the words in it, and whose turn it is."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +9,11 @@ import orjson
 from slowwave.tasks.ingest.parsing.records import Block
 from slowwave.tasks.ingest.parsing.values import (
     clean_text,
-    coerce_bool,
     coerce_dict,
     coerce_text,
-    drop_base64,
-    dump_json,
-    encode_json,
     extract_tag_attribute,
     extract_tag_body,
     join_text,
-    stringify,
     strip_tags,
 )
 
@@ -50,44 +44,6 @@ def get_content(record: Json) -> object:
     """Return the message's content, also where `message` is a bare string; None where there is none."""
     message = record.get("message")
     return message if isinstance(message, str) else coerce_dict(message).get("content")
-
-
-def parse_claude_content(content: object) -> list[Block]:
-    """Return blocks of a message's content: a string, or a list of strings and typed parts."""
-    parts = content if isinstance(content, list) else [content]
-    return [block for part in parts for block in _parse_part(part)]
-
-
-def _parse_part(part: object) -> Iterator[Block]:
-    if isinstance(part, str):
-        yield Block("text", drop_base64(part))
-        return
-    if not isinstance(part, dict):
-        yield Block("other", dump_json(part))
-        return
-    match kind := part.get("type"):
-        case "text" | "thinking":
-            yield Block(kind, drop_base64(stringify(part.get(kind))))
-        case "tool_use" | "server_tool_use" | "mcp_tool_use":
-            arguments = drop_base64(encode_json(part.get("input")))
-            yield Block("tool_call", arguments, coerce_text(part.get("name")), coerce_text(part.get("id")))
-        case "image":
-            yield Block("image", media=coerce_text(coerce_dict(part.get("source")).get("media_type")))
-        case str() if kind.endswith("tool_result"):
-            yield from _parse_result(part)
-        case _:
-            # Bytes of an attached document are never kept.
-            rest = dump_json({key: value for key, value in part.items() if key != "source"})
-            yield Block("other", drop_base64(rest), name=coerce_text(kind))
-
-
-def _parse_result(part: Json) -> Iterator[Block]:
-    """Yield a tool's output as one block, then the images in it."""
-    content, call_id = part.get("content"), coerce_text(part.get("tool_use_id"))
-    inner = [] if content is None else parse_claude_content(content)
-    text = "\n".join(block.text for block in inner if block.text)
-    yield Block("tool_result", text, call_id=call_id, is_error=coerce_bool(part.get("is_error")))
-    yield from (Block("image", media=block.media, call_id=call_id) for block in inner if block.type == "image")
 
 
 def fill_results(blocks: list[Block], structured: object) -> None:

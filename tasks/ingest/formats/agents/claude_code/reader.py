@@ -29,7 +29,6 @@ from slowwave.tasks.ingest.formats.agents.claude_code.blocks import (
     get_content,
     is_warm_up_prompt,
     join_claude_text,
-    parse_claude_content,
     read_agent_type,
 )
 from slowwave.tasks.ingest.parsing.lines import iter_json
@@ -53,7 +52,7 @@ from slowwave.tasks.ingest.parsing.records import (
     lies_below,
     read_each,
 )
-from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_list, coerce_text, coerce_time
+from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_list, coerce_text, coerce_time, parse_blocks
 
 NAME = "claude-code"
 TYPES = frozenset(
@@ -202,7 +201,7 @@ class _Transcript:
         if content is None:
             yield self._reject_without_content(line, record)
             return
-        blocks = parse_claude_content(content)
+        blocks = parse_blocks(content) or []
         if blocks and all(b.type == "tool_result" or (b.type == "image" and b.call_id) for b in blocks):
             fill_results(blocks, record.get("toolUseResult"))
             yield from self._emit(line, record, TOOL, blocks)
@@ -215,7 +214,7 @@ class _Transcript:
         if content is None:
             yield self._reject_without_content(line, record)
             return
-        blocks = parse_claude_content(content)
+        blocks = parse_blocks(content) or []
         key = (self._find_session(record), record.get("agentId"), message.get("id"))
         if self._answer and isinstance(message.get("id"), str) and key == self._answer_key:
             self._extend_answer(self._answer, record, blocks)
@@ -233,7 +232,7 @@ class _Transcript:
         if subtype == "compact_boundary":
             yield from self._close_answer()
         if subtype in _TEXT_SUBTYPES and isinstance(content, str) and content.strip():
-            blocks = parse_claude_content(content)
+            blocks = parse_blocks(content) or []
             yield from self._emit(line, record, SYSTEM, blocks, extract_claude_user_text(join_claude_text(blocks)))
             return
         self._tree.add(record)
@@ -247,7 +246,7 @@ class _Transcript:
             notified = fields.get("commandMode") == "task-notification"
             origin = {"kind": "task-notification"} if notified else fields.get("origin")
             turn = {**record, "origin": origin, "isMeta": fields.get("isMeta")}
-            yield from self._emit_turn(line, turn, parse_claude_content(fields["prompt"]))
+            yield from self._emit_turn(line, turn, parse_blocks(fields["prompt"]) or [])
             return
         self._tree.add(record)
         yield Skipped(f"attachment/{kind}", line)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import orjson
 
@@ -13,7 +14,8 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_text,
     drop_base64,
     extract_tag_body,
-    find_media_type,
+    parse_blocks,
+    parse_tool_call,
     stringify,
     strip_tags,
 )
@@ -41,26 +43,6 @@ OUTPUTS = frozenset(
 )
 _INNER = ("content", "output", "text")
 """Where an output without a type has its text or its parts."""
-
-
-def parse_codex_content(content: object) -> list[Block]:
-    """Return blocks of a message's content: a string, or a list of `input_text`, `output_text`, `input_image`, …"""
-    return [_parse_part(part) for part in ([content] if isinstance(content, str) else coerce_list(content))]
-
-
-def _parse_part(part: object) -> Block:
-    if isinstance(part, str):
-        return Block("text", drop_base64(part))
-    fields = coerce_dict(part)
-    match fields.get("type"):
-        case "input_text" | "output_text" | "text" | "summary_text" | "inputText" | "refusal":
-            return Block("text", drop_base64(stringify(fields.get("text") or fields.get("refusal"))))
-        case "input_image" | "image" | "output_image":
-            return Block("image", media=find_media_type(fields))
-        case "encrypted_content":
-            return Block("other", name="encrypted_content")
-        case kind:
-            return Block("other", drop_base64(stringify(part)), name=coerce_text(kind))
 
 
 def extract_codex_user_text(text: str) -> str:
@@ -105,15 +87,9 @@ def extract_reasoning(item: Json) -> list[str]:
 
 
 def parse_codex_call(item: Json) -> Block:
-    """Return a tool call, whichever of the many shapes it has."""
-    name = item.get("name") or coerce_dict(item.get("function")).get("name")
-    given = next((item[key] for key in ("arguments", "input", "action", "revised_prompt") if item.get(key)), None)
-    return Block(
-        "tool_call",
-        drop_base64(stringify(given)),
-        name=coerce_text(name) or str(item.get("type")).removesuffix("_call"),
-        call_id=coerce_text(item.get("call_id")) or coerce_text(item.get("id")),
-    )
+    """Return a tool call, of whatever kind."""
+    call = parse_tool_call(item)
+    return replace(call, text=call.text or "", name=call.name or str(item.get("type")).removesuffix("_call"))
 
 
 def parse_codex_output(item: Json) -> list[Block]:
@@ -133,7 +109,7 @@ def _parse_output_parts(given: object) -> Iterator[Block]:
         for part in given:
             yield from _parse_output_parts(part)
     elif isinstance(given, dict) and isinstance(given.get("type"), str):
-        yield _parse_part(given)
+        yield from parse_blocks([given]) or ()
     elif inner := [given[key] for key in _INNER if isinstance(given, dict) and isinstance(given.get(key), str | list)]:
         yield from _parse_output_parts(inner[0])
     else:

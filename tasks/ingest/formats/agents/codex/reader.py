@@ -30,7 +30,6 @@ from slowwave.tasks.ingest.formats.agents.codex.blocks import (
     extract_reasoning,
     parse_agent_answer,
     parse_codex_call,
-    parse_codex_content,
     parse_codex_output,
 )
 from slowwave.tasks.ingest.parsing.lines import iter_json
@@ -63,6 +62,7 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_time,
     extract_tag_body,
     join_text_blocks,
+    parse_blocks,
     stringify,
 )
 
@@ -232,7 +232,7 @@ class _Rollout:
         elif kind == "reasoning":
             yield from self._handle_thinking(extract_reasoning(item), "item")
         elif kind == "agent_message":
-            blocks = parse_codex_content(item.get("content"))
+            blocks = parse_blocks(item.get("content")) or []
             yield from self._emit(AGENT, blocks, join_text_blocks(blocks), coerce_text(item.get("author")))
         elif kind in ("ghost_snapshot", "compaction", "compaction_summary", "other"):
             yield self._skip(f"response_item/{kind}")
@@ -240,7 +240,7 @@ class _Rollout:
             yield self._skip(f"unknown: response_item/{kind[:80]}")
 
     def _handle_message(self, item: Json) -> Iterator[Record]:
-        blocks, role = parse_codex_content(item.get("content")), item.get("role")
+        blocks, role = (parse_blocks(item.get("content")) or []), item.get("role")
         if not blocks:
             yield Rejected(self._line, "message without content", stringify(item)[:2_000])
         elif role == "user":
@@ -256,10 +256,10 @@ class _Rollout:
         match kind := event.get("type"):
             case "user_message":
                 pictures = [*coerce_list(event.get("images")), *coerce_list(event.get("local_images"))]
-                blocks = parse_codex_content(stringify(event.get("message"))) + [Block("image") for _ in pictures]
+                blocks = (parse_blocks(stringify(event.get("message"))) or []) + [Block("image") for _ in pictures]
                 yield from self._handle_user(blocks, "event")
             case "agent_message":
-                yield from self._handle_assistant(parse_codex_content(stringify(event.get("message"))), "event")
+                yield from self._handle_assistant((parse_blocks(stringify(event.get("message"))) or []), "event")
             case "agent_reasoning":
                 yield from self._handle_thinking([stringify(event.get("text"))], "event")
             case "item_completed":

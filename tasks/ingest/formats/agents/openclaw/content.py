@@ -16,45 +16,19 @@ from slowwave.tasks.ingest.parsing.values import (
     clean_text,
     coerce_bool,
     coerce_dict,
-    coerce_list,
     coerce_text,
     drop_base64,
     dump_json,
-    encode_json,
     join_text,
+    parse_blocks,
 )
 
 # Blocks.
 
 
-def parse_openclaw_content(content: object) -> list[Block]:
-    """Return typed blocks of a message's content: a string, or a list of parts."""
-    if isinstance(content, str):
-        return [Block("text", drop_base64(content))] if content else []
-    return [_parse_part(part) for part in coerce_list(content) if part is not None]
-
-
-def _parse_part(part: object) -> Block:
-    if isinstance(part, str):
-        return Block("text", drop_base64(part))
-    if not isinstance(part, dict):
-        return Block("other", dump_json(part))
-    match kind := part.get("type"):
-        case "text" | "thinking":
-            return Block(kind, drop_base64(coerce_text(part.get(kind)) or ""))
-        case "toolCall" | "tool_call" | "tool_use" | "functionCall":
-            arguments = drop_base64(encode_json(part.get("arguments", part.get("input"))))
-            return Block("tool_call", arguments, coerce_text(part.get("name")), coerce_text(part.get("id")))
-        case "image":
-            return Block("image", media=coerce_text(part.get("mimeType")) or "image")
-        case _:
-            # The kind alone: what it holds may be another tool's binary data.
-            return Block("other", name=coerce_text(kind))
-
-
 def parse_openclaw_result(message: dict[str, Any]) -> list[Block]:
     """Return blocks of a tool's answer: its output, then its images."""
-    parts = parse_openclaw_content(message.get("content"))
+    parts = parse_blocks(message.get("content")) or []
     output = join_text(parts, "\n")
     call_id, name = coerce_text(message.get("toolCallId")), coerce_text(message.get("toolName"))
     result = Block("tool_result", output, name, call_id, is_error=_detect_failure(message, output))

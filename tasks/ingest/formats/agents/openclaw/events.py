@@ -13,7 +13,6 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.ingest.formats.agents.openclaw.content import (
     UnwrappedText,
     parse_bash_execution,
-    parse_openclaw_content,
     parse_openclaw_result,
 )
 from slowwave.tasks.ingest.parsing.lines import EXCERPT
@@ -40,6 +39,7 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_time,
     dump_json,
     join_text,
+    parse_blocks,
 )
 
 Event = dict[str, Any]
@@ -242,13 +242,13 @@ class Transcript:
 
     def _handle_system(self, content: object, kind: str) -> Record:
         """Return a summary or an injected note: kept, and nobody's words."""
-        blocks = parse_openclaw_content(content)
+        blocks = parse_blocks(content) or []
         if not any(block.text for block in blocks):
             return Skipped(kind, self.line)
         return self._make_message(SYSTEM, blocks, clean_text(join_text(blocks, "\n\n")))
 
     def _handle_user(self, number: int) -> Iterator[Record]:
-        blocks = parse_openclaw_content(self.message.get("content"))
+        blocks = parse_blocks(self.message.get("content")) or []
         if not blocks:
             yield Skipped("user message without content", self.line)
             return
@@ -278,7 +278,7 @@ class Transcript:
         self.failed = True
 
     def _handle_assistant(self) -> Record:
-        blocks = parse_openclaw_content(self.message.get("content"))
+        blocks = parse_blocks(self.message.get("content")) or []
         stop, model = self.message.get("stopReason"), self.message.get("model")
         if not any(block.type != "text" or (block.text or "").strip() for block in blocks):
             self.failed = True
