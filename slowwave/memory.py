@@ -20,16 +20,13 @@ from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.last_answers import LastAnswers
-from slowwave.recall.cost import start_clock
 from slowwave.recall.hits import KINDS, Hit, Hits, Kind
-from slowwave.recall.live import LiveRelease, make_async_twin
-from slowwave.recall.notes import Notes
+from slowwave.recall.live import LiveRelease, Notes, make_async_twin
 from slowwave.recall.pending import find_pending
 from slowwave.recall.query import Query, build_query, read_once
-from slowwave.recall.ranking.rerank import Reranker
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
-from slowwave.recall.search import Search
+from slowwave.recall.search import Reranker, Search
 from slowwave.recall.sessions import SessionHit, SessionHits
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, refuse_unknown_filters
@@ -215,7 +212,7 @@ class Memory:
             raise UsageError(f"queries is {queries!r:.40}; it is a list of texts: `recall` takes one")
         kinds, filters["files"] = read_once(kinds), read_once(filters.get("files"))
         asked = [build_query(query, k, kinds, now=now, **filters) for query in queries]
-        read_cost = start_clock("recall", self._vectors)
+        read_cost = self._vectors.start_clock("recall")
         with self._notes.collect_answer_notes(), open_memory_span("search_memory", self.root / self.space) as count:
             answers = self._answer_with_fallback(asked, automatic)
             if self._live.named is None:
@@ -249,7 +246,7 @@ class Memory:
         refuse_unknown_filters(filters, MessageFilters)
         filters["files"] = read_once(filters.get("files"))
         asked = build_query(query, k, ("message",), now=now, **filters)
-        read_cost = start_clock("sessions", self._vectors)
+        read_cost = self._vectors.start_clock("sessions")
         with self._notes.collect_answer_notes(), open_memory_span("search_memory", self.root / self.space) as count:
             try:
                 found = self._build_search().answer_sessions(asked, automatic=automatic)

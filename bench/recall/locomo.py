@@ -27,7 +27,7 @@ from bench.recall.locomo_files import CATEGORIES, Conversation, Question, build_
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.memory import Memory
-from slowwave.recall.ranking.rerank import Reranker
+from slowwave.recall.search import Reranker
 from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.store import Store
 from slowwave.store.releases import publish

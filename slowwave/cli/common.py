@@ -173,7 +173,7 @@ def open_memory(store: Path | None, space: str | None, release: str | None = Non
         UsageError, StoreError: as `Memory.open`.
     """
     from slowwave.memory import Memory
-    from slowwave.recall.notes import LOG
+    from slowwave.recall.live import LOG
 
     LOG.addHandler(logging.NullHandler())  # with any handler Python's last resort, a line on stderr, is not taken
     settings = load_settings(store, space)

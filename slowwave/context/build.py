@@ -41,7 +41,7 @@ from slowwave.text.sentences import split_sentences
 from slowwave.text.words import extract_content_words
 
 if TYPE_CHECKING:
-    from slowwave.recall.cost import Cost
+    from slowwave.recall.hits import Cost
 
 MAX_PIECES = 1_200
 """Sentences that the packing chooses from: the most relevant ones."""

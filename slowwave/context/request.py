@@ -26,7 +26,6 @@ from slowwave.context.rendering import Caveat, Format
 from slowwave.context.reports.gather import collect_sentences
 from slowwave.context.reports.snippets import Snippet
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
-from slowwave.recall.cost import start_clock
 from slowwave.recall.filters import place_query
 from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.pending import read_unreleased
@@ -64,7 +63,7 @@ def build_context(
     room = settings.budget if budget is None else budget
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
     turns = [parse_turn(turn) for turn in conversation]
-    read_cost = start_clock("automatic" if automatic else "context", memory._vectors, room)
+    read_cost = memory._vectors.start_clock("automatic" if automatic else "context", room)
     with memory._notes.collect_answer_notes():
         memories, hits = _collect_memories(memory, query, automatic, filters)
         before = next((text for role, text in reversed(turns) if role != Role.ASSISTANT and text.strip()), None)
@@ -110,7 +109,7 @@ def build_briefing(
     room = settings.briefing_budget if budget is None else budget
     check_block(room, format)
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
-    read_cost = start_clock("briefing", memory._vectors, room)
+    read_cost = memory._vectors.start_clock("briefing", room)
     with memory._notes.collect_answer_notes():
         place = anchor_workspace(workspace) if workspace else None
         counted_by = tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__qualname__", None)

@@ -1,17 +1,13 @@
 """What recall returns: hits, each with the native ids of the messages it stands on."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar
 
 from slowwave.schemas.vocabulary import Role
 from slowwave.text.words import extract_content_words
-
-if TYPE_CHECKING:
-    from slowwave.recall.cost import Cost
-    from slowwave.recall.ranking.rank import ScoredRow
 
 Kind = Literal["observation", "message", "summary", "topic"]
 KINDS: tuple[Kind, ...] = ("observation", "message", "summary")
@@ -162,6 +158,19 @@ def parse_iso_datetime(iso: str | None) -> datetime | None:
     return datetime.fromisoformat(iso) if iso else None
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an answer took."""
+
+    kind: str
+    """recall, sessions, context, automatic (a context that nobody asked for) or briefing."""
+    seconds: float
+    encoding: float
+    """Of the seconds those in which the encoder was loaded or run."""
+    budget: int = 0
+    """Tokens that a block might have; 0 of hits."""
+
+
 class Plain(Protocol):
     """What has plain values, ready for JSON."""
 
@@ -238,29 +247,6 @@ class Message:
         """As a source; the quote is the one given, if this message holds it, else how the message begins."""
         held = quote is not None and _normalise_text(quote) in _normalise_text(self.text)
         return Source(self.session, self.native_id, quote if held and quote else self.text[:QUOTE_CHARS])
-
-
-def build_hit(one: "ScoredRow", messages: Sequence[Message], pair: tuple[Fragment, ...]) -> Hit:
-    """Return a row as a hit; its messages as sources, a message in its exchange."""
-    row = one.row
-    if one.kind == "observation":
-        text, quote, at = row["summary"], str(row["quote"]), row["observed_at"]
-    elif one.kind == "message":
-        text, quote, at = messages[0].text if messages else row["text"], str(row["text"]), row["ts"]
-    else:
-        text, quote, at = row["text"], None, row["last_at"]
-    sources = tuple(message.make_source(quote) for message in messages)
-    moment = at if isinstance(at, datetime) else None
-    status, heir = str(row.get("status", "active")), cast(str | None, row.get("superseded_by"))
-    doubt, later = cast(str | None, row.get("perhaps_superseded_by")), cast(Successor | None, row.get("successor"))
-    who = None if one.kind in GROUPS else row.get("speaker") or next((said.role for said in messages), None)
-    return Hit(
-        *(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir, doubt, later),
-        claim=str(one.claim.row["summary"]) if one.claim is not None else None,
-        topic=cast(str | None, row.get("name")),
-        workspace=cast(str | None, row.get("workspace")),
-        speaker=cast(str | None, who),
-    )
 
 
 def is_leaning(text: str) -> bool:

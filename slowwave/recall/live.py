@@ -1,12 +1,15 @@
-"""The release that is live, followed as new ones come; and async twins of blocking methods, each on its own thread."""
+"""The release that is live, followed as new ones come; what its last answer could not use; and async twins of
+blocking methods, each on its own thread.
+"""
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from threading import Lock
+from threading import Lock, local
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from slowwave.recall.release.view import View
@@ -36,6 +39,50 @@ def make_async_twin(method: Callable[Concatenate[S, P], R]) -> Callable[Concaten
 
 
 LOG = logging.getLogger(__name__)
+
+
+class Notes:
+    """The notes of the last answer. Threads that answer at once don't mix theirs: the one that ends last is told."""
+
+    def __init__(self) -> None:
+        self.last: list[str] = []
+        """Each once; never changed in place."""
+        self._open = local()
+
+    @property
+    def answer_notes(self) -> tuple[str, ...]:
+        """Those of the answer that this thread is at."""
+        return tuple(getattr(self._open, "notes", None) or ())
+
+    def add(self, what: str) -> None:
+        """Add a note to the answer that this thread is at, else of the last one; logged when it is new."""
+        mine: list[str] | None = getattr(self._open, "notes", None)
+        if what in (self.last if mine is None else mine):
+            return
+        if what not in self.last:
+            LOG.warning(what)
+        if mine is None:
+            self.last = [*self.last, what]
+        else:
+            mine.append(what)
+
+    def replace_notes(self, what: str) -> None:
+        """Add a note in the place of those of the answer so far: what they tell of came to nothing."""
+        if getattr(self._open, "notes", None) is not None:
+            self._open.notes = []
+        self.add(what)
+
+    @contextmanager
+    def collect_answer_notes(self) -> Iterator[None]:
+        """Collect what is noted inside, in the place of what was; an answer within an answer is part of it."""
+        if getattr(self._open, "notes", None) is not None:
+            yield
+            return
+        self._open.notes = []
+        try:
+            yield
+        finally:
+            self.last, self._open.notes = self._open.notes, None
 
 
 class LiveRelease:

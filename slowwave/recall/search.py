@@ -6,8 +6,9 @@ nothing under it.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
+from datetime import datetime
+from typing import Protocol
 
 import numpy as np
 
@@ -24,7 +25,6 @@ from slowwave.recall.ranking.rank import (
     score_by_time_alone,
     trace_places,
 )
-from slowwave.recall.ranking.rerank import First, Reranker, rerank_hits
 from slowwave.recall.ranking.sources import build_hits
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.claims import retrieve_claim_candidates
@@ -42,15 +42,16 @@ from slowwave.recall.sessions import SessionHits, find_sessions
 from slowwave.schemas.settings import RecallSettings
 from slowwave.store.trouble import READ_TROUBLE
 
+TOLD_CHARS = 300
+"""Length of what a note tells of a reranker's trouble."""
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a query found, not yet in its last order."""
 
-    query: Query
-    first: First
-    relevance: float
-    """Of the nearest."""
+class Reranker(Protocol):
+    """Anything that scores texts by how well they answer a query; none ships (`docs/decisions/003-blocks.md`)."""
+
+    def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """Return one score a text, in the texts' order; higher is better, equal ones stay in their order."""
+        ...
 
 
 class Search:
@@ -76,9 +77,7 @@ class Search:
 
     def answer_queries(self, queries: Sequence[Query], *, automatic: bool = False) -> list[Hits]:
         """Return one answer a query, in order; their texts are encoded together."""
-        found = [self._find_rows(plan, automatic) for plan in self._plan_queries(queries)]
-        ordered = iter(self._order_rows([one for one in found if isinstance(one, Found)]))
-        return [one if isinstance(one, Hits) else self._build_hits(one, next(ordered)) for one in found]
+        return [self._answer_query(plan, automatic) for plan in self._plan_queries(queries)]
 
     def answer_sessions(self, query: Query, *, automatic: bool = False) -> SessionHits:
         """Return the sessions that a query for messages is likeliest about; where nobody asked, none, and why, under
@@ -102,18 +101,48 @@ class Search:
         vectors = self._encode(sorted(texts)) if texts else {}
         return [replace(one, vector=vectors.get(one.text), whole=vectors.get(one.query.text)) for one in plans]
 
-    def _find_rows(self, plan: Plan, automatic: bool) -> "Found | Hits":
-        """Return what a query finds; nothing, and why, where there is nothing or, unasked, nothing above the floor."""
-        if reason := explain_empty_filters(self.view, plan.query):
+    def _answer_query(self, plan: Plan, automatic: bool) -> Hits:
+        """Return what a query finds, in order; nothing, and why, where there is nothing or, unasked, nothing above the
+        floor. A query for a time alone is answered by what is of that time; by the nearest, where nothing is.
+        """
+        query = plan.query
+        if reason := explain_empty_filters(self.view, query):
             return Hits(reason=reason)
-        answers = self._search_pools(plan.kinds, plan)
-        if not any(one.candidates.rows for one in answers):
+        pools = self._search_pools(plan.kinds, plan)
+        if not any(pool.candidates.rows for pool in pools):
             return Hits(reason=explain_no_rows(plan))
-        best = max(one.best for one in answers)
+        best = max(pool.best for pool in pools)
         if automatic and (reason := self._explain_floor(plan, best)):
             return Hits(reason=reason, relevance=best)
+
+        # the best of each kind as one list
+        depth = max(query.k, ABOUT)  # whoever asks for fewer gets the first of the same
+        rows = merge_kinds([pool.select_best(depth, self.view.is_copy) for pool in pools])
         least = self.settings.automatic_floor if automatic else 0.0
-        return Found(plan.query, partial(self._merge_results, answers, plan, least), best)
+        of_time = plan.is_time_only and any(row.relevance for row in rows)
+        rows = [row for row in rows if row.relevance >= least and (row.relevance or not of_time)]
+        first = self._rerank(query, rows[:depth])
+
+        # what changed another before it, and the sources of those that are shown
+        ordered = order(add_successors(self.view, first, query), query, self.view.chains)
+        hits = Hits(build_hits(self.view, ordered[: query.k]), relevance=best)
+        hits.trace = trace_places({"by signals": rows, "in order": ordered})
+        return hits
+
+    def _rerank(self, query: Query, rows: list[ScoredRow]) -> list[ScoredRow]:
+        """Return rows in the order of the reranker, where there is one; as they were, and noted, where it fails."""
+        if self._reranker is None or not rows:
+            return rows
+        try:
+            scores = [float(score) for score in self._reranker.rerank(query.text, list(map(format_row, rows)))]
+            if len(scores) != len(rows) or not all(map(math.isfinite, scores)):
+                raise ValueError("not one finite number for each text")
+        except Exception as trouble:  # it may be anybody's code
+            reason = " ".join(str(trouble).split())[:TOLD_CHARS] or type(trouble).__name__
+            name = type(self._reranker).__name__
+            self._note(f"the reranker {name} failed ({reason}): answered in recall's own order")
+            return rows
+        return [rows[at] for at in sorted(range(len(rows)), key=lambda at: -scores[at])]
 
     def _explain_floor(self, plan: Plan, best: float) -> str | None:
         """Return why what was found is not relevant enough for who did not ask; None where it is."""
@@ -124,29 +153,6 @@ class Search:
             return "nothing in memory is of the time that is asked about"
         reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
         return f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
-
-    def _order_rows(self, found: Sequence["Found"]) -> list[list[ScoredRow]]:
-        """Return each query's rows, best first; by the reranker, where there is one."""
-        if self._reranker is None or not found:
-            return [one.first(one.query.k) for one in found]
-        return rerank_hits(self._reranker, [(one.query, one.first) for one in found], self._note)
-
-    def _build_hits(self, found: "Found", rows: Sequence[ScoredRow]) -> Hits:
-        query, depth = found.query, max(found.query.k, ABOUT)  # whoever asks for fewer gets the first of the same
-        ordered = order(add_successors(self.view, rows[:depth], query), query, self.view.chains)
-        hits = Hits(build_hits(self.view, ordered[: query.k]), relevance=found.relevance)
-        hits.trace = trace_places({"by signals": rows, "in order": ordered})
-        return hits
-
-    def _merge_results(self, answers: Sequence[ScoredPool], plan: Plan, least: float, depth: int) -> list[ScoredRow]:
-        """Return so many hits of each kind, of that relevance at least, as one list, best first.
-
-        A query for a time alone is answered by what is of that time; by the nearest, where nothing is.
-        """
-        best = [one.select_best(max(depth, ABOUT), self.view.is_copy) for one in answers]
-        found = merge_kinds(best)
-        of_time = plan.is_time_only and any(one.relevance for one in found)
-        return [one for one in found if one.relevance >= least and (one.relevance or not of_time)]
 
     def _search_pools(self, kinds: Sequence[Kind], plan: Plan) -> list[ScoredPool]:
         said = self._compute_evidence(plan) if {"message", "observation"}.intersection(kinds) else None
@@ -228,3 +234,13 @@ class Search:
 def explain_no_rows(plan: Plan) -> str:
     """Return why there are no candidates."""
     return "nothing in memory matches" if plan.kinds else "nothing of that kind is in memory yet"
+
+
+def format_row(row: ScoredRow) -> str:
+    """Return what a reranker reads of a row: the day and the speaker, which a query may name, and the claim or the
+    passage.
+    """
+    pool = POOLS[row.kind]
+    at, speaker = row.row.get(pool.last), row.row.get("speaker")
+    text = f"{speaker}: {row.row[pool.text]}" if speaker else str(row.row[pool.text])
+    return f"{at:%Y-%m-%d} {text}" if isinstance(at, datetime) else text

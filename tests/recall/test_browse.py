@@ -14,7 +14,7 @@ from slowwave import Memory
 from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.recall.hits import Hit
-from slowwave.recall.release.confidence import compute_confidence
+from slowwave.recall.release.claims import compute_confidence
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, TOPICS
 from slowwave.store import Store

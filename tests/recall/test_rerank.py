@@ -41,9 +41,9 @@ class Scoring:
         self.scores = scores
         self.asked: list[tuple[str, list[str]]] = []
 
-    def rerank(self, asked: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Sequence[float]]:
-        self.asked += [(query, list(texts)) for query, texts in asked]
-        return [self.scores(list(texts)) for _, texts in asked]
+    def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        self.asked.append((query, list(texts)))
+        return self.scores(list(texts))
 
 
 def inverting() -> Scoring:
@@ -74,13 +74,6 @@ def test_a_reranker_reads_who_said_it_and_when(root: Path) -> None:
     reranker = inverting()
     opened(root, reranker).recall("Where does Nina live?", kinds=MESSAGES)
     assert any(text.startswith("2025-03-31 Ann: My sister Nina") for text in reranker.asked[0][1])
-
-
-def test_only_the_first_hits_are_seen_and_the_others_stay_below(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slowwave.recall.ranking.rerank.TOP", 3)
-    plain, reranker = ids(opened(root).recall(ASKED, 5, MESSAGES)), inverting()
-    assert ids(opened(root, reranker).recall(ASKED, 5, MESSAGES)) == [*plain[2::-1], *plain[3:]]
-    assert [len(texts) for _, texts in reranker.asked] == [3]
 
 
 def test_a_hit_from_below_those_shown_comes_up(root: Path) -> None:

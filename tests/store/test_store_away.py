@@ -16,8 +16,7 @@ from slowwave.context.tokens import count_bytes_by_four
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
-from slowwave.recall.live import LiveRelease
-from slowwave.recall.notes import Notes
+from slowwave.recall.live import LiveRelease, Notes
 from slowwave.schemas.errors import StoreMissing, StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES

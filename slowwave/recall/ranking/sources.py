@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import chain, zip_longest
 from typing import cast
 
 import numpy as np
 
-from slowwave.recall.hits import GROUPS, Fragment, Hit, Message, build_hit, is_leaning
+from slowwave.recall.hits import GROUPS, Fragment, Hit, Message, Successor, is_leaning
 from slowwave.recall.ranking.rank import ScoredRow
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
@@ -30,8 +31,31 @@ def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
         said[one.id] if one.kind == "message" else ([messages[i] for i in ids[one.id] if i in messages], ())
         for one in found
     ]
-    hits = [build_hit(one, *below) for one, below in zip(found, stands_on, strict=True)]
+    hits = [_build_hit(one, *below) for one, below in zip(found, stands_on, strict=True)]
     return _add_claim_facts(view, found, hits)
+
+
+def _build_hit(one: ScoredRow, messages: Sequence[Message], pair: tuple[Fragment, ...]) -> Hit:
+    """Return a row as a hit; its messages as sources, a message in its exchange."""
+    row = one.row
+    if one.kind == "observation":
+        text, quote, at = row["summary"], str(row["quote"]), row["observed_at"]
+    elif one.kind == "message":
+        text, quote, at = messages[0].text if messages else row["text"], str(row["text"]), row["ts"]
+    else:
+        text, quote, at = row["text"], None, row["last_at"]
+    sources = tuple(message.make_source(quote) for message in messages)
+    moment = at if isinstance(at, datetime) else None
+    status, heir = str(row.get("status", "active")), cast(str | None, row.get("superseded_by"))
+    doubt, later = cast(str | None, row.get("perhaps_superseded_by")), cast(Successor | None, row.get("successor"))
+    who = None if one.kind in GROUPS else row.get("speaker") or next((said.role for said in messages), None)
+    return Hit(
+        *(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir, doubt, later),
+        claim=str(one.claim.row["summary"]) if one.claim is not None else None,
+        topic=cast(str | None, row.get("name")),
+        workspace=cast(str | None, row.get("workspace")),
+        speaker=cast(str | None, who),
+    )
 
 
 def _add_claim_facts(view: View, found: Sequence[ScoredRow], hits: Sequence[Hit]) -> list[Hit]:

@@ -1,12 +1,12 @@
-"""Where claims were made: each observation's passages, and each passage's observations, with what a condition asks.
+"""Where claims were made, each observation's passages, and each passage's observations; and how sure each claim is.
 
 A claim is terse ("approved, go with MessagePack"); what it is about stands in the turns around it. This ties the rows
 of `observations` to positions of the `Layout`, read once a release: 64 bytes a claim.
 """
 
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.query import Query
+from slowwave.recall.release.chains import is_linked
 from slowwave.recall.release.columns import (
     NO_TIME,
     Ints,
@@ -24,12 +25,17 @@ from slowwave.recall.release.columns import (
     find_code,
     locate_rows,
 )
+from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.tables import Tables
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
+from slowwave.schemas.tables import CHAIN, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
 
-if TYPE_CHECKING:
-    from slowwave.recall.release.passages import Layout
+Floats = npt.NDArray[np.float64]
+
+UNCONFIRMED = 0.8
+"""What is left of a claim's confidence where only an agent noted it, as of one that another memory gave."""
+DECIMALS = 3
+"""Of a confidence: what is shown is what a bound such as `--min-confidence .7` is held against."""
 
 COLUMNS = ["message_ids", "workspace", "category", "status", "superseded_by", "observed_at"]
 
@@ -56,7 +62,9 @@ class ClaimLayout:
 
     def mask_allowed(self, query: Query) -> Mask:
         """Return which claims may answer, and pass the query's conditions."""
-        mask = self.answers & build_filter_mask(query, self.workspace, self.workspaces, self.moment)
+        mask = self.answers & build_filter_mask(
+            *(self.workspace, self.workspaces, self.moment), query.places, query.since, query.until
+        )
         if query.category is not None:
             mask &= self.category == find_code(self.categories, query.category)
         return mask
@@ -95,7 +103,7 @@ class ClaimLayout:
         return position[order], claim[order]
 
 
-def read_claim_layout(view: Tables, passages: "Layout") -> ClaimLayout:
+def read_claim_layout(view: Tables, passages: Layout) -> ClaimLayout:
     """Return the claims' places."""
     rows = view.open_dataset(OBSERVATIONS).to_table(columns=COLUMNS, with_row_id=True)
     changed = pc.and_(pc.equal(rows["status"], Status.SUPERSEDED), pc.is_valid(rows["superseded_by"]))
@@ -142,7 +150,7 @@ def read_claim_facts(view: Tables) -> ClaimFacts:
     return ClaimFacts(*encode_column(rows["speaker"]), parent[kept], path[kept], paths)
 
 
-def _pair_claims_with_passages(view: Tables, layout: "Layout", message_ids: pa.ListArray) -> tuple[Ints, Ints]:
+def _pair_claims_with_passages(view: Tables, layout: Layout, message_ids: pa.ListArray) -> tuple[Ints, Ints]:
     """Return claims and positions, joined over the message; in order of claim."""
     claim = pc.list_parent_indices(message_ids).to_numpy().astype(np.int64)
     message = pc.fill_null(pc.index_in(message_ids.flatten(), value_set=view.read_keys(MESSAGES)), -1).to_numpy()
@@ -159,3 +167,39 @@ def _expand_ranges(first: Ints, last: Ints) -> Ints:
     before = np.cumsum(lengths) - lengths
     runs: Ints = np.arange(int(lengths.sum())) + np.repeat(first - before, lengths)
     return runs
+
+
+def compute_confidence(first: Floats, sessions: Floats, changed: Floats) -> Floats:
+    """Return each claim's confidence, 0 to 1.
+
+    Each session is a witness of its own, wrong as often as the first: all are wrong with probability (1 - p)^n (a
+    noisy-or, Pearl 1988). What a later claim may have changed is as sure as that it did not.
+
+    Args:
+        first: the confidence that the claim was stored with, by the observer that made it.
+        sessions: distinct sessions that say it, at least 1.
+        changed: probability that a later claim changes it; 0 where none is known.
+    """
+    sure: Floats = (1 - (1 - first) ** np.maximum(sessions, 1)) * (1 - changed)
+    return sure
+
+
+def read_confidences(view: Tables, unconfirmed: Set[str] = frozenset()) -> Floats:
+    """Return the confidence of every observation of a release, by offset: the one that every output shows.
+
+    Args:
+        view: the release.
+        unconfirmed: sessions that are an agent's notes which nobody confirmed: they bear nothing out, and what they
+            alone say is less sure.
+    """
+    columns = ["session_id", "confidence", "evidence_sessions", *CHAIN]
+    rows = view.open_dataset(OBSERVATIONS).to_table(columns=columns)
+    first = rows["confidence"].to_numpy().astype(np.float64)
+    witnesses = [
+        len((set(some) or {own}) - unconfirmed)
+        for some, own in zip(rows["evidence_sessions"].to_pylist(), rows["session_id"].to_pylist(), strict=True)
+    ]
+    sessions = np.array(witnesses, dtype=np.float64)
+    first = np.where(sessions > 0, first, UNCONFIRMED * first)
+    changed = np.array([row["chain_likely"] if is_linked(row) else 0.0 for row in rows.select(CHAIN).to_pylist()])
+    return compute_confidence(first, sessions, changed).round(DECIMALS)

@@ -3,15 +3,13 @@
 What all arrays of a release share; it knows no store.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-
-if TYPE_CHECKING:
-    from slowwave.recall.query import Query
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -44,13 +42,20 @@ def find_code(values: tuple[str, ...], value: str) -> int:
     return values.index(value) if value in values else -2
 
 
-def build_filter_mask(query: "Query", workspace: Ints, workspaces: tuple[str, ...], moment: Ints) -> Mask:
-    """Return which rows pass the conditions that a query sets on the workspace and the time."""
+def build_filter_mask(
+    workspace: Ints,
+    workspaces: tuple[str, ...],
+    moment: Ints,
+    places: Sequence[str],
+    since: datetime | None,
+    until: datetime | None,
+) -> Mask:
+    """Return which rows are of one of some places (none: of any), and were said in a stretch of time."""
     mask: Mask = np.ones(len(moment), dtype=bool)
-    if query.places:
-        mask &= np.isin(workspace, [find_code(workspaces, place) for place in query.places])
-    if query.since is not None:
-        mask &= moment >= round(query.since.timestamp() * 1e6)
-    if query.until is not None:
-        mask &= (moment <= round(query.until.timestamp() * 1e6)) & (moment != NO_TIME)
+    if places:
+        mask &= np.isin(workspace, [find_code(workspaces, place) for place in places])
+    if since is not None:
+        mask &= moment >= round(since.timestamp() * 1e6)
+    if until is not None:
+        mask &= (moment <= round(until.timestamp() * 1e6)) & (moment != NO_TIME)
     return mask

@@ -63,7 +63,9 @@ class Layout:
 
     def mask_allowed(self, query: Query) -> Mask:
         """Return which passages the query's conditions let through."""
-        return build_filter_mask(query, self.workspace, self.workspaces, self.moment)
+        return build_filter_mask(
+            *(self.workspace, self.workspaces, self.moment), query.places, query.since, query.until
+        )
 
     @cached_property
     def calendar(self) -> Calendar:

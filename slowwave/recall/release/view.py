@@ -14,19 +14,27 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler
 
-from slowwave.recall.release.agent_notes import find_agent_notes
 from slowwave.recall.release.calibration import Calibration
 from slowwave.recall.release.chains import Chains, read_chains
-from slowwave.recall.release.claims import ClaimFacts, ClaimLayout, read_claim_facts, read_claim_layout
+from slowwave.recall.release.claims import (
+    ClaimFacts,
+    ClaimLayout,
+    Floats,
+    read_claim_facts,
+    read_claim_layout,
+    read_confidences,
+)
 from slowwave.recall.release.columns import Ints, Mask
-from slowwave.recall.release.confidence import Floats, read_confidences
 from slowwave.recall.release.passages import Layout, read_layout
 from slowwave.recall.release.tables import LRUCache, Tables, shared_property
-from slowwave.schemas.tables import BOILERPLATE, FILES, OBSERVATIONS, PASSAGES, SESSIONS
-from slowwave.schemas.vocabulary import EXTRACTIVE, SHARED
+from slowwave.schemas.tables import BOILERPLATE, FILES, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
+from slowwave.schemas.vocabulary import EXTRACTIVE, SHARED, Origin
+from slowwave.store.journal import Review, read
+from slowwave.store.notes import NOTES, PREFIX
 from slowwave.store.releases import Release
 from slowwave.text.spans import extract_spans
 
@@ -90,8 +98,19 @@ class View(Tables):
 
     @shared_property
     def agent_notes(self) -> dict[str, bool]:
-        """Sessions that are notes of an agent's, and whether a person has confirmed them."""
-        return find_agent_notes(self)
+        """Sessions that are notes of an agent's, and whether a person has confirmed them.
+
+        A note is known by its name and its file's folder, wherever the store is now.
+        """
+        named = {key: native for key, native in self.native_sessions.items() if native.startswith(PREFIX)}
+        if not named:
+            return {}
+        rows = self.read_by_id(SESSIONS, sorted(named), ["session_id", "path"])
+        noted = {key for key, row in rows.items() if Path(str(row["path"])).parent.name == NOTES}
+        of_person = (pc.field("origin") == Origin.HUMAN) & pc.field("session_id").isin(sorted(noted))
+        noted -= set(self.read(MESSAGES, ["session_id"], of_person)["session_id"].to_pylist())
+        verdicts = {review.id: review.verdict for review in read(self.dir, Review)}
+        return {key: verdicts.get(named[key]) == "confirmed" for key in sorted(noted)}
 
     @shared_property
     def first_copies(self) -> dict[str, str]:

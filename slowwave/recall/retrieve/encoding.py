@@ -6,6 +6,7 @@ from threading import Lock, local
 
 from slowwave.engines.encoders.protocol import SERVER, Encoder, KnownEncoder, compute_encoder_name
 from slowwave.engines.errors import EncoderFailed
+from slowwave.recall.hits import Cost
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.retrieve.pools import Vector
 
@@ -37,6 +38,11 @@ class QueryVectors:
     def seconds(self) -> float:
         """Seconds that the calling thread has spent on vectors, the loading of a model among them."""
         return float(getattr(self._spent, "seconds", 0.0))
+
+    def start_clock(self, kind: str, budget: int = 0) -> Callable[[], Cost]:
+        """Return what tells the cost of an answer that this thread begins now."""
+        start, before = time.perf_counter(), self.seconds
+        return lambda: Cost(kind, time.perf_counter() - start, self.seconds - before, budget)
 
     def encode_texts(self, made_with: str | None, texts: Sequence[str]) -> Mapping[str, Vector]:
         """Return each text's vector, the new ones made in one call; empty when there is no encoder to make them."""
