@@ -133,7 +133,7 @@ def _describe_tables(live: Snapshot) -> Facts:
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         found[table.name] = {"rows": live.release.counts.get(table.name, 0), "bytes": size, "unindexed": 0}
         try:
-            if name := find_text_index(dataset := live.open_dataset(table), table):
+            if name := find_text_index(dataset := live.open_dataset(table), table.full_text):
                 found[table.name]["unindexed"] = int(dataset.stats.index_stats(name)["num_unindexed_rows"])
         except TROUBLE as trouble:
             found[table.name]["trouble"] = explain_unreadable(trouble)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.vocabulary import EXTRACTIVE, SHARED
 
 VECTOR_DIM = 384
 """Dimensions of the encoder that ships (all-MiniLM-L6-v2): what a store has until its first vectors say otherwise."""
@@ -49,6 +52,13 @@ class Table:
     volatile: frozenset[str] = frozenset()
     full_text: str | None = None
     """The column a full-text index covers, where there is one."""
+    model_text: str | None = None
+    """A column that one covers as soon as a row of `BY_MODEL` has it."""
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns that full-text indexes may cover."""
+        return [name for name in (self.full_text, self.model_text) if name]
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -267,6 +277,8 @@ CODING = ("decision", "pattern", "gotcha", "convention", "context")
 PERSONAL = ("fact", "preference", "event", "plan", "relationship")
 CATEGORIES = (*CODING, *PERSONAL)
 """Of claims, but for those that a prompt of one's own or another memory's claims have besides."""
+BY_MODEL = (pc.field("observer") != EXTRACTIVE) & ~pc.starts_with(pc.field("observer"), f"{SHARED}:")
+"""Claims that a language model wrote here: of others every word stands in a message."""
 GATES = ("reusable", "non_trivial", "specific")
 """Columns of OBSERVATIONS in which a claim may be shut."""
 
@@ -274,6 +286,7 @@ OBSERVATIONS = Table(
     name="observations",
     key="observation_id",
     full_text="summary",
+    model_text="detail",
     fields=(
         string_field("observation_id"),  # hash of session, messages, category and quote
         string_field("session_id", null=False),

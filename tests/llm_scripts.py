@@ -137,6 +137,18 @@ def changing(request: Request) -> Any:
     return {"pairs": [verdict(n, text, "changes") for n, text in LATER.findall(material(request))]}
 
 
+def elaborating(request: Request) -> Any:
+    """A model that says more of a visit than was said."""
+    if kind(request) != "claims":
+        return faithful(request)
+    return {
+        "claims": [
+            {**one, "detail": f"{one['quote']} So ornithology it is." * ("visit" in one["quote"])}
+            for one in claims(request)
+        ]
+    }
+
+
 def mumbling(request: Request) -> Any:
     """One that says so too, in words that nobody said."""
     if kind(request) != "changes":

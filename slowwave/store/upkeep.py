@@ -5,9 +5,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import lance
+import pyarrow.compute as pc
 
 from slowwave.schemas.settings import StoreSettings
-from slowwave.schemas.tables import RELEASED, TABLES, Table
+from slowwave.schemas.tables import BY_MODEL, RELEASED, TABLES, Table
 from slowwave.store.manifest import (
     check_not_torn,
     drop_release_manifests,
@@ -28,31 +29,36 @@ SMALL_ROWS = 100_000
 
 
 def index_text(store: Store, table: Table) -> bool:
-    """Make the table's full-text index cover every row; True when something was done.
+    """Make the table's full-text indexes cover every row; True when something was done.
 
     An index built over an empty table covers nothing until it is optimised, so it is built with the first rows.
     """
-    if table.full_text is None or store.count(table) == 0:
-        return False
-    name = find_text_index(store.open_dataset(table), table)
+    columns = [table.full_text] if table.full_text and store.count(table) else []
+    if table.model_text and store.count(table, BY_MODEL & pc.field(table.model_text).is_valid()):
+        columns.append(table.model_text)
+    return sum(_index_column(store, table, column) for column in columns) > 0
+
+
+def _index_column(store: Store, table: Table, column: str) -> bool:
+    name = find_text_index(store.open_dataset(table), column)
     if name is None:
         from lancedb.index import FTS  # a second, that a night without news has no use for
 
         config = FTS(with_position=False, stem=True, remove_stop_words=True, ascii_folding=True)
-        store.open_table(table).create_index(table.full_text, config=config)
-        name = find_text_index(store.open_dataset(table), table)
+        store.open_table(table).create_index(column, config=config)
+        name = find_text_index(store.open_dataset(table), column)
     elif _count_unindexed(store, table, name) == 0:
         return False
     else:  # LanceDB's own `optimize` compacts too, and each kept release pins what was
         store.open_dataset(table).optimize.optimize_indices()
     if name is None or _count_unindexed(store, table, name) is None:
-        raise OSError(f"only a part of the index over {table.full_text!r} of table {table.name!r} is there")
+        raise OSError(f"only a part of the index over {column!r} of table {table.name!r} is there")
     return True
 
 
-def find_text_index(dataset: lance.LanceDataset, table: Table) -> str | None:
-    """Return the name of a table's full-text index; None where it has none."""
-    return next((one.name for one in dataset.describe_indices() if one.field_names == [table.full_text]), None)
+def find_text_index(dataset: lance.LanceDataset, column: str | None) -> str | None:
+    """Return the name of a column's full-text index; None where it has none."""
+    return next((one.name for one in dataset.describe_indices() if one.field_names == [column]), None)
 
 
 def _count_unindexed(store: Store, table: Table, name: str) -> int | None:
@@ -63,11 +69,12 @@ def _count_unindexed(store: Store, table: Table, name: str) -> int | None:
         return None
 
 
-def _drop_torn_index(store: Store, table: Table) -> None:
-    """Drop a full-text index of which files are there in part: Lance names in a version what a failed write left."""
-    name = find_text_index(store.open_dataset(table), table)
-    if name and _count_unindexed(store, table, name) is None:
-        store.open_table(table).drop_index(name)
+def _drop_torn_indexes(store: Store, table: Table) -> None:
+    """Drop full-text indexes of which files are there in part: Lance names in a version what a failed write left."""
+    for column in table.texts:
+        name = find_text_index(store.open_dataset(table), column)
+        if name and _count_unindexed(store, table, name) is None:
+            store.open_table(table).drop_index(name)
 
 
 def compact_table(store: Store, table: Table, fragments: int) -> bool:
@@ -91,7 +98,7 @@ def compact_store(store: Store, fragments: int = 20) -> list[str]:
     with translate_write_errors(store.dir):
         mark_synced(store.dir)  # what is compacted may be cleaned up, and there must be something to go back to
         for table in RELEASED:
-            _drop_torn_index(store, table)
+            _drop_torn_indexes(store, table)
         touched = [t.name for t in TABLES.values() if compact_table(store, t, fragments)]
         touched += [t.name for t in RELEASED if index_text(store, t)]
         for table in TABLES.values():

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from slowwave import Memory
 from slowwave.engines.llm.budget import MeteredLLM
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.engines.llm.select import ChainLLM
@@ -104,6 +105,17 @@ def test_every_kept_claim_has_its_quote_in_its_message_and_its_gates(night: tupl
         assert claim["observer"] == "scripted"
         assert claim["verified"] is True
         assert None not in (claim["reusable"], claim["non_trivial"], claim["specific"], claim["gate_reasons"])
+
+
+def test_a_claim_is_found_by_words_that_only_a_models_detail_has(tmp_path: Path) -> None:
+    said, found = chat(tmp_path / "chat.jsonl", "chat", SAID), []
+    for script, engine in (("elaborating", "extractive"), ("faithful", "best"), ("elaborating", "best")):
+        store = tmp_path / f"{script}-{engine}"
+        run_night([said], settings(store, script, engine=engine, gists="off", embeddings=False))
+        hits = Memory.open(store).recall("Is ornithology of interest to anybody?")
+        indexes = Store.open(store).open_table(OBSERVATIONS).list_indices()
+        found.append((sorted(index.columns[0] for index in indexes), [hit.text for hit in hits[:1]]))
+    assert found == [(["summary"], []), (["summary"], []), (["detail", "summary"], [SAID[2]])]
 
 
 def test_the_model_writes_gists_summaries_titles_and_topics(night: tuple[Path, RunReport]) -> None:

@@ -86,12 +86,10 @@ class OpenTable:
         return int(self.dataset.count_rows())
 
     @shared_property
-    def has_full_text(self) -> bool:
-        """Whether the text column has an index of full text that is whole."""
-        fields = [self.table.full_text]
-        found = self.dataset.describe_indices()
-        there = any(index.field_names == fields and index.index_type == "Inverted" for index in found)
-        return there and self.broken_index is None
+    def indexed(self) -> frozenset[str]:
+        """The columns that have an index of full text; none where a file of an index is broken."""
+        found = [index.field_names[0] for index in self.dataset.describe_indices() if index.index_type == "Inverted"]
+        return frozenset(found if found and self.broken_index is None else ())
 
     @shared_property
     def broken_index(self) -> str | None:
@@ -151,9 +149,9 @@ class Tables:
         """Return rows of a table."""
         return self._open[table.name].rows
 
-    def has_full_text(self, table: Table) -> bool:
-        """Return whether the table's text column has an index of full text."""
-        return self._open[table.name].has_full_text
+    def has_full_text(self, table: Table, column: str | None = None) -> bool:
+        """Return whether a column, by default the table's text, has an index of full text."""
+        return (column or table.full_text) in self._open[table.name].indexed
 
     def find_broken_index(self, table: Table) -> str | None:
         """Return a file of the table's indexes that is not as it was, and how; None where all are."""
