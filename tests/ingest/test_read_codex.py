@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slowwave.tasks.ingest.formats.agents.codex.reader import READER
+from slowwave.tasks.ingest.formats.agents.codex import READER
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Limits, Message, Record, Rejected, Session, Skipped
 

@@ -15,7 +15,7 @@ from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import GIST
-from slowwave.tasks.ingest.formats.pmm import ledger as pmm
+from slowwave.tasks.ingest.formats import pmm
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 

@@ -13,15 +13,12 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from slowwave.tasks.ingest.formats import chatgpt, chats
-from slowwave.tasks.ingest.formats.agents import markdown, opencode
-from slowwave.tasks.ingest.formats.agents.claude_code import reader as claude_code
-from slowwave.tasks.ingest.formats.agents.codex import reader as codex
+from slowwave.tasks.ingest.formats import chatgpt, chats, pmm
+from slowwave.tasks.ingest.formats.agents import claude_code, codex, markdown, opencode
 from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
 from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sqlite
 from slowwave.tasks.ingest.formats.own import columnar, generic, learnings
 from slowwave.tasks.ingest.formats.own import slowwave_export as exported
-from slowwave.tasks.ingest.formats.pmm import ledger as pmm
 from slowwave.tasks.ingest.parsing.lines import DAMAGE, get_inner_suffix, read_head
 from slowwave.tasks.ingest.parsing.records import Head, NoSuchPath, Reader, UnknownFormat
 

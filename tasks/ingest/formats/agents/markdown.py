@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from slowwave.tasks.ingest.formats.agents.claude_code.blocks import NOISE_TAGS
+from slowwave.tasks.ingest.formats.agents.claude_code import NOISE_TAGS
 from slowwave.tasks.ingest.parsing.lines import EXCERPT, iter_text, read_head
 from slowwave.tasks.ingest.parsing.records import (
     AGENT,

@@ -7,11 +7,11 @@ unpacked into a temporary file first, because both formats are read from their e
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import pyarrow.dataset
 
 from slowwave.tasks.ingest.formats.own import generic
 from slowwave.tasks.ingest.parsing.documents import decompress_file
@@ -23,7 +23,8 @@ COLUMNS = (
     *("name", "call_id", "tool_call_id", "tags"),
 )
 ROWS = 4096
-_PARQUET, _ARROW, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+FORMATS = {b"PAR1": "parquet", b"ARRO": "ipc", b"\xff\xff\xff\xff": "stream"}
+"""By the first four bytes of a file."""
 DAMAGED = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, *DAMAGE)
 
 
@@ -32,12 +33,10 @@ def sniff(head: Head) -> bool:
 
     A damaged one is claimed, and says so.
     """
-    if not head.data.startswith((_PARQUET, _ARROW, _STREAM)):
-        return False
     try:
         return {"role", "content"} <= set(read_column_names(head))
     except DAMAGED:
-        return not head.data.startswith(_STREAM)
+        return FORMATS[head.data[:4]] != "stream"
 
 
 def read_column_names(head: Head) -> list[str]:
@@ -46,10 +45,10 @@ def read_column_names(head: Head) -> list[str]:
     Raises:
         OSError, pa.ArrowInvalid and others of `DAMAGED`: the file is damaged.
     """
-    if not head.data.startswith((_PARQUET, _ARROW, _STREAM)):
+    if head.data[:4] not in FORMATS:
         return []
-    with decompress_file(head.path) as path, _open_batches(path, COLUMNS) as (schema, _):
-        return list(schema.names)
+    with _open_dataset(head.path) as dataset:
+        return list(dataset.schema.names)
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
@@ -61,80 +60,55 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[st
     """Yield number (from 1) and values of each row, of those of the columns that the file has; nulls are left out."""
     number = 0
     try:
-        with decompress_file(path) as plain, _open_batches(plain, columns) as (_, batches):
-            for batch in batches:
-                for row in _convert_batch(batch):
+        with _open_dataset(path) as dataset:
+            names = [name for name in columns if name in dataset.schema.names]
+            for batch in dataset.to_batches(columns=names, batch_size=ROWS, batch_readahead=1):
+                for row in _convert_batch(_cast_to_microseconds(batch)):
                     number += 1
-                    yield (number, row) if isinstance(row, dict) else Rejected(number, row)
+                    yield Rejected(number, row) if isinstance(row, str) else (number, row)
     except DAMAGED as error:
-        yield Rejected(number + 1, f"file is damaged after row {number}: {error}")
+        why = str(error).rpartition("': ")[2]  # behind the path, which may be a copy's
+        yield Rejected(number + 1, f"file is damaged after row {number}: {why}")
 
 
 @contextmanager
-def _open_batches(path: Path, columns: Sequence[str]) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-    """Open the file: its schema and its record batches, of the columns asked for."""
+def _open_dataset(path: Path) -> Iterator[Any]:
+    """Open a file, or a folder of Lance, as a dataset of its library's: both have `schema` and `to_batches`."""
     if path.is_dir():
-        dataset = lance.dataset(str(path))
-        yield dataset.schema, dataset.to_batches(columns=[name for name in columns if name in dataset.schema.names])
+        yield lance.dataset(str(path))
         return
-    with path.open("rb") as stream:
-        magic = stream.read(6)
-        stream.seek(0)
-        if magic.startswith(_PARQUET):
-            file = pq.ParquetFile(stream)
-            names = [name for name in columns if name in file.schema_arrow.names]
-            yield file.schema_arrow, file.iter_batches(ROWS, columns=names)
-        elif magic == _ARROW:
-            reader = pa.ipc.open_file(stream)
-            yield (
-                reader.schema,
-                (_select_columns(reader.get_batch(i), columns) for i in range(reader.num_record_batches)),
-            )
+    with decompress_file(path) as plain, plain.open("rb") as stream:
+        kind = FORMATS[stream.read(4)]
+        if kind == "stream":
+            stream.seek(0)
+            yield pyarrow.dataset.dataset(pa.ipc.open_stream(stream).read_all())
         else:
-            with pa.ipc.open_stream(stream) as flow:
-                yield flow.schema, (_select_columns(batch, columns) for batch in flow)
-
-
-def _select_columns(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-    return batch.select([name for name in columns if name in batch.schema.names])
+            yield pyarrow.dataset.dataset(plain, format=kind)
 
 
 def _convert_batch(batch: pa.RecordBatch) -> Iterator[dict[str, object] | str]:
     """Yield each row as a dict without nulls; a row that is no UTF-8 as the reason."""
-    batch = _cast_to_microseconds(batch)
-    for start in range(0, batch.num_rows, ROWS):
-        part = batch.slice(start, ROWS)
-        try:
-            yield from map(_drop_nulls, part.to_pylist())
-        except UnicodeDecodeError:
-            yield from (_convert_row(part.slice(i, 1)) for i in range(part.num_rows))
-
-
-def _convert_row(row: pa.RecordBatch) -> dict[str, object] | str:
     try:
-        return _drop_nulls(row.to_pylist()[0])
+        yield from map(_drop_nulls, batch.to_pylist())
     except UnicodeDecodeError as bad:
-        return f"invalid UTF-8 at byte {bad.start} of a column"
+        if batch.num_rows == 1:
+            yield f"invalid UTF-8 at byte {bad.start} of a column"
+        else:
+            for i in range(batch.num_rows):
+                yield from _convert_batch(batch.slice(i, 1))
 
 
-def _drop_nulls(row: dict[str, object]) -> dict[str, object]:
-    return {key: _drop_block_nulls(value) for key, value in row.items() if value is not None}
-
-
-def _drop_block_nulls(value: object) -> object:
-    """Return blocks without the fields that are null, as their JSON would have them."""
+def _drop_nulls(value: Any) -> Any:
+    """Return a value without the fields that are null, as its JSON would have it."""
     if isinstance(value, list):
-        return [{k: v for k, v in b.items() if v is not None} if isinstance(b, dict) else b for b in value]
-    return value
+        return [_drop_nulls(item) for item in value]
+    return {k: _drop_nulls(v) for k, v in value.items() if v is not None} if isinstance(value, dict) else value
 
 
 def _cast_to_microseconds(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return times in µs: Python's datetime has no nanoseconds."""
-    at = batch.schema.get_field_index("ts")
-    if at < 0 or not pa.types.is_timestamp(kind := batch.schema.field(at).type):
-        return batch
-    times = pc.cast(batch.column(at), pa.timestamp("us", kind.tz), safe=False)
-    return batch.set_column(at, pa.field("ts", times.type), times)
+    kinds = [pa.timestamp("us", f.type.tz) if pa.types.is_timestamp(f.type) else f.type for f in batch.schema]
+    return batch.cast(pa.schema(zip(batch.schema.names, kinds, strict=True)), safe=False)
 
 
 READER = Reader("columnar", 1, sniff, read)

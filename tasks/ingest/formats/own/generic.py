@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.tasks.ingest.formats.agents.claude_code.blocks import extract_claude_user_text
+from slowwave.tasks.ingest.formats.agents.claude_code import extract_claude_user_text
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.records import (
     Block,

@@ -11,25 +11,353 @@ message of pi is known by its times and its content, never by its place or its i
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import orjson
 
-from slowwave.tasks.ingest.formats.agents.openclaw.content import UnwrappedText, parse_model_text, parse_user_text
-from slowwave.tasks.ingest.formats.agents.openclaw.events import (
-    SPOKEN,
-    TOOLS,
-    Dialect,
-    parse_session_id,
-    read_events,
+from slowwave.schemas.ids import compute_content_id
+from slowwave.tasks.ingest.formats.agents.openclaw.content import (
+    UnwrappedText,
+    parse_bash_execution,
+    parse_model_text,
+    parse_openclaw_result,
+    parse_user_text,
 )
-from slowwave.tasks.ingest.parsing.lines import iter_json
-from slowwave.tasks.ingest.parsing.records import Head, Limits, Reader, Record, Session, SessionKind, lies_below
-from slowwave.tasks.ingest.parsing.values import clean_text, coerce_dict
+from slowwave.tasks.ingest.parsing.lines import EXCERPT, iter_json
+from slowwave.tasks.ingest.parsing.records import (
+    AGENT,
+    HUMAN,
+    MODEL,
+    SYSTEM,
+    TOOL,
+    Block,
+    Head,
+    Inactive,
+    Limits,
+    Message,
+    Reader,
+    Record,
+    Rejected,
+    Session,
+    SessionKind,
+    Skipped,
+    Who,
+    lies_below,
+    read_each,
+)
+from slowwave.tasks.ingest.parsing.values import (
+    clean_text,
+    coerce_dict,
+    coerce_text,
+    coerce_time,
+    dump_json,
+    join_text,
+    parse_blocks,
+)
+
+Event = dict[str, Any]
+
+SPOKEN = ("user", "assistant")
+TOOLS = ("toolResult", "bashExecution")
+SYSTEM_ROLES = frozenset(
+    {"system", "developer", "custom", "hookMessage", "branchSummary", "compactionSummary", "notification"}
+)
+GATEWAY = ("gateway-injected", "delivery-mirror")
+"""Models of assistant rows that no model wrote: the gateway's own notices, and copies of what was delivered."""
+
+REWOUND = "on a branch that was left"
+RETRY = "stored again for a provider retry"
+MIRROR = "delivery mirror: a copy of the reply before it"
+
+
+@dataclass(slots=True, frozen=True)
+class Dialect:
+    """How the two tools differ."""
+
+    name: str
+    user: Callable[[str], UnwrappedText]
+    model: Callable[[str], UnwrappedText]
+    ids_are_stable: bool
+    """Whether a copied event keeps its id: pi gives old events new ids when it migrates a file."""
+    retries: bool
+    """Whether a user message is stored again for each attempt at a provider."""
+
+
+class SessionTree:
+    """The tree of a session: entries by id and parent, in the order of the file.
+
+    Every entry names its parent; going back to an earlier one and talking on starts a branch, and nothing is deleted.
+    The rules are those the tools read by, made cautious: an entry without a parent, or with one that did not come
+    before it, goes on from the last.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._ids: list[str] = []
+        self._roles: list[object] = []
+        self._side: list[bool] = []
+        self._parents: list[int] = []  # -1: none
+        self._first: dict[str, int] = {}  # the first entry with an id
+        self._leaf = -1  # the entry the session goes on from
+        self._retries: dict[int, list[int]] = {}
+
+    def add(self, entry_id: str, event: Event, role: object) -> int:
+        """Add an entry and return its number; the event of type `leaf` names the entry the session goes on from."""
+        number, is_leaf = len(self._ids), event.get("type") == "leaf"
+        parent = event.get("targetId" if is_leaf else "parentId", False)
+        if parent is None or parent == self._root:
+            place = -1
+        else:
+            place = self._first.get(parent, self._leaf) if isinstance(parent, str) else self._leaf
+        self._ids.append(entry_id)
+        self._roles.append(role)
+        self._side.append(event.get("appendMode") == "side")
+        self._parents.append(place)
+        self._first.setdefault(entry_id, number)
+        if is_leaf:
+            self._leaf = place
+        elif not self._side[number]:
+            self._leaf = number
+        return number
+
+    def mark_retry(self, first: int, copy: int) -> None:
+        """Say that two entries are one message, sent again."""
+        self._retries.setdefault(first, [first]).append(copy)
+
+    def find_inactive(self) -> Iterator[tuple[str, str]]:
+        """Yield id and reason of each entry that was left behind or is a second copy, in the order of the file."""
+        reasons = dict.fromkeys(self._find_left(), REWOUND)
+        for group in self._retries.values():
+            live = next((i for i in group if i not in reasons), None)
+            reasons |= {i: RETRY for i in group if i != live and i not in reasons}
+        for i in sorted(reasons):
+            yield self._ids[i], reasons[i]
+
+    def _find_left(self) -> set[int]:
+        """Return the entries off the path from the last leaf to the root, on a branch where somebody spoke."""
+        path, at = set[int](), self._leaf
+        while at >= 0:
+            path.add(at)
+            at = self._parents[at]
+        # Name the branch of each other entry by the entry where it leaves the path.
+        branches: dict[int, int] = {}
+        for i, parent in enumerate(self._parents):
+            if path and i not in path and not self._side[i]:
+                branches[i] = branches.get(parent, i)
+        # Results of parallel tool calls fork as well, and nobody took those back.
+        spoken = {branch for i, branch in branches.items() if self._roles[i] in SPOKEN}
+        # Answers that are roots: the writer knew no parents, so roots say nothing about rewinding.
+        answers = ("assistant", *TOOLS)
+        if any(parent < 0 and role in answers for parent, role in zip(self._parents, self._roles, strict=True)):
+            spoken = {branch for branch in spoken if self._parents[branch] >= 0}
+        left = {i for i, branch in branches.items() if branch in spoken and self._roles[i] in (*SPOKEN, *TOOLS)}
+        # An entry that stands in the file twice is not left by its copy.
+        live = {entry for i, entry in enumerate(self._ids) if i not in left} if left else set()
+        return {i for i in left if self._ids[i] not in live}
+
+
+def read_events(
+    items: Iterable[tuple[int, Event] | Rejected], session: Session, dialect: Dialect, *, pinned: bool = False
+) -> Iterator[Record]:
+    """Yield records of numbered events. `session` is what is known before the first header.
+
+    Pinned: it outranks headers.
+    """
+    current = Transcript(session, dialect, pinned)
+    for item in items:
+        event = {} if isinstance(item, Rejected) else item[1]
+        if event.get("type") == "session" and current.is_new_session(event):
+            yield from current.finish()
+            current = Transcript(Session(str(event["id"])), dialect, pinned)
+        yield from read_each([item], current.feed)
+    yield from current.finish()
+
+
+class Transcript:
+    """One session on its way from events to records, and the event under way."""
+
+    def __init__(self, session: Session, dialect: Dialect, pinned: bool) -> None:
+        self.session = session
+        self.dialect = dialect
+        self.pinned = pinned
+        self.tree = SessionTree(session.native_id)
+        self.begun = False
+        self.automatic = session.kind == "scheduled"  # the turn under way is one no person asked for
+        self.failed = True  # no model has answered the last user message
+        self.last_user: tuple[str, str, int] | None = None  # text, id and number in the tree
+        self.last_reply = ""
+        self.mirrored: list[str] = []
+        self.line = 0
+        self.event: Event = {}
+        self.message: Event = {}
+
+    def is_new_session(self, header: Event) -> bool:
+        """Return whether a header in mid-file begins another session."""
+        other = isinstance(header.get("id"), str) and header["id"] != self.session.native_id
+        return self.begun and other and not self.pinned
+
+    def feed(self, line: int, event: Event) -> Iterator[Record]:
+        """Yield records of one event."""
+        self.line, self.event, self.message = line, event, coerce_dict(event.get("message"))
+        kind = event.get("type")
+        if kind == "session":
+            yield self._handle_header()
+            return
+        if not self.begun:
+            self.begun = True
+            yield self.session
+        if kind == "message" or (kind is None and "message" in event):
+            yield from self._handle_message()
+            return
+        self._add_to_tree(None)
+        if kind == "session_info" and coerce_text(event.get("name")):
+            yield Session(self.session.native_id, title=clean_text(event["name"]))
+        summary = kind in ("compaction", "branch_summary")
+        content = event.get("summary") if summary else event.get("content") if kind == "custom_message" else None
+        yield self._handle_system(content, kind if isinstance(kind, str) else "no type")
+
+    def finish(self) -> Iterator[Record]:
+        """Yield what the session took back."""
+        for native_id, reason in [*self.tree.find_inactive(), *((mirror, MIRROR) for mirror in self.mirrored)]:
+            yield Inactive(self.session.native_id, native_id, reason)
+
+    def _handle_header(self) -> Record:
+        if self.begun:
+            return Skipped("session", self.line)
+        self.begun, event, session = True, self.event, self.session
+        own = coerce_text(event.get("id")) or session.native_id
+        self.tree = SessionTree(own)
+        session.native_id = session.native_id if self.pinned else own
+        parent = event.get("parentSession") or event.get("branchedFrom")
+        session.workspace = coerce_text(event.get("cwd")) or session.workspace
+        session.parent_id = session.parent_id or (parse_session_id(parent) if isinstance(parent, str) else None)
+        session.title = coerce_text(event.get("title")) or session.title
+        return session
+
+    def _handle_message(self) -> Iterator[Record]:
+        message, role = self.message, self.message.get("role")
+        if not isinstance(role, str):
+            self._add_to_tree(None)
+            yield self._reject("message without a role")
+            return
+        number = self._add_to_tree(role)
+        if role == "user":
+            yield from self._handle_user(number)
+        elif role == "assistant":
+            yield self._handle_assistant()
+        elif role in TOOLS:
+            parse = parse_openclaw_result if role == "toolResult" else parse_bash_execution
+            yield self._make_message(TOOL, parse(message))
+        elif role in SYSTEM_ROLES:
+            yield self._handle_system(message.get("content") or message.get("summary"), role)
+        else:
+            yield self._reject(f"unknown role {role[:64]!r}")
+
+    def _handle_system(self, content: object, kind: str) -> Record:
+        """Return a summary or an injected note: kept, and nobody's words."""
+        blocks = parse_blocks(content) or []
+        if not any(block.text for block in blocks):
+            return Skipped(kind, self.line)
+        return self._make_message(SYSTEM, blocks, clean_text(join_text(blocks, "\n\n")))
+
+    def _handle_user(self, number: int) -> Iterator[Record]:
+        blocks = parse_blocks(self.message.get("content")) or []
+        if not blocks:
+            yield Skipped("user message without content", self.line)
+            return
+        unwrapped = self.dialect.user(join_text(blocks, "\n\n"))
+        if unwrapped.session and self.session.kind is None:
+            self.session.kind = unwrapped.session
+            yield Session(self.session.native_id, kind=unwrapped.session)
+        kind = self.session.kind
+        self.automatic = unwrapped.automatic or kind == "scheduled"
+        provenance = coerce_dict(self.message.get("provenance")).get("kind")
+        who = HUMAN
+        if unwrapped.synthetic or self.automatic or provenance == "internal_system":
+            who = ("user", "synthetic")
+        elif unwrapped.agent or kind == "subagent" or provenance == "inter_session":
+            who = AGENT
+        message = self._make_message(who, blocks, unwrapped.text, unwrapped.speaker)
+        self._track_retries(message, number)
+        yield message
+
+    def _track_retries(self, message: Message, number: int) -> None:
+        """Tell a message that is stored again because no provider answered it from one that is said again."""
+        last, text = self.last_user, message.text
+        if self.dialect.retries and last and text == last[0] and self.failed and message.native_id != last[1]:
+            self.tree.mark_retry(last[2], number)
+        elif text:
+            self.last_user = text, message.native_id, number
+        self.failed = True
+
+    def _handle_assistant(self) -> Record:
+        blocks = parse_blocks(self.message.get("content")) or []
+        stop, model = self.message.get("stopReason"), self.message.get("model")
+        if not any(block.type != "text" or (block.text or "").strip() for block in blocks):
+            self.failed = True
+            return Skipped(f"assistant without content ({coerce_text(stop) or 'no stop reason'})", self.line)
+        unwrapped = self.dialect.model(join_text(blocks, "\n\n"))
+        synthetic = unwrapped.synthetic or self.automatic or model == GATEWAY[0]
+        message = self._make_message(("assistant", "synthetic") if synthetic else MODEL, blocks, unwrapped.text)
+        if model not in GATEWAY:
+            self.failed = stop in ("error", "aborted")
+            self.last_reply = unwrapped.text or self.last_reply
+        elif model == GATEWAY[1] and unwrapped.text == self.last_reply:
+            self.mirrored.append(message.native_id)
+        return message
+
+    @property
+    def _native_id(self) -> str:
+        return coerce_text(self.event.get("id")) or str(self.line)
+
+    def _add_to_tree(self, role: object) -> int:
+        return self.tree.add(self._native_id, self.event, role)
+
+    def _reject(self, reason: str) -> Rejected:
+        return Rejected(self.line, reason, dump_json(self.event)[:EXCERPT])
+
+    def _make_message(self, who: Who, blocks: list[Block], text: str = "", speaker: str | None = None) -> Message:
+        return Message(
+            self.session.native_id,
+            self._native_id,
+            *who,
+            blocks,
+            text,
+            ts=coerce_time(self.event.get("timestamp")) or coerce_time(self.message.get("timestamp")),
+            parent_id=coerce_text(self.event.get("parentId")),
+            speaker=speaker,
+            identity=self._compute_identity(who, blocks),
+            line=self.line,
+        )
+
+    def _compute_identity(self, who: Who, blocks: list[Block]) -> str | None:
+        """Return a hash of times, content and, where copies keep it, the event's id: the same in a fork, an archive, a
+        database.
+
+        Not the session, since forks copy events; not the id alone, since it has 32 bits. None without a time: then
+        session and id have to do.
+        """
+        stamp, own_time = self.event.get("timestamp"), self.message.get("timestamp")
+        if stamp is None and own_time is None:
+            return None
+        own_id, times = None, str(stamp if own_time is None else own_time)
+        if self.dialect.ids_are_stable:
+            own_id, times = coerce_text(self.event.get("id")), f"{stamp}/{own_time}"
+        content = [(b.type, b.name, b.call_id, b.text) for b in blocks]
+        return compute_content_id(self.dialect.name, dump_json([own_id, times, who[0], content]))
+
+
+def parse_session_id(path: str) -> str:
+    """Return the session id in a path: OpenClaw's `<id>.jsonl…`, pi's `<time>_<id>.jsonl`; an id stays as it is."""
+    name = PurePosixPath(path.replace("\\", "/")).name
+    stem = name.partition(".jsonl")[0]
+    return stem.rpartition("_")[2] if stem[:2] == "20" and "T" in stem.partition("_")[0] else stem
+
 
 Entries = dict[str, dict[str, Any]]
 """Entries of a session index by key."""

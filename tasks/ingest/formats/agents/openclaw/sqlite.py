@@ -14,8 +14,7 @@ from typing import IO, Any, cast
 
 import zstandard
 
-from slowwave.tasks.ingest.formats.agents.openclaw.events import read_events
-from slowwave.tasks.ingest.formats.agents.openclaw.reader import HOMES, OPENCLAW, parse_session_kind
+from slowwave.tasks.ingest.formats.agents.openclaw.reader import HOMES, OPENCLAW, parse_session_kind, read_events
 from slowwave.tasks.ingest.parsing.lines import (
     CHUNK,
     DAMAGE,

@@ -1,1 +1,0 @@
-"""The Persistent Mind Model's ledgers."""
