@@ -41,7 +41,7 @@ demo: install ## a night over data/samples, then three questions answered with t
 test: install ## every test
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-fleet: install ## several machines: a store in a bucket of a real S3 server
+test-fleet: install ## several machines: a store in a bucket of a real S3 server, nights on a cluster of Ray's
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m fleet tests/fleet
 
 test-vllm: $(LINKS) $(VLLM_STAMP) ## the real vLLM on the CPU with a small real model (installs 5 GB, assembles 1.3 GB)

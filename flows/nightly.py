@@ -51,16 +51,19 @@ STEPS: tuple[Callable[[Job], StepReport], ...] = (
 """Between reading and the release."""
 
 
-def run_night(paths: list[Path], settings: Settings, call: Caller = run_as_function, wait: float = 0) -> RunReport:
+def run_night(
+    paths: list[Path], settings: Settings, call: Caller = run_as_function, wait: float = 0, ray: str | None = None
+) -> RunReport:
     """Run a night over the paths; with no path, over the transcripts of the installed tools. A run under way is waited
-    for so many seconds.
+    for so many seconds. With `ray`, "local" or a cluster's address, Ray computes what costs most.
 
     Raises:
+        ClusterFailed: there is no such cluster, or none of its machines can do the work.
         NoSuchPath: a path does not exist, or is a pipe or a device.
         StoreLocked: another run is at it.
     """
     paths = check_paths(paths)
-    with open_run("nightly", settings, create=True, wait=wait) as (job, report):
+    with open_run("nightly", settings, create=True, wait=wait, ray=ray) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         set_aside_candidate(job, report)
         erase_plans(job, report)

@@ -114,18 +114,21 @@ def _may_pass(task: Any, task_run: Any, state: Any) -> bool:
 
 @flow(name="nightly", validate_parameters=False)
 @hide_words
-def nightly(paths: list[str] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
+def nightly(
+    paths: list[str] | None = None, overrides: dict[str, Any] | None = None, ray: str | None = None
+) -> RunReport:
     """Run a night under Prefect, its report kept as an artifact.
 
     Args:
         paths: files and folders to read; none: the transcripts of the tools installed for this user.
         overrides: settings by name, over those of the file and the environment.
+        ray: "local" or the address of a Ray cluster, which then computes what costs most.
 
     Raises:
         NightIncomplete: a step failed, or a session in it; what was left is released. So the flow's run ends as Failed.
     """
     try:
-        report = run_night([Path(p) for p in paths or []], Settings(**overrides or {}), run_as_task)
+        report = run_night([Path(p) for p in paths or []], Settings(**overrides or {}), run_as_task, ray=ray)
     except Exception:
         name_flow_run("failed", RunStatus.FAILED)
         raise
@@ -157,7 +160,7 @@ def export(to: str, form: str = "parquet", overrides: dict[str, Any] | None = No
     return export_tables(Settings(**overrides or {}), Path(to), form)
 
 
-def run_night_under_prefect(paths: list[str], overrides: dict[str, Any]) -> RunReport:
+def run_night_under_prefect(paths: list[str], overrides: dict[str, Any], ray: str | None = None) -> RunReport:
     """Run `nightly`.
 
     Raises:
@@ -166,7 +169,7 @@ def run_night_under_prefect(paths: list[str], overrides: dict[str, Any]) -> RunR
     """
     try:
         with restore_words():
-            return nightly(paths, overrides)
+            return nightly(paths, overrides, ray)
     except NightIncomplete as incomplete:
         return incomplete.report
 

@@ -21,6 +21,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import EXCERPT, quarantine_rejected
 from slowwave.tasks.llm.library import Rejected
+from slowwave.tasks.shards import ShardsFailed
 from slowwave.text.redact import redact_text
 
 LOG = logging.getLogger(__name__)
@@ -53,13 +54,17 @@ def do_apart(units: Sequence[U], do: Callable[[Sequence[U]], object]) -> dict[U,
         if units:
             do(units)
         return {}
-    except Exception as error:
+    except Exception as raised:
+        error, bad = (raised.first, raised.units) if isinstance(raised, ShardsFailed) else (raised, frozenset(units))
         if is_lasting(error):
-            raise
+            raise error from error.__cause__
         if len(units) == 1:
             return {units[0]: error}
+    good = [unit for unit in units if unit not in bad]
     half = len(units) // 2
-    return do_apart(units[:half], do) | do_apart(units[half:], do)
+    apart = 0 < len(good) < len(units)  # shards may be of texts, and units sessions
+    parts = (good, [unit for unit in units if unit in bad]) if apart else (units[:half], units[half:])
+    return do_apart(parts[0], do) | do_apart(parts[1], do)
 
 
 def note_failed_units(

@@ -15,14 +15,17 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.store.store import Store
 from slowwave.tasks.progress import track_activity
+from slowwave.tasks.shards import HERE, Executor
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run's settings and name. Steps open the store themselves: tables never travel between tasks."""
+    """One run's settings, name and executor. Steps open the store themselves: tables never travel between tasks."""
 
     settings: Settings
     run_id: str
+    executor: Executor = HERE
+    """Computes what is worth spreading."""
 
     @cached_property
     def store(self) -> Store:

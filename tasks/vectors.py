@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import load_encoder
-from slowwave.engines.encoders.protocol import Encoder, Vectors, hide_url
+from slowwave.engines.encoders.protocol import SERVER, Encoder, Vectors, hide_url
 from slowwave.engines.errors import EncoderFailed, EncoderNotFound, EngineError, TextsRefused, WrongDimension
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
@@ -17,6 +17,7 @@ from slowwave.schemas.tables import VECTOR, VECTORS, Table
 from slowwave.store.store import Store
 from slowwave.tasks.gists.keywords import NgramVectors
 from slowwave.tasks.job import Job, StepReport
+from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
 from slowwave.tasks.vector_columns import build_vector_array, build_vector_matrix
 
 
@@ -32,11 +33,36 @@ def load_shared_ngrams(name: str) -> NgramVectors:
     return NgramVectors(load_shared_encoder(name))
 
 
+def encode_shard(shard: pa.Table, *, encoder: str) -> pa.Table:
+    """Return rows of `vectors` for a shard's texts; columns vector_id and text."""
+    model = load_shared_encoder(encoder)
+    return _build_vector_rows(shard["vector_id"].to_pylist(), model.name, model.encode(shard["text"].to_pylist()))
+
+
+class SpreadEncoder:
+    """The encoder, asked by shards of the texts wherever the run's executor computes them."""
+
+    def __init__(self, encoder: Encoder, setting: str, executor: Executor) -> None:
+        self.name, self.dim = encoder.name, encoder.dim
+        self._executor = executor
+        self._step = ShardStep("encode", setting, VECTORS.schema, partial(encode_shard, encoder=setting), "encoder")
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return one row of unit length a text, in order; shape (len(texts), dim)."""
+        distinct = {text: compute_vector_id(self.name, text) for text in texts}
+        rows = pa.table({"vector_id": list(distinct.values()), "text": list(distinct)}, pa.schema(TEXT))
+        made = spread(self._executor, self._step, rows, "vector_id")
+        places = {key: row for row, key in enumerate(made["vector_id"].to_pylist())}
+        matrix = build_vector_matrix(made["vector"])
+        return matrix[[places[distinct[text]] for text in texts]] if texts else matrix.reshape(0, self.dim)
+
+
 def get_encoder(settings: Settings) -> Encoder | None:
     """Return the encoder, or None where embeddings are off."""
     return load_shared_encoder(settings.encoder) if settings.embeddings else None
 
 
+TEXT = [("vector_id", pa.string()), ("text", pa.string())]
 _away: dict[str, str] = {}
 """Why the encoder could not be had, by run_id: it is looked for once a run, and what lacks a vector waits."""
 
@@ -50,10 +76,17 @@ def get_encoder_if_there(job: Job, report: StepReport) -> Encoder | None:
         _note_away(job, report)
         return None
     try:
-        return get_encoder(job.settings)
+        encoder = get_encoder(job.settings)
+        executor = get_encoder_executor(job)
+        return encoder and SpreadEncoder(encoder, job.settings.encoder, executor) if executor is not HERE else encoder
     except (EncoderNotFound, EncoderFailed) as missing:
         give_up_encoder(job, report, missing)
         return None
+
+
+def get_encoder_executor(job: Job) -> Executor:
+    """Return where texts are encoded: a server's encoder is asked from here, wherever the rest is computed."""
+    return HERE if job.settings.encoder.startswith(SERVER) else job.executor
 
 
 def is_encoder_away(job: Job) -> bool:

@@ -1,8 +1,10 @@
 """A run from its start to its row in `runs`: the lock, how its steps are called, and a trace of whatever went wrong."""
 
+import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +14,7 @@ import pyarrow.compute as pc
 
 from slowwave.flows.metrics import write_metrics_after
 from slowwave.flows.parts.report import RunReport
-from slowwave.schemas.errors import StoreError, UsageError
+from slowwave.schemas.errors import StoreError, UsageError, name_install
 from slowwave.schemas.places import name_place
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
@@ -38,6 +40,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.isolate import find_failed_steps, is_lasting, note_failed_step, settle_step
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_models
+from slowwave.tasks.shards import HERE, Executor
 from slowwave.telemetry import open_span
 from slowwave.text.redact import redact_text
 
@@ -63,6 +66,10 @@ TAKEN_BACK = tuple(table for table in (*RELEASED, MARKS, LINES, ACTIONS) if tabl
 encoded and paid for stays; but the first vectors of a store, of another dimension than it was made for, go with the
 tables that were made to fit them.
 """
+LOCAL = "local"
+"""Address of a Ray that is started on this machine for the night, and ends with it."""
+SHARDS = "shards"
+"""Folder of a space, while a run computes on Ray: what is done of a step that has not committed."""
 Result = TypeVar("Result")
 Caller = Callable[..., StepReport]
 """Runs a step: as the plain function that it is, or as a task of Prefect's."""
@@ -86,9 +93,10 @@ def open_run(
     *,
     create: bool = False,
     wait: float = 0,
+    ray: str | None = None,
 ) -> Iterator[tuple[Job, RunReport]]:
     """Hold the writer's lock for a run, and write its row at the end. `prepare` comes before Lance reads anything.
-    A run under way is waited for so many seconds.
+    A run under way is waited for so many seconds. With `ray`, the address of a cluster, it computes there.
 
     What a run before it left torn is mended first, so whoever writes looks at the tables inside. A run that changed
     nothing and asked nothing of a model leaves no row: no table gets a new version from it. Neither does what can't be
@@ -105,15 +113,16 @@ def open_run(
     if not create:
         load_releases(settings.store / settings.space)
     run_id, started = make_run_id(), datetime.now(UTC)
-    job, report = Job(settings, run_id), RunReport(run_id, kind)
+    report = RunReport(run_id, kind)
     name = "slowwave.night" if kind == "nightly" else f"slowwave.{kind}"
     with (
         write_metrics_after(settings),
         open_span(name, **{"slowwave.run.id": run_id}) as set_attribute,
         make_files_private(),
-        writer_lock(settings.store / settings.space, run_id, kind, wait) as died,
+        writer_lock(folder := settings.store / settings.space, run_id, kind, wait) as died,
+        open_executor(folder / SHARDS, ray) as executor,
     ):
-        folder = settings.store / settings.space
+        job = Job(settings, run_id, executor)
         prepare(folder)
         report.notes += (
             [] if has_table(folder, RELEASES.name) else [f"there was no store at {name_place(folder)}: it is made"]
@@ -165,6 +174,30 @@ def run_step(call: Caller, report: RunReport, step: Callable[..., StepReport], j
         if name in report.failed_before:
             settle_step(job, name)
     report.steps.append(done)
+
+
+def open_executor(shards: Path, ray: str | None) -> AbstractContextManager[Executor]:
+    """Return where a run computes: Ray, or this process, which removes the results that a killed run on Ray left.
+
+    Raises:
+        UsageError: Ray is not installed.
+        ClusterFailed: there is no cluster at the address.
+    """
+    if ray is None:
+        shutil.rmtree(shards, ignore_errors=True)
+        return nullcontext(HERE)
+    os.environ |= {  # Ray reads these when it is imported; the last makes what it starts listen on loopback alone
+        "RAY_AUTH_MODE": "token",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    }
+    if ray == LOCAL:
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    try:
+        from slowwave.flows.on_ray import open_ray
+    except ModuleNotFoundError as missing:
+        raise UsageError(f"this needs Ray: {name_install('ray')}") from missing
+    return open_ray(shards, ray)
 
 
 def is_held(store: Store) -> bool:

@@ -91,10 +91,16 @@ def run(
     ] = False,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
-    engine: EngineOption = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="extractive: make again without a model what one made. ray: compute on Ray."),
+    ] = None,
     gists: GistsOption = None,
     embeddings: Annotated[bool | None, typer.Option("--embeddings/--no-embeddings", show_default=False)] = None,
     redact: Annotated[bool | None, typer.Option("--redact/--no-redact", show_default=False)] = None,
+    address: Annotated[
+        str | None, typer.Option(envvar="RAY_ADDRESS", help="Ray cluster of --engine ray; none: Ray on this machine.")
+    ] = None,
     space: SpacesOption = None,
     all_spaces: Annotated[bool, typer.Option("--all-spaces", help="A night of each space of the store.")] = False,
 ) -> "RunReport | None":
@@ -105,16 +111,18 @@ def run(
     Exit status 0: all was done; 3: something failed and is tried again next night, or a named path gave nothing, and
     the rest is released; 4: what was made is outside the bounds of `gates` and held back; 1: nothing was released.
     """
+    ray = (address or "local") if engine == "ray" else None
+    engine = None if ray else engine
     given = _add_model_options(given, llm, max_tokens, engine, gists=gists, embeddings=embeddings, redact=redact)
     if all_spaces or len(space or ()) > 1:
         if background or (all_spaces and space):
             raise UsageError("--all-spaces goes without --space, and several spaces without --background")
-        raise typer.Exit(_run_each(given, paths or [], space or [], plain=plain))
+        raise typer.Exit(_run_each(given, paths or [], space or [], plain=plain, ray=ray))
     here = load_settings(**given).space
-    return _run_one(given, [Path(str(path).replace(SPACE, here)) for path in paths or []], plain, background)
+    return _run_one(given, [Path(str(path).replace(SPACE, here)) for path in paths or []], plain, background, ray)
 
 
-def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], *, plain: bool) -> int:
+def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], *, plain: bool, ray: str | None) -> int:
     """Run a night of each space, whoever has waited longest first; return the exit status: the gravest.
 
     Raises:
@@ -136,7 +144,7 @@ def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], *, pl
         try:
             with report_errors():
                 mine = [Path(str(path).replace(SPACE, name)) for path in paths]
-                if report := _run_one(given | {"space": name}, mine, plain, False):
+                if report := _run_one(given | {"space": name}, mine, plain, False, ray):
                     report.print(OUT)
                     ended.add(HELD if report.held else INCOMPLETE if report.failures else 0)
         except typer.Exit as failed:
@@ -148,7 +156,9 @@ def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], *, pl
     return next((status for status in (1, HELD, INCOMPLETE) if status in ended), 0)
 
 
-def _run_one(given: dict[str, Any], paths: list[Path], plain: bool, background: bool) -> "RunReport | None":
+def _run_one(
+    given: dict[str, Any], paths: list[Path], plain: bool, background: bool, ray: str | None
+) -> "RunReport | None":
     from slowwave.store.bucket.transcripts import fetch_transcripts
     from slowwave.tasks.ingest.formats.registry import check_paths
 
@@ -170,12 +180,12 @@ def _run_one(given: dict[str, Any], paths: list[Path], plain: bool, background: 
     if plain:
         from slowwave.flows.nightly import run_night
 
-        report = run_night(absolute, settings)
+        report = run_night(absolute, settings, ray=ray)
     else:
         import_prefect_quietly()
         from slowwave.flows.prefect import run_night_under_prefect
 
-        report = run_night_under_prefect([str(path) for path in absolute], given)
+        report = run_night_under_prefect([str(path) for path in absolute], given, ray)
     from slowwave.store import Store
 
     named = {name: given[name].removeprefix(f"{Path.cwd()}/") for name in ("store", "space") if name in given}

@@ -1,6 +1,7 @@
 """Claims of every session that is new or has grown, with keywords and vectors."""
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.errors import EncoderFailed
+from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import EXTRACTIVE, MASKED, WITHDRAWALS, WITHDRAWN, Origin, Status
 from slowwave.store.store import Store
@@ -29,7 +31,7 @@ from slowwave.tasks.llm.claims import build_claims_table
 from slowwave.tasks.observe import by_model
 from slowwave.tasks.observe.by_model import ExtractionResult, extract_claims
 from slowwave.tasks.observe.exclusions import add_exclusions, remove_excluded_claims
-from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, compute_observe_key, observe
+from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, SCHEMA, compute_observe_key, observe
 from slowwave.tasks.observe.shared import build_shared_claims, split_shared
 from slowwave.tasks.pending import (
     find_pending_sessions,
@@ -38,11 +40,13 @@ from slowwave.tasks.pending import (
     mark_sessions_done,
 )
 from slowwave.tasks.progress import show_progress
+from slowwave.tasks.shards import ShardStep, spread
 from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import (
     attach_vectors_if_there,
     describe_encoder,
     fill_missing_vectors,
+    get_encoder_executor,
     get_encoder_if_there,
     give_up_encoder,
     is_encoder_away,
@@ -50,6 +54,9 @@ from slowwave.tasks.vectors import (
 )
 
 MESSAGES_AT_ONCE = 2_000
+OBSERVED = pa.schema([*(field.with_nullable(True) for field in SCHEMA), pa.field("skipped", pa.string())])
+NEEDED = ["observation_id", "session_id", "summary", "vector"]
+KEYED = pa.schema([OBSERVATIONS.schema.field(name) for name in ("observation_id", "session_id", "keywords")])
 CLAIM = (*COLUMNS, *GATE_COLUMNS, "keywords", "stems", "vector", "step_key")
 """The columns this step writes; the others belong to dedupe and assign, and are kept as they are."""
 
@@ -74,7 +81,8 @@ def observe_sessions(job: Job) -> StepReport:
         report.rows_in = sessions.height
         with show_progress("observe", sessions.height) as advance:
             failed: dict[str, Exception] = {}
-            for group in group_sessions(sessions, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE):
+            size = SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE * job.executor.at_once
+            for group in group_sessions(sessions, size):
 
                 def observe_some(ids: Sequence[str], group: pl.DataFrame = group) -> None:
                     _observe_group(job, group.filter(pl.col("session_id").is_in(ids)), key, report, mask, model)
@@ -177,9 +185,12 @@ def _keep_rows(job: Job, held: pa.Table, seen: set[str], report: StepReport) -> 
 def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report: StepReport) -> ExtractionResult:
     """Return what became of each session, by the model, which leaves the GPU to the encoder then, or without one."""
     if model is None:
-        seen = observe(shown, job.settings.observe)
-        report.counts["sessions skipped"] += len(seen.skipped)
-        return ExtractionResult(seen.claims.to_pylist(), seen.skipped)
+        settings = job.settings.observe
+        step = ShardStep("observe", compute_observe_key(settings), OBSERVED, partial(observe_shard, settings=settings))
+        rows = spread(job.executor, step, shown, "session_id").to_pylist()
+        skipped = {row["session_id"]: row["skipped"] for row in rows if row["skipped"] is not None}
+        report.counts["sessions skipped"] += len(skipped)
+        return ExtractionResult([row for row in rows if row["skipped"] is None], skipped)
     try:
         return extract_claims(shown, job.settings, model, report)
     finally:
@@ -217,14 +228,33 @@ def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
     encoder = get_encoder_if_there(job, report) if table.num_rows else None
     if encoder is None or not job.settings.keywords.top:
         return table
-    ngrams, vectors = load_shared_ngrams(job.settings.encoder), build_vector_matrix(table["vector"])
+    setting, top = job.settings.encoder, job.settings.keywords.top
+    do = partial(extract_shard_keywords, encoder=setting, top=top)
+    step = ShardStep("keywords", f"{setting} {top}", KEYED, do, "encoder")
     try:
-        found = extract_keywords(table["summary"].to_pylist(), vectors, ngrams, job.settings.keywords.top)
+        made = spread(get_encoder_executor(job), step, table.select(NEEDED), "session_id")
     except EncoderFailed as gone:
         give_up_encoder(job, report, gone)
         return table
-    place = table.schema.get_field_index("keywords")
-    return table.set_column(place, table.schema.field("keywords"), pa.array(found, table.schema.field("keywords").type))
+    found = dict(zip(made["observation_id"].to_pylist(), made["keywords"].to_pylist(), strict=True))
+    rows = pa.array([found[key] for key in table["observation_id"].to_pylist()], KEYED.field("keywords").type)
+    return table.set_column(table.schema.get_field_index("keywords"), table.schema.field("keywords"), rows)
+
+
+def observe_shard(shard: pa.Table, *, settings: ObserveSettings) -> pa.Table:
+    """Return a shard's claims, and a row for each session without, which says why."""
+    seen = observe(shard, settings)
+    none = [{"session_id": session, "skipped": why} for session, why in seen.skipped.items()]
+    return pa.Table.from_pylist(seen.claims.to_pylist() + none, schema=OBSERVED)
+
+
+def extract_shard_keywords(shard: pa.Table, *, encoder: str, top: int) -> pa.Table:
+    """Return the keywords of a shard's claims."""
+    vectors = build_vector_matrix(shard["vector"])
+    found = extract_keywords(shard["summary"].to_pylist(), vectors, load_shared_ngrams(encoder), top)
+    return pa.table(
+        [shard["observation_id"], shard["session_id"], pa.array(found, KEYED.field("keywords").type)], schema=KEYED
+    )
 
 
 def select_changed_rows(claims: pa.Table, held: pa.Table, masked: Collection[str] = ()) -> pa.Table:

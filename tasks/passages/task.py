@@ -32,7 +32,7 @@ def write_passages(job: Job) -> StepReport:
         report.rows_in = pending.height
         with show_progress("passages", pending.height) as advance:
             failed: dict[str, Exception] = {}
-            for batch in iter_batches(pending, BATCH):
+            for batch in iter_batches(pending, BATCH * job.executor.at_once):
 
                 def write(sessions: Sequence[str], batch: pl.DataFrame = batch) -> None:
                     mine = batch.filter(pl.col("session_id").is_in(sessions))

@@ -176,7 +176,7 @@ def _grow_all(
         done = sessions.filter(~pl.col("session_id").is_in(sorted(late)))
         mark_sessions_done(job.store, "rollup", done, by_model=model is not None, keep=keep)
 
-    groups = group_sessions(pending, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE)
+    groups = group_sessions(pending, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE * job.executor.at_once)
     batches = [group["session_id"].to_list() for group in groups]
     if narrator and batches:
         batches[0] = [*talk.ids, *batches[0]]

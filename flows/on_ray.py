@@ -1,0 +1,130 @@
+"""Shards computed by tasks of Ray Core, on this machine or a cluster (docs/fleet.md). Ray is imported here alone.
+
+A task is given a shard's rows and returns the rows made of them; it needs no store and no shared disk. Each result is
+kept as an Arrow file named by the hash of step, settings and rows until the night has ended, so after a kill the next
+night computes only the rest. Ray keeps its worker processes between tasks, and with them the encoder.
+"""
+
+import logging
+import shutil
+import socket
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from slowwave.schemas.errors import SlowwaveError
+from slowwave.store.private import make_private_folder, replace_file
+from slowwave.tasks.shards import ShardStep
+
+TRIES = 3
+"""Times a shard whose worker dies is computed: a worker may be killed for what others do."""
+GPU_SHARE = 0.5
+"""Share of a GPU that a task with an encoder takes, where the cluster has GPUs."""
+
+
+class ClusterFailed(SlowwaveError):
+    """Ray could not be started, or there is no cluster at the address."""
+
+
+class WorkerDied(Exception):
+    """A shard whose worker died, each time that it was tried."""
+
+
+class RayExecutor:
+    """Computes shards on a cluster's workers; results that `folder` has are not computed again."""
+
+    at_once = 100
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._gpus: float = GPU_SHARE if ray.cluster_resources().get("GPU") else 0
+
+    def map(self, step: ShardStep, shards: Sequence[pa.Table]) -> list[pa.Table | Exception]:
+        """Return the result of each shard, in order: a table, or what was raised."""
+        make_private_folder(self.folder)
+        raws = [write_arrow(shard) for shard in shards]
+        paths = [self._name_file(step, raw) for raw in raws]
+        made: dict[Path, pa.Table | Exception] = {
+            path: kept for path in paths if (kept := read_kept(path, step)) is not None
+        }
+        gpus = self._gpus if step.uses == "encoder" else 0
+        compute = ray.remote(compute_shard).options(num_gpus=gpus, max_retries=TRIES - 1).remote
+        left = {path: raw for path, raw in zip(paths, raws, strict=True) if path not in made}  # equal shards are one
+        running: dict[Any, Path] = {compute(step, raw): path for path, raw in left.items()}
+        while running:
+            (ended,), _ = ray.wait([*running])
+            path = running.pop(ended)
+            try:
+                result = ray.get(ended)
+                replace_file(path, result)
+                made[path] = read_arrow(result)
+            except RayTaskError as failed:
+                made[path] = failed.cause if isinstance(failed.cause, Exception) else failed
+            except RayError as lost:
+                made[path] = WorkerDied(f"{TRIES} workers died over it ({type(lost).__name__})")
+        return [made[path] for path in paths]
+
+    def _name_file(self, step: ShardStep, rows: pa.Buffer) -> Path:
+        digest = blake2b(f"{step.name}\0{step.settings}\0".encode(), digest_size=16)
+        digest.update(rows)
+        return self.folder / f"{step.name}-{digest.hexdigest()}.arrow"
+
+
+@contextmanager
+def open_ray(folder: Path, address: str) -> Iterator[RayExecutor]:
+    """Start Ray on this machine for the block, or join the cluster at the address; results are kept in `folder`.
+
+    Raises:
+        ClusterFailed: there is none at the address.
+    """
+    mine = not ray.is_initialized()
+    try:
+        host, colon, port = address.rpartition(":")
+        if colon and port.isdecimal() and "/" not in host:  # Ray itself would try for minutes
+            socket.create_connection((host, int(port)), timeout=10).close()
+        if mine:
+            warnings.filterwarnings("ignore", "lance is not fork-safe")  # what Ray forks becomes another program
+            dashboard = False if address == "local" else None
+            ray.init(address, include_dashboard=dashboard, log_to_driver=False, logging_level=logging.ERROR)
+    except (OSError, RayError, RuntimeError, ValueError) as away:
+        raise ClusterFailed(f"no Ray at {address}: {away}") from away
+    try:
+        yield RayExecutor(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        if mine:
+            ray.shutdown()
+
+
+def compute_shard(step: ShardStep, rows: pa.Buffer) -> pa.Buffer:
+    """Return a shard's result; runs on a worker."""
+    return write_arrow(step.run(read_arrow(rows)))
+
+
+def write_arrow(table: pa.Table) -> pa.Buffer:
+    """Return a table as the bytes of an Arrow file."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as out:
+        out.write_table(table.combine_chunks())
+    return sink.getvalue()
+
+
+def read_arrow(raw: pa.Buffer) -> pa.Table:
+    """Return the table in the bytes of an Arrow file."""
+    return pa.ipc.open_file(raw).read_all()
+
+
+def read_kept(path: Path, step: ShardStep) -> pa.Table | None:
+    """Return the result that a file holds; None where there is no such file, or not the whole of it."""
+    try:
+        made = read_arrow(pa.py_buffer(path.read_bytes()))
+    except (FileNotFoundError, pa.ArrowInvalid):
+        return None
+    return made if made.schema.equals(step.schema) else None
