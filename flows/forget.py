@@ -21,7 +21,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.store.notes import find_journals
 from slowwave.store.store import Store
-from slowwave.tasks.forget.lineage import make_plan, read_plans, write_plan
+from slowwave.tasks.forget.lineage import complete_plan, make_plan, read_plans, write_plan
 from slowwave.tasks.forget.plan import Plan
 from slowwave.tasks.forget.proof import scan_files
 from slowwave.tasks.forget.seal import find_live, seal_plans
@@ -46,8 +46,10 @@ class Preview:
     """Files outside the store, still on disk, that it was read from."""
     exports: list[str] = field(default_factory=list)
     """Exports that hold some of it."""
-    left: list[str] = field(default_factory=list)
-    """Where nothing would go: what of the space holds the text all the same, as ids and paths do."""
+    left: list[str] | None = None
+    """Where nothing would go and the files were searched: what of the space holds the text all the same, as ids and
+    paths do.
+    """
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -55,8 +57,8 @@ class Preview:
         return {"rows": dict(self.counts), "messages": self.lines, **found}
 
 
-def preview_forgetting(wanted: Wanted, settings: Settings) -> Preview:
-    """Return what would go; no row is written.
+def preview_forgetting(wanted: Wanted, settings: Settings, *, search_files: bool = False) -> Preview:
+    """Return what would go; no row is written. Where no table has a text, `search_files` looks for it in every byte.
 
     Raises:
         UsageError: nothing is asked for, or what the vault does not hold.
@@ -69,12 +71,13 @@ def preview_forgetting(wanted: Wanted, settings: Settings) -> Preview:
         rows = store.read_ids(MESSAGES, plan.messages[:SHOWN]).to_pylist()
         paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
         only = wanted.match if wanted.kinds == ("match",) and plan.is_empty else None
-        left = scan_files([store.dir], Words(only)).found if only else {}
+        left = scan_files([store.dir], Words(only)).found if only and search_files else None
     outside = [one for one in sorted(paths) if Path(one).is_file() and store.dir not in Path(one).parents]
     lines = [_format_message(row) for row in sorted(rows, key=lambda row: (row["session_id"], row["seq"]))]
     counts = {name: count for name, count in plan.counts.items() if count}
-    places = {Path(one).relative_to(store.dir).parts[0].removesuffix(".lance") for one in left}
-    return Preview(counts, lines, outside, [path for path, _ in plan.exports], sorted(places))
+    places = {Path(one).relative_to(store.dir).parts[0].removesuffix(".lance") for one in left or ()}
+    exports = [path for path, _ in plan.exports]
+    return Preview(counts, lines, outside, exports, None if left is None else sorted(places))
 
 
 def run_forget(
@@ -102,6 +105,7 @@ def run_forget(
         plan.drop_exports = exports
         count_records(len(plan.messages))
         if not plan.is_empty:
+            complete_plan(job.store, plan)
             write_plan(job.store.dir, plan)
             erase(job.store, plan)
         if pending := bool(read_plans(job.store.dir)):

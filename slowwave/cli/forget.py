@@ -105,7 +105,7 @@ def _forget(
         if not yes and (as_json or not sys.stdin.isatty()):
             raise UsageError("nothing was forgotten: there is nobody to ask; --yes does it, --dry-run shows what goes")
         take_in_notes(settings)
-    seen = preview_forgetting(wanted, settings)
+    seen = preview_forgetting(wanted, settings, search_files=not dry_run)
     if dry_run:
         _print_preview(seen, as_json=as_json)
         return
@@ -148,6 +148,8 @@ def _print_preview(seen: "Preview", *, as_json: bool) -> None:
         return
     counts = ", ".join(f"{count:,} {name}" for name, count in seen.counts.items())
     OUT.print(f"Would go: {counts or 'nothing'}.")
+    if not counts and seen.left is None:
+        OUT.print("No table has it. Without --dry-run each file is searched too.")
     for line in seen.lines:
         OUT.print(f"  {escape_line(line)}")
     if (more := seen.counts.get("messages", 0) - len(seen.lines)) > 0:

@@ -53,6 +53,9 @@ def preview_forget(
     speaker: Annotated[str, "What this person said."] = "",
     workspace: Annotated[str, "What was said in this project."] = "",
     note: Annotated[str, "A note, by its id."] = "",
+    files: Annotated[
+        str, "Anything: where no table has the text, every file is searched for it; that may take long."
+    ] = "",
 ) -> Data:
     """Return what a forgetting would take, without erasing anything; of several conditions all must hold."""
     asked = {"message": message, "session": session, "match": match, "speaker": speaker, "workspace": workspace}
@@ -61,7 +64,7 @@ def preview_forget(
         return {"asked": asked, "preview": None, "seen": ""}
     from slowwave.flows.forget import preview_forgetting
 
-    found = preview_forgetting(_build_wanted(asked), at.settings).as_dict()
+    found = preview_forgetting(_build_wanted(asked), at.settings, search_files=bool(files)).as_dict()
     seen = compute_content_id("preview", at.token, repr(asked), repr(found))
     at.previews[seen] = asked
     return {"asked": asked, "preview": found, "seen": seen}

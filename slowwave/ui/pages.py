@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from slowwave.cli.inspect import LEDGERS, collect_status
 from slowwave.recall.hits import Hit, Hits
+from slowwave.recall.views.browse import list_claims
 from slowwave.recall.views.compare import read_decisions
 from slowwave.recall.views.usage import find_uses
 from slowwave.schemas.errors import UsageError
@@ -77,12 +78,12 @@ def search(
         rows = [_describe_hit(hits, hit) for hit in passed[after:end]]
         more = len(passed) > end
     else:
-        found = _list_newest(at, topic, status, given, end + 1)
-        rows, more = found[after:end], len(found) > end
+        rows = _list_newest(at, topic, status, given, end - after + 1, after)
+        more = len(rows) > end - after
     return {
         "asked": asked,
         "facets": facets,
-        "hits": rows,
+        "hits": rows[: end - after],
         "caveat": hits.caveat,
         "reason": None if rows else hits.reason or "no claim passes these conditions",
         "notes": list(hits.notes),
@@ -97,11 +98,12 @@ def _describe_hit(hits: Hits, hit: Hit) -> Data:
     return hit.shorten(SHOWN_CHARS).as_dict() | about
 
 
-def _list_newest(at: Explorer, topic: str, status: str, given: Data, limit: int) -> list[Data]:
+def _list_newest(at: Explorer, topic: str, status: str, given: Data, limit: int, after: int = 0) -> list[Data]:
     """Return claims without a question, as hits; conditions that only recall knows are refused."""
     if alone := sorted(given.keys() - {"workspace", "category", "since", "min_confidence"}):
         raise UsageError(f"{', '.join(alone)}: only together with words to look for")
-    claims = at.memory.claims(limit, topic=topic or None, superseded=status == Status.SUPERSEDED, **given)
+    old = status == Status.SUPERSEDED
+    claims = list_claims(at.view, limit, after=after, topic=topic or None, superseded=old, **given)
     return [claim.as_dict() | {"kind": "observation", "text": claim.summary, "claim": None} for claim in claims]
 
 

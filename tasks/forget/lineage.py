@@ -3,9 +3,11 @@
 import json
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.errors import StoreUnreadable
@@ -24,6 +26,7 @@ from slowwave.schemas.tables import (
     SESSIONS,
     SUMMARIES,
     TOPICS,
+    Table,
 )
 from slowwave.store.journal import Rating, hash_spans, read
 from slowwave.store.private import make_private_folder, replace_file
@@ -35,10 +38,10 @@ from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.forget.plan import (
     Plan,
     Row,
-    find_claims,
     find_completions,
     find_quarantined,
     find_summaries,
+    touch,
 )
 from slowwave.tasks.forget.select import Words
 from slowwave.text.spans import format_span_id
@@ -61,11 +64,12 @@ def make_plan(
     plan = Plan(run_id, datetime.now(UTC).isoformat(), sorted(why), sorted(gone))
     if words := Words(match) if match else None:
         held = store.read(QUARANTINE, ["quarantine_id", "reason", "excerpt"]).to_pylist()
-        plan.quarantine = [r["quarantine_id"] for r in held if words.stand_in(_join_words(r))]
-        titled = store.read(SESSIONS, ["session_id", "title"]).to_pylist()
-        plan.sessions = [row["session_id"] for row in titled if row["title"] and words.stand_in(row["title"])]
+        hits = words.stand_in([f"{row['reason']} {row['excerpt'] or ''}" for row in held])
+        plan.quarantine = [row["quarantine_id"] for row in compress(held, hits)]
+        titled = store.read(SESSIONS, ["session_id", "title"])
+        plan.sessions = list(compress(titled["session_id"].to_pylist(), words.stand_in(titled["title"].to_pylist())))
     if gone or plan.sessions:
-        _plan_vault(store, plan, gone)
+        _plan_sessions(store, plan, gone)
         _plan_derived(store, plan, gone)
     plan.reasons = sorted(_find_reasons(store, plan, words))
     plan.exports = _find_exports(store, plan)
@@ -101,50 +105,57 @@ def drop_plan(space_dir: Path, plan: Plan) -> None:
     (space_dir / FOLDER / f"{plan.run_id}.json").unlink(missing_ok=True)
 
 
-def _plan_vault(store: Store, plan: Plan, gone: set[str]) -> None:
-    """Note what the vault holds of the messages, and draw canaries."""
+def complete_plan(store: Store, plan: Plan) -> None:
+    """Note what only erasing needs to know of the messages, and draw canaries: all texts are read for it."""
     held = {row["session_id"]: row for row in store.read(SESSIONS, ["session_id", "native_id", "title"]).to_pylist()}
     texts: list[str] = []
     for row in _iter_rows(store, plan.messages):
         plan.blanks.append((blank_message(row)["message_id"], row["identity"]))
         plan.said.append((held.get(row["session_id"], {}).get("native_id", ""), row["native_id"]))
-        plan.sessions.append(row["session_id"])
         plan.recalled += hash_spans([row["text"]])
-        texts += _list_texts(row) if len(plan.blanks) % max(1, len(gone) // SAMPLED) == 0 else []
-    plan.sessions, plan.recalled = sorted(set(plan.sessions)), sorted(set(plan.recalled))
+        texts += _list_texts(row) if len(plan.blanks) % max(1, len(plan.messages) // SAMPLED) == 0 else []
+    plan.recalled = sorted(set(plan.recalled))
     texts += [title for one in plan.sessions if (title := held.get(one, {}).get("title"))]
-    left = gone | read_forgotten(store, "message")
-    mine = store.read_ids(MESSAGES, plan.sessions, ["message_id", "session_id"], by="session_id").to_pylist()
-    plan.whole = sorted(set(plan.sessions) - {r["session_id"] for r in mine if r["message_id"] not in left})
-    plan.canaries = pick_canaries(texts, _iter_kept_texts(store, gone, set(plan.sessions)))
+    plan.canaries = pick_canaries(texts, _iter_kept_texts(store, set(plan.messages), set(plan.sessions)))
+
+
+def _plan_sessions(store: Store, plan: Plan, gone: set[str]) -> None:
+    """Note the sessions that lose a message, and those that lose all."""
+    rows = store.read(MESSAGES, ["message_id", "session_id"])
+    of, lost = rows["session_id"], pc.is_in(rows["message_id"], pa.array(gone, pa.string()))
+    left = pc.invert(pc.is_in(rows["message_id"], pa.array(gone | read_forgotten(store, "message"), pa.string())))
+    plan.sessions = sorted({*plan.sessions, *of.filter(lost).unique().to_pylist()})
+    plan.whole = sorted(set(plan.sessions) - set(of.filter(left).unique().to_pylist()))
 
 
 def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
     """Note what was made of the messages."""
     sessions = set(plan.sessions)
     columns = ["observation_id", "session_id", "message_ids", "observer", "topic_id", "evidence_sessions"]
-    claims = store.read(OBSERVATIONS, columns).to_pylist()
-    lost = find_claims(claims, gone, sessions)
-    plan.claims, plan.denied = sorted(lost), sorted(find_claims(claims, gone, set()))
-    mine = [row for row in claims if row["observation_id"] in lost]
-    borne_out = {row["observation_id"] for row in claims if not sessions.isdisjoint(row["evidence_sessions"])}
-    plan.shrunk = sorted(borne_out - lost)
-    topics = store.read(TOPICS, ["topic_id", "samples"]).to_pylist()
-    sampled = {row["topic_id"] for row in topics if lost & set(row["samples"])}
-    plan.topics = sorted({row["topic_id"] for row in mine if row["topic_id"]} | sampled)
-    summaries = store.read(SUMMARIES, ["summary_id", "scope", "scope_id", "member_ids"]).to_pylist()
-    plan.summaries = sorted(find_summaries(summaries, sessions, lost))
+    claims = store.read(OBSERVATIONS, columns)
+    ids, told = claims["observation_id"], touch(claims["message_ids"], gone)
+    # What a model made of a session may say in one claim what it read in another message, so all of its claims go.
+    inside = pc.is_in(claims["session_id"], pa.array(sessions, pa.string()))
+    lost = pc.or_(told, pc.and_(inside, pc.not_equal(claims["observer"], "extractive")))
+    plan.claims, plan.denied = sorted(ids.filter(lost).to_pylist()), sorted(ids.filter(told).to_pylist())
+    borne_out = ids.filter(touch(claims["evidence_sessions"], sessions)).to_pylist()
+    plan.shrunk = sorted(set(borne_out).difference(plan.claims))
+    topics = store.read(TOPICS, ["topic_id", "samples"])
+    sampled = topics["topic_id"].filter(touch(topics["samples"], plan.claims)).to_pylist()
+    plan.topics = sorted({*claims["topic_id"].filter(lost).drop_null().unique().to_pylist(), *sampled})
+    summaries = store.read(SUMMARIES, ["summary_id", "scope", "scope_id", "member_ids"])
+    plan.summaries = sorted(find_summaries(summaries, sessions, plan.claims))
     hashes = store.read_ids(LINES, plan.sessions, ["hashes"])["hashes"].to_pylist()
     plan.spans = sorted({format_span_id(one) for mine in hashes for one in mine})
     paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
-    units = sessions | gone | lost | set(plan.topics)
+    units = {*sessions, *gone, *plan.claims, *plan.topics}
     held = store.read(QUARANTINE, ["quarantine_id", "path", "row_id"]).to_pylist()
     plan.quarantine += find_quarantined(held, paths, units)
     asked = store.read(COMPLETIONS, ["completion_id", "request_id"]).to_pylist()
     if asked:
         every = {row["session_id"] for row in store.read(SESSIONS, ["session_id"]).to_pylist()}
         every |= set(store.read(MESSAGES, ["message_id"])["message_id"].to_pylist())
-        every |= {row["topic_id"] for row in topics}
+        every.update(topics["topic_id"].to_pylist())
         plan.completions = sorted(find_completions(asked, every - units))
 
 
@@ -156,10 +167,11 @@ def _find_reasons(store: Store, plan: Plan, words: Words | None) -> set[str]:
         *((row["run_id"], "", row["report"]) for row in store.read(RUNS).to_pylist() if words),
         *((one.id, one.id, one.why) for one in read(store.dir, Rating) if one.why),
     ]
+    holds = words.stand_in([why for _, _, why in given]) if words else [False] * len(given)
     return {
         key
-        for key, session, why in given
-        if why != FORGOTTEN_REASON and (about & {key, session} or (words and words.stand_in(why)))
+        for (key, session, why), has_words in zip(given, holds, strict=True)
+        if why != FORGOTTEN_REASON and (about & {key, session} or has_words)
     }
 
 
@@ -175,8 +187,8 @@ def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
         "messages": len(plan.messages),
         "sessions": len(plan.whole),
         "titles": pc.count(store.read_ids(SESSIONS, plan.sessions, ["title"])["title"]).as_py(),
-        "passages": store.read_ids(PASSAGES, plan.messages, ["passage_id"], by="message_id").num_rows,
-        "gists": store.read_ids(GISTS, plan.messages, ["message_id"]).num_rows,
+        "passages": _count_among(store, PASSAGES, plan.messages),
+        "gists": _count_among(store, GISTS, plan.messages),
         "observations": len(plan.claims),
         "topics": len(plan.topics),
         "summaries": len(plan.summaries),
@@ -185,6 +197,12 @@ def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
         "completions": len(plan.completions),
         "reasons": len(plan.reasons),
     }
+
+
+def _count_among(store: Store, table: Table, messages: list[str]) -> int:
+    """Return how many rows of a table are made of some messages."""
+    of = store.read(table, ["message_id"])["message_id"]
+    return int(pc.sum(pc.is_in(of, pa.array(messages, pa.string()))).as_py() or 0)
 
 
 def _iter_rows(store: Store, ids: list[str]) -> Iterator[dict[str, Any]]:
@@ -210,7 +228,3 @@ def _list_texts(row: Row) -> list[str]:
     """Return the words of a row of MESSAGES."""
     in_blocks = (value for block in row["blocks"] for value in (block["text"], block["name"]))
     return [text for text in (row["text"], row["speaker"], *in_blocks) if text]
-
-
-def _join_words(row: Row) -> str:
-    return f"{row['reason']} {row['excerpt'] or ''}"

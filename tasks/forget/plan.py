@@ -4,9 +4,12 @@ A plan is made once and written down before anything is erased; each part of the
 forgetting that is killed is finished by the plan, even where the rows that led from one table to the next are gone.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from slowwave.schemas.vocabulary import SummaryScope
 from slowwave.tasks.forget.canaries import Canaries
@@ -74,31 +77,23 @@ class Plan:
         return cls(**{**plain, **pairs, "canaries": Canaries(**plain["canaries"])})
 
 
-def find_claims(claims: Iterable[Row], messages: Set[str], sessions: Set[str]) -> set[str]:
-    """Return ids of the claims that stand on messages, alone or with others: what is left of these is made anew.
-
-    What a model made of a session may say in one claim what it read in another message, so all of its claims go.
-
-    claims: rows of OBSERVATIONS (`observation_id`, `session_id`, `message_ids`, `observer`).
-    """
-    return {
-        row["observation_id"]
-        for row in claims
-        if messages & set(row["message_ids"]) or (row["session_id"] in sessions and row["observer"] != "extractive")
-    }
+def touch(lists: pa.ChunkedArray, ids: Collection[str]) -> pa.Array:
+    """Return of each list whether it has one of the ids."""
+    rows = lists.combine_chunks()
+    fits = pc.is_in(rows.flatten(), pa.array(ids, pa.string()))
+    return pc.is_in(pa.array(range(len(rows))), pc.list_parent_indices(rows).filter(fits).unique())
 
 
-def find_summaries(summaries: Iterable[Row], sessions: Set[str], claims: Set[str]) -> set[str]:
+def find_summaries(summaries: pa.Table, sessions: Set[str], claims: Collection[str]) -> set[str]:
     """Return ids of the summaries of sessions, of those over claims, and of all above them.
 
     summaries: rows of SUMMARIES (`summary_id`, `scope`, `scope_id`, `member_ids`).
     """
-    rows = list(summaries)
-    gone = {row["summary_id"] for row in rows if row["scope"] == SummaryScope.SESSION and row["scope_id"] in sessions}
-    lost: set[str] = set(claims)
-    while fresh := {row["summary_id"] for row in rows if lost & set(row["member_ids"])} - gone:
-        gone |= fresh
-        lost = fresh
+    ids, of_session = summaries["summary_id"], pc.equal(summaries["scope"], SummaryScope.SESSION)
+    of_these = pc.is_in(summaries["scope_id"], pa.array(sessions, pa.string()))
+    gone, lost = {*ids.filter(pc.and_(of_session, of_these)).to_pylist()}, set(claims)
+    while lost := {*ids.filter(touch(summaries["member_ids"], lost)).to_pylist()} - gone:
+        gone |= lost
     return gone
 
 

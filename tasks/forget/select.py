@@ -2,28 +2,34 @@
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import reduce
+from itertools import compress
+from operator import and_
 from pathlib import Path
 from typing import Any
 from unicodedata import category, normalize
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import RetentionSettings
-from slowwave.schemas.tables import MESSAGES, SESSIONS
+from slowwave.schemas.tables import MESSAGES, SESSIONS, Table
 from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.store import Store
 from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
 from slowwave.text.dates import convert_to_utc
 from slowwave.text.fence import CONTROLS, neutralize_template_marks
 
-COLUMNS = ["message_id", "session_id", "native_id", "speaker", "ts", "workspace", "source"]
+AT_ONCE = 2_048
+"""Messages that are held in memory at once."""
 ESCAPED = re.compile(r'\\(?:u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*|["\\/bfnrt])')
 """JSON's escapes; two numbers in a row may be one letter."""
+BETWEEN = "\ue000"
+"""Stands between texts that are read as one, and in none of them."""
 Row = dict[str, Any]
 
 
@@ -33,23 +39,26 @@ class Words:
     """
 
     def __init__(self, text: str) -> None:
-        self.folded = _fold(text)
+        self.folded = _fold([text])[0].strip()
         self.width = 6 * len(self.folded.encode("utf-8", "replace"))
 
-    def stand_in(self, text: str) -> bool:
-        """Return whether a text holds them."""
-        return self.folded in _fold(text)
+    def stand_in(self, texts: Sequence[str | None]) -> list[bool]:
+        """Return of each text whether it holds them."""
+        return [self.folded in text for text in _fold(texts)]
 
     def find(self, data: bytes | memoryview) -> set[str]:
         """Return the words where some bytes hold them."""
-        return {self.folded} if self.stand_in(str(data, "utf-8", "ignore")) else set()
+        return {self.folded} if self.stand_in([str(data, "utf-8", "ignore")])[0] else set()
 
 
-def _fold(text: str) -> str:
-    while text != (text := ESCAPED.sub(lambda found: json.loads(f'"{found[0]}"'), text)):
+def _fold(texts: Sequence[str | None]) -> list[str]:
+    """Return texts in the form that they are compared in: all as one, since a call for each would take longer."""
+    text = f"\n{BETWEEN}\n".join((one or "").replace(BETWEEN, "") for one in texts)
+    while text != (text := ESCAPED.sub(lambda found: json.loads(f'"{found[0]}"').replace(BETWEEN, ""), text)):
         pass
-    seen = re.sub(r"[^\s -~]", lambda found: "" if category(found[0]) in CONTROLS else found[0], text)
-    return " ".join(normalize("NFKC", neutralize_template_marks(seen).casefold()).split())
+    unseen = {ord(one): None for one in set(text) if category(one) in CONTROLS and not one.isspace()}
+    seen = neutralize_template_marks(text.translate(unseen) if unseen else text)
+    return " ".join(normalize("NFKC", seen.casefold()).split()).split(BETWEEN)
 
 
 @dataclass(frozen=True)
@@ -94,22 +103,24 @@ def select_messages(store: Store, wanted: Wanted) -> set[str]:
             sessions.
     """
     wanted.check()
-    rows = store.read(SESSIONS, ["session_id", "native_id", "path", "workspace"]).to_pylist()
-    sessions, words = {row["session_id"]: row for row in rows}, Words(wanted.match) if wanted.match else None
-    ids = _find_sessions(rows, (*wanted.sessions, *wanted.notes), only_noted=bool(wanted.notes))
-    places = require_workspaces(anchor_workspace(wanted.workspace), _list_workspaces(store)) if wanted.workspace else ()
-    chosen, named = set[str](), defaultdict[str, set[str]](set)
-    for row in _iter_messages(store, with_blocks=words is not None, sessions=ids):
-        for one in {row["message_id"], row["native_id"]}.intersection(wanted.messages):
-            named[one].add(row["session_id"])
-        if _is_meant(row, wanted, sessions.get(row["session_id"], {}), places, words):
-            chosen.add(row["message_id"])
-    for one in wanted.messages:
-        if one not in named:
-            raise UsageError(f"no such message: {one}; the id is the transcript's own, or a hit's")
-        if len(named[one]) > 1 and ids is None:
-            raise UsageError(f"message {one} is in {len(named[one]):,} sessions: --session says of which")
-    return chosen
+    sessions = store.read(SESSIONS, ["session_id", "native_id", "workspace"]).to_pylist()
+    ids = _find_sessions(sessions, (*wanted.sessions, *wanted.notes), only_noted=bool(wanted.notes))
+    where = [] if ids is None else [_is_in("session_id", ids)]
+    if wanted.messages:
+        where.append(_is_in("message_id", wanted.messages) | _is_in("native_id", wanted.messages))
+        named = store.read(MESSAGES, ["message_id", "native_id", "session_id"], reduce(and_, where)).to_pylist()
+        _check_messages(wanted.messages, named, in_sessions=ids is not None)
+    where += _list_conditions(store, wanted, sessions)
+    asked, fits = store.open_dataset(MESSAGES), reduce(and_, where) if where else None
+    if wanted.match is None:
+        return set(asked.to_table(["message_id"], fits)["message_id"].to_pylist())
+    columns, words = ["message_id", "text", "speaker", "blocks"], Words(wanted.match)
+    batches = asked.to_batches(columns=columns, filter=fits, batch_size=AT_ONCE)
+    texts = {one for batch in batches for one in _find_holders(batch, words)}
+    mine = [one["session_id"] for one in sessions if wanted.match in (one["native_id"], one["session_id"])]
+    by_id = _is_in("message_id", [wanted.match]) | _is_in("native_id", [wanted.match]) | _is_in("session_id", mine)
+    by_id = by_id if fits is None else by_id & fits
+    return texts.union(asked.to_table(["message_id"], by_id)["message_id"].to_pylist())
 
 
 def select_due_messages(store: Store, settings: RetentionSettings, now: datetime) -> set[str]:
@@ -129,14 +140,21 @@ def select_due_messages(store: Store, settings: RetentionSettings, now: datetime
         days = folders.get(folder, days)
         return bool(days and row["ts"] and row["ts"] < now - timedelta(days=days))
 
-    return {row["message_id"] for row in _iter_messages(store) if is_due(row)}
+    columns = ["message_id", "session_id", "ts", "workspace", "source"]
+    batches = store.open_dataset(MESSAGES).to_batches(columns=columns)
+    return {row["message_id"] for batch in batches for row in batch.to_pylist() if is_due(row)}
 
 
-def has_text(row: Mapping[str, Any], words: Words) -> bool:
-    """Return whether a row of MESSAGES holds words."""
-    texts = [row["text"], row["speaker"]]
-    texts += [value for block in row["blocks"] for value in (block["text"], block["name"])]
-    return any(words.stand_in(text) for text in texts if text)
+def _find_holders(batch: pa.RecordBatch, words: Words) -> Iterator[str]:
+    """Yield ids of the messages that hold words: said, in a tool's call or output, in the speaker's name."""
+    ids, blocks = batch["message_id"], batch["blocks"].flatten()
+    of = ids.take(pc.list_parent_indices(batch["blocks"]))
+    for owners, texts in (
+        (ids, batch["text"]),
+        (ids, batch["speaker"]),
+        *((of, pc.struct_field(blocks, name)) for name in ("text", "name")),
+    ):
+        yield from compress(owners.to_pylist(), words.stand_in(texts.to_pylist()))
 
 
 def _find_sessions(rows: list[Row], names: tuple[str, ...], *, only_noted: bool) -> set[str] | None:
@@ -151,35 +169,41 @@ def _find_sessions(rows: list[Row], names: tuple[str, ...], *, only_noted: bool)
     return set(found)
 
 
-def _is_meant(
-    row: Row, wanted: Wanted, session: Mapping[str, Any], places: Collection[str], words: Words | None
-) -> bool:
-    """Return whether a message is meant; its session, whose row of SESSIONS this is, is."""
-    if wanted.messages and {row["message_id"], row["native_id"]}.isdisjoint(wanted.messages):
-        return False
-    if wanted.speakers and (row["speaker"] or "").casefold() not in {one.casefold() for one in wanted.speakers}:
-        return False
-    if places and {row["workspace"], session.get("workspace")}.isdisjoint(places):
-        return False
-    if wanted.source and wanted.source not in (row["source"], _name_memory(row, session)):
-        return False
-    if wanted.before and not (row["ts"] and row["ts"] < convert_to_utc(wanted.before)):
-        return False
-    ids = (row["message_id"], row["native_id"], row["session_id"], session.get("native_id"))
-    return words is None or wanted.match in ids or has_text(row, words)
+def _check_messages(asked: Iterable[str], rows: list[Row], *, in_sessions: bool) -> None:
+    """Check that each is there, and is one: `rows` are all that bear the ids."""
+    for one in asked:
+        places = {row["session_id"] for row in rows if one in (row["message_id"], row["native_id"])}
+        if not places:
+            raise UsageError(f"no such message: {one}; the id is the transcript's own, or a hit's")
+        if len(places) > 1 and not in_sessions:
+            raise UsageError(f"message {one} is in {len(places):,} sessions: --session says of which")
 
 
-def _list_workspaces(store: Store) -> set[str | None]:
-    return {one for table in (MESSAGES, SESSIONS) for one in store.read(table, ["workspace"])["workspace"].to_pylist()}
+def _list_conditions(store: Store, wanted: Wanted, sessions: list[Row]) -> Iterator[pc.Expression]:
+    """Yield what rows of MESSAGES must fulfil besides their session and id, and the words."""
+    if wanted.speakers:
+        names = {one.casefold() for one in wanted.speakers}
+        yield _is_in("speaker", [one for one in _list_values(store, MESSAGES, "speaker") if one.casefold() in names])
+    if wanted.workspace:
+        places = require_workspaces(anchor_workspace(wanted.workspace), _list_workspaces(store))
+        inside = [one["session_id"] for one in sessions if one["workspace"] in places]
+        yield _is_in("workspace", places) | _is_in("session_id", inside)
+    if wanted.source:
+        # Of another memory's claims the observer, as `shared:ann` of its sessions `ann` and `ann/shop`.
+        given = [one["session_id"] for one in sessions if f"{SHARED}:{one['native_id'].split('/')[0]}" == wanted.source]
+        yield _is_in("source", [wanted.source]) | (_is_in("source", [SHARED]) & _is_in("session_id", given))
+    if wanted.before:
+        yield pc.field("ts") < convert_to_utc(wanted.before)
 
 
-def _name_memory(row: Row, session: Mapping[str, Any]) -> str | None:
-    """Return the observer of another memory's claims, as `shared:ann` of its sessions `ann` and `ann/shop`."""
-    return f"{SHARED}:{session.get('native_id', '').split('/')[0]}" if row["source"] == SHARED else None
+def _is_in(column: str, values: Iterable[str]) -> pc.Expression:
+    return pc.field(column).isin(pa.array(values, pa.string()))
 
 
-def _iter_messages(store: Store, *, with_blocks: bool = False, sessions: set[str] | None = None) -> Iterator[Row]:
-    columns = [*COLUMNS, "text", "blocks"] if with_blocks else COLUMNS
-    where = None if sessions is None else pc.field("session_id").isin(sorted(sessions))
-    for batch in store.open_dataset(MESSAGES).to_batches(columns=columns, filter=where):
-        yield from batch.to_pylist()
+def _list_workspaces(store: Store) -> list[str]:
+    return [one for table in (MESSAGES, SESSIONS) for one in _list_values(store, table, "workspace")]
+
+
+def _list_values(store: Store, table: Table, column: str) -> list[str]:
+    values: list[str] = store.read(table, [column])[column].unique().drop_null().to_pylist()
+    return values

@@ -10,7 +10,7 @@ from slowwave.store.store import Store
 from slowwave.store.upkeep import drop_versions_at_once, rewrite_tables
 from slowwave.tasks.forget.journals import erase_old_recalls
 from slowwave.tasks.forget.ledger import read_forgotten
-from slowwave.tasks.forget.lineage import make_plan, write_plan
+from slowwave.tasks.forget.lineage import complete_plan, make_plan, write_plan
 from slowwave.tasks.forget.plan import Plan
 from slowwave.tasks.forget.select import select_due_messages
 from slowwave.tasks.forget.stages import erase
@@ -31,12 +31,13 @@ def plan_due(job: Job, now: datetime) -> Plan:
 def forget_due(job: Job, now: datetime | None = None) -> StepReport:
     """Forget what is older than settings let it be. What leaned on it is made anew by the steps that follow."""
     with report_step("forget") as report:
-        moment = now or datetime.now(UTC)
+        moment, store = now or datetime.now(UTC), job.store
         report.counts.update(_drop_due_ledgers(job, moment))
         plan = plan_due(job, moment)
         if not plan.is_empty:
-            write_plan(job.store.dir, plan)
-            erase(job.store, plan)
+            complete_plan(store, plan)
+            write_plan(store.dir, plan)
+            erase(store, plan)
             report.rows_in = len(plan.messages)
             report.notes += [f"an export made before holds what was forgotten: {path}" for path, _ in plan.exports]
             report.counts.update({f"{name} forgotten": n for name, n in plan.counts.items() if n})

@@ -345,9 +345,10 @@ def test_what_is_not_there_is_an_error_and_changes_nothing(root: Path) -> None:
             preview_forgetting(wanted, settings)
         with pytest.raises(UsageError):
             run_forget(wanted, settings)
-    nothing = preview_forgetting(Wanted(match="zzzzzz"), settings)
+    nothing = preview_forgetting(Wanted(match="zzzzzz"), settings, search_files=True)
     assert (nothing.counts, nothing.left) == ({}, [])
-    assert preview_forgetting(Wanted(match="TOLD.jsonl"), settings).left == ["files", "quarantine", "sessions"]
+    named = preview_forgetting(Wanted(match="TOLD.jsonl"), settings, search_files=True)
+    assert named.left == ["files", "quarantine", "sessions"]
     assert run_forget(Wanted(match="zzzzzz"), settings)[1] == []
     assert store.read_versions(TABLES.values()) == before
 

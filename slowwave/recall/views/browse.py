@@ -56,8 +56,11 @@ class Claim:
         return asdict(self) | {"observed_at": self.observed_at.isoformat() if self.observed_at else None}
 
 
-def list_claims(view: View, limit: int | None = None, **filters: Unpack[ClaimFilters]) -> list[Claim]:
-    """Return the claims of a release that hold, newest first, undated ones last; all, where there is no limit.
+def list_claims(
+    view: View, limit: int | None = None, *, after: int = 0, **filters: Unpack[ClaimFilters]
+) -> list[Claim]:
+    """Return the claims of a release that hold, newest first, undated ones last; all but the first so many, where there
+    is no limit.
 
     Raises:
         TypeError: an unknown filter.
@@ -93,9 +96,9 @@ def list_claims(view: View, limit: int | None = None, **filters: Unpack[ClaimFil
     if least:
         sure = view.look_up_confidences(ids)
         ids = [key for key in ids if sure[key] >= least]
-    sure = view.look_up_confidences(ids[:limit])
-    rows = view.read_by_id(OBSERVATIONS, ids[:limit], COLUMNS)
-    return [_make_claim(rows[key], sure[key], names, view.native_sessions) for key in ids[:limit]]
+    ids = ids[after:][:limit]
+    sure, rows = view.look_up_confidences(ids), view.read_by_id(OBSERVATIONS, ids, COLUMNS)
+    return [_make_claim(rows[key], sure[key], names, view.native_sessions) for key in ids]
 
 
 def _make_claim(row: dict[str, Any], confidence: float, topics: dict[str, str], sessions: dict[str, str]) -> Claim:
