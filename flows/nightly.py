@@ -67,7 +67,9 @@ def run_night(
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         set_aside_candidate(job, report)
         erase_plans(job, report)
-        run_step(call, report, read_transcripts, job, [*(paths or collect_transcript_roots()), *written], paths)
+        if not (found := paths or collect_transcript_roots()):
+            report.notes.append("no tool installed here left a transcript: name a file or folder, `slowwave run PATH`")
+        run_step(call, report, read_transcripts, job, [*found, *written], paths)
         if settings.retention.has_limits:
             run_step(call, report, forget_due, job)
         set_aside_floods(job, report, paths)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from slowwave.recall.views.browse import list_claims
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
 from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, find_row, read_rows
@@ -81,7 +82,7 @@ def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
     """Return a topic: its claims, summaries and history, and its pyramid as an icicle."""
     node = find_row(at, id, "topic").node
     _, roots = build_scope(at, SummaryScope.TOPIC, node.id)
-    claims = at.memory.claims(after + ROWS + 1, topic=node.id)
+    claims = list_claims(at.view, ROWS + 1, after=after, topic=node.id)
     ends = (pc.field("topic_id") == node.id) | (pc.field("other_id") == node.id)
     history = read_rows(at, TOPIC_HISTORY, ["kind", "topic_id", "name", "other_id", "other_name"], ends)
     theme = next((one for one in at.memory.topics() if one.id == node.id), None)
@@ -89,9 +90,9 @@ def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
         "topic": node.as_dict(),
         "theme": theme.as_dict() if theme else None,
         "icicle": list(lay_out(Node(node.text or str(node.facts["purpose"]), f"/topic/{node.id}", 0, tuple(roots)))),
-        "claims": [one.as_dict() for one in claims[after : after + ROWS]],
+        "claims": [one.as_dict() for one in claims[:ROWS]],
         "history": history[:ROWS],
-        "next": after + ROWS if len(claims) > after + ROWS else None,
+        "next": after + ROWS if len(claims) > ROWS else None,
     }
 
 
