@@ -29,7 +29,7 @@ from bench.recall.context import BUDGETS, COUNT, compute_word_share
 from slowwave.context.build import assemble_context, build_memory_snippets
 from slowwave.context.reports.features import SENTENCE_SIGNS, WORD_SIGNS, Matrix, SessionFeatures, compute_word_features
 from slowwave.context.reports.gather import collect_sentences, load_candidate_sessions
-from slowwave.context.reports.statements import Weights, select_unretracted_sentences
+from slowwave.context.reports.statements import Weights, compute_sentence_logits, hide_revised_figures
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.query import Query, build_query
@@ -141,8 +141,8 @@ def _compute_sentence_targets(case: Case) -> tuple[Matrix, Matrix]:
 def _build_word_features(case: Case, weights: Weights) -> tuple[Matrix, Matrix, Matrix]:
     """Return signs of the session's words, whether they stand in the decision, and what each weighs."""
     last = max(message.seq for message in case.talk.turns)
-    kept = select_unretracted_sentences(case.talk, weights)
-    words, signs = compute_word_features([part for part, _ in kept], [logit for _, logit in kept], last)
+    kept = hide_revised_figures(case.talk.found, compute_sentence_logits(case.talk, weights))
+    words, signs = compute_word_features([one for one, _ in kept], [logit for _, logit in kept], last)
     wanted = set(extract_content_words(case.decision))
     return signs, np.array([float(word in wanted) for word in words]), np.full(len(words), WORDS / len(words))
 

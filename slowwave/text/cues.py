@@ -9,7 +9,6 @@ _PERHAPS = (
     r"maybe|might|perhaps|possibly|probably|could|either|options?|alternatively|hypothetical\w*|i guess|i wonder|"
     r"not sure|what if|considering|thinking"
 )
-_PROPOSED = r"(?-i:may)|would|i['’]d|i think|what about|hm+|propos\w+|suggest\w*|consider\w*|wonder\w*|should we|if we"
 YES = r"yes|yep|yeah|yup|ok|okay|sure|agreed|exactly|right|fine|good|great|perfect|nice"
 """How somebody assents; alternatives, for patterns that go on from them."""
 
@@ -21,8 +20,6 @@ def compile_word_pattern(*alternatives: str) -> re.Pattern[str]:
 
 HEDGES = compile_word_pattern(_PERHAPS)
 """What may be, and is not said to be."""
-PROPOSALS = compile_word_pattern(_PERHAPS, _PROPOSED)
-"""What is put up for an answer too: no decision yet. Of claims, hedged ones alone are doubtful."""
 ASSENTS = re.compile(
     rf"^(?:{YES}|sounds|go ahead|do (?:it|that)|both|alright|deal|accepted|works|makes sense|i like|please do|"
     r"convinced)\b",
@@ -33,12 +30,3 @@ ASKS = re.compile(r"\?[\"'”’)*_]*\s*$")
 """How a sentence ends that asks."""
 QUESTION = re.compile(r"(?<![^.!?\n])[^.!?\n]*\?+")
 """A whole question, to be taken out of a text."""
-CHANGES = re.compile(
-    r"^(?:no\b|not\b|actually\b|hm+\b|wait\b|change\b|right, then|then\b)|\bthen$|"
-    r"\b(?:instead|forget|no longer|any ?more|rather than|changed? (?:my|our) mind|scrap|on second thought|"
-    r"too (?:\w+) *(?:[,;:]|$)|(?:not|isn['’]t) (?:enough|acceptable|the same))",
-    re.I,
-)
-"""What somebody says who changes something within a conversation."""
-CHANGED = re.compile(r"\b(?:changed|now|updated|adjusted|instead|replaced)\b", re.I)
-"""How an answer tells that it was done."""

@@ -1,10 +1,4 @@
-"""Numbers: those spelt out, units of measure, and the quantities that a text gives."""
-
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-from slowwave.text.words import STOP, stem_words
+"""Numbers that are spelt out, and units of measure."""
 
 _ONES = (
     "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
@@ -50,65 +44,3 @@ UNITS: dict[str, tuple[str, float]] = {
 """Unit -> (base unit, factor): 60 seconds and 1 minute are one figure."""
 
 SCALES = {"k": 1e3, "thousand": 1e3, "million": 1e6, "billion": 1e9, "bn": 1e9, "trillion": 1e12}
-PIECE = re.compile(r"(?P<number>\d+(?:[.,]\d+)*)|(?P<word>[^\W\d]+|%)")
-AROUND = 4
-"""Words before and after a number that may say what it counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A number with what it counts."""
-
-    value: float
-    """In base units."""
-    scale: str | None
-    """The base unit ("s", "B", "%"), where it has one."""
-    near: frozenset[str]
-    """Stems of the content words around it."""
-    slots: frozenset[str]
-    """Those right before and after it: "zoom 14", "14 retries"."""
-    start: int = 0
-    end: int = 0
-    """Where it stands in the text, with its unit."""
-
-    def is_contradicted_by(self, other: "Quantity") -> bool:
-        """Return whether both give another value to what is one thing, as far as the words around them tell."""
-        if self.value == other.value or self.scale != other.scale:
-            return False
-        return bool(self.near & other.near) if self.scale else bool(self.slots & other.slots)
-
-
-def extract_quantities(text: str) -> list[Quantity]:
-    """Return numbers of a text, in digits or spelt out from two on, in order."""
-    spans = [match.span() for match in PIECE.finditer(text)]
-    pieces = [text[start:end].lower() for start, end in spans]
-    found = []
-    for at, piece in enumerate(pieces):
-        number = float(piece.replace(",", "").rstrip(".")) if _is_plain_number(piece) else COUNTS.get(piece)
-        if number is None:
-            continue
-        unit = pieces[at + 1] if at + 1 < len(pieces) else ""
-        scale, factor = _find_scale(unit)
-        around = [*pieces[max(0, at - AROUND) : at], *pieces[at + 1 : at + 1 + AROUND]]
-        beside = [*pieces[max(0, at - 1) : at], unit]
-        start, end = spans[at][0], spans[at + 1 if scale else at][1]
-        found.append(
-            Quantity(number * factor, scale, _stem_content_words(around), _stem_content_words(beside), start, end)
-        )
-    return found
-
-
-def _is_plain_number(piece: str) -> bool:
-    return piece.replace(",", "").replace(".", "", 1).isdecimal()
-
-
-def _find_scale(unit: str) -> tuple[str | None, float]:
-    return UNITS.get(unit, (None, 1.0))
-
-
-def _stem_content_words(words: Iterable[str]) -> frozenset[str]:
-    """Return stems of words that are neither numbers, units nor idle."""
-    kept = (
-        w for w in words if len(w) > 2 and w.isalpha() and w not in STOP and w not in COUNTS and not _find_scale(w)[0]
-    )
-    return stem_words(kept)

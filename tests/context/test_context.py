@@ -38,7 +38,6 @@ from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.settings import ActiveSettings, ContextSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS, SESSIONS
 from slowwave.store import Store
-from slowwave.text.numbers import extract_quantities
 from slowwave.text.words import extract_content_words
 
 BUDGET_CASES = int(os.environ.get("SLOWWAVE_BUDGET_CASES", "60"))
@@ -251,7 +250,7 @@ def test_a_superseded_claim_is_left_out_and_a_figure_that_gets_another_value_too
         {},
         {"m1": ClaimQuotes(superseded=("The cache is Redis",))},
     )
-    assert [one.text for one in found] == ["URLs must be valid for …", "URLs must be valid for 6 hours"]
+    assert [one.text for one in found] == ["URLs must be valid for … minutes", "URLs must be valid for 6 hours"]
     assert "15" not in found[0].words
 
 
@@ -259,17 +258,6 @@ def heard(turns: list[tuple[bool, str]]) -> list[PastMessage]:
     return [
         PastMessage(f"m{n}", "s", "s", f"m{n}", n, human, None, text, None) for n, (human, text) in enumerate(turns)
     ]
-
-
-def test_what_the_session_takes_back_is_left_out() -> None:
-    talk = [
-        (True, "What happens to folders?"),
-        (False, "Share links are grants and survive moves. The limit is 200 deletions per second."),
-        (True, "No! Links die when a folder moves between spaces, and only 50 deletions per second."),
-        (False, "Done, with a test. Deploys take 9 minutes."),
-    ]
-    found = score_statements(heard(talk), 0.9, {}, {})
-    assert [one.text.split()[0] for one in found] == ["What", "Links", "with", "Deploys"]
 
 
 def test_words_that_several_messages_hold_are_worth_more() -> None:
@@ -321,16 +309,6 @@ def test_the_signs_of_a_word_are_of_the_sentences_that_hold_it() -> None:
     assert told["20"] == pytest.approx([1, either, math.log(2), 1, 1 / 2, 1])
 
 
-def test_a_figure_that_is_called_too_much_is_left_out() -> None:
-    talk = [
-        (True, "How long is the cache kept?"),
-        (False, "I'd say a TTL of 10 minutes. The key is the query."),
-        (True, "Ten minutes is too long for prices, take 4."),
-    ]
-    found = score_statements(heard(talk), 0.9, {}, {})
-    assert [one.text.split()[0] for one in found] == ["How", "The", "Ten"]
-
-
 @pytest.mark.parametrize(
     "later",
     [
@@ -342,7 +320,7 @@ def test_a_figure_that_is_called_too_much_is_left_out() -> None:
 )
 def test_a_figure_that_is_only_named_again_stays(later: str) -> None:
     found = score_statements(heard([(True, "Payments time out after 30 seconds."), (True, later)]), 0.9, {}, {})
-    assert found[0].text.startswith("Payments")
+    assert found[0].text == "Payments time out after 30 seconds"
 
 
 def test_a_word_that_hundreds_of_sentences_hold_is_weighed_too() -> None:
@@ -357,16 +335,6 @@ def test_a_word_that_hundreds_of_sentences_hold_is_weighed_too() -> None:
 def test_a_session_without_words_has_no_statements() -> None:
     assert score_statements([], 0.9, {}, {}) == []
     assert score_statements(heard([(True, "???"), (False, "")]), 0.9, {}, {}) == []
-
-
-def test_quantities_are_compared_in_their_units() -> None:
-    (window,) = extract_quantities("a tolerance of fifteen minutes")
-    assert (window.value, window.scale) == (900.0, "s")
-    same, other, elsewhere = (
-        extract_quantities(text)[0] for text in ("tolerance 900 s", "tolerance 300 s", "wait 60 s")
-    )
-    assert [window.is_contradicted_by(one) for one in (same, other, elsewhere)] == [False, True, False]
-    assert [one.value for one in extract_quantities("1,600 pixels, 0.5 percent and zoom 14")] == [1600.0, 0.5, 14.0]
 
 
 def test_packing_prefers_new_words_and_keeps_the_budget() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slowwave.recall.retrieve.pools import Vector
-from slowwave.text.cues import ASKS, ASSENTS
+from slowwave.text.cues import ASSENTS
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import compute_idf, extract_content_words, stem_words
 
@@ -67,7 +67,6 @@ class Statement:
     text: str
     words: frozenset[str]
     relevance: float = 0.0
-    asks: bool = False
     worths: Mapping[str, float] = field(default_factory=dict)
     """Its words, each with the probability that it matters."""
 
@@ -106,8 +105,7 @@ def extract_statements(message: PastMessage, claimed: ClaimQuotes) -> Iterator[S
         plain = " ".join(one.text.split())
         words = frozenset(extract_content_words(plain))
         if words and not _has_matching_quote(claimed.superseded, plain):
-            asks = bool(ASKS.search(message.text[one.start : one.end + 2].rstrip() or plain))
-            yield Statement(message, one.start, one.position, plain, words, asks=asks)
+            yield Statement(message, one.start, one.position, plain, words)
 
 
 def compute_session_idf(messages: Sequence[PastMessage]) -> dict[str, float]:

@@ -2,14 +2,15 @@
 
 A sentence matters when its session does and it settles something. That
 it settles something is told by its features (`features.py`). A word matters when sentences that hold it do, more so if
-several messages hold it, if it comes up late, and if it has a figure. What was superseded, or the session itself takes
-back later (`retractions.py`), is left out.
+several messages hold it, if it comes up late, and if it has a figure. What was superseded is left out, and
+so are figures that a person gives anew later in the session.
 
 Weights are log-odds, by `bench/fit/statements.py` from the sets of bug reports in `data/labelled`;
 what they are worth on sets that the fit did not see stands in `docs/decisions/`.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
@@ -27,8 +28,14 @@ from slowwave.context.reports.features import (
     Statement,
     compute_word_features,
 )
-from slowwave.context.reports.retractions import find_retractions, remove_figures
+from slowwave.context.reports.snippets import OMITTED
 from slowwave.engines.encoders.protocol import limit_blas_threads
+from slowwave.recall.ranking.order import FIGURE
+from slowwave.text.words import extract_content_words, stem_words
+
+SAME_WORDS = 2
+"""Words that two sentences share which give other figures of one thing."""
+FIGURE_WORD = re.compile(r"\S*\d\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ def score_statements(
     weights: Weights = WEIGHTS,
     vectors: NightVectors | None = None,
 ) -> list[Statement]:
-    """Return sentences of one session's messages, in order, without what is superseded or taken back.
+    """Return sentences of one session's messages, in order, without what is superseded or figures given anew.
 
     Args:
         messages: of one session, in order.
@@ -83,7 +90,7 @@ def score_statements(
         vectors: what the night encoded, by the encoder that `weights` knows; None: meaning counts for nothing.
     """
     talk = SessionFeatures(messages, claims, closeness, rarity or {}, vectors)
-    kept = select_unretracted_sentences(talk, weights)
+    kept = hide_revised_figures(talk.found, compute_sentence_logits(talk, weights))
     matters = compute_word_probabilities([one for one, _ in kept], [logit for _, logit in kept], messages, weights)
     return [
         replace(
@@ -95,11 +102,22 @@ def score_statements(
     ]
 
 
-def select_unretracted_sentences(talk: SessionFeatures, weights: Weights) -> list[tuple[Statement, float]]:
-    """Return what the session does not take back, each sentence with its log-odds to settle something."""
-    back = find_retractions(talk.found)
-    left = (remove_figures(one, back[n]) if n in back else one for n, one in enumerate(talk.found))
-    return [(one, logit) for one, logit in zip(left, compute_sentence_logits(talk, weights), strict=True) if one]
+def hide_revised_figures(found: Sequence[Statement], logits: Sequence[float]) -> list[tuple[Statement, float]]:
+    """Return sentences with their log-odds; where a person later gives other figures beside two of a sentence's words,
+    its own figures are left out, and of its words only those count that the later one lacks.
+    """
+    figures = [frozenset(FIGURE.findall(one.text)) for one in found]
+    stems = [stem_words(word for word in one.words if not FIGURE.search(word)) for one in found]
+    given = [n for n, one in enumerate(found) if figures[n] and one.message.human]
+    kept = []
+    for n, (one, logit) in enumerate(zip(found, logits, strict=True)):
+        later = (m for m in given if figures[n] and found[m].message.seq > one.message.seq)
+        anew = (m for m in later if not figures[n] & figures[m] and len(stems[n] & stems[m]) >= SAME_WORDS)
+        if (m := next(anew, None)) is not None:
+            text = FIGURE_WORD.sub(OMITTED, one.text)
+            one = replace(one, text=text, words=frozenset(extract_content_words(text)) - found[m].words)
+        kept += [(one, logit)] if one.words else []
+    return kept
 
 
 def compute_sentence_logits(talk: SessionFeatures, weights: Weights) -> list[float]:
