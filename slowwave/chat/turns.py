@@ -17,7 +17,6 @@ from slowwave.context.running import RunningSummary, Summary
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.llm.protocol import Message
 from slowwave.schemas.settings import Settings
-from slowwave.text.pyramid import MASTER
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import extract_content_words
 
@@ -77,8 +76,6 @@ class Turns:
         self.narrator = narrator
         write = partial(narrator.summarise, get_words=settings.pyramid.get_words) if narrator else None
         self._running, self._summed_up = RunningSummary("conversation", settings.pyramid, write), 0
-        self._least = settings.pyramid.get_words(MASTER)
-        """Tokens of a summary, about: with less room none is made."""
         self._tokens: list[int] = []
         """Of each turn; counted once."""
 
@@ -110,30 +107,32 @@ class Turns:
             return Recalled(tuple(recent))
         recent = self._select_recent(int(budget * self.settings.recent_share), self.settings.recent)
         room = budget - self._count_recent(len(recent)) - self.count([HEADING])[0] - LINE_TOKENS
-        kept, older = int(room * self.settings.recap_share), len(self.said) - len(recent)
-        shown, left_out = self._pack_older(query, older, room - kept)
-        left = room - sum(count + LINE_TOKENS for count in self.count([one.text for one in shown]))
-        recap = self._recap(older, shown, left if kept else 0)
-        if kept and not recap:
-            shown, left_out = self._pack_older(query, older, room)
+        older, asked = len(self.said) - len(recent), frozenset(extract_content_words(query))
+        self._sum_up(older - older % self._running.shape.first)  # whole groups: else the master changes with each turn
+        order = self.active.rank_older(query, older)
+        newer = set(range(older + 1, len(self.said) + 1))
+
+        def pack(room: int) -> tuple[tuple[list[Shown], list[tuple[Trace, float]]], int, set[int]]:
+            packed = self._pack_older(order, asked, room)
+            cost = sum(count + LINE_TOKENS for count in self.count([one.text for one in packed[0]]))
+            return packed, cost, newer | {one.trace.number + 1 for one in packed[0] if not one.shortened}
+
+        (shown, left_out), summaries = self._running.pack_beside(
+            pack,
+            room,
+            self.settings.recap_share,
+            lambda one: self.count([_format_summary(one)])[0] + LINE_TOKENS,
+        )
         self.active.note_used(
             one.trace.number for one in sorted(shown, key=lambda one: -one.activation)[: self.settings.recent]
         )
+        recap = tuple(map(_format_summary, summaries))
         return Recalled(tuple(recent), tuple(shown), tuple(left_out), recap)
 
-    def _recap(self, older: int, shown: Sequence[Shown], room: int) -> tuple[str, ...]:
-        """Return what the summaries tell of the first `older` turns beside those that are shown whole."""
-        if room < self._least:
-            return ()
-        self._sum_up(older - older % self._running.shape.first)  # whole groups: else the master changes with each turn
-        whole = {one.trace.number + 1 for one in shown if not one.shortened} | set(range(older + 1, len(self.said) + 1))
-        chosen = self._running.select(whole, room, lambda one: self.count([_format_summary(one)])[0] + LINE_TOKENS)
-        return tuple(map(_format_summary, chosen))
-
-    def _pack_older(self, query: str, older: int, room: int) -> tuple[list[Shown], list[tuple[Trace, float]]]:
-        """Return what of the first `older` turns is shown, and what is left out, the most activated first."""
-        order = self.active.rank_older(query, older)
-        asked = frozenset(extract_content_words(query))
+    def _pack_older(
+        self, order: Sequence[tuple[Trace, float]], asked: frozenset[str], room: int
+    ) -> tuple[list[Shown], list[tuple[Trace, float]]]:
+        """Return what of the older turns is shown, and what is left out, the most activated first."""
         shown: list[Shown] = []
         left_out: list[tuple[Trace, float]] = []
         for trace, value in order:

@@ -10,7 +10,6 @@ sentences that cover most of what matters are kept, with an ellipsis where somet
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,6 @@ from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ActiveSettings, ContextSettings, PyramidSettings
-from slowwave.text.pyramid import MASTER
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import extract_content_words
 
@@ -115,8 +113,7 @@ def assemble_context(
     """
     check_block(budget, format)
     turns = [parse_turn(turn) for turn in conversation]
-    recap = _Recap(turns, settings.active.recap_share, pyramid or PyramidSettings())
-    block = _Block(query, budget, settings.message_share, cache_counts(count), format, caveat, recap)
+    block = _Block(query, budget, settings, cache_counts(count), format, caveat, turns, pyramid or PyramidSettings())
     said: dict[Name, Said] = {
         "web": build_web_snippets(web, query),
         "memories": memories,
@@ -138,23 +135,6 @@ def check_block(budget: int, format: str) -> None:
         raise UsageError(f"format is {format!r}; it is one of {', '.join(FORMATS)}")
 
 
-@dataclass(frozen=True)
-class _Recap:
-    """Summaries of the conversation's turns, made where not all of them fit."""
-
-    turns: Sequence[tuple[str, str]]
-    share: float
-    """Of the conversation's tokens, which the summaries may have at least."""
-    pyramid: PyramidSettings
-
-    @cached_property
-    def running(self) -> RunningSummary:
-        """The summaries of all turns."""
-        running = RunningSummary("conversation", self.pyramid)
-        running.extend(self.turns)
-        return running
-
-
 class _Block:
     """A block being filled."""
 
@@ -162,14 +142,17 @@ class _Block:
         self,
         query: str,
         budget: int,
-        share: float,
+        settings: ContextSettings,
         count: Tokenizer,
         format: Format,
         caveat: Caveat | None,
-        recap: _Recap,
+        turns: Sequence[tuple[str, str]],
+        pyramid: PyramidSettings,
     ) -> None:
-        self.recap = recap
-        self.query, self.budget, self.share, self.count = query, budget, share, count
+        self.turns, self.recap_share = turns, settings.active.recap_share
+        self.running = RunningSummary("conversation", pyramid)
+        self.running.extend(turns)
+        self.query, self.budget, self.share, self.count = query, budget, settings.message_share, count
         self.format, self.caveat = format, caveat
         self.render = get_renderer(format, caveat)
 
@@ -236,18 +219,15 @@ class _Block:
         head: Callable[[LineSource], int],
     ) -> Part:
         """Return turns as lines, and summaries of those that find no room."""
-        turns, room = self.recap.turns, budget - TITLE
-        chosen = pack_messages(said, self.query, room, self.share, price, head)
-        if self.recap.share and len(_find_whole_turns(turns, chosen)) < len(turns):
-            fewer = pack_messages(said, self.query, room - int(room * self.recap.share), self.share, price, head)
-            left, whole = room - sum(map(price, fewer)), _find_whole_turns(turns, fewer)
-            least = self.recap.pyramid.get_words(MASTER)  # of the tokens of a summary: with fewer none is made
-            summaries = (
-                self.recap.running.select(whole, left, lambda one: price(_build_summary_line(one)))
-                if left >= least
-                else []
-            )
-            chosen = [*map(_build_summary_line, summaries), *fewer] if summaries else chosen
+
+        def pack(room: int) -> tuple[list[Line], int, set[int]]:
+            lines = pack_messages(said, self.query, room, self.share, price, head)
+            return lines, sum(map(price, lines)), _find_whole_turns(self.turns, lines)
+
+        packed, summaries = self.running.pack_beside(
+            pack, budget - TITLE, self.recap_share, lambda one: price(_build_summary_line(one))
+        )
+        chosen = [*map(_build_summary_line, summaries), *packed]
         while chosen and self.count_part_tokens([Part("conversation", arrange_lines(chosen))]) > budget:
             chosen.pop()
         return Part("conversation", arrange_lines(chosen))

@@ -28,22 +28,21 @@ def test_turn_by_turn_gives_what_the_night_makes_of_the_same_turns() -> None:
     made = grow(Pyramid(), members, build_conversation_shape(SETTINGS), "session", "chat")
     sealed = {(g.tier, g.seq): g.text for g in made if g.tier != MASTER}
     assert {(g.tier, g.seq): g.text for groups in one.pyramid.tiers.values() for g in groups} == sealed
-    assert one.master is not None
-    assert one.master.text == made[-1].text
+    assert one.pyramid.master is not None
+    assert one.pyramid.master.text == made[-1].text
 
 
 def test_the_master_follows_each_turn_and_sealed_groups_never_change() -> None:
     one = running(6)
     first = one.pyramid.tiers[0][0]
-    before = one.master
-    one.add("Ada", "Everything moves to Lisbon in May, and the Porto gauge is given up.")
+    before = one.pyramid.master
+    one.extend([("Ada", "Everything moves to Lisbon in May, and the Porto gauge is given up.")])
     assert one.pyramid.tiers[0][0] == first
-    assert one.master != before
+    assert one.pyramid.master != before
 
 
-def test_every_turn_stands_under_one_summary_or_is_open() -> None:
+def test_every_sealed_turn_stands_under_one_summary() -> None:
     one = running(23)
-    assert [turn.id for turn in one.open] == [f"chat-{n}" for n in range(18, 23)]
     spans = [(summary.tier, summary.first, summary.last) for summary in one.summaries]
     assert spans == [(MASTER, 1, 23), (1, 1, 18)]  # three groups under one
     assert [line.partition(": ")[0] for line in one.render_summary().split("\n")] == [
@@ -61,4 +60,4 @@ def test_every_turn_stands_under_one_summary_or_is_open() -> None:
 
 def test_nothing_said_gives_nothing() -> None:
     one = RunningSummary("chat", SETTINGS)
-    assert (one.render_summary(), one.master, one.open, one.summaries) == ("", None, [], [])
+    assert (one.render_summary(), one.pyramid.master, one.summaries) == ("", None, [])
