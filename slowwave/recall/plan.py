@@ -7,6 +7,8 @@ knows no such name, and takes the query for being about something else.
 import re
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from slowwave.recall.hits import GROUPS, Kind
 from slowwave.recall.query import Query, build_query
 from slowwave.recall.release.view import View
@@ -18,6 +20,11 @@ from slowwave.text.words import TERM, extract_content_words
 
 SELDOM = 0.05
 """Share of a workspace's passages that name it up to which its name tells where, not what, is talked about."""
+
+SHORTEST = 3
+"""Letters of a name's form, at least."""
+ROWS_A_NAME = 50
+"""Passages in which it is looked at how a form is written."""
 
 
 @dataclass(frozen=True)
@@ -49,30 +56,56 @@ class Plan:
 
 def plan_query(view: View, query: Query) -> Plan:
     """Return the plan, still without vectors: those of many queries are made in one call."""
-    query = correct_names(view, query)
     rows = {kind: view.count(POOLS[kind].table) for kind in POOLS if not query.is_of_claims or kind == "observation"}
     searchable = frozenset(kind for kind in rows if rows[kind] and not (query.is_narrowed and kind in GROUPS))
     if not searchable.intersection(query.kinds):
         return Plan(query, searchable, query.text, False)
     try:
+        query = correct_names(view, query, full_text=view.has_full_text(PASSAGES))
         text = strip_names(view, query, full_text=view.has_full_text(PASSAGES))
     except READ_TROUBLE:  # told of when its words are looked up
+        query = correct_names(view, query, full_text=False)
         text = strip_names(view, query, full_text=False)
     timed = query.times is not None and view.count(PASSAGES) > 0 and view.passages.is_time_only(query)
     return Plan(query, searchable, text, timed)
 
 
-def correct_names(view: View, query: Query) -> Query:
-    """Return a query in which a speaker's name is spelt as in memory, where nobody said the word as it is spelt."""
+def correct_names(view: View, query: Query, *, full_text: bool) -> Query:
+    """Return a query in which a speaker is named as in memory: where nobody said the word as it is spelt, and where it
+    is what others call them for short.
+    """
     if not view.count(PASSAGES):
         return query
     names = view.passages.speaker_words
 
     def correct(found: re.Match[str]) -> str:
         word = found[0].lower()
-        return found[0] if word in names else view.find_similar_word(word, names) or found[0]
+        if word in names:
+            return found[0]
+        short_for = find_short_form(view, word) if full_text else None
+        return short_for or view.find_similar_word(word, names) or found[0]
 
     return replace(query, text=TERM.sub(correct, query.text))
+
+
+def find_short_form(view: View, word: str) -> str | None:
+    """Return the speaker's name that a word is a form of ("Mel" of "Melanie"): the only one that begins like it, where
+    mostly others say the word where that speaker is, and write it with a capital.
+    """
+    names, layout = view.passages.speaker_words, view.passages
+    long = [name for name in names if min(len(name), len(word)) >= SHORTEST]
+    alike = [name for name in long if name.startswith(word) or word.startswith(name)]
+    if len(alike) != 1 or not extract_content_words(word):
+        return None
+    bearers = sorted(names[alike[0]])
+    for positions, _ in search_words(view, POOLS["message"], build_query(word, 1, "message"), layout):
+        there = np.isin(layout.session[positions], layout.session[np.isin(layout.speaker, bearers)])
+        by_others = positions[there & ~np.isin(layout.speaker[positions], bearers)]
+        texts = view.take(PASSAGES, layout.offsets[by_others[:ROWS_A_NAME]], ["text"])["text"].to_pylist()
+        written = [form for text in texts for form in TERM.findall(text) if form.lower() == word]
+        if 2 * len(by_others) > len(positions) and 2 * sum(form[0].isupper() for form in written) > len(written) > 1:
+            return alike[0]
+    return None
 
 
 def strip_names(view: View, query: Query, *, full_text: bool) -> str:

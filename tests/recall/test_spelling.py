@@ -15,6 +15,12 @@ SAID = (
     ("Ada", "We ordered a contrast screen."),
     ("Ada", "The boiler leaks again."),
 )
+TOGETHER = (
+    ("Ada", "Kata, is the marquee paid for?"),
+    ("Katarzyna", "Yes, from the petty cash."),
+    ("Ada", "Thanks, Kata! Please mark the calendar, and mark the gate."),
+    ("Markus", "The van is full."),
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +29,10 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     lines = [
         f'{{"session_id": "s{n}", "message_id": "m{n}", "role": "user", "speaker": "{who}", "content": "{text}"}}\n'
         for n, (who, text) in enumerate(SAID)
+    ]
+    lines += [
+        f'{{"session_id": "all", "message_id": "t{n}", "role": "user", "speaker": "{who}", "content": "{text}"}}\n'
+        for n, (who, text) in enumerate(TOGETHER)
     ]
     (folder / "talk.jsonl").write_text("".join(lines), encoding="utf-8")
     run_night([folder / "talk.jsonl"], Settings(store=folder / "store", encoder="hash-384"))
@@ -47,6 +57,15 @@ def test_a_speaker_whose_name_is_spelt_otherwise_is_the_one_who_speaks(memory: M
     hits, others = (memory.recall(asked.format(name), 6, "message") for name in ("Katarzina", "Barbara"))
     assert hits == memory.recall(asked.format("Katarzyna"), 6, "message")
     assert hits != others
+
+
+def test_a_name_cut_short_by_others_is_the_speaker_and_a_word_like_a_name_is_not(memory: Memory) -> None:
+    asked = "What did {} order?"
+    short, whole, mark, markus = (
+        memory.recall(asked.format(name), 6) for name in ("kata", "Katarzyna", "mark", "Markus")
+    )
+    assert short == whole
+    assert mark != markus
 
 
 def test_a_word_that_is_like_none_brings_nothing_of_its_own(memory: Memory) -> None:
