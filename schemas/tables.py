@@ -83,7 +83,6 @@ class Table:
         return self.schema.empty_table()
 
 
-BLOCK_TYPES = ("text", "thinking", "tool_call", "tool_result", "image", "other")
 TAGS = "tags"
 """Name of the block, of type other, that keeps a message's tags, a line each."""
 GIST = "gist"
@@ -91,7 +90,7 @@ GIST = "gist"
 
 BLOCK = pa.struct(
     [
-        string_field("type", null=False),  # one of BLOCK_TYPES
+        string_field("type", null=False),  # text, thinking, tool_call, tool_result, image or other
         string_field("text"),  # the text; a tool call's arguments as JSON; a tool result's output
         string_field("name"),  # a tool's name
         string_field("call_id"),  # ties a tool result to its call

@@ -5,17 +5,18 @@ session by is kept: a message's identity hangs on its tool's own ids, so it can'
 when the tool's transcript is read too. Without the sessions' file the sessions have no names of their own.
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import cast, get_args
+from typing import Annotated, Any, TypeVar
 
 import orjson
+from pydantic import BaseModel, Field, ValidationError
 
-from slowwave.schemas.tables import BLOCK_TYPES, MESSAGES, SESSIONS, Table
+from slowwave.schemas.tables import MESSAGES, SESSIONS, Table
 from slowwave.tasks.ingest.formats.own import columnar
 from slowwave.tasks.ingest.parsing.lines import iter_json, open_binary, read_head
 from slowwave.tasks.ingest.parsing.records import (
+    Block,
     Head,
     Limits,
     Message,
@@ -25,22 +26,46 @@ from slowwave.tasks.ingest.parsing.records import (
     Rejected,
     Role,
     Session,
+    SessionKind,
     StoredMessage,
     StoredSession,
 )
-from slowwave.tasks.ingest.parsing.values import (
-    coerce_dict,
-    coerce_list,
-    coerce_text,
-    coerce_time,
-    format_excerpt,
-    parse_blocks,
-)
+from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_time, format_excerpt
 
 MANIFEST = "manifest.json"
 _TOLD = frozenset(("message_id", "session_id", "native_id", "identity", "blocks", "prev_hash", "hash"))
 """Columns that messages have, and no other table nor tool."""
-_ID = re.compile(r"[0-9a-f]{32}")
+Id = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+
+
+class _SessionRow(BaseModel):
+    session_id: Id
+    native_id: str
+    source: str
+    inactive: list[Id]
+    workspace: str | None = None
+    title: str | None = None
+    kind: SessionKind | None = None
+    parent_id: str | None = None
+
+
+class _MessageRow(BaseModel):
+    message_id: Id
+    session_id: Id
+    identity: Id
+    native_id: str
+    source: str
+    role: Role
+    origin: Origin
+    blocks: list[Block]
+    text: str
+    ts: Any = None
+    parent_id: str | None = None
+    speaker: str | None = None
+    workspace: str | None = None
+
+
+Row = TypeVar("Row", bound=BaseModel)
 
 
 def sniff(head: Head) -> bool:
@@ -82,17 +107,29 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         yield Rejected(0, "this export is encrypted, and only its passphrase opens it: nothing of it was read")
         return
     known: dict[str, Session] = {}
-    for found in _read_table(sessions, SESSIONS, _parse_session, limits):
-        if isinstance(found, Session):
-            known[found.key] = found
-        else:
-            yield found
+    for _, row in _read_table(sessions, SESSIONS, _SessionRow, limits):
+        if isinstance(row, Rejected):
+            yield row
+            continue
+        stored = StoredSession(row.session_id, row.source, tuple(row.inactive))
+        known[row.session_id] = Session(row.native_id, row.workspace, row.title, row.kind, row.parent_id, stored)
     told: set[str] = set()
-    for found in _read_table(messages, MESSAGES, _parse_message, limits):
-        if isinstance(found, Message) and found.session not in told:
-            told.add(found.session)
-            yield known.get(found.session) or _make_unnamed_session(found)
-        yield found
+    for line, message in _read_table(messages, MESSAGES, _MessageRow, limits):
+        if isinstance(message, Rejected):
+            yield message
+            continue
+        sid, source = message.session_id, message.source
+        if sid not in told:
+            told.add(sid)
+            yield known.get(sid) or Session(sid, stored=StoredSession(sid, source))
+        yield Message(
+            sid,
+            **message.model_dump(include={"native_id", "role", "origin", "text", "parent_id", "speaker"}),
+            blocks=message.blocks,
+            ts=coerce_time(message.ts),
+            line=line,
+            stored=StoredMessage(message.message_id, message.identity, source, message.workspace),
+        )
 
 
 def _locate_tables(path: Path) -> tuple[Path, Path]:
@@ -103,24 +140,22 @@ def _locate_tables(path: Path) -> tuple[Path, Path]:
     return path.with_name(f"{MESSAGES.name}.{form}"), path.with_name(f"{SESSIONS.name}.{form}")
 
 
-def _read_table(
-    path: Path, table: Table, made: Callable[[int, Mapping[str, object]], Record], limits: Limits
-) -> Iterator[Record]:
-    """Yield what is made of each row of a table's file; a row that is none is rejected with the reason."""
+def _read_table(path: Path, table: Table, form: type[Row], limits: Limits) -> Iterator[tuple[int, Row | Rejected]]:
+    """Yield number and values of each row of a table's file; a row that is none is rejected with the reason."""
     if not _is_there(path):
         return
-    for item in iter_json(path, limits) if _is_jsonl_file(path) else columnar.read_rows(path, table.schema.names):
+    is_lines = not path.is_dir() and _begins_with(path, b"{")
+    for item in iter_json(path, limits) if is_lines else columnar.read_rows(path, table.schema.names):
         if isinstance(item, Rejected):
-            yield item
+            yield item.line, item
             continue
         line, row = item
-        wrong = (name for name, fits in _FITS.items() if name in table.schema.names and not fits(row.get(name)))
-        name = next(wrong, None)
-        yield (
-            Rejected(line, f"{name} is {row.get(name)!r:.60}: no export has that", format_excerpt(row))
-            if name
-            else made(*item)
-        )
+        try:
+            yield line, form.model_validate(row)
+        except ValidationError as error:
+            name = error.errors()[0]["loc"][0]
+            why = f"{name} is {row.get(str(name))!r:.60}: no export has that"
+            yield line, Rejected(line, why, format_excerpt(row))
 
 
 def _is_there(path: Path) -> bool:
@@ -128,71 +163,9 @@ def _is_there(path: Path) -> bool:
     return path.is_file() or path.is_dir()
 
 
-def _is_jsonl_file(path: Path) -> bool:
-    return not path.is_dir() and _begins_with(path, b"{")
-
-
 def _begins_with(path: Path, mark: bytes) -> bool:
     with open_binary(path) as stream:
         return stream.read(len(mark)) == mark
-
-
-def _is_id(value: object) -> bool:
-    return isinstance(value, str) and _ID.fullmatch(value) is not None
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_block_list(value: object) -> bool:
-    return isinstance(value, list) and all(coerce_dict(block).get("type") in BLOCK_TYPES for block in value)
-
-
-_FITS: Mapping[str, Callable[[object], bool]] = {
-    **dict.fromkeys(("message_id", "session_id", "identity"), _is_id),
-    **dict.fromkeys(("native_id", "source", "text"), _is_text),
-    "role": lambda value: value in get_args(Role),
-    "origin": lambda value: value in get_args(Origin),
-    "blocks": _is_block_list,
-    "inactive": lambda value: isinstance(value, list) and all(map(_is_id, value)),
-}
-"""What columns must hold; what is wrong in others counts as absent."""
-
-
-def _parse_session(line: int, row: Mapping[str, object]) -> Session:
-    kind = row.get("kind")
-    return Session(
-        str(row["native_id"]),
-        coerce_text(row.get("workspace")),
-        coerce_text(row.get("title")),
-        kind if kind in ("chat", "subagent", "scheduled") else None,
-        coerce_text(row.get("parent_id")),
-        StoredSession(str(row["session_id"]), str(row["source"]), tuple(map(str, coerce_list(row["inactive"])))),
-    )
-
-
-def _make_unnamed_session(message: Message) -> Session:
-    """Return the session of a message whose sessions were not exported."""
-    source = message.stored.source if message.stored else ""
-    return Session(message.session, stored=StoredSession(message.session, source))
-
-
-def _parse_message(line: int, row: Mapping[str, object]) -> Message:
-    message_id, identity, source = (str(row[name]) for name in ("message_id", "identity", "source"))
-    return Message(
-        session=str(row["session_id"]),
-        native_id=str(row["native_id"]),
-        role=cast(Role, row["role"]),
-        origin=cast(Origin, row["origin"]),
-        blocks=parse_blocks(row["blocks"]) or [],
-        text=str(row["text"]),
-        ts=coerce_time(row.get("ts")),
-        parent_id=coerce_text(row.get("parent_id")),
-        speaker=coerce_text(row.get("speaker")),
-        line=line,
-        stored=StoredMessage(message_id, identity, source, coerce_text(row.get("workspace"))),
-    )
 
 
 READER = Reader("slowwave", 1, sniff, read)
