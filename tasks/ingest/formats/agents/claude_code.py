@@ -16,7 +16,6 @@ How records become messages:
   and records that are no conversation, are `Skipped` by kind.
 """
 
-from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -139,13 +138,6 @@ def detect_sender(record: Json, text: str) -> Sender | None:
     return None
 
 
-def is_warm_up_prompt(content: object) -> bool:
-    """Return whether the content is the prompt `Warmup`, as a string or a single text block."""
-    if isinstance(content, list) and len(content) == 1:
-        content = coerce_dict(content[0]).get("text")
-    return content == "Warmup"
-
-
 # What the path of a sub-agent's file tells.
 
 
@@ -179,9 +171,7 @@ TYPES = frozenset(
 _TEXT_SUBTYPES = (None, "away_summary", "local_command", "informational")
 _TITLES = {"custom-title": (3, "customTitle"), "ai-title": (2, "aiTitle"), "summary": (1, "summary")}
 """By record type: the rank of the title (a person's own wins) and the field it stands in."""
-_MAX_SUMMARIES = 1_000
 _MAX_GROUP = 256  # records in one answer; a longer "answer" is a broken id
-_MAX_GROUP_CHARS = 64 * 1024 * 1024
 
 
 def sniff(head: Head) -> bool:
@@ -213,12 +203,12 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 class Tree:
-    """The tree a transcript really is: records by uuid and parent (as 64-bit hashes), in the order of the file."""
+    """The tree a transcript really is: records in the order of the file."""
 
     def __init__(self) -> None:
-        self._uuids, self._parents = array("q"), array("q")
-        self._messages: list[tuple[str, str] | None] = []
-        self._typed_children: dict[int, list[int]] = {}
+        self.records: list[tuple[str, str | None, str | None]] = []
+        """Uuid and parent of each, and the session of the message that it gave."""
+        self._typed_children: dict[str, list[int]] = {}
 
     def add(self, record: Json, session: str | None = None, *, typed: bool = False) -> None:
         """Add a record: one that gives no message, and so has no session, still ties its children to its parent.
@@ -226,18 +216,10 @@ class Tree:
         `typed`: a person wrote it.
         """
         uuid, parent = record.get("uuid"), _get_parent(record)
-        if not isinstance(uuid, str):
-            return
-        if typed and parent:
-            self._typed_children.setdefault(hash(parent), []).append(len(self._uuids))
-        self._uuids.append(hash(uuid))
-        self._parents.append(hash(parent) if parent else 0)
-        self._messages.append((session, uuid) if session else None)
-
-    def select_present(self, uuids: set[str]) -> set[str]:
-        """Return those of the uuids that stand in the file."""
-        present = {hash(uuid): uuid for uuid in uuids}
-        return {present[uuid] for uuid in self._uuids if uuid in present}
+        if isinstance(uuid, str):
+            if typed and parent:
+                self._typed_children.setdefault(parent, []).append(len(self.records))
+            self.records.append((uuid, parent, session))
 
     def find_rewound(self) -> Iterator[Inactive]:
         """Yield each message on an abandoned branch.
@@ -247,14 +229,14 @@ class Tree:
         sibling of itself. One pass in the order of the file, where a child follows its parent, so that a cycle or a
         dangling parent ends nothing.
         """
-        siblings = self._typed_children.values()
-        replaced = {i for group in siblings for i in group if self._uuids[i] != self._uuids[group[-1]]}
-        dead = {self._uuids[i] for i in replaced}
-        for i in range(min(replaced, default=len(self._uuids)), len(self._uuids)):
-            if self._uuids[i] in dead or (self._parents[i] and self._parents[i] in dead):
-                dead.add(self._uuids[i])
-                if message := self._messages[i]:
-                    yield Inactive(*message, "rewound")
+        records, siblings = self.records, self._typed_children.values()
+        replaced = [i for group in siblings for i in group if records[i][0] != records[group[-1]][0]]
+        dead = {records[i][0] for i in replaced}
+        for uuid, parent, session in records[min(replaced, default=len(records)) :]:
+            if uuid in dead or parent in dead:
+                dead.add(uuid)
+                if session:
+                    yield Inactive(session, uuid, "rewound")
 
 
 class _Transcript:
@@ -273,7 +255,6 @@ class _Transcript:
         self._alias: dict[str, str] = {}  # uuid of an answer's later record -> native id of the answer
         self._answer: Message | None = None
         self._answer_key: tuple[object, ...] | None = None
-        self._answer_chars = 0
         self._waiting: list[Message] = []
         self._handlers: dict[str, Callable[[int, Json], Iterator[Record]]] = {
             "user": self._handle_user,
@@ -288,16 +269,19 @@ class _Transcript:
         yield from self._find_taken_back(record)
         kind = str(record.get("type"))
         handler = self._handlers.get(kind)
-        if handler and not self._is_warm_up(record):
+        if handler is None or self._is_warm_up(record):
+            self._tree.add(record)
+            yield Skipped("warm-up" if handler else kind if kind in TYPES else f"unknown: {kind[:80]}", line)
+        elif kind in ("user", "assistant") and get_content(record) is None:
+            self._tree.add(record)
+            yield Rejected(line, f"{kind} record without message content", str(record.get("message"))[:2_000])
+        else:
             yield from handler(line, record)
-            return
-        self._tree.add(record)
-        yield Skipped("warm-up" if handler else kind if kind in TYPES else f"unknown: {kind[:80]}", line)
 
     def finish(self) -> Iterator[Record]:
         """Yield what is known only at the end: the open answer, titles, rewound branches."""
         yield from self._close_answer()
-        here = self._tree.select_present({leaf for leaf, _ in self._summaries})
+        here = {uuid for uuid, _, _ in self._tree.records} if self._summaries else set()
         for leaf, text in self._summaries:
             if leaf in here and self._folders:
                 self._keep_best_title(next(reversed(self._folders)), 1, text)
@@ -309,11 +293,7 @@ class _Transcript:
     # The record types.
 
     def _handle_user(self, line: int, record: Json) -> Iterator[Record]:
-        content = get_content(record)
-        if content is None:
-            yield self._reject_without_content(line, record)
-            return
-        blocks = parse_blocks(content) or []
+        blocks = parse_blocks(get_content(record)) or []
         if blocks and all(b.type == "tool_result" or (b.type == "image" and b.call_id) for b in blocks):
             fill_results(blocks, record.get("toolUseResult"))
             yield from self._emit(line, record, TOOL, blocks)
@@ -322,11 +302,7 @@ class _Transcript:
         yield from self._emit_turn(line, record, blocks)
 
     def _handle_assistant(self, line: int, record: Json) -> Iterator[Record]:
-        content, message = get_content(record), coerce_dict(record.get("message"))
-        if content is None:
-            yield self._reject_without_content(line, record)
-            return
-        blocks = parse_blocks(content) or []
+        blocks, message = parse_blocks(get_content(record)) or [], coerce_dict(record.get("message"))
         key = (self._find_session(record), record.get("agentId"), message.get("id"))
         if self._answer and isinstance(message.get("id"), str) and key == self._answer_key:
             self._extend_answer(self._answer, record, blocks)
@@ -337,7 +313,7 @@ class _Transcript:
         # It is held until its last record has been seen.
         self._answer = self._make_message(line, record, ("assistant", "synthetic") if synthetic else MODEL, blocks, "")
         self._answer.speaker = self._speaker
-        self._answer_key, self._answer_chars = key, _count_chars(blocks)
+        self._answer_key = key
 
     def _handle_system(self, line: int, record: Json) -> Iterator[Record]:
         subtype, content = record.get("subtype"), record.get("content")
@@ -370,18 +346,13 @@ class _Transcript:
         if isinstance(text, str) and text.strip():
             if rank > 1:
                 self._keep_best_title(self._find_session(record), rank, text)
-            elif isinstance(leaf, str) and len(self._summaries) < _MAX_SUMMARIES:
+            elif isinstance(leaf, str):
                 self._summaries.append((leaf, text))
         yield Skipped(str(record["type"]), line)
 
     def _keep_best_title(self, session: str, rank: int, text: str) -> None:
         if rank >= self._titles.get(session, (0, ""))[0]:
             self._titles[session] = (rank, text.strip())
-
-    def _reject_without_content(self, line: int, record: Json) -> Rejected:
-        self._tree.add(record)
-        why = f"{record.get('type')} record without message content"
-        return Rejected(line, why, str(record.get("message"))[:2_000])
 
     # Turns of the user's side, and messages.
 
@@ -419,8 +390,7 @@ class _Transcript:
             yield message
             return
         self._waiting.append(message)
-        self._answer_chars += _count_chars(blocks)
-        if len(self._waiting) > _MAX_GROUP or self._answer_chars > _MAX_GROUP_CHARS:
+        if len(self._waiting) > _MAX_GROUP:
             yield from self._close_answer()
 
     def _make_message(self, line: int, record: Json, who: Who, blocks: list[Block], text: str) -> Message:
@@ -445,11 +415,8 @@ class _Transcript:
         self._tree.add(record)
         uuid = record.get("uuid")
         if isinstance(uuid, str):
-            if len(self._alias) >= _MAX_GROUP:
-                self._alias.clear()
             self._alias[uuid] = answer.native_id
-        self._answer_chars += _count_chars(blocks)
-        if len(answer.blocks) > _MAX_GROUP or self._answer_chars > _MAX_GROUP_CHARS:
+        if len(answer.blocks) > _MAX_GROUP:
             self._answer_key = None  # the next record starts a message of its own
 
     def _close_answer(self) -> Iterator[Record]:
@@ -475,10 +442,8 @@ class _Transcript:
         if session in self._folders and (self._folders[session] or not folder):
             return
         self._folders[session] = folder
-        if self._agent is None:
-            yield Session(session, folder, kind="chat")
-        else:
-            yield Session(session, folder, kind="subagent", parent_id=session.rpartition("/")[0])
+        about = ("chat", None) if self._agent is None else ("subagent", session.rpartition("/")[0])
+        yield Session(session, folder, None, *about)
 
     def _is_sidechain(self, record: Json) -> bool:
         return self._agent is not None or record.get("isSidechain") is True
@@ -488,7 +453,7 @@ class _Transcript:
         if not self._is_sidechain(record):
             return False
         uuid, parent = record.get("uuid"), record.get("parentUuid")
-        prompt = record.get("type") == "user" and is_warm_up_prompt(get_content(record))
+        prompt = record.get("type") == "user" and join_claude_text(parse_blocks(get_content(record)) or []) == "Warmup"
         warm = prompt or (isinstance(parent, str) and parent in self._warm)
         if warm and isinstance(uuid, str):
             self._warm.add(uuid)
@@ -510,10 +475,6 @@ def _get_parent(record: Json) -> str | None:
     """Return the parent; across a compaction, where a new root stands, the logical one."""
     parent = record.get("parentUuid") or record.get("logicalParentUuid")
     return parent if isinstance(parent, str) else None
-
-
-def _count_chars(blocks: list[Block]) -> int:
-    return sum(len(block.text) for block in blocks if block.text)
 
 
 READER = Reader(NAME, 1, sniff, read, lies_below((".claude/projects",), "**/*.jsonl"))
