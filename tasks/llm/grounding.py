@@ -9,25 +9,14 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from itertools import pairwise
 
 from rapidfuzz import fuzz
 
 from slowwave.tasks.dedupe.normalise import TOKEN, Claim, normalise_claim
-from slowwave.tasks.llm.quotes import DIGITS, EASTERN, EASTERN_DATE, is_unspaced, normalise_text
+from slowwave.tasks.llm.quotes import DIGITS, EASTERN_DATE, is_unspaced, normalise_text
 from slowwave.text.dates import MONTH_NAMES, MONTHS, WEEKDAYS
-from slowwave.text.numbers import COUNTS, SCALES, TENS
-from slowwave.text.words import ENGLISH_STOP, LATIN, is_content_word, stem
+from slowwave.text.words import ENGLISH_STOP, is_content_word, stem
 
-FACTORS = SCALES | {"m": 1e6, "hundred": 1e2, "dozen": 12.0}
-FACTOR = re.compile(rf"\s?({'|'.join(FACTORS)})\b", re.IGNORECASE)
-"""What may stand behind a figure; "m" is metres in a unit, and millions where a number is looked for."""
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-NUMBERS = {
-    **{word: str(n) for word, n in COUNTS.items()}, **{word: str(n) for n, word in enumerate(_ORDINALS, 1)},
-    "zero": "0", "one": "1", "once": "1", "couple": "2", "pair": "2", "both": "2", "double": "2", "triple": "3",
-    "decade": "10", "decades": "10", "thousand": "1000", "million": "1000000", "half": "50", "century": "100",
-}  # fmt: skip
 REACH = timedelta(days=14), timedelta(days=100)
 """How far from a message's day a date may lie that it means; the second where it speaks of weeks, months or years."""
 FAR = frozenset({"week", "weeks", "month", "months", "year", "years", "summer", "autumn", "fall", "winter", "spring"})
@@ -89,15 +78,8 @@ def explain_unfounded(claim: str, ground: GroundingContext) -> str | None:
     Numbers, names and identifiers must come up in the chunk, as figures or in words, since pronouns are resolved; dates
     near, or within reach of a message's own; a negation near, about one of the claim's words.
     """
-    for found in (
-        _check_number(claim, ground),
-        _check_date(claim, ground),
-        _check_name(claim, ground),
-        _check_negation(claim, ground),
-    ):
-        if found:
-            return found
-    return None
+    checks = (_check_number, _check_date, _check_name, _check_negation)
+    return next((why for check in checks if (why := check(claim, ground))), None)
 
 
 @lru_cache(maxsize=2_048)
@@ -107,64 +89,16 @@ def _parse_cached(text: str) -> Claim:
 
 
 def _check_number(claim: str, ground: GroundingContext) -> str | None:
-    said, canonical = _collect_numbers(ground.chunk), _parse_cached(ground.chunk).figures
-    said |= {_normalise_clock_time(f"{time:%H:%M}") for time in ground.times}
-    for raw in _find_written_numbers(claim):
-        if _normalise_number(raw) in said or normalise_claim(raw).figures & canonical:
+    said = _parse_cached(ground.chunk).figures | {f"{time:%H:%M}".lstrip("0") for time in ground.times}
+    numbers = (m[0] for m in TOKEN.finditer(claim) if m.lastgroup in ("figure", "clock", "count"))
+    for raw in DIGITS.findall(EASTERN_DATE.sub(" ", claim)) if is_unspaced(claim) else numbers:
+        number = raw.rstrip(",")
+        # As it is written, though it may be the beginning of a version; or the same amount.
+        if re.search(rf"(?<!\d){re.escape(number)}(?!\d)", ground.chunk) or normalise_claim(raw).figures <= said:
             continue
-        year = raw.rstrip(",")
-        if year.isdigit() and 1900 <= int(year) <= 2100 and _is_year_plausible(int(year), ground, said):
-            continue
-        return f"the number {raw} does not come up in the transcript"
+        if not (number.isdigit() and 1900 <= int(number) <= 2100 and _is_year_plausible(int(number), ground, said)):
+            return f"the number {raw} does not come up in the transcript"
     return None
-
-
-def _find_written_numbers(claim: str) -> list[str]:
-    """Return numbers of a claim as they are written; dates and identifiers apart."""
-    if is_unspaced(claim):
-        return DIGITS.findall(EASTERN_DATE.sub(" ", claim))
-    return [m[0] for m in TOKEN.finditer(claim) if m.lastgroup in ("figure", "clock", "count")]
-
-
-def _normalise_number(raw: str) -> str:
-    """Return the number itself, in digits."""
-    if ":" in raw:
-        return _normalise_clock_time(raw)
-    digits = DIGITS.search(raw)
-    word = raw.split()[0].split("-")[0].casefold()
-    return _normalise_digits(digits[0]) if digits else NUMBERS.get(word, word)
-
-
-def _normalise_clock_time(raw: str) -> str:
-    """Return a time of day on the face of a clock."""
-    hours, minutes, *_ = (int(part) for part in re.findall(r"\d+", raw))
-    return f"{hours % 12}:{minutes:02}"
-
-
-def _normalise_digits(number: str) -> str:
-    number = number.replace(",", "")
-    return re.sub(r"\.0+$", "", number)
-
-
-@lru_cache(maxsize=256)
-def _collect_numbers(text: str) -> frozenset[str]:
-    """Return every number in a text, whatever it is written as; of a version its beginnings too."""
-    found: set[str] = set()
-    for match in DIGITS.finditer(text):
-        parts = _normalise_digits(match[0]).split(".")
-        found |= {".".join(parts[: n + 1]) for n in range(len(parts))}
-        scale = FACTOR.match(text, match.end())
-        if scale and len(parts) < 3:
-            found.add(f"{float('.'.join(parts)) * FACTORS[scale[1].casefold()]:.12g}")
-    found |= {_normalise_clock_time(m[0]) for m in re.finditer(r"\b\d{1,2}:\d\d\b", text)}
-    found |= {f"{int(m[1]) % 12}:00" for m in re.finditer(r"\b(\d{1,2})\s?(?:[ap]\.?m|o'clock)", text, re.IGNORECASE)}
-    found |= {EASTERN[c] for c in text if c in EASTERN}
-    words = LATIN.findall(text.casefold())
-    found |= {NUMBERS[word] for word in words if word in NUMBERS}
-    for ten, one in pairwise(words):
-        if ten in TENS and one in NUMBERS and int(NUMBERS[one]) < 10:
-            found.add(str(TENS[ten] + int(NUMBERS[one])))
-    return frozenset(found)
 
 
 def _is_year_plausible(year: int, ground: GroundingContext, said: frozenset[str]) -> bool:
@@ -178,7 +112,7 @@ def _check_date(claim: str, ground: GroundingContext) -> str | None:
     there = set(_tokenize_words(ground.near))
     spoken = {(month, day) for _, month, day in near.dates}
     for year, month, day in normalise_claim(claim).dates:
-        if (month, day) in spoken and (year is None or _is_year_plausible(year, ground, _collect_numbers(ground.near))):
+        if (month, day) in spoken and (year is None or _is_year_plausible(year, ground, near.figures)):
             continue
         if not _is_date_plausible(year, month, day, ground, there):
             return f"the date {f'{year}-' if year else ''}{month:02}-{day:02} is not that of the messages it cites"
@@ -224,7 +158,8 @@ def _is_month_plausible(month: int, ground: GroundingContext, there: set[str]) -
 
 
 def _check_name(claim: str, ground: GroundingContext) -> str | None:
-    known, initials = _collect_words(ground.chunk)
+    words = _tokenize_words(ground.chunk)
+    known, initials = frozenset(words), "".join(word[0] for word in words)
     for match in NAME.finditer("" if _has_capitalized_nouns(ground.chunk) else claim):
         word = match[0]
         if not word[0].isupper():
@@ -284,13 +219,8 @@ def _is_same_name(a: str, b: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _collect_words(text: str) -> tuple[frozenset[str], str]:
-    """Return the words of a text, and the first letters of all of them in a row."""
-    words = _tokenize_words(text)
-    return frozenset(words), "".join(word[0] for word in words)
-
-
 def _tokenize_words(text: str) -> list[str]:
+    """Return the words of a text, without possessives."""
     return [_strip_possessive(w) for w in re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text)]
 
 
@@ -310,13 +240,12 @@ def _check_negation(claim: str, ground: GroundingContext) -> str | None:
     if UNTRUE.match(claim) and not UNTRUE_THERE.search(ground.near):
         return reason
     content, denied = set(mine.content), set(mine.negated) - {stem(name) for name in mine.names} - {""}
-    sentences = [(set(_parse_cached(s).content), _is_negative(s)) for s in SENTENCE.split(ground.near)]
+    sentences = [
+        (set(_parse_cached(s).content), bool(NEGATIVE.search(s) or _parse_cached(s).negated))
+        for s in SENTENCE.split(ground.near)
+    ]
     if any(denied & there for there, _ in sentences):
         founded = any(denied & there for there, negative in sentences if negative)
     else:
         founded = any(negative and content & there for there, negative in sentences)
     return None if founded else reason
-
-
-def _is_negative(sentence: str) -> bool:
-    return bool(NEGATIVE.search(sentence)) or bool(_parse_cached(sentence).negated)

@@ -25,7 +25,6 @@ FEWEST_STEMS = 4
 FEWEST_PAIRS = 8
 """Pairs of characters from which a source is in an unspaced script too."""
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
-EASTERN = {c: str(n) for n, c in enumerate("零一二三四五六七八九十")} | {"两": "2"}
 EASTERN_DATE = re.compile(r"\d+\s*[年月日号號]")
 WORD = re.compile(r"[^\W\d_]{3,}")
 ELLIPSIS = re.compile(r"\s*(?:\.\.\.|…|\[…\]|\[\.\.\.\])\s*")
