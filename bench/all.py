@@ -45,7 +45,6 @@ def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
         (["bench.recall.locomo", str(locomo)], locomo),
         (["bench.recall.sessions", str(locomo)], locomo),
         (["bench.recall.answers", str(locomo), "--sample", "150"], locomo),
-        (["bench.recall.outline", str(locomo)], locomo),
         (["bench.recall.answers", *(str(data / "changes" / f"{n}.jsonl") for n in ASKED)], data / "changes"),
         (
             [

@@ -18,7 +18,6 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     pay = some(folder, "amendments_fresh4.jsonl", slice(24))
     told, pairs, boat = locomo(folder), some(folder, "pairs.tsv", slice(4, 12)), asked_by_id(folder)
     return {
-        "recall.active": [([told, "--budget", 200, *PLAIN], "facts back")],
         "recall.abstention": [
             ([told, "--stride", 1, "--svg", folder / "silence.svg", *PLAIN], "have an answer"),
             (["--cases", ferry, pay], "foreign"),
@@ -37,10 +36,6 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "recall.context": [
             ([talk, "--reports", report, "--store", store, "--svg", folder / "blocks.svg", *PLAIN], "R@1")
         ],
-        "nights.both_kinds": [
-            ([], "in_skill"),
-            ([talk, "--llm", "scripted:tests.llm_scripts:faithful", "--json"], '"night": "with"'),
-        ],
         "nights.dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
         "nights.draw_sentences": [([talk, "--count", 2], '"speaker":"person"')],
         "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
@@ -49,7 +44,6 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
         "house": [([], "longest chain")],
         "recall.locomo": [([told, *PLAIN], "plain RRF")],
-        "recall.outline": [([told, "--budgets", 300, *PLAIN], "in order")],
         "recall.newer_first": [([some(folder, "newer_first.jsonl", slice(2)), "--misses", *PLAIN], "newer first")],
         "nights.model_nights": [
             ([talk, "--nights", 2, "--llm", "scripted:tests.llm_scripts:mumbling", *PLAIN], "night 2: ")
@@ -141,7 +135,7 @@ def locomo(folder: Path) -> Path:
 
 def _conversation(name: str, *said: str) -> dict[str, object]:
     sessions: dict[str, object] = {}
-    questions, facts, events = [], {}, {}
+    questions, facts = [], {}
     for n, text in enumerate(said, 1):
         turns = [
             (name, text),
@@ -155,6 +149,4 @@ def _conversation(name: str, *said: str) -> dict[str, object]:
         asks = f"What do we know of {text.split()[-2]}?"
         questions.append({"question": asks, "answer": text.split()[0], "category": n, "evidence": [f"D{n}:1"]})
         facts[f"session_{n}_observation"] = {name: [[text, f"D{n}:1"]]}
-        events[f"events_session_{n}"] = {name: [text], "date": f"{n} May, 2023"}
-    told = {"qa": questions, "observation": facts, "event_summary": events}
-    return {"sample_id": name, "conversation": sessions, **told}
+    return {"sample_id": name, "conversation": sessions, "qa": questions, "observation": facts}

@@ -8,7 +8,7 @@ it spreads to the turns beside it, since what is asked and what answers stand ne
 weakest traces go.
 
 Decay and spreading activation after Anderson & Schooler (Reflections of the environment in memory, Psychological
-Science 2, 1991); the weights are measured by `bench/recall/active.py`, and no search found better ones (decision 013).
+Science 2, 1991); no search found better weights (decision 013).
 """
 
 from collections import Counter
