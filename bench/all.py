@@ -5,83 +5,53 @@
 Sets that are not there are named and skipped. Each line can be run on its own; all take a path.
 """
 
-import argparse
-import os
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-DECIDED = ("unseen", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
-ASKED = ("facts", "vehicle")
-CHANGES = ("calm_coding", "facts", "vehicle")
-CODED = ("coding/chef_chopsky.jsonl", "fixtures/pi/large-session.jsonl")
-TALKS = (*CODED, "changes/calm_coding.jsonl")
+from bench.harness import ROOT, Figures, run
 
-
-def list_commands(data: Path | None) -> list[tuple[list[str], Path | None]]:
-    """Return each command's words, and the file it can't do without."""
-    amended = sorted(path.relative_to(ROOT) for path in (ROOT / "data" / "labelled").glob("amend*.jsonl"))
-    decided = [Path("data", "labelled", f"decisions_{name}.jsonl") for name in DECIDED]
-    shipped: list[tuple[list[str], Path | None]] = [
-        (["bench.nights.night", "data/samples"], None),
-        (["bench.nights.dedupe", "data/labelled/pairs.tsv"], None),
-        (["bench.recall.changes", *map(str, amended)], None),
-        (["bench.recall.newer_first"], None),
-        (["bench.nights.topics", "data/labelled/topics.tsv"], None),
-        (["bench.recall.context", "data/labelled/decisions.jsonl"], None),
-        (["bench.nights.worth", "data/samples"], None),
-        (["bench.recall.sessions", *map(str, decided)], None),
-        (["bench.recall.answers", "data/questions.toml"], None),
-    ]
-    if data is None:
-        return shipped
-    locomo = data / "locomo" / "locomo_open.json"
-    return [
-        *shipped,
-        (["bench.recall.changes", *(str(data / "changes" / f"{n}.jsonl") for n in CHANGES)], data / "changes"),
-        (["bench.nights.observe", str(locomo)], locomo),
-        (["bench.nights.worth", *(str(data / name) for name in TALKS)], data / "coding"),
-        (["bench.recall.locomo", str(locomo)], locomo),
-        (["bench.recall.sessions", str(locomo)], locomo),
-        (["bench.recall.answers", str(locomo), "--sample", "150"], locomo),
-        (["bench.recall.answers", *(str(data / "changes" / f"{n}.jsonl") for n in ASKED)], data / "changes"),
-        (
-            [
-                "bench.recall.answers",
-                "data/labelled/coding.queries.json",
-                "--talks",
-                *(str(data / name) for name in CODED),
-            ],
-            data / "coding",
-        ),
-        (["bench.recall.abstention", str(locomo)], locomo),
-        (
-            [
-                "bench.nights.dedupe",
-                str(data / "dedupe" / "msr-para-train.tsv"),
-                str(data / "dedupe" / "SICK_train.txt"),
-            ],
-            data / "dedupe",
-        ),
-    ]
+COMMANDS = """
+nights.night data/samples
+nights.dedupe data/labelled/pairs.tsv
+recall.changes data/labelled/amend*.jsonl
+recall.changes data/labelled/newer_first.jsonl
+nights.topics data/labelled/topics.tsv
+recall.blocks data/labelled/decisions.jsonl data/labelled/decisions_unseen.jsonl data/questions.toml
+nights.worth data/samples
+recall.sessions data/labelled/decisions_*.jsonl
+recall.changes changes/calm_coding.jsonl changes/facts.jsonl changes/vehicle.jsonl
+nights.observe locomo/locomo_open.json
+nights.worth coding/chef_chopsky.jsonl fixtures/pi/large-session.jsonl changes/calm_coding.jsonl
+recall.locomo locomo/locomo_open.json
+recall.sessions locomo/locomo_open.json
+recall.blocks locomo/locomo_open.json --sample 150
+recall.blocks changes/facts.jsonl changes/vehicle.jsonl
+recall.blocks data/labelled/coding.queries.json --talks coding/chef_chopsky.jsonl fixtures/pi/large-session.jsonl
+recall.abstention locomo/locomo_open.json
+nights.dedupe dedupe/msr-para-train.tsv dedupe/SICK_train.txt
+"""
+"""A measurement with its words a line; data is looked for here and in the folder of the public sets."""
 
 
-def main() -> int:
-    """Run them; the exit status is how many failed."""
-    named = os.environ.get("SLOWWAVE_BENCH_DATA")
-    if not named:
-        print("SLOWWAVE_BENCH_DATA is not set: only what ships is measured.")
-    failed = 0
-    for words, needed in list_commands(Path(named) if named else None):
-        print(f"\n== python -m {' '.join(words)}", flush=True)
-        if needed is not None and not needed.exists():
-            print(f"skipped: no {needed}")
-            continue
-        failed += subprocess.run([sys.executable, "-m", *words], cwd=ROOT, check=False).returncode != 0
-    return failed
+def list_commands() -> list[list[str]]:
+    """Return the words of each command, patterns of files that ship filled in."""
+    lines = (line.split() for line in COMMANDS.strip().splitlines())
+    return [[word for given in words for word in _fill_in(given)] for words in lines]
+
+
+def _fill_in(word: str) -> list[str]:
+    return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(word)) if "*" in word else [word]
+
+
+def measure() -> Figures:
+    """Run them; the figures are how each ended."""
+    ended = []
+    for name, *words in list_commands():
+        print(f"\n== python -m bench.{name} {' '.join(words)}", flush=True)
+        done = subprocess.run([sys.executable, "-m", f"bench.{name}", *words], cwd=ROOT, check=False)
+        ended.append({"measurement": " ".join([name, *words[:1]]), "status": done.returncode})
+    return Figures(ended, failed=any(row["status"] for row in ended))
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    sys.exit(main())
+    run(measure)

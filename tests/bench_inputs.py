@@ -18,23 +18,18 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     pay = some(folder, "amendments_fresh4.jsonl", slice(24))
     told, pairs, boat = locomo(folder), some(folder, "pairs.tsv", slice(4, 12)), asked_by_id(folder)
     return {
-        "recall.abstention": [
-            ([told, "--stride", 1, "--svg", folder / "silence.svg", *PLAIN], "have an answer"),
-            (["--cases", ferry, pay], "foreign"),
-        ],
-        "all": [([], "skipped: no ")],
+        "recall.abstention": [([told, "--stride", 1, *PLAIN], "have an answer")],
+        "all": [([], "recall.locomo no")],
         "recall.changes": [
-            ([pay, "--misses"], "what changed"),
+            ([pay, some(folder, "newer_first.jsonl", slice(2)), "--misses"], "what changed"),
             ([boat, *PLAIN], "1.000"),
             ([pay, "--llm", "scripted:tests.llm_scripts:mumbling", "--json"], '"retired": 0,'),  # without a model: 2
         ],
-        "recall.answers": [
+        "recall.blocks": [
             ([told, "--sample", 2, *PLAIN], "stale first"),
+            ([talk, "--store", folder / "blocks", *PLAIN], "session known"),
             ([boat, "--json", *PLAIN], "noise"),
             ([boat.with_suffix(".queries.json"), "--talks", boat, "--json", *PLAIN], '"block": 1.0'),
-        ],
-        "recall.context": [
-            ([talk, "--reports", report, "--store", store, "--svg", folder / "blocks.svg", *PLAIN], "R@1")
         ],
         "nights.dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
         "nights.draw_sentences": [([talk, "--count", 2], '"speaker":"person"')],
@@ -44,7 +39,6 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
         "house": [([], "longest chain")],
         "recall.locomo": [([told, *PLAIN], "plain RRF")],
-        "recall.newer_first": [([some(folder, "newer_first.jsonl", slice(2)), "--misses", *PLAIN], "newer first")],
         "nights.model_nights": [
             ([talk, "--nights", 2, "--llm", "scripted:tests.llm_scripts:mumbling", *PLAIN], "night 2: ")
         ],

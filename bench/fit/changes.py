@@ -6,7 +6,7 @@
 What ships learnt from `data/labelled/amendments*.jsonl`, `nothing_changes`, calm and real coding sessions and the
 stated pairs; `amended_*_sight` are never learnt from.
 
-FILEs are conversations with cases in them (`bench/recall/amendment_cases.py`); in those after `--none` no session
+FILEs are conversations with cases in them (`bench/recall/changes.py`); in those after `--none` no session
 changes what another said, nor in those after `--held`, which are judged and never learnt from (LoCoMo's too, by its
 ending `.json`). A night runs over each. A pair of claims is a change where the earlier has a case's stale words and
 the later its amended ones; an earlier one with stale words and any other later one is left out; all other pairs are
@@ -19,7 +19,6 @@ then at each threshold, of claims without a case those called changed between se
 of which every stale claim is. `--write` puts the model from all files into `tasks/supersede/changes.npz`.
 """
 
-import argparse
 import csv
 import random
 import re
@@ -36,11 +35,9 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.console import Console
-from rich.table import Table
 
-from bench.recall.amendment_cases import Case, NoCases, read_cases
-from bench.recall.changes import run_night_over
+from bench.harness import ROOT, Figures, Row, run
+from bench.recall.changes import Case, read_cases, run_night_over
 from bench.recall.locomo_files import load_conversations
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
@@ -55,7 +52,7 @@ from slowwave.tasks.supersede.judge import LINKED, SUPERSEDED
 from slowwave.tasks.supersede.model import CHANGES_FILE
 from slowwave.tasks.supersede.trees import Trees
 
-WRITTEN = Path(__file__).parents[2] / "tasks" / CHANGES_FILE
+WRITTEN = ROOT / "tasks" / CHANGES_FILE
 THRESHOLDS = (LINKED, 0.5, 0.6, 0.7, SUPERSEDED, 0.9)
 FEW = (2, 4, 8)
 """Sessions that a small store is drawn of."""
@@ -114,33 +111,46 @@ class Source:
         return re.sub(r"_?\d+$", "", self.name)
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a model from other sources says of one."""
+def measure(
+    files: Sequence[Path],
+    *,
+    none: Sequence[Path] = (),
+    held: Sequence[Path] = (),
+    stated: Path | None = None,
+    write: bool = False,
+) -> Figures:
+    """Do a night a file and a fit without each author; return a row a source, and write the model."""
+    sources = [read_source(path, learnt=path not in held) for path in (*files, *none, *held)]
+    pairs = read_stated(stated, read_claims(none[0])[0]) if stated and none else []
+    names = find_names([source for source in sources if source.learnt])
+    rows = judge_sources(sources, pairs, names)
+    if write:
+        Trees.from_classifier(list(names), fit_model([*pairs, *_list_views(sources)], names)).save(WRITTEN)
+    title = "changes between sessions: claims without a case | cases, called changed from a probability"
+    return Figures(rows, title)
 
-    source: str
-    claims: int
-    cases: int
-    others: list[int]
-    """At each threshold, claims without a case that are called changed."""
-    found: list[int]
-    """At each threshold, cases of which every stale claim is."""
 
-
-def read_claims(path: Path) -> pa.Table:
-    """Run a night over a file; return its claims, rows of OBSERVATIONS."""
+def read_claims(path: Path) -> tuple[pa.Table, list[Case]]:
+    """Run a night over a file; return its claims, rows of OBSERVATIONS, and the cases that stand in it."""
+    lines, cases = (list(_say_locomo(path)), []) if path.suffix == ".json" else read_cases(path)
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
-        run_night_over(_prepare_transcript(path, Path(folder)), Settings(store=store))
-        return Store.open(store).read(OBSERVATIONS)
+        run_night_over(lines, path.stem, Settings(store=store))
+        return Store.open(store).read(OBSERVATIONS), [case for case in cases if not case.by_id]
 
 
-def read_file_cases(path: Path) -> list[Case]:
-    """Return the cases that stand in a file; none where it has none."""
-    try:
-        return read_cases([path])[1] if path.suffix == ".jsonl" else []
-    except NoCases:
-        return []
+def _say_locomo(path: Path) -> Iterator[bytes]:
+    """Yield the turns of LoCoMo's conversations as generic JSONL."""
+    for one in load_conversations(path):
+        for turn in one.turns:
+            place = {"session_id": f"{one.id}-{turn.session}", "message_id": turn.id, "workspace": one.id}
+            said = {"role": "user", "speaker": turn.speaker, "content": turn.text, "ts": turn.ts.isoformat()}
+            yield orjson.dumps(place | said)
+
+
+def read_source(path: Path, *, learnt: bool) -> Source:
+    """Return a file's claims after a night, in every view that is learnt from."""
+    return label_source(path.stem, *read_claims(path), learnt=learnt)
 
 
 def label_source(name: str, table: pa.Table, cases: Sequence[Case], *, learnt: bool = True) -> Source:
@@ -179,8 +189,7 @@ def read_stated(path: Path, company: pa.Table) -> list[View]:
     """
     with path.open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines, delimiter="\t"))
-    encoder = load_encoder(Settings().encoder)
-    vectors = encoder.encode([row[name] for row in rows for name in ("earlier", "later")])
+    vectors = load_encoder(Settings().encoder).encode([row[name] for row in rows for name in ("earlier", "later")])
     sessions = company["session_id"].unique().to_pylist()
     views = []
     for at, row in enumerate(rows):
@@ -258,7 +267,7 @@ def find_names_of_two_sessions(views: Sequence[View]) -> set[str]:
     return {name for view in views for found in view.known.features for name in found} - of_one
 
 
-def judge_sources(sources: Sequence[Source], stated: Sequence[View], names: Sequence[str]) -> list[Result]:
+def judge_sources(sources: Sequence[Source], stated: Sequence[View], names: Sequence[str]) -> list[Row]:
     """Return of each source what a model from other authors', and from pairs that were written, says."""
     learnt, found = [source for source in sources if source.learnt], []
     for author in dict.fromkeys(source.author for source in learnt):
@@ -272,7 +281,7 @@ def judge_sources(sources: Sequence[Source], stated: Sequence[View], names: Sequ
     return found + (_judge_by(fit_model([*stated, *_list_views(learnt)], names), held, names) if held else [])
 
 
-def _judge_by(model: Any, sources: Sequence[Source], names: Sequence[str]) -> list[Result]:
+def _judge_by(model: Any, sources: Sequence[Source], names: Sequence[str]) -> list[Row]:
     """Return what a model says of sources that it did not see."""
     matrices = (build_matrix(source.whole.known.features, names) for source in sources)
     return [
@@ -286,7 +295,7 @@ def _list_views(sources: Sequence[Source]) -> list[View]:
     return [view for source in sources if source.learnt for view in (source.whole, *source.others)]
 
 
-def _judge_halves(source: Source, rest: Sequence[View], names: Sequence[str]) -> Result:
+def _judge_halves(source: Source, rest: Sequence[View], names: Sequence[str]) -> Row:
     """Judge each half of a file's sessions by a model that saw the other; pairs across them by the surer of the two."""
     ids = sorted(set(source.whole.sessions))
     random.Random(0).shuffle(ids)
@@ -302,7 +311,7 @@ def _judge_halves(source: Source, rest: Sequence[View], names: Sequence[str]) ->
     return count_called(source, told)
 
 
-def count_called(source: Source, told: Labels) -> Result:
+def count_called(source: Source, told: Labels) -> Row:
     """Count at each threshold the claims that are called changed by another session."""
     view = source.whole
     best: dict[int, float] = {}
@@ -311,13 +320,11 @@ def count_called(source: Source, told: Labels) -> Result:
             best[old] = max(best.get(old, 0.0), likely)
     stale = {row for rows in view.stale for row in rows}
     gone = [{row for row, likely in best.items() if likely >= least} for least in THRESHOLDS]
-    return Result(
-        source.name,
-        len(view.sessions),
-        len(view.stale),
-        [len(rows - stale) for rows in gone],
-        [sum(bool(case) and rows.issuperset(case) for case in view.stale) for rows in gone],
+    counts = (
+        f"{len(rows - stale)} | {sum(bool(case) and rows.issuperset(case) for case in view.stale)}" for rows in gone
     )
+    called = dict(zip((f"{least:g}" for least in THRESHOLDS), counts, strict=True))
+    return {"source": source.name, "claims": len(view.sessions), "cases": len(view.stale), **called}
 
 
 def _draw_small(table: pa.Table, whole: View) -> Iterator[pa.Table]:
@@ -340,62 +347,5 @@ def _list_session_pairs(whole: View, places: npt.NDArray[np.int64]) -> list[tupl
     return list(dict.fromkeys((one, other) for one, other in pairs))
 
 
-def _prepare_transcript(path: Path, folder: Path) -> Path:
-    """Return the file, or LoCoMo's conversations in it as generic JSONL."""
-    if path.suffix != ".json":
-        return path
-    lines = [
-        {
-            "session_id": f"{conversation.id}-{turn.session}",
-            "message_id": turn.id,
-            "role": "user",
-            "speaker": turn.speaker,
-            "content": turn.text,
-            "ts": turn.ts.isoformat(),
-            "workspace": conversation.id,
-        }
-        for conversation in load_conversations(path)
-        for turn in conversation.turns
-    ]
-    written = folder / f"{path.stem}.jsonl"
-    written.write_bytes(b"\n".join(map(orjson.dumps, lines)) + b"\n")
-    return written
-
-
-def render_sources_table(results: Sequence[Result]) -> Table:
-    """For people."""
-    table = Table(title="changes between sessions: claims without a case | cases, called changed from a probability")
-    for name in ("source", "claims", "cases", *(f"{least:g}" for least in THRESHOLDS)):
-        table.add_column(name, justify="left" if name == "source" else "right")
-    for r in results:
-        cells = (f"{others} | {found}" for others, found in zip(r.others, r.found, strict=True))
-        table.add_row(r.source, f"{r.claims:,}", str(r.cases), *cells)
-    return table
-
-
-def main() -> None:
-    """Do a night a file and a fit without each author; print the table, write the model."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--none", nargs="+", type=Path, default=[], metavar="FILE", help="in these nothing changes")
-    parser.add_argument("--held", nargs="+", type=Path, default=[], metavar="FILE", help="the same, never learnt from")
-    parser.add_argument("--stated", type=Path, metavar="FILE", help="pairs written for the purpose")
-    parser.add_argument("--write", action="store_true", help="keep the model from all files")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    files = [(path, path not in args.held) for path in (*args.files, *args.none, *args.held)]
-    tables = {path: read_claims(path) for path, _ in files}
-    sources = [label_source(p.stem, tables[p], read_file_cases(p), learnt=learnt) for p, learnt in files]
-    stated = read_stated(args.stated, tables[args.none[0]]) if args.stated and args.none else []
-    names = find_names([source for source in sources if source.learnt])
-    results = judge_sources(sources, stated, names)
-    if args.write:
-        Trees.from_classifier(list(names), fit_model([*stated, *_list_views(sources)], names)).save(WRITTEN)
-    if args.json:
-        print(orjson.dumps(results).decode())
-    else:
-        Console(width=120).print(render_sources_table(results))
-
-
 if __name__ == "__main__":
-    main()
+    run(measure)

@@ -2,7 +2,7 @@
 
     python -m bench.fit.statements DECISIONS REPORTS [DECISIONS REPORTS …] [--stores DIR …] [--write] [--json]
 
-DECISIONS are conversations and REPORTS their cases, as for `bench.recall.context`; a night runs over each into a
+DECISIONS are conversations and REPORTS their cases, as for `bench.recall.blocks`; a night runs over each into a
 scratch store, or, with as many `--stores`, into these, which are kept. A sentence of a case's session settles as much
 as the share of its words that stand in the decision; a word matters when it stands there. Two ridge regressions,
 logistic: the first weighs the sentences' signs and each dimension of their vectors, the second, over its log-odds, the
@@ -11,21 +11,17 @@ others. Last come the weights from all sets, which `--write` puts into `slowwave
 minutes a set, most of it the night's.
 """
 
-import argparse
 import json
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
-from rich.console import Console
-from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
-from bench.recall.context import BUDGETS, COUNT, compute_word_share
+from bench.harness import ROOT, SCRATCH, Figures, Row, average, run
+from bench.recall.blocks import COUNT, extract_words
 from slowwave.context.build import assemble_context, build_memory_snippets
 from slowwave.context.reports.features import SENTENCE_SIGNS, WORD_SIGNS, Matrix, SessionFeatures, compute_word_features
 from slowwave.context.reports.gather import collect_sentences, load_candidate_sessions
@@ -36,10 +32,10 @@ from slowwave.recall.query import Query, build_query
 from slowwave.recall.retrieve.pools import Vector
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import SESSIONS
-from slowwave.text.words import extract_content_words
 
 ENCODER = "all-MiniLM-L6-v2"
-WRITTEN = Path(__file__).parents[2] / "slowwave" / "context" / "reports" / "weights.json"
+BUDGETS = (125, 250, 500, 1_000, 2_000)
+WRITTEN = ROOT / "slowwave" / "context" / "reports" / "weights.json"
 SENTENCE_PENALTY, WORD_PENALTY = 0.1, 1.0
 """C of the regressions: 1 over the weight of the squared weights, of signs in their deviations."""
 MEANING = 3.0
@@ -69,15 +65,20 @@ class CaseSet:
     cases: list[Case]
 
 
-@dataclass(frozen=True)
-class Result:
-    """One set, by weights from the others."""
-
-    name: str
-    shares: list[float]
-    """Mean share of the decision's words at each of `BUDGETS`."""
-    stale: list[float]
-    """Share of blocks with a stale wording."""
+def measure(
+    files: Sequence[Path], *, stores: Sequence[str] = (), store: Path = SCRATCH, write: bool = False
+) -> Figures:
+    """Do a night a set and a fit without each; return what blocks hold by these weights, and by those of all sets."""
+    pairs = list(zip(files[::2], files[1::2], strict=True))
+    folders = [Path(name) for name in stores] or [store / str(n) for n in range(len(pairs))]
+    sets = [load_case_set(*pair, folder) for pair, folder in zip(pairs, folders, strict=True)]
+    unseen = [(one, fit_weights([other for other in sets if other is not one])) for one in sets if len(sets) > 1]
+    weights = fit_weights(sets)
+    if write:
+        WRITTEN.write_bytes(weights.to_json())
+    rows = [{"set the fit did not see": one.name, **evaluate_case_set(one, fitted)} for one, fitted in unseen]
+    rows += [{"set it did see": one.name, **evaluate_case_set(one, weights)} for one in sets]
+    return Figures(rows, notes=[str(replace(weights, direction=()))])
 
 
 def load_case_set(decisions: Path, reports: Path, store: Path) -> CaseSet:
@@ -132,7 +133,7 @@ def _require_vectors(talk: SessionFeatures) -> Matrix:
 
 def _compute_sentence_targets(case: Case) -> tuple[Matrix, Matrix]:
     """Of each sentence the share of the words that stand in the decision, and what it weighs."""
-    wanted = set(extract_content_words(case.decision))
+    wanted = extract_words(case.decision)
     told = [(len(s.words & wanted) / len(s.words), len(s.words)) for s in case.talk.found]
     y, w = np.array(told, dtype=np.float64).reshape(-1, 2).T
     return y, w / w.sum() * SENTENCES
@@ -143,7 +144,7 @@ def _build_word_features(case: Case, weights: Weights) -> tuple[Matrix, Matrix, 
     last = max(message.seq for message in case.talk.turns)
     kept = hide_revised_figures(case.talk.found, compute_sentence_logits(case.talk, weights))
     words, signs = compute_word_features([one for one, _ in kept], [logit for _, logit in kept], last)
-    wanted = set(extract_content_words(case.decision))
+    wanted = extract_words(case.decision)
     return signs, np.array([float(word in wanted) for word in words]), np.full(len(words), WORDS / len(words))
 
 
@@ -157,67 +158,22 @@ def _fit_regression(x: Matrix, y: Matrix, w: Matrix, penalty: float) -> tuple[fl
     return round(float(model.intercept_[0]), 3), model.coef_[0]
 
 
-def evaluate_case_set(one: CaseSet, weights: Weights) -> Result:
-    """Return what the blocks hold by these weights."""
-    settings = one.memory.settings.context
-    shares: list[list[float]] = [[] for _ in BUDGETS]
-    stale: list[list[float]] = [[] for _ in BUDGETS]
+def evaluate_case_set(one: CaseSet, weights: Weights) -> Row:
+    """Return the mean share of the decision's words, and the share of blocks with a stale wording, by budget."""
+    settings, rows = one.memory.settings.context, []
     for case in one.cases:
         found = build_memory_snippets(
             collect_sentences(one.memory.get_view(), case.query, case.vector, case.hits, settings, weights)
         )
-        for n, budget in enumerate(BUDGETS):
-            text = assemble_context(case.query.text, found, budget, COUNT, settings).text
-            shares[n].append(compute_word_share(case.decision, text))
-            stale[n] += [float(any(old in text for old in case.stale))] if case.stale else []
-    return Result(one.name, [float(np.mean(some)) for some in shares], [float(np.mean(some or [0])) for some in stale])
-
-
-def cross_validate(sets: Sequence[CaseSet]) -> list[Result]:
-    """Return each set by weights from the others."""
-    return [evaluate_case_set(one, fit_weights([other for other in sets if other is not one])) for one in sets]
-
-
-def render_statements_table(results: Sequence[Result], title: str) -> Table:
-    """For people."""
-    shown = Table(title=title)
-    shown.add_column("set")
-    for heading in (*(f"{b} tokens" for b in BUDGETS), *(f"stale at {b}" for b in BUDGETS)):
-        shown.add_column(heading, justify="right")
-    for one in results:
-        shown.add_row(one.name, *(f"{figure:.3f}" for figure in (*one.shares, *one.stale)))
-    return shown
-
-
-def main() -> None:
-    """Do a night a set and a fit without each; print the tables and the weights of all sets."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="conversations and reports, in turn")
-    parser.add_argument("--stores", nargs="*", type=Path, default=[], metavar="DIR")
-    parser.add_argument("--write", action="store_true", help="keep the weights from all sets")
-    parser.add_argument("--json", action="store_true", dest="as_json")
-    given = parser.parse_args()
-    if len(given.files) % 2:
-        parser.error("conversations and reports come in pairs: the last file has no other")
-    pairs = list(zip(given.files[::2], given.files[1::2], strict=True))
-    with tempfile.TemporaryDirectory(prefix="slowwave-statements-") as scratch:
-        stores = given.stores or [Path(scratch) / str(n) for n in range(len(pairs))]
-        sets = [load_case_set(*pair, store) for pair, store in zip(pairs, stores, strict=True)]
-        results = cross_validate(sets) if len(sets) > 1 else []
-        weights = fit_weights(sets)
-        final = [evaluate_case_set(one, weights) for one in sets]
-    if given.write:
-        WRITTEN.write_bytes(weights.to_json())
-    if given.as_json:
-        print(orjson.dumps({"unseen": results, "fitted": final, "weights": weights}).decode())
-        return
-    console = Console(width=120)
-    console.print(
-        render_statements_table(results, "sets that the fit did not see"),
-        render_statements_table(final, "sets it did see"),
-    )
-    console.print(replace(weights, direction=()))
+        texts = {budget: assemble_context(case.query.text, found, budget, COUNT, settings).text for budget in BUDGETS}
+        wanted = extract_words(case.decision)
+        shares = {f"{budget} tokens": len(wanted & extract_words(text)) / len(wanted) for budget, text in texts.items()}
+        stale = {
+            f"stale at {b}": any(old in text for old in case.stale) if case.stale else None for b, text in texts.items()
+        }
+        rows.append(shares | stale)
+    return average(rows)[0]
 
 
 if __name__ == "__main__":
-    main()
+    run(measure)

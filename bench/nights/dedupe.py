@@ -2,23 +2,23 @@
 
     python -m bench.nights.dedupe FILE… [--no-encoder] [--encoder all-MiniLM-L6-v2] [--json]
 
-FILEs are labelled pairs: MSRP, SICK, STS or plain `label⇥a⇥b` (see `bench/nights/pair_files.py`), as
-`data/labelled/pairs.tsv`. Columns: precision, recall and F1 of "the same", average precision of the ranking, and of the
-pairs known to contradict each other the share merged. Nearly all of the time is the encoder's: the 11,000 pairs of
-MSRP and SICK take 14 minutes of one core, and some seconds with `--no-encoder`.
+FILEs are labelled pairs, tab-separated without quoting: MSRP (a header that begins with `Quality`), SICK (one with
+`entailment_judgment`, whose ENTAILMENT is the same claim), or label and two texts, as `data/labelled/pairs.tsv`, with 1
+or STS's scores from 4 ("mostly equivalent") for the same. Columns: precision, recall and F1 of "the same", average
+precision of the ranking, and of the pairs known to contradict each other the share merged. Nearly all of the time is
+the encoder's: the 11,000 pairs of MSRP and SICK take 14 minutes of one core, and some seconds with `--no-encoder`.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from rapidfuzz import fuzz
 from sklearn.metrics import average_precision_score
 
-from bench.harness import build_parser, print_rows
-from bench.nights.pair_files import Labelled, PairFile, read_pairs
+from bench.harness import ENCODER, Figures, Row, run
 from slowwave.engines.encoders.load import load_encoder
-from slowwave.engines.errors import EncoderNotFound
 from slowwave.tasks.dedupe.decide import Decision, Rules, compare_sentences
 
 LEVELS = (95, 90, 85, 80)
@@ -26,48 +26,65 @@ BLOCKED = -100.0
 """A guard's objection ranks a pair below every pair without one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One method on one file; shares from 0 to 1."""
+class Pair(NamedTuple):
+    """Two texts, whether they say the same, and whether they contradict each other, where that is known."""
 
-    file: str
-    method: str
-    precision: float | None
-    recall: float
-    f1: float
-    ap: float
-    contradictions: float | None
+    a: str
+    b: str
+    same: bool
+    contradiction: bool
 
 
-def evaluate_file(file: PairFile, cosines: Sequence[float] | None) -> list[Result]:
-    """Return rules alone, rules with vectors where there are any, and the plain thresholds."""
-    methods: list[tuple[str, list[bool], list[float]]] = [_decide_by_rules("slowwave, rules alone", file.pairs, None)]
-    if cosines is not None:
-        methods.append(_decide_by_rules("slowwave, rules and vectors", file.pairs, cosines))
+def measure(files: Sequence[Path], *, no_encoder: bool = False, encoder: str = ENCODER) -> Figures:
+    """Return a row a file and method."""
+    rows, notes = list[Row](), []
+    for path in files:
+        pairs = read_pairs(path)
+        same, against = sum(p.same for p in pairs), sum(p.contradiction for p in pairs)
+        notes.append(f"{path.name}: {len(pairs):,} pairs, {same:,} the same, {against:,} contradictions")
+        for name, merged, scores in judge_pairs(pairs, None if no_encoder else encoder):
+            rows.append({"file": path.name, "method": name, **score_method(pairs, np.array(merged), scores)})
+    return Figures(rows, notes=notes)
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """Return the pairs of a file; a line with too few columns or without a label is skipped."""
+    head, *rows = [line.split("\t") for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+    columns, one = (0, 1, 2), 1.0
+    if head[0] == "Quality":
+        columns = (0, 3, 4)
+    elif "entailment_judgment" in head:
+        columns = tuple(map(head.index, ("entailment_judgment", "sentence_A", "sentence_B")))
+    else:
+        rows = [head, *rows]
+        one = 1.0 if {row[0] for row in rows} <= {"0", "1"} else 4.0
+    label, a, b = columns
+    cut = [(row[label].strip(), row[a].strip(), row[b].strip()) for row in rows if len(row) > max(columns)]
+    return [
+        Pair(a, b, judged == "ENTAILMENT" if judged.isalpha() else float(judged) >= one, judged == "CONTRADICTION")
+        for judged, a, b in cut
+        if judged.isalpha() or judged.replace(".", "", 1).isdigit()
+    ]
+
+
+def judge_pairs(pairs: Sequence[Pair], encoder: str | None) -> list[tuple[str, list[bool], list[float]]]:
+    """Return of each method which pairs it merges, and how it ranks them: rules, with vectors, plain thresholds."""
+    methods = [_judge_by_rules("slowwave, rules alone", pairs, [None] * len(pairs))]
+    if encoder is not None:
+        vectors = load_encoder(encoder).encode([text for p in pairs for text in (p.a, p.b)])
+        cosines = np.einsum("ij,ij->i", vectors[::2], vectors[1::2]).tolist()
+        methods.append(_judge_by_rules("slowwave, rules and vectors", pairs, cosines))
     for name, scorer in (("token_sort", fuzz.token_sort_ratio), ("token_set", fuzz.token_set_ratio)):
-        scores = [float(scorer(p.a.casefold(), p.b.casefold())) for p in file.pairs]
-        methods += [(f"{name} ≥ {level}", [s >= level for s in scores], scores) for level in LEVELS]
-    return [_build_result(file, *method) for method in methods]
+        scores = [float(scorer(p.a.casefold(), p.b.casefold())) for p in pairs]
+        methods += [(f"{name} ≥ {level}", [score >= level for score in scores], scores) for level in LEVELS]
+    return methods
 
 
-def compute_cosines(pairs: Sequence[Labelled], encoder_name: str) -> list[float] | None:
-    """Return cosine of each pair's vectors; None where there is no such encoder here."""
-    try:
-        encoder = load_encoder(encoder_name)
-    except EncoderNotFound:
-        return None
-    texts = sorted({t for p in pairs for t in (p.a, p.b)})
-    place = {text: at for at, text in enumerate(texts)}
-    vectors = encoder.encode(texts)
-    return [float(vectors[place[p.a]] @ vectors[place[p.b]]) for p in pairs]
-
-
-def _decide_by_rules(
-    name: str, pairs: Sequence[Labelled], cosines: Sequence[float] | None
+def _judge_by_rules(
+    name: str, pairs: Sequence[Pair], cosines: Sequence[float | None]
 ) -> tuple[str, list[bool], list[float]]:
     rules = Rules()
-    near: Sequence[float | None] = cosines or [None] * len(pairs)
-    decisions = [compare_sentences(p.a, p.b, cosine=c, rules=rules) for p, c in zip(pairs, near, strict=True)]
+    decisions = [compare_sentences(p.a, p.b, cosine=c, rules=rules) for p, c in zip(pairs, cosines, strict=True)]
     return name, [d.same for d in decisions], [_score_decision(d) for d in decisions]
 
 
@@ -77,31 +94,18 @@ def _score_decision(decision: Decision) -> float:
     return decision.score + 20 * decision.scores.get("cosine", 0.0) + (0.0 if free else BLOCKED)
 
 
-def _build_result(file: PairFile, method: str, merged: list[bool], scores: list[float]) -> Result:
-    truth = np.array([p.same for p in file.pairs])
-    said = np.array(merged)
-    against = np.array([p.contradiction for p in file.pairs])
-    hits, count = int((truth & said).sum()), int(said.sum())
-    precision = hits / count if count else None
-    recall = hits / max(1, int(truth.sum()))
-    f1 = 2 * hits / max(1, count + int(truth.sum()))
-    merged_against = float((said & against).sum() / against.sum()) if against.any() else None
-    ap = float(average_precision_score(truth, scores))
-    return Result(file.name, method, precision, recall, f1, ap, merged_against)
-
-
-def main() -> None:
-    """Read the files, print a table each."""
-    parser = build_parser(__doc__, "files…")
-    parser.add_argument("--no-encoder", action="store_true", help="rules alone")
-    given = parser.parse_args()
-    for path in given.files:
-        file = read_pairs(path)
-        rows = evaluate_file(file, None if given.no_encoder else compute_cosines(file.pairs, given.encoder))
-        same, against = sum(p.same for p in file.pairs), sum(p.contradiction for p in file.pairs)
-        title = f"{file.name} ({file.layout}): {len(file.pairs):,} pairs, {same:,} the same, {against:,} contradictions"
-        print_rows(list(map(asdict, rows)), given.as_json, title, [f"{file.skipped:,} lines skipped"])
+def score_method(pairs: Sequence[Pair], merged: np.ndarray, scores: Sequence[float]) -> dict[str, float | None]:
+    """Return a method's figures, from 0 to 1."""
+    truth, against = np.array([p.same for p in pairs]), np.array([p.contradiction for p in pairs])
+    hits, count, total = int((truth & merged).sum()), int(merged.sum()), int(truth.sum())
+    return {
+        "precision": hits / count if count else None,
+        "recall": hits / max(1, total),
+        "f1": 2 * hits / max(1, count + total),
+        "ap": float(average_precision_score(truth, scores)),
+        "contradictions": float((merged & against).sum() / against.sum()) if against.any() else None,
+    }
 
 
 if __name__ == "__main__":
-    main()
+    run(measure)

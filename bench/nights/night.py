@@ -8,13 +8,11 @@ first, since absolute times are the machine's.
 """
 
 import json
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from bench.harness import build_parser, print_rows
+from bench.harness import ENCODER, SCRATCH, Figures, run
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.flows.nightly import run_night
@@ -42,60 +40,41 @@ class TimedEncoder:
         return made
 
 
-def measure_nights(paths: list[Path], name: str) -> dict[str, Any]:
-    """Return figures of the three nights."""
-    encoder = TimedEncoder(name)
-    vectors.load_shared_encoder = lambda _: encoder  # type: ignore[assignment]  # the seam under measurement
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(store=Path(folder) / "store", encoder=name)
-        first, inside = _time_night(paths, settings), (encoder.seconds, encoder.texts)
-        again = _time_night(paths, settings)
-        news = Path(folder) / "news.jsonl"
-        news.write_text("".join(json.dumps(_make_line(i, text)) + "\n" for i, text in enumerate(SMALL_TALK)))
-        little = _time_night([*paths, news], settings)
-    messages = first[0].release.counts["messages"] if first[0].release else 0
-    return {
-        "messages": messages,
-        "seconds": first[1],
-        "messages_per_second": messages / first[1],
-        "encoder_share": inside[0] / first[1],
-        "texts_encoded": inside[1],
-        "steps": {step.step: step.seconds for step in first[0].steps},
-        "again_share": again[1] / first[1],
-        "again_changed": again[0].release is not None,
-        "little_news_share": little[1] / first[1],
-    }
+def measure(paths: Sequence[Path], *, store: Path = SCRATCH, encoder: str = ENCODER) -> Figures:
+    """Return a row a step of the first night, and what the others took."""
+    timed = TimedEncoder(encoder)
+    vectors.load_shared_encoder = lambda _: timed  # type: ignore[assignment]  # the seam under measurement
+    settings = Settings(store=store / "store", encoder=encoder)
+    (first, took), inside, texts = _time_night(paths, settings), timed.seconds, timed.texts
+    again, took_again = _time_night(paths, settings)
+    news = store / "news.jsonl"
+    news.write_text("".join(json.dumps(_make_line(n, text)) + "\n" for n, text in enumerate(SMALL_TALK)))
+    _, took_little = _time_night([*paths, news], settings)
+    messages = first.release.counts["messages"] if first.release else 0
+    rows = [{"step": step.step, "seconds": step.seconds, "share": step.seconds / took} for step in first.steps]
+    rows += [
+        {"step": name, "seconds": seconds, "share": seconds / took}
+        for name, seconds in (
+            ("the night", took),
+            ("inside the encoder", inside),
+            ("the same again", took_again),
+            ("with one small new session", took_little),
+        )
+    ]
+    speed = f"{messages:,} messages in {took:.1f} s: {messages / took:.1f} a second; {texts:,} texts encoded"
+    return Figures(rows, notes=[speed, f"The same again: {'something' if again.release else 'nothing'} changed"])
 
 
-def _time_night(paths: list[Path], settings: Settings) -> tuple[RunReport, float]:
+def _time_night(paths: Sequence[Path], settings: Settings) -> tuple[RunReport, float]:
     start = time.perf_counter()
-    report = run_night(paths, settings).check_complete()
+    report = run_night(list(paths), settings).check_complete()
     return report, time.perf_counter() - start
 
 
 def _make_line(number: int, text: str) -> dict[str, str]:
-    ts = f"2026-11-20T10:0{number}:00Z"
-    who = {"role": "user", "speaker": "Ada"}
-    return {"session_id": "news", "message_id": str(number), **who, "content": text, "ts": ts}
-
-
-def main() -> None:
-    """Measure and print."""
-    given = build_parser(__doc__, "paths…").parse_args()
-    found = measure_nights([path.absolute() for path in given.paths], given.encoder)
-    rows = [
-        {"step": step, "seconds": seconds, "share": seconds / found["seconds"]}
-        for step, seconds in found["steps"].items()
-    ]
-    again = "something changed!" if found["again_changed"] else "nothing changed"
-    notes = [
-        f"{found['messages']:,} messages in {found['seconds']:.1f} s: {found['messages_per_second']:.1f} a second, "
-        f"{found['encoder_share']:.0%} of it inside the encoder ({found['texts_encoded']:,} texts).",
-        f"The same again: {found['again_share']:.1%} of that, {again}. "
-        f"With one small new session: {found['little_news_share']:.1%}.",
-    ]
-    print_rows([found] if given.as_json else rows, given.as_json, notes=notes)
+    said = {"role": "user", "speaker": "Ada", "content": text, "ts": f"2026-11-20T10:0{number}:00Z"}
+    return {"session_id": "news", "message_id": str(number), **said}
 
 
 if __name__ == "__main__":
-    main()
+    run(measure)

@@ -2,12 +2,13 @@
 
     python -m bench.recall.changes FILE… [--misses] [--encoder NAME] [--llm SPEC] [--json]
 
-FILEs are conversations, a store and a whole extractive night each. What is asked of one stands in it as cases, as in
-`data/labelled/amendments.jsonl` (see `bench/recall/amendment_cases.py`), or beside it (`X.queries.json` for `X.jsonl`:
-a list of `{workspace, query, current, stale}` with ids of messages). Of a file without either only the claims are
-counted: where no session changes what another said, every one retired is wrong. With `--llm` a language model then
-judges the pairs of claims that the night's classifier found likely (`slowwave.tasks.supersede`), all of them, and
-nothing else.
+FILEs are conversations, a store and a whole extractive night each. What is asked of one stands in it as cases: on the
+line of the message that amends, `query`, `amended` (words of the claim that holds) and `stale` (words of the one that
+does not), each a string or a list of which any will do; or beside it (`X.queries.json` for `X.jsonl`: a list of
+`{workspace, query, current, stale}` with ids of messages). A line of `newer_first.jsonl` is a pair of statements, said
+in two sessions. Of a file without any only the claims are counted: where no session changes what another said, every
+one retired is wrong. With `--llm` a language model then judges the pairs of claims that the night's classifier found
+likely (`slowwave.tasks.supersede`), all of them, and nothing else.
 
 Columns: *claims*; *retired*, by a claim of another session; *linked*, of which another session may have changed them;
 *asked*; *newer first*, questions of which the first of ten hits that tells either tells what holds; *top*, the very
@@ -16,23 +17,22 @@ none of the ten hits tells what is stale without a word of it: superseded, or li
 first and marked.
 """
 
+import re
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from itertools import cycle
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import orjson
+import pyarrow.compute as pc
 
-from bench.harness import build_parser, print_rows
-from bench.recall.amendment_cases import NoCases, read_cases
+from bench.harness import ENCODER, Figures, average, run
 from slowwave import Memory
-from slowwave.context.rendering import Line
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.run import open_run
-from slowwave.recall.hits import Hit
 from slowwave.schemas.settings import Settings, SupersedeSettings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LEADS, LedgerKind
@@ -44,168 +44,191 @@ BUDGET = 500
 """Tokens of the block."""
 ALL_PAIRS = SupersedeSettings(pairs=1_000_000)
 """No budget: what is measured is the model."""
+START = datetime(2026, 1, 5, 9, tzinfo=UTC)
+"""When the first pair's earlier statement is made."""
+REPLIES = [
+    "Good to know.", "Got it, I will keep that in mind.", "Understood.", "Thanks for telling me.", "All right, noted.",
+    "Okay, I have it.", "Makes sense.", "That helps.", "Sure, I will go by that.", "Fine, I wrote it down.",
+    "Very well.", "I see.", "Noted, anything else?", "Clear.", "Then I will remember it.",
+]  # fmt: skip
+CLOSINGS = [
+    "Thanks.", "That is all for now.", "No, nothing else.", "Good, talk to you later.", "Great.", "Right, see you.",
+    "Perfect.", "Okay, bye.", "That was it.", "Cheers.", "Have a good day.", "Then we are done.", "Nice.",
+    "Thank you, bye.", "Good.",
+]  # fmt: skip
+"""Enough that none recurs in five sessions, which would make it boilerplate."""
 
 Told = tuple[str, datetime | None, frozenset[str]]
 """A text, when it was said, and the messages it stands in."""
-Tells = Callable[[str, datetime | None, frozenset[str]], bool]
-"""Whether what is told tells a thing."""
 
 
 @dataclass(frozen=True)
-class Question:
-    """A question of which something holds and something is stale."""
+class Case:
+    """A question whose answer has changed; what holds and what does not, as phrases or as ids of messages."""
 
-    text: str
-    workspace: str | None
-    tells_current: Tells
-    tells_stale: Tells
+    query: str
+    amended: tuple[str, ...]
+    stale: tuple[str, ...]
+    since: datetime | None = None
+    """When it was amended, where that is known."""
+    workspace: str | None = None
+    by_id: bool = False
+
+    def is_current(self, text: str, messages: frozenset[str] = frozenset()) -> bool:
+        """Return whether a text tells what holds."""
+        return self._tells(self.amended, text, messages)
+
+    def is_outdated(self, text: str, at: datetime | None, messages: frozenset[str] = frozenset()) -> bool:
+        """Return whether a text of that time tells the old claim alone: the amendment itself may name the old."""
+        if at is not None and self.since is not None and at >= self.since:
+            return False
+        return not self.is_current(text, messages) and self._tells(self.stale, text, messages)
+
+    def _tells(self, what: tuple[str, ...], text: str, messages: frozenset[str]) -> bool:
+        if self.by_id:
+            return not messages.isdisjoint(what)
+        said = _fold(text)
+        return any(re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", said) for phrase in what)
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What is told to a question."""
-
-    question: str
-    newer_first: bool
-    top: bool
-    in_the_block: bool
-    marked: bool
+def _fold(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
-def read_questions(path: Path) -> list[Question]:
-    """Return what is asked of a file, in it or beside it; nothing where neither has any."""
+def measure(files: Sequence[Path], *, misses: bool = False, llm: str = "off", encoder: str = ENCODER) -> Figures:
+    """Return a row a file."""
+    rows, missed = [], list[str]()
+    for path in files:
+        with tempfile.TemporaryDirectory() as folder:
+            settings = Settings(store=Path(folder) / "store", encoder=encoder, llm=llm, supersede=ALL_PAIRS)
+            lines, cases = read_cases(path)
+            run_night_over(lines, path.stem, settings.model_copy(update={"llm": "off"}))
+            if llm != "off":
+                with open_run("judge", settings) as (job, report):
+                    report.steps += [supersede_observations(job), publish_release(job)]
+            memory = Memory.open(settings.store)
+            found = [ask_case(memory, case) for case in cases]
+            rows.append({"file": path.stem, **count_changes(memory), "asked": len(cases), **_average(found)})
+        for case, answer in zip(cases, found, strict=True):
+            if misses and not all(answer[name] for name in ("newer first", "in the block", "marked")):
+                missed.append(f"{path.stem}: {case.query} {answer}")
+    return Figures(rows, "what changed and what did not, extractive nights", missed)
+
+
+def _average(found: Sequence[dict[str, bool]]) -> dict[str, float | None]:
+    return average(found)[0] if found else dict.fromkeys(("newer first", "top", "in the block", "marked", "both"))
+
+
+def read_cases(path: Path) -> tuple[list[bytes], list[Case]]:
+    """Return a file's messages, lines of the generic format, and its cases: those in it, else those beside it."""
+    rows = [(line, orjson.loads(line)) for line in path.read_bytes().splitlines() if line.strip()]
+    if rows and "earlier" in rows[0][1]:
+        return list(_say_pairs([row for _, row in rows])), [
+            Case(*(row["question"], *(_fold_values(row[name]) for name in ("new", "old"))), workspace=row["workspace"])
+            for _, row in rows
+        ]
+    said = [line for line, row in rows if row.get("role")]
     beside = path.with_suffix(".queries.json")
     if beside.exists():
-        rows = [row for row in orjson.loads(beside.read_bytes()) if row.get("current") and row.get("stale")]
-        return [
-            Question(row["query"], row.get("workspace"), _tell_by_ids(row["current"]), _tell_by_ids(row["stale"]))
-            for row in rows
+        asked = [row for row in orjson.loads(beside.read_bytes()) if row.get("current") and row.get("stale")]
+        return said, [
+            Case(row["query"], tuple(row["current"]), tuple(row["stale"]), workspace=row.get("workspace"), by_id=True)
+            for row in asked
         ]
-    try:
-        _, cases = read_cases([path])
-    except NoCases:
-        return []
-    return [
-        Question(
-            case.query,
-            None,
-            lambda text, at, ids, case=case: case.is_current(text),  # type: ignore[misc]
-            lambda text, at, ids, case=case: case.is_outdated(text, at),  # type: ignore[misc]
-        )
-        for case in cases
+    return said, [
+        Case(row["query"], *(_list_phrases(row[name]) for name in ("amended", "stale")), _read_time(row))
+        for _, row in rows
+        if row.get("query") and row.get("amended") and row.get("stale")
     ]
 
 
-def _tell_by_ids(messages: Iterable[str]) -> Tells:
-    meant = frozenset(messages)
-    return lambda text, at, ids: not meant.isdisjoint(ids)
+def _list_phrases(value: str | list[str]) -> tuple[str, ...]:
+    return tuple(map(_fold, value if isinstance(value, list) else [value]))
 
 
-def run_night_over(path: Path, settings: Settings) -> None:
-    """Read, distil and release the messages of a file, in which lines of cases stand too."""
+def _fold_values(value: str) -> tuple[str, ...]:
+    """Return a pair's value; in a text it may have a final s."""
+    return _fold(value), f"{_fold(value)}s"
+
+
+def _read_time(row: dict[str, Any]) -> datetime | None:
+    if not row.get("ts"):
+        return None
+    at = datetime.fromisoformat(row["ts"])
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _say_pairs(pairs: Sequence[dict[str, Any]]) -> Iterator[bytes]:
+    """Yield both statements of each pair as sessions of three messages; a pair begins an hour after the one before."""
+    words = zip(cycle(REPLIES), cycle(CLOSINGS), strict=True)
+    for number, pair in enumerate(pairs, 1):
+        for name, days in (("earlier", 0), ("later", pair["days"])):
+            session, (reply, closing) = f"pair-{number:02}-{name}", next(words)
+            at = START + timedelta(hours=number, days=days)
+            for minute, (role, text) in enumerate((("user", pair[name]), ("assistant", reply), ("user", closing))):
+                told = {"role": role, "content": text, "ts": (at + timedelta(minutes=minute)).isoformat()}
+                place = {"session_id": session, "message_id": f"{session}-{minute}", "workspace": pair["workspace"]}
+                yield orjson.dumps(place | told)
+
+
+def run_night_over(lines: Sequence[bytes], name: str, settings: Settings) -> None:
+    """Read, distil and release messages, lines of the generic format."""
     with tempfile.TemporaryDirectory() as folder:
-        lines = [line for line in path.read_bytes().splitlines() if b'"role"' in line]
-        talk = Path(folder) / path.name
+        talk = Path(folder) / f"{name}.jsonl"
         talk.write_bytes(b"\n".join(lines) + b"\n")
         run_night([talk], settings).check_complete()
 
 
-def judge_changes(settings: Settings) -> None:
-    """Have the settings' model judge what the night left in the store, and release it."""
-    with open_run("judge", settings) as (job, report):
-        report.steps += [supersede_observations(job), publish_release(job)]
-
-
-def evaluate_file(path: Path, settings: Settings) -> tuple[dict[str, Any], list[Answer]]:
-    """Run a night over a file in the settings' store, have its model judge where there is one, count, and ask."""
-    run_night_over(path, settings.model_copy(update={"llm": "off"}))
-    if settings.llm != "off":
-        judge_changes(settings)
-    memory = Memory.open(settings.store)
-    answers = [_ask(memory, question) for question in read_questions(path)]
-    claims, retired, linked = count_changes(memory)
-    told = {
-        "newer first": [a.newer_first for a in answers],
-        "top": [a.top for a in answers],
-        "in the block": [a.in_the_block for a in answers],
-        "marked": [a.marked for a in answers],
-        "both": [a.newer_first and a.marked for a in answers],
-    }
-    shares = {name: fmean(values) if values else None for name, values in told.items()}
-    counts = {"claims": claims, "retired": retired, "linked": linked, "asked": len(answers)}
-    return {"file": path.stem, **counts, **shares}, answers
-
-
-def count_changes(memory: Memory) -> tuple[int, int, int]:
+def count_changes(memory: Memory) -> dict[str, int]:
     """Return claims, those retired by one of another session, and those that may be changed by one."""
-    columns = ["observation_id", "session_id", "superseded_by"]
-    rows = memory.snapshot.read(OBSERVATIONS, columns).to_pylist()
+    rows = memory.snapshot.read(OBSERVATIONS, ["observation_id", "session_id", "superseded_by"]).to_pylist()
     session = {row["observation_id"]: row["session_id"] for row in rows}
-    retired = [row for row in rows if session.get(row["superseded_by"], row["session_id"]) != row["session_id"]]
     columns = ["kind", "rule", "loser_id", "winner_id", "undone"]
-    ledger = memory.snapshot.read(MERGES, columns).to_pylist()
-    linked = {
-        row["loser_id"]
-        for row in ledger
-        if row["kind"] == LedgerKind.DOUBT
-        and row["rule"] != LEADS
-        and not row["undone"]
-        and session.get(row["loser_id"]) != session.get(row["winner_id"])
+    doubts = memory.snapshot.read(MERGES, columns).filter(pc.field("kind") == LedgerKind.DOUBT).to_pylist()
+    pairs = {(row["loser_id"], row["winner_id"]) for row in doubts if row["rule"] != LEADS and not row["undone"]}
+    return {
+        "claims": len(rows),
+        "retired": sum(session.get(row["superseded_by"], row["session_id"]) != row["session_id"] for row in rows),
+        "linked": len({loser for loser, winner in pairs if session.get(loser) != session.get(winner)}),
     }
-    return len(rows), len(retired), len(linked)
 
 
-def _ask(memory: Memory, question: Question) -> Answer:
-    hits = memory.recall(question.text, k=TOP, workspace=question.workspace)
-    block = memory.context(question.text, BUDGET, workspace=question.workspace)
-    lines = [_read_line(line) for part in block.parts for line in part.lines]
-    told = [_read_hit(hit) for hit in hits]
-    stale = [hit for hit, one in zip(hits, told, strict=True) if _is_stale(question, one)]
-    return Answer(
-        question=question.text,
-        newer_first=_is_current_first(question, told),
-        top=bool(told) and question.tells_current(*told[0]),
-        in_the_block=_is_current_first(question, lines),
-        marked=all(hit.status != "active" or hit.perhaps_superseded_by is not None for hit in stale),
+def ask_case(memory: Memory, case: Case) -> dict[str, bool]:
+    """Return whether what holds is told first, and what does not hold is marked."""
+    hits = memory.recall(case.query, k=TOP, workspace=case.workspace)
+    block = memory.context(case.query, BUDGET, workspace=case.workspace)
+    told: list[Told] = [
+        (hit.text, hit.observed_at, frozenset(source.message for source in hit.sources)) for hit in hits
+    ]
+    lines: list[Told] = [
+        (line.text, line.source.at, frozenset({line.source.message} - {None}))
+        for part in block.parts
+        for line in part.lines
+    ]
+    newer_first = _is_current_first(case, told)
+    marked = all(
+        hit.status != "active" or hit.perhaps_superseded_by is not None
+        for hit, (text, at, messages) in zip(hits, told, strict=True)
+        if case.is_outdated(text, at, messages)
     )
+    return {
+        "newer first": newer_first,
+        "top": bool(told) and case.is_current(told[0][0], told[0][2]),
+        "in the block": _is_current_first(case, lines),
+        "marked": marked,
+        "both": newer_first and marked,
+    }
 
 
-def _read_hit(hit: Hit) -> Told:
-    return hit.text, hit.observed_at, frozenset(source.message for source in hit.sources)
-
-
-def _read_line(line: Line) -> Told:
-    return line.text, line.source.at, frozenset({line.source.message} - {None})
-
-
-def _is_stale(question: Question, told: Told) -> bool:
-    return question.tells_stale(*told) and not question.tells_current(*told)
-
-
-def _is_current_first(question: Question, told: Sequence[Told]) -> bool:
+def _is_current_first(case: Case, told: Sequence[Told]) -> bool:
     """Return whether, of what tells either, the first tells what holds."""
     telling = (
-        question.tells_current(*one) for one in told if question.tells_current(*one) or question.tells_stale(*one)
+        case.is_current(text, messages)
+        for text, at, messages in told
+        if case.is_current(text, messages) or case.is_outdated(text, at, messages)
     )
     return next(telling, False)
 
 
-def main() -> None:
-    """Run a night a file, ask, print."""
-    parser = build_parser(__doc__, "files…")
-    parser.add_argument("--misses", action="store_true", help="list the questions of which the newer is not first")
-    parser.add_argument("--llm", default="off", help="who judges pairs after the night: an engine, as in SLOWWAVE_LLM")
-    given = parser.parse_args()
-    rows, misses = list[dict[str, Any]](), list[str]()
-    for path in given.files:
-        with tempfile.TemporaryDirectory() as folder:
-            settings = Settings(store=Path(folder) / "store", encoder=given.encoder, llm=given.llm, supersede=ALL_PAIRS)
-            row, answers = evaluate_file(path, settings)
-        rows.append(row)
-        missed = [one for one in answers if not (one.newer_first and one.in_the_block and one.marked)]
-        misses += [f"{path.stem}: {answer}" for answer in missed if given.misses]
-    print_rows(rows, given.as_json, "what changed and what did not, extractive nights", misses)
-
-
 if __name__ == "__main__":
-    main()
+    run(measure)

@@ -60,12 +60,13 @@ def load_conversations(path: Path) -> list[Conversation]:
     return [_parse_conversation(raw) for raw in orjson.loads(path.read_bytes())]
 
 
-def build_message_rows(conversation: Conversation) -> pa.Table:
-    """Return the turns as rows of MESSAGES; `message_id` and `native_id` are the turn's id, a session is `<id>/<N>`."""
+def build_message_rows(conversation: Conversation, prefix: str = "") -> pa.Table:
+    """Return the turns as rows of MESSAGES; a message's ids are the turn's after a prefix, a session is `<id>/<N>`."""
     first = {t.session: i for i, t in reversed(list(enumerate(conversation.turns)))}
     rows = [
         {
-            **{"message_id": turn.id, "native_id": turn.id, "parent_id": None, "speaker": turn.speaker, "ts": turn.ts},
+            **dict.fromkeys(("message_id", "native_id"), prefix + turn.id),
+            **{"parent_id": None, "speaker": turn.speaker, "ts": turn.ts},
             **{"session_id": f"{conversation.id}/{turn.session}", "seq": i - first[turn.session]},
             **{"role": "user", "origin": "human", "workspace": None, "source": "locomo"},
             **{"blocks": [{"type": "text", "text": turn.text}], "text": turn.text},

@@ -1,22 +1,23 @@
 """Recall and context as the store grows: p50, p95, p99 at 1,000 and 10,000 sessions, beside bare LanceDB vector search.
 
-    python -m bench.recall.scale SCRATCH_FOLDER [--rows 10000 100000] [--queries 50] [--encoder NAME] [--svg FILE]
-        [--json]
+    python -m bench.recall.scale SCRATCH_FOLDER [--rows 10000 100000] [--queries 50] [--encoder NAME] [--json]
 
 Rows are synthetic: sentences of the samples that ship with two words changed, their vectors real ones with noise; ten
 are a session. Queries are ten words long, reports four queries; a block of context has 500 tokens. Bare search is one
 flat vector search of the same table with the query's encoding, by the same encoder; *overhead* is recall's p50 over
 its. The ways take turns, so that what else the machine does hits all alike; beside the clock's time stands the
-processor's, which a busy machine disturbs less. Below the table (`bench/recall/checks.py`): the share of the ten
-nearest by brute force that recall's own vectors bring, and what eight readers meet while three releases are published.
-Stores stay in the folder and are used again. About 3 minutes for the two sizes, half of it writing rows.
+processor's, which a busy machine disturbs less. Below the table: the share of the ten nearest by brute force that
+recall's own vectors bring, and what eight readers meet while three releases are published. Stores stay in the folder
+and are used again. About 3 minutes for the two sizes, half of it writing rows.
 """
 
 import os
 import random
 import resource
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,13 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import track
 
-from bench.harness import build_parser, print_rows
-from bench.plot import draw_curves
-from bench.recall.checks import measure_nearest_recall, recall_while_swapping
+from bench.harness import ENCODER, SAMPLES, SCRATCH, Figures, Row, run
 from slowwave.engines.encoders.load import load_encoder, load_query_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.memory import Memory
+from slowwave.recall.query import build_query
+from slowwave.recall.retrieve.messages import compute_stored_cosines, select_top
+from slowwave.recall.retrieve.pools import POOLS, find_nearest_rows
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES, PASSAGES, VECTOR_DIM
 from slowwave.store import Store
@@ -41,16 +43,45 @@ from slowwave.tasks.ingest.formats.registry import detect_reader
 from slowwave.tasks.ingest.parsing.records import Limits, Message
 from slowwave.tasks.vector_columns import build_vector_array
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 BATCH = 20_000
 TURNS = 10
 """Messages a session."""
-WORDS = 10
-"""Words of a query."""
-REPORT = 4
-"""Queries that make a report, whose block of context is built another way."""
-BUDGET = 500
+WORDS, REPORT, BUDGET = 10, 4, 500
+"""Words of a query; queries that make a report, whose block is built another way; tokens of a block."""
+NEAREST, READERS = 10, 8
+SWAPS, PAUSE = 3, 1.5
+"""Releases that are published while readers ask, and seconds between two: more than between two looks for one."""
 START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def measure(
+    folder: Path = SCRATCH,
+    *,
+    rows: Sequence[int] = (10_000, 100_000),
+    queries: int = 50,
+    encoder: str = ENCODER,
+) -> Figures:
+    """Build the stores that are missing, and return milliseconds by size and way to ask."""
+    # Recall keeps its last answers: that is timed too.
+    os.environ |= {"XDG_CACHE_HOME": str(folder / "cache"), "SLOWWAVE_RECALL__CACHED_ANSWERS": "200"}
+    model, texts = load_query_encoder(encoder), load_sample_texts()
+    asked = [" ".join(text.split()[:WORDS]) for _, text in vary_texts(texts, queries + 1, random.Random(7))]
+    found: list[Row] = []
+    notes = []
+    for size in rows:
+        root = folder / str(size)
+        if not (root / "default" / "releases.lance").is_dir():
+            build_scaled_store(root, size, texts, load_encoder(encoder).encode(texts), model.name)
+        memory = Memory.open(root, encoder=model)
+        took = time_asks(memory, root, model, asked)
+        found += [{"rows": size, "search": name, **quantiles} for name, quantiles in took.items()]
+        overhead = took["slowwave"]["p50"] / took["bare LanceDB, flat"]["p50"]
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        near = f"of the ten nearest {measure_nearest_recall(memory, model, asked):.1%} found"
+        count, releases, errors = recall_while_swapping(root, model, asked)
+        met = f"{count} queries over {releases} releases, {len(errors)} errors {'; '.join(sorted(errors))}"
+        notes.append(f"{size:,} rows: overhead {overhead:.2f}, {peak:,} MB; {near}; {met}")
+    return Figures(found, "milliseconds a query, k = 10", notes)
 
 
 def load_sample_texts() -> list[str]:
@@ -80,135 +111,124 @@ def build_scaled_store(root: Path, rows: int, texts: Sequence[str], vectors: Vec
         which, said = zip(*vary_texts(texts, min(BATCH, rows - start), rng), strict=True)
         near = vectors[list(which)] + noise.normal(0, 0.02, (len(said), VECTOR_DIM)).astype(np.float32)
         near /= np.linalg.norm(near, axis=1, keepdims=True)
-        _append_rows(store, start, said, near)
+        columns = _build_columns(start, said) | {"vector": build_vector_array(near)}
+        for table in (PASSAGES, MESSAGES):
+            arrays = [columns.get(field.name, [None] * len(said)) for field in table.schema]
+            store.append(table, pa.Table.from_arrays(
+                [some if isinstance(some, pa.Array) else pa.array(some, field.type)
+                 for some, field in zip(arrays, table.schema, strict=True)], schema=table.schema))  # fmt: skip
     compact_store(store)
     publish(store, "bench", encoder)
 
 
-def _append_rows(store: Store, start: int, said: Sequence[str], vectors: Vectors) -> None:
+def _build_columns(start: int, said: Sequence[str]) -> dict[str, Any]:
+    """Return the columns of MESSAGES and PASSAGES; those that are absent hold nothing."""
     places = range(start, start + len(said))
-    common = {
-        "message_id": [compute_content_id(str(n)) for n in places],
+    ids = [compute_content_id(str(n)) for n in places]
+    fixed = {"part": 0, "step_key": "bench", "source": "bench", "identity": "", "prev_hash": "", "hash": ""}
+    return {
+        "message_id": ids,
+        "passage_id": ids,
+        "native_id": [str(n) for n in places],
         "session_id": [compute_content_id("session", str(n // TURNS)) for n in places],
         "seq": [n % TURNS for n in places],
         "role": [("user", "assistant")[n % 2] for n in places],
+        "origin": [("human", "model")[n % 2] for n in places],
         "text": list(said),
+        "tokens": [len(text) // 4 for text in said],
+        "blocks": [[] for _ in places],
         "ts": [START + timedelta(minutes=n) for n in places],
         "workspace": [f"project-{n // 4_000}" for n in places],
+        **{name: [value] * len(said) for name, value in fixed.items()},
     }
-    passage = {
-        "passage_id": common["message_id"],
-        "part": [0] * len(said),
-        "speaker": [None] * len(said),
-        "step_key": ["bench"] * len(said),
-        "vector": build_vector_array(vectors),
-    }
-    store.append(PASSAGES, _build_table({**common, **passage}, PASSAGES.schema))
-    blank = [""] * len(said)
-    message = {
-        "native_id": [str(n) for n in places],
-        "origin": [("human", "model")[n % 2] for n in places],
-        "blocks": [[] for _ in places],
-        "source": ["bench"] * len(said),
-        "tokens": [len(text) // 4 for text in said],
-        **dict.fromkeys(("identity", "prev_hash", "hash"), blank),
-    }
-    store.append(MESSAGES, _build_table({**common, **message}, MESSAGES.schema))
 
 
-def _build_table(columns: dict[str, object], schema: pa.Schema) -> pa.Table:
-    filled = [columns.get(field.name, [None] * len(columns["seq"])) for field in schema]  # type: ignore[arg-type]
-    arrays = [
-        some if isinstance(some, pa.Array) else pa.array(some, f.type) for some, f in zip(filled, schema, strict=True)
-    ]
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def measure_timings(asks: Mapping[str, Callable[[str], object]], queries: Sequence[str]) -> dict[str, dict[str, float]]:
+def time_asks(memory: Memory, root: Path, encoder: Encoder, queries: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return milliseconds of each way to ask, which take turns: the first query (cold), then quantiles of the rest."""
-    clock: dict[str, list[float]] = {name: [] for name in asks}
-    spent: dict[str, list[float]] = {name: [] for name in asks}
-    for query in queries:
-        for name, ask in asks.items():
-            start, worked = time.perf_counter(), time.process_time()
-            ask(query)
-            spent[name].append((time.process_time() - worked) * 1000)
-            clock[name].append((time.perf_counter() - start) * 1000)
-    return {name: _compute_quantiles(clock[name], spent[name]) for name in asks}
-
-
-def _compute_quantiles(clock: Sequence[float], spent: Sequence[float]) -> dict[str, float]:
-    p50, p95, p99 = np.percentile(clock[1:], [50, 95, 99])
-    found = {"first": clock[0], "p50": p50, "p95": p95, "p99": p99, "cpu": np.median(spent[1:])}
-    return {name: round(float(value), 1) for name, value in found.items()}
-
-
-def measure_recall(root: Path, encoder: Encoder, queries: Sequence[str]) -> dict[str, Any]:
-    """Time bare vector search, recall over messages, the encoder's part in both, and blocks of context.
-
-    And what must hold.
-    """
-    memory = Memory.open(root, encoder=encoder)
     table = Store.open(root).open_table(PASSAGES)
+    reports = {query: ". ".join((*queries, *queries)[n : n + REPORT]) for n, query in enumerate(queries)}
 
-    def bare(query: str) -> object:
+    def search_bare(query: str) -> object:
         search = table.search(encoder.encode([query])[0], vector_column_name="vector").distance_type("dot")
         return search.bypass_vector_index().limit(10).select(["message_id", "text", "_distance"]).to_arrow()
 
-    asks: dict[str, Callable[[str], object]] = {
+    asks: Mapping[str, Callable[[str], object]] = {
         "encoding alone": lambda query: encoder.encode([query]),
-        "bare LanceDB, flat": bare,
+        "bare LanceDB, flat": search_bare,
         "slowwave": lambda query: memory.recall(query, kinds=("message",)),
         "context of a question": lambda query: memory.context(query, BUDGET),
         "context of a report": lambda query: memory.context(reports[query], BUDGET),
     }
-    reports = {query: ". ".join((*queries, *queries)[n : n + REPORT]) for n, query in enumerate(queries)}
-    took = measure_timings(asks, queries)
-    return {
-        "milliseconds": took,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "overhead": round(took["slowwave"]["p50"] / took["bare LanceDB, flat"]["p50"], 2),
-        "nearest_found": measure_nearest_recall(memory, encoder, queries),
-        "while_releases_change": recall_while_swapping(root, encoder, queries).as_dict(),
-    }
+    took: dict[str, list[tuple[float, float]]] = {name: [] for name in asks}
+    for query in queries:
+        for name, ask in asks.items():
+            start, worked = time.perf_counter(), time.process_time()
+            ask(query)
+            took[name].append((time.perf_counter() - start, time.process_time() - worked))
+    return {name: _compute_quantiles(1_000 * np.array(some)) for name, some in took.items()}
 
 
-def main() -> None:
-    """Build what is missing, measure, print."""
-    parser = build_parser(__doc__, "folder")
-    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
-    parser.add_argument("--queries", type=int, default=50)
-    parser.add_argument("--svg", type=Path, help="where to draw the times by rows; two sizes at least")
-    given = parser.parse_args()
-    os.environ["XDG_CACHE_HOME"] = str(given.folder / "cache")  # recall keeps its last answers: that is timed too
-    encoder, texts = load_query_encoder(given.encoder), load_sample_texts()
-    queries = [" ".join(text.split()[:WORDS]) for _, text in vary_texts(texts, given.queries + 1, random.Random(7))]
-    missing = [rows for rows in given.rows if not (given.folder / str(rows) / "default" / "releases.lance").is_dir()]
-    vectors = load_encoder(given.encoder).encode(texts) if missing else np.zeros((0, VECTOR_DIM), dtype=np.float32)
-    for rows in missing:
-        build_scaled_store(given.folder / str(rows), rows, texts, vectors, encoder.name)
-    found = {rows: measure_recall(given.folder / str(rows), encoder, queries) for rows in given.rows}
-    rows = [
-        {"rows": size, "search": name, **took}
-        for size, one in found.items()
-        for name, took in one["milliseconds"].items()
-    ]
-    if given.svg:
-        took = {size: one["milliseconds"] for size, one in sorted(found.items())}
-        curves = {
-            f"{name}, p95 in ms": [one[name]["p95"] for one in took.values()] for name in next(iter(took.values()))
-        }
-        draw_curves(given.svg, "rows", [*took], curves)
-    notes = []
-    for size, one in found.items():
-        met = one["while_releases_change"]
-        asked = f"{met['queries']} queries over {len(met['releases'])} releases, {len(met['errors'])} errors"
-        near = f"of the ten nearest {one['nearest_found']:.1%} found"
-        notes.append(f"{size:,} rows: overhead {one['overhead']}, {one['peak_mb']:,} MB; {near}; {asked}")
-    if given.as_json:
-        rows += [{"rows": size, **{name: one[name] for name in list(one)[1:]}} for size, one in found.items()]
-    print_rows(rows, given.as_json, "milliseconds a query, k = 10", notes)
+def _compute_quantiles(took: np.ndarray) -> dict[str, float]:
+    quantiles = zip(("p50", "p95", "p99"), np.percentile(took[1:, 0], [50, 95, 99]), strict=True)
+    found = {"first": took[0, 0], **dict(quantiles), "cpu": np.median(took[1:, 1])}
+    return {name: round(float(value), 1) for name, value in found.items()}
+
+
+def measure_nearest_recall(memory: Memory, encoder: Encoder, queries: Sequence[str]) -> float:
+    """Return the share of each query's ten nearest passages, by brute force in double precision, that recall's vectors
+    bring.
+    """
+    view, pool = memory.get_view(), POOLS["message"]
+    vectors = encoder.encode(queries)
+    keys = np.array(view.read(PASSAGES, ["passage_id"])["passage_id"].to_pylist())
+    batches = view.open_dataset(PASSAGES).to_batches(["vector"])
+    cosines = np.concatenate([
+        batch.column("vector").flatten().to_numpy().reshape(batch.num_rows, -1).astype(np.float64)
+        @ vectors.T.astype(np.float64)
+        for batch in batches
+    ])  # fmt: skip
+    layout, shares = view.passages, []
+    for at, (text, vector) in enumerate(zip(queries, vectors, strict=True)):
+        wanted = set(keys[np.argsort(-cosines[:, at], kind="stable")[:NEAREST]])
+        near = compute_stored_cosines(view, pool, layout.offsets, vector)
+        if near is None:
+            asked = build_query(text, NEAREST, "message")
+            found = find_nearest_rows(view, pool, asked, NEAREST, vector, ["passage_id"])["passage_id"].to_pylist()
+        else:
+            best = select_top(np.where(np.isnan(near), -np.inf, near), NEAREST, -np.inf)
+            found = keys[layout.offsets[best]].tolist()
+        shares.append(len(wanted.intersection(found)) / NEAREST)
+    return float(np.mean(shares))
+
+
+def recall_while_swapping(root: Path, encoder: Encoder, queries: Sequence[str]) -> tuple[int, int, set[str]]:
+    """Ask one memory from eight threads while releases are published: queries, releases seen, and every error."""
+    memory, over = Memory.open(root, encoder=encoder), threading.Event()
+
+    def read(at: int) -> tuple[int, set[str], set[str]]:
+        count, releases, errors = 0, set[str](), set[str]()
+        while not over.is_set():
+            try:
+                errors.update(memory.recall(queries[(at + count) % len(queries)], kinds=("message",)).notes)
+                releases.add(memory.release.name)
+            except Exception as trouble:  # any: that is what is counted
+                errors.add(f"{type(trouble).__name__}: {trouble}")
+            count += 1
+        return count, releases, errors
+
+    with ThreadPoolExecutor(READERS) as pool:
+        readers = [pool.submit(read, n) for n in range(READERS)]
+        store = Store.open(root)
+        some = store.open_dataset(PASSAGES).head(100).cast(PASSAGES.schema)
+        for _ in range(SWAPS):
+            store.merge(PASSAGES, some)  # the same rows again: a new version of the table that says the same
+            compact_store(store)
+            publish(store, "bench", encoder.name)
+            over.wait(PAUSE)
+        over.set()
+        counts, releases, errors = zip(*(reader.result() for reader in readers), strict=True)
+    return sum(counts), len(set().union(*releases)), set().union(*errors)
 
 
 if __name__ == "__main__":
-    main()
+    run(measure)

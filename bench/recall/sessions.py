@@ -2,143 +2,71 @@
 
     python -m bench.recall.sessions data/labelled/decisions_unseen.jsonl … [--store DIR] [--encoder NAME] [--json]
 
-A file is one of decisions (`decisions*.jsonl`, asked by `bug_reports*.jsonl` beside it), a transcript with its
-`*.queries.json` (`query`, `gold_session`), or LoCoMo's `.json`, where the session of the evidence is the right one and
-each conversation is a memory. Several are measured apart; `--together` makes one memory of all transcripts. The
-rankings: sessions of recall's messages, BM25 over whole sessions, words and nearest passages of a session
-(`rank_sessions`), and `Memory.sessions`. 10 to 60 seconds a file, most of it the night's.
+FILEs are conversations with what is asked of them (`bench/recall/talks.py`); of LoCoMo's each is a memory, in which the
+session of the evidence is the right one. The rankings: sessions of recall's messages, BM25 over whole sessions, words
+and nearest passages of a session (`rank_sessions`), and `Memory.sessions`. *Probability* is the mean that the last
+gives its first. 10 to 60 seconds a file, most of it the night's.
 """
 
-import json
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from rich.console import Console
-from rich.progress import track
-
-from bench.harness import build_parser, print_rows
-from bench.recall.context import list_session_ranking
-from bench.recall.locomo import TurnCollection, build_pool_store, score_bm25
-from bench.recall.locomo_files import load_conversations
+from bench.harness import ENCODER, SCRATCH, Figures, average, run
+from bench.recall.locomo_files import build_message_rows
+from bench.recall.talks import Talk, build_passage_rows, build_store, rank_down, read_talks, score_bm25
+from slowwave import Memory
 from slowwave.engines.encoders.load import load_encoder
-from slowwave.engines.encoders.protocol import Encoder
-from slowwave.flows.nightly import run_night
-from slowwave.memory import Memory
-from slowwave.schemas.settings import Settings
+from slowwave.recall.query import build_query
+from slowwave.recall.retrieve.sessions import rank_sessions
 from slowwave.schemas.tables import PASSAGES
 
-SYSTEMS = ("recall's messages", "BM25 of sessions", "words and nearest", "Memory.sessions")
 CUTS = (1, 5)
 MESSAGES = 50
 """Of recall, from which its sessions are taken in order."""
 
-Case = tuple[str, frozenset[str]]
-"""What is asked, and the sessions that answer."""
+
+def measure(files: Sequence[Path], *, store: Path = SCRATCH, encoder: str = ENCODER) -> Figures:
+    """Return a row a memory, and their mean."""
+    talks = [talk for path in files for talk in read_talks(path)]
+    shares = [row for talk in talks for row in ask_sessions(talk, open_talk(talk, store, encoder))]
+    rows = average(shares, "memory", count="cases")
+    mean = {"memory": "mean", **average(rows)[0], "cases": len(shares)}
+    return Figures([*rows, mean], "the right session among the first")
 
 
-@dataclass(frozen=True)
-class Collection:
-    """A memory to be asked: transcripts that a night reads, or a conversation of LoCoMo's."""
-
-    name: str
-    cases: list[Case]
-    paths: tuple[Path, ...] = ()
-    turns: TurnCollection | None = None
-
-    def open(self, store: Path, encoder: Encoder) -> Memory:
-        """Return the memory, made where it is not there yet."""
-        if self.turns is None:
-            run_night(
-                [path.absolute() for path in self.paths], Settings(store=store, encoder=encoder.name)
-            ).check_complete()
-        elif not store.exists():
-            build_pool_store(self.turns, store, encoder)
-        return Memory.open(store, encoder=encoder)
+def open_talk(talk: Talk, stores: Path, encoder: str) -> Memory:
+    """Return the memory of a conversation: of LoCoMo's by its passages alone."""
+    if talk.conversation and not (stores / talk.name).exists():
+        messages, model = build_message_rows(talk.conversation, f"{talk.name}/"), load_encoder(encoder)
+        build_store(stores / talk.name, messages, build_passage_rows(messages, model), model)
+    return talk.open(stores, encoder)
 
 
-def read_collections(path: Path) -> list[Collection]:
-    """Return the memories of a file, each with what is asked of it."""
-    if path.suffix == ".json":
-        pools = [TurnCollection(c.id, (c,)) for c in load_conversations(path)]
-        return [Collection(pool.name, list_locomo_cases(pool), turns=pool) for pool in pools]
-    asked = path.with_suffix(".queries.json")
-    if asked.exists():
-        rows = json.loads(asked.read_text(encoding="utf-8"))
-        cases = [(row["query"], frozenset([row["gold_session"]])) for row in rows]
-    else:
-        reports = path.with_name(path.name.replace("decisions", "bug_reports")).read_text(encoding="utf-8")
-        rows = map(json.loads, reports.splitlines())
-        cases = [(row["report"], frozenset([row["session_id"]])) for row in rows]
-    return [Collection(path.stem, cases, (path,))]
-
-
-def list_locomo_cases(pool: TurnCollection) -> list[Case]:
-    """Return the questions that have evidence, and its sessions; those meant to have no answer are left out."""
-    (conversation,) = pool.parts
-    session = {turn.id: f"{conversation.id}/{turn.session}" for turn in conversation.turns}
-    asked = [q for q in conversation.questions if q.evidence and q.category != 5]
-    return [(q.text, frozenset(session[one] for one in q.evidence)) for q in asked]
-
-
-def rank_all(memory: Memory, cases: Sequence[Case]) -> tuple[dict[str, list[list[str]]], list[float]]:
-    """Return each system's ranking of sessions, by their own ids, for each case; and how sure the last is of its
-    first.
-    """
+def ask_sessions(talk: Talk, memory: Memory) -> Iterator[dict[str, object]]:
+    """Yield for each question whether a right session is among the first of each ranking."""
     view = memory.get_view()
     names, texts = view.native_sessions, dict[str, list[str]]()
     for row in view.read(PASSAGES, ["session_id", "text"]).to_pylist():
         texts.setdefault(names.get(row["session_id"], row["session_id"]), []).append(row["text"])
-    words = score_bm25(["\n".join(some) for some in texts.values()], [text for text, _ in cases])
-    found: dict[str, list[list[str]]] = {name: [] for name in SYSTEMS}
-    sure: list[float] = []
-    for (text, _), row in track(list(zip(cases, words, strict=True)), "cases", console=Console(stderr=True)):
-        hits = memory.recall(text, MESSAGES, "message")
-        found[SYSTEMS[0]].append(list(dict.fromkeys(hit.sources[0].session for hit in hits)))
-        found[SYSTEMS[1]].append([list(texts)[i] for i in np.argsort(-row, kind="stable")])
-        found[SYSTEMS[2]].append(list_session_ranking(memory, text))
-        sessions = memory.sessions(text, max(CUTS))
-        found[SYSTEMS[3]].append([one.session for one in sessions])
-        sure.append(sessions[0].probability if sessions else 0.0)
-    return found, sure
-
-
-def compute_figures(
-    name: str, cases: Sequence[Case], found: Mapping[str, Sequence[list[str]]], sure: list[float]
-) -> dict[str, Any]:
-    """Return the share of cases with a right session among the first, by system and cut; and the mean probability of
-    the first.
-    """
-    shares = {}
-    for system, rankings in found.items():
-        for cut in CUTS:
-            right = [bool(gold & set(ranked[:cut])) for (_, gold), ranked in zip(cases, rankings, strict=True)]
-            shares[f"{system} @{cut}"] = float(np.mean(right))
-    return {"memory": name, "cases": len(cases), **shares, "probability of its first": float(np.mean(sure))}
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = build_parser(__doc__, "files…")
-    parser.add_argument("--together", action="store_true")
-    parser.add_argument("--store", type=Path)
-    given = parser.parse_args()
-    asked = [one for path in given.files for one in read_collections(path)]
-    if given.together:
-        paths = tuple(path for one in asked for path in one.paths)
-        asked = [Collection("together", [case for one in asked for case in one.cases], paths)]
-    encoder, rows = load_encoder(given.encoder), list[dict[str, Any]]()
-    with tempfile.TemporaryDirectory(prefix="slowwave-sessions-") as scratch:
-        for one in asked:
-            memory = one.open((given.store or Path(scratch)) / one.name, encoder)
-            rows.append(compute_figures(one.name, one.cases, *rank_all(memory, one.cases)))
-    means = {heading: float(np.mean([row[heading] for row in rows])) for heading in list(rows[0])[2:]}
-    rows.append({"memory": "mean", "cases": sum(row["cases"] for row in rows), **means})
-    print_rows(rows, given.as_json, "the right session among the first")
+    words = score_bm25(["\n".join(some) for some in texts.values()], [asked.text for asked in talk.asked])
+    for asked, ranked in zip(talk.asked, rank_down(words), strict=True):
+        query = build_query(asked.text, 1, "message")
+        vector = memory._vectors.encode_texts(view.release.encoder, [query.text]).get(query.text)
+        nearest = [names.get(one.session_id, one.session_id) for one in rank_sessions(view, query, vector, 100)]
+        hits, sessions = memory.recall(asked.text, MESSAGES, "message"), memory.sessions(asked.text, max(CUTS))
+        rankings = {
+            "recall's messages": list(dict.fromkeys(hit.sources[0].session for hit in hits)),
+            "BM25 of sessions": [list(texts)[at] for at in ranked],
+            "words and nearest": nearest,
+            "Memory.sessions": [one.session for one in sessions],
+        }
+        right = {
+            f"{name} @{cut}": bool(asked.sessions & set(ranking[:cut]))
+            for name, ranking in rankings.items()
+            for cut in CUTS
+        }
+        yield {"memory": talk.name, **right, "probability": sessions[0].probability if sessions else 0.0}
 
 
 if __name__ == "__main__":
-    main()
+    run(measure)

@@ -15,7 +15,8 @@ import bench.all
 import bench.fit.statements
 import bench.nights.tiny_models
 import bench.recall.abstention
-import bench.recall.checks
+import bench.recall.scale
+from bench.harness import run
 from slowwave.tasks import vectors
 from tests.bench_inputs import ROOT, runs
 from tests.recall_store import build
@@ -76,25 +77,23 @@ def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What no word on the command line makes small."""
     monkeypatch.setattr(bench.fit.statements, "ENCODER", "hash-384")
     monkeypatch.setattr(bench.recall.abstention, "GROUPS", 1)
-    monkeypatch.setattr(bench.recall.checks, "SWAPS", 1)
-    monkeypatch.setattr(bench.recall.checks, "PAUSE", 0.05)
+    monkeypatch.setattr(bench.recall.scale, "SWAPS", 1)
+    monkeypatch.setattr(bench.recall.scale, "PAUSE", 0.05)
     monkeypatch.setattr(bench.nights.tiny_models, "CACHE", folder / "models")
     monkeypatch.setattr(
         vectors, "load_shared_encoder", vectors.load_shared_encoder
     )  # bench.nights.night puts its own there
-    known = {words[0].removeprefix("bench.") for words, _ in bench.all.list_commands(folder)}
-    assert known <= set(COMMANDS)
-    short = [
-        (["bench.packages"], None),
-        (["bench.nights.observe", "no"], Path("no/such/set")),
-    ]
-    monkeypatch.setattr(bench.all, "list_commands", lambda data: short)
+    assert {words[0] for words in bench.all.list_commands()} <= set(COMMANDS)
+    monkeypatch.setattr(bench.all, "COMMANDS", "packages\nrecall.locomo no/such/set")
 
 
 def called(name: str, words: list[object], monkeypatch: pytest.MonkeyPatch) -> object:
     """What a measurement's `main` returns."""
+    module = importlib.import_module(f"bench.{name}")
+    if not hasattr(module, "main"):
+        return run(module.measure, list(map(str, words)))
     monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
-    return importlib.import_module(f"bench.{name}").main()
+    return module.main()
 
 
 def test_every_measurement_has_a_case(folder: Path) -> None:

@@ -106,4 +106,4 @@ def test_a_file_is_learnt_from_whole_bare_and_small_and_counted_by_its_cases() -
     told = model.predict_proba(build_matrix(one.whole.known.features, names))[:, 1]
     assert one.whole.labels[int(told.argmax())] == 1.0
     called = count_called(one, one.whole.labels)  # what is labelled a change, and nothing else, called one
-    assert (called.cases, called.found[0], called.others[0]) == (1, 1, 0)
+    assert (called["cases"], called[f"{LINKED:g}"]) == (1, "0 | 1")
