@@ -117,10 +117,12 @@ def _build_hits(
 ) -> list[SessionHit]:
     """Return sessions, by number and probability, as hits that quote these positions."""
     layout = view.passages
+    # what the tables tell of each session
     ids = read_session_ids(view, layout, [number for number, _ in ranked])
     about = view.read_by_id(SESSIONS, ids, ABOUT)
     masters = view.read_by_id(SUMMARIES, [compute_master_id(key) for key in ids], ["text", "title", "last_at"])
     sources = _read_sources(view, quoted)
+    # of what is newer than the day asked about nothing is told
     hits: list[SessionHit] = []
     for key, (number, probability), mine in zip(ids, ranked, sources, strict=True):
         row: Row = about.get(key, {})

@@ -62,12 +62,14 @@ def find_duplicate_pairs(
 
     `judge` is asked about pairs that the rules let pass by little; without one they stay apart.
     """
+    # candidates: the same words, the same rare words, near by vector
     claims = Claims(table)
     vectors, has = stack_unit_vectors(table)
     new = np.arange(known, len(claims)) if known else None
     near = find_vector_pairs(vectors, has, nearest=10, among=new)
     pairs = deduplicate_pairs(np.concatenate([find_exact_pairs(claims, known), find_word_pairs(claims, new), near]))
     pairs = _filter_allowed(pairs[pairs[:, 1] >= known], table, undone)
+    # what the rules decide; what they leave open the model does
     found: dict[int, dict[int, Decision]] = defaultdict(dict)
     asked: list[Judged] = []
     for start in track_items("pairs", range(0, len(pairs), CHUNK_PAIRS)):

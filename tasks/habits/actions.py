@@ -20,11 +20,13 @@ def find_actions(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.Ta
         sessions: session_id, workspace and inactive of those sessions; what was taken back does nothing.
         step_key: of the step.
     """
+    # messages that stand, each with the turn of the person that it is in
     about = pl.DataFrame(sessions).select("session_id", "workspace", "inactive")
     gone = about.explode("inactive", empty_as_null=True)["inactive"].drop_nulls()
     live = pl.DataFrame(messages).filter(~pl.col("message_id").is_in(gone.implode())).sort("session_id", "seq")
     said = (pl.col("origin") == Origin.HUMAN) & (pl.col("text") != "")
     live = live.with_columns(said.cum_sum().over("session_id").cast(pl.Int64).alias("turn"))
+    # their tool calls, and whether each failed
     blocks = live.select("message_id", "session_id", "seq", "turn", "ts", "blocks").explode("blocks")
     blocks = blocks.filter(pl.col("blocks").is_not_null()).unnest("blocks")
     calls = blocks.filter((pl.col("type") == "tool_call") & pl.col("name").is_not_null())
@@ -34,6 +36,7 @@ def find_actions(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.Ta
     told = results.group_by("session_id", "call_id").agg(pl.col("is_error").drop_nulls().last().alias("failed"))
     calls = calls.join(told, on=["session_id", "call_id"], how="left", maintain_order="left")
     calls = calls.join(about.drop("inactive"), on="session_id", how="left", maintain_order="left")
+    # a call may do several things
     rows = []
     parts: dict[str, int] = {}
     for call in calls.iter_rows(named=True):

@@ -25,6 +25,7 @@ def find_habits(job: Job) -> StepReport:
     with report_step("habits") as report:
         store = job.store
         key = compute_step_key("habits", VERSION, job.settings.habits)
+        # sessions to read, and workspaces whose habits that may change
         pending = find_pending_sessions(store, "habits", key)
         held = pl.DataFrame(store.read(ACTIONS, ["action_id", "session_id", "workspace"]))
         known = pl.DataFrame(store.read(SESSIONS, ["session_id", "workspace"]))
@@ -35,11 +36,13 @@ def find_habits(job: Job) -> StepReport:
         touched = pl.concat([one["workspace"] for one in (pending, stale, left, habitual)]).drop_nulls().unique().sort()
         if pending.is_empty() and touched.is_empty() and left.is_empty():
             return report
+        # what is done there now
         fresh = _find_fresh_actions(store, pending, key)
         gone = pl.concat([stale, left])
         kept = store.read_ids(ACTIONS, touched.to_list(), by="workspace")
         kept = kept.filter(pc.invert(pc.is_in(kept["action_id"], gone["action_id"].to_arrow().cast(pa.string()))))
         theirs = fresh.filter(pc.is_in(fresh["workspace"], touched.to_arrow().cast(pa.string())))
+        # and the habits in it
         patterns = find_patterns(pa.concat_tables([kept, theirs]), job.settings.habits.exclude, key)
         _replace(store, PATTERNS, patterns, store.read_ids(PATTERNS, touched.to_list(), ["pattern_id"], by="workspace"))
         report.rows_out = _replace(store, ACTIONS, fresh, gone.select("action_id").to_arrow())

@@ -100,6 +100,7 @@ def plan_requests(
         pack = library.load_pack(select_pack(rows, observe))
         if pack.name not in overhead:
             overhead[pack.name] = _count_overhead_tokens(library, pack, extract, count)
+        # what of the window a part of the session may take
         room = min(extract.chunk_tokens, window - overhead[pack.name] - extract.answer_tokens)
         if room < 50:
             raise EngineUnavailable(
@@ -216,6 +217,7 @@ def apply_drops(read: ParsedClaims, asked: Sequence[tuple[Question[Numbers], Com
     later, and if the claim kept does not give way to the one that goes. Of two that say the same, a person's stays and
     not an agent's restatement of it.
     """
+    # what each answer drops: a person's claim never for an agent's repetition of it, none for an earlier one
     by_id = {claim["observation_id"]: claim for claim in read.claims}
     drops: dict[str | None, tuple[str | None, str, str]] = {}
     for question, completion in asked:
@@ -227,6 +229,7 @@ def apply_drops(read: ParsedClaims, asked: Sequence[tuple[Question[Numbers], Com
             is_drop = kept or (drop.kept == 0 and drop.why == "rejected")
             if gone and is_drop and gone not in drops and not backwards and _find_kept(kept, drops) != gone:
                 drops[gone] = (kept, drop.why, question.request.id)
+    # what is left, and why the others went
     final = ParsedClaims([c for c in read.claims if c["observation_id"] not in drops], list(read.rejected))
     for oid in [oid for oid in by_id if oid in drops]:
         claim, (kept, why, request) = by_id[oid], drops[oid]
@@ -285,6 +288,7 @@ class ExtractionResult:
 
 def extract_claims(messages: pa.Table, settings: Settings, model: Model, report: StepReport) -> ExtractionResult:
     """Return claims of every session in `messages` (rows of MESSAGES, the active ones, of whole sessions)."""
+    # what to ask; without a model's window, the sessions are read without it
     try:
         window = model.llm.context_window
         plan = plan_requests(messages, settings.observe, settings.extract, model.library, model.count, window)
@@ -299,11 +303,13 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
     def read(part: Part, completion: Completion) -> ParsedClaims:
         return read_answer(part, completion, plan.rows[part.session_id])
 
+    # one answer a part of a session
     told = model.ask("observe", index_questions(plan.parts), list_requests, read)
     done = ExtractionResult(notes=dict(plan.skipped), rejected=told.rejected)
     by_session: dict[str, list[Part]] = defaultdict(list)
     for part in plan.parts:
         by_session[part.session_id].append(part)
+    # the claims of each session: one with a part that is late waits, one with a part that failed is told of
     reads: dict[str, ParsedClaims] = {}
     for session, parts in by_session.items():
         failed = {part.request.id: told.errors[part.request.id] for part in parts if part.request.id in told.errors}
@@ -320,6 +326,7 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
             if part.request.id in failed:
                 told.values[part.request.id] = _recover_part(part, failed[part.request.id], read, settings, model)
         reads[session] = drop_repeated_claims((part.request.id, told.values[part.request.id]) for part in parts)
+    # sessions of several parts are asked which claims say the same, or were taken back
     many = {session for session, read_ in reads.items() if len(by_session[session]) > 1 and len(read_.claims) > 1}
     final = _consolidate_claims(reads, many, model, done)
     for session in sorted(final):

@@ -194,9 +194,11 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
     units = list(extract_units(spoken))
     short = sum(count_words(r["text"]) for r in spoken) <= 2 * MIN_BUDGET_CODING
     least = MIN_CODING_SHORT if short else MIN_CODING
+    # how likely each sentence is worth keeping, by either head
     texts, numbers = [unit.text for unit in units], [unit.numbers for unit in units]
     worth = load_worth_model().compute_worth(texts, numbers)
     standing = load_worth_model(STANDING_FILE).compute_worth(texts, numbers)
+    # a person's words of themselves, and what reaches the least
     for unit, logit, stands in zip(units, worth, standing, strict=True):
         text, human = unit.text, unit.row["origin"] == Origin.HUMAN
         scored = ScoredSentence(unit.sentence, max(logit, stands), count_words(unit.summary))
@@ -246,6 +248,7 @@ def _build_observation_row(claim: Candidate, more: Candidate | None) -> dict[str
     unit, row = claim.unit, claim.row
     start, end, summary = unit.start, (more or claim).scored.sentence.end, unit.summary
     category = classify_personal(unit.text) if claim.category is None else claim.category
+    # a short claim takes its next sentence along; what leans on another, the one before it or what it answers
     if more and claim.scored.words + more.scored.words <= SHORT:
         summary, more = f"{summary}. {strip_emphasis(more.scored.sentence.text)}", None
     detail = strip_emphasis(more.scored.sentence.text) if more else None

@@ -265,6 +265,7 @@ def select_changed_rows(claims: pa.Table, held: pa.Table, masked: Collection[str
     """
     old = {row["observation_id"]: row for row in held.to_pylist()}
     now = {row["observation_id"]: row for row in claims.to_pylist()}
+    # claims that are new, come back or read otherwise
     fresh: list[dict[str, Any]] = []
     for oid, row in now.items():
         before = old.get(oid)
@@ -272,10 +273,12 @@ def select_changed_rows(claims: pa.Table, held: pa.Table, masked: Collection[str
             fresh.append(row)
         elif any(before[name] != row[name] for name in CLAIM):
             fresh.append({**before, **{name: row[name] for name in CLAIM}, "supersede_key": None})
+    # claims that the transcripts no longer bear out
     withdrawn = {o for o, row in old.items() if o not in now and row["status"] in (Status.ACTIVE, Status.DUPLICATE)}
     for oid in sorted(withdrawn):
         reason = MASKED if oid in masked else WITHDRAWN
         fresh.append({**old[oid], "status": Status.SUPERSEDED, "reason": reason})
+    # what repeated those stands for itself again
     again = {"status": Status.ACTIVE, "reason": None, "canonical_id": None, "dedupe_key": None}
     orphans = [r for o, r in old.items() if o in now and r["canonical_id"] in withdrawn]
     written = {row["observation_id"] for row in fresh}

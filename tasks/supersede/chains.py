@@ -96,6 +96,7 @@ def _follow(key: str, onward: Mapping[str, str | None], known: Mapping[str, Row]
 
 def _find_claims_told(passages: pa.Table, rows: Mapping[str, Row], claims: list[Row]) -> dict[str, list[Row]]:
     """Return by passage the claims that were made of it, and those of chains whose sentence it has."""
+    # claims made of a passage: where several passages are of one message, of the one that has the quote
     told = defaultdict[str, dict[str, Row]](dict)
     by_message = defaultdict[str, list[str]](list)
     for key, row in rows.items():
@@ -110,6 +111,7 @@ def _find_claims_told(passages: pa.Table, rows: Mapping[str, Row], claims: list[
             told[key][claim["observation_id"]] = claim
         for text in {quote, _normalise(claim["summary"])} if claim["chain_id"] else ():
             sentences[text].append(claim)
+    # and claims of chains whose sentence it has word for word
     said = pl.DataFrame(passages.select(["passage_id", "text"])).with_columns(
         pl.col("text").str.to_lowercase().str.replace_all(SENTENCE_END, "\0").str.split("\0")
     )

@@ -132,6 +132,7 @@ def _compare_rows(old: dict[str, str | None], new: dict[str, str | None]) -> dic
 
 def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDArray[np.str_]) -> list[dict[str, float]]:
     """Return where each pair stands among the other pairs of its two claims, of two sessions or of one."""
+    # the pairs of each claim with earlier and with later ones
     before: dict[tuple[int, bool], list[tuple[float, int]]] = defaultdict(list)
     after: dict[tuple[int, bool], list[tuple[float, int]]] = defaultdict(list)
     for (old, new), alike, two in zip(pairs.tolist(), likeness.tolist(), apart.tolist(), strict=True):
@@ -139,6 +140,7 @@ def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDAr
         after[old, two].append((-alike, new))
     placed, followed = ({key: _place(some) for key, some in side.items()} for side in (before, after))
     as_like = {key: _count_about_as_like(some, sessions) for key, some in before.items()}
+    # how each pair ranks among those of its two claims
     found = []
     for (old, new), two in zip(pairs.tolist(), apart.tolist(), strict=True):
         nearer, behind, lead = placed[new, two][old]

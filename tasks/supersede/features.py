@@ -104,6 +104,7 @@ def compute_overlap(a: Set[str], b: Set[str], idf: IdfTable) -> float:
 def _compute_alignment(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
     """Return how much of both is one sentence (the frame), and what stands in it in another's place."""
     x, y = _drop_articles(old.words), _drop_articles(new.words)
+    # walk over the runs that are equal, and those that took another's place
     frame, kept, places, values, governed, same_kind, after_equal = 0.0, 0, 0, 0, 0, 0, False
     for op in Levenshtein.opcodes(x, y):
         left, right = x[op.src_start : op.src_end], y[op.dest_start : op.dest_end]
@@ -116,6 +117,7 @@ def _compute_alignment(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float
                 values, governed = values + 1, governed + after_equal
                 same_kind += _have_one_kind(old, set(left), new, set(right))
         after_equal = op.tag == "equal"
+    # shares of each claim's words, and counts up to what more says no more
     first, second = idf.sum_idf(stem_content_words(x)), idf.sum_idf(stem_content_words(y))
     return {
         "frame of the earlier": frame / first if first else 0.0,

@@ -60,6 +60,7 @@ def supersede_observations(job: Job) -> StepReport:
 
 
 def _judge_claims(job: Job, report: StepReport) -> None:
+    # what is new, or waits for the model
     model = get_judging_model(job)
     key, doubts = compute_supersede_key(job, model), read_doubts(job.store)
     fresh = find_claims_to_judge(job.store, key, doubts, keep=keeps_model_rows(job, model))
@@ -67,8 +68,10 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     if not fresh:
         return
     found = _supersede(job, fresh, doubts, make_judge(job, model, report) if model else None)
+    # the ledger first: a night that dies here judges the claims again
     job.store.merge_changed(MERGES, found.merges)
     job.store.delete_ids(MERGES, find_settled_doubts(job.store, found.merges))
+    # then the claims, changed and judged ones, with the key that says so
     changed = found.observations["observation_id"].to_pylist()
     rows = pa.concat_tables(
         [found.observations, job.store.read_ids(OBSERVATIONS, fresh - found.unsettled - {*changed})]
@@ -85,12 +88,14 @@ def _judge_claims(job: Job, report: StepReport) -> None:
 
 def write_chains(store: Store) -> int:
     """Bring the chains up to date, the passages' in workspaces where something changed; returns rows written."""
+    # chains of the claims that are linked
     doubts = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
     ledger = store.read(MERGES, ["loser_id", "winner_id", "rule", "scores"], doubts).to_pylist()
     links = {row["loser_id"]: (row["winner_id"], read_likely(row)) for row in ledger}
     before = store.read(OBSERVATIONS, CLAIMS)
     some = before.filter(pc.is_in(before["observation_id"], pa.array(find_linked_claims(before, links), pa.string())))
     written = _merge_chains(store, OBSERVATIONS, some, spread_over_claims(some, links))
+    # chains of the passages, in workspaces where a claim's has changed
     marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "chains").to_pylist()
     done = {row["unit_id"]: row["input_key"] for row in marks}
     claims = pl.DataFrame(store.read(OBSERVATIONS, CLAIMS)).sort("observation_id")

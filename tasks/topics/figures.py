@@ -58,11 +58,13 @@ def write_centre_and_text(job: Job, row: Row, claims: pl.DataFrame) -> Row:
     matrix = np.array([vectors[key] for key, _ in told], dtype=np.float64)
     if not len(matrix):
         return {"centroid": None, "cohesion": None, "text": None}
+    # the centre, in which later claims may count more
     mean = np.average(matrix, axis=0, weights=settings.topics.alpha ** np.arange(len(matrix) - 1.0, -1.0, -1.0))
     length = float(np.linalg.norm(mean))
     if length == 0.0:
         return {"centroid": None, "cohesion": None, "text": None}
     centre = mean / length
+    # the sentences nearest to it, as far as they fit
     nearest = np.argsort(-np.round(matrix @ centre, 6), kind="stable").tolist()
     texts = dict.fromkeys(" ".join(told[at][1].split()) for at in nearest)
     sentences = pick_leading_sentences(texts, settings.pyramid.get_words(0))

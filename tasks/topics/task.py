@@ -256,6 +256,7 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
     opened keeps name and purpose; with `keep` so does every one of a model's, and what one placed counts too. Returns
     the topics that count.
     """
+    # the claims that are placed; where they, and the tables, are as they were, nothing is done
     store = job.store
     rows = store.read(OBSERVATIONS, [*SAID, "assign_key"], pc.field("status") == Status.ACTIVE)
     everything = rows.filter(pc.is_valid(rows["topic_id"]))
@@ -270,6 +271,7 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
             for row in store.read(TOPICS, ["topic_id", "base", "size"]).to_pylist()
             if row["base"] or row["size"]
         }
+    # names and uses; a model's names stay its own
     members = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
     said = defaultdict[str, list[TopicClaim]](list)
     for topic, *told in claims.select("topic_id", "summary", "category", "workspace", "keywords").iter_rows():
@@ -281,6 +283,7 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
         opened = by_model and make_topic_id(row["name"]) == row["topic_id"]
         if opened or (keep and is_made_by_model(row["step_key"])):
             names[row["topic_id"]] = (row["name"], row["purpose"])
+    # each topic's row, measured anew where its claims are others
     now = []
     for row in rows:
         topic, mine = row["topic_id"], members.get(row["topic_id"], claims.clear())
@@ -291,6 +294,7 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
         same = all(new[name] == row[name] for name in ("member_hash", "step_key"))
         now.append(new if same else {**new, **write_centre_and_text(job, new, mine)})
     now = add_overlaps(now)
+    # a topic without claims goes, unless some wait for it
     live = {row["topic_id"] for row in now if row["base"] or row["size"]}
     changed = [new for old, new in zip(rows, now, strict=True) if new != old and new["topic_id"] in live]
     store.merge(TOPICS, pa.Table.from_pylist(changed, schema=TOPICS.schema))

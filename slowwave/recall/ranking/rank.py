@@ -76,6 +76,7 @@ def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[Score
     lists = {rows[0].kind: rows for rows in found if rows}
     if len(lists) < 2:
         return list(chain(*lists.values()))
+    # each claim goes to the message that holds it, or stands alone
     messages = {row.id: row for row in lists.get("message", ())}
     claims: dict[str, ScoredRow] = {}
     of_several, unfound = list[ScoredRow](), list[ScoredRow]()
@@ -87,6 +88,7 @@ def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[Score
             claims.setdefault(source.id, claim)
         else:
             (of_several if there else unfound).append(claim)
+    # one list, its scores reciprocal ranks
     evidence = [replace(row, claim=claims.get(row.id)) for row in messages.values()]
     turns = (row for turn in zip_longest(evidence, of_several) for row in turn if row is not None)
     merged = chain(turns, unfound, lists.get("summary", ()), lists.get("topic", ()))

@@ -60,6 +60,7 @@ def _build_hit(one: ScoredRow, messages: Sequence[Message], pair: tuple[Fragment
 
 def _add_claim_facts(view: View, found: Sequence[ScoredRow], hits: Sequence[Hit]) -> list[Hit]:
     """Return the hits, claims and messages of which one was made with what the table knows of the claim."""
+    # what the tables know of the claims
     claims = [row if row.kind == "observation" else row.claim for row in found]
     rows = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims if claim is not None], CLAIM_COLUMNS)
     sure = view.look_up_confidences(list(rows))
@@ -88,12 +89,14 @@ def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[l
     if not found:
         return {}
     layout = view.passages
+    # which messages stand around each hit, by their offsets
     positions = {one.id: cast(int, one.row["position"]) for one in found}
     exchanges = {key: layout.message[layout.find_exchange(at)] for key, at in positions.items()}
     own = {key: int(layout.message[at]) for key, at in positions.items()}
     replies = {
         key: int(layout.message[reply]) for key, at in positions.items() if (reply := layout.find_reply(at)) is not None
     }
+    # all of them are read at once
     wanted = np.unique(np.concatenate([*exchanges.values(), list(own.values()), list(replies.values())])).astype(int)
     wanted = wanted[wanted >= 0]
     rows = view.take(MESSAGES, wanted, MESSAGE_COLUMNS).to_pylist()

@@ -164,8 +164,10 @@ class Layout:
 def read_layout(view: Tables) -> Layout:
     """Return the passages' places."""
     rows = view.open_dataset(PASSAGES).to_table(columns=COLUMNS, with_row_id=True)
+    # in order of session, message and part
     session, _ = encode_column(rows["session_id"])
     order = np.lexsort((rows["part"].to_numpy(), rows["seq"].to_numpy(), session))
+    # columns as numbers
     (role, roles), (speaker, speakers) = encode_column(rows["role"]), encode_column(rows["speaker"])
     workspace, workspaces = encode_column(rows["workspace"])
     message = pc.fill_null(pc.index_in(rows["message_id"], value_set=view.read_keys(MESSAGES)), -1).to_numpy()

@@ -62,6 +62,7 @@ def retrieve_claim_candidates(
     """
     layout = view.claims
     allowed = mask_allowed_claims(view, query)
+    # candidates: the nearest by vector, those whose own words match, those made in passages that match
     near, cosine = _find_nearest_claims(view, pool, query, layout, allowed, limit, vector)
     words = (
         _search_claim_text(view, pool, query, layout, limit)
@@ -72,6 +73,7 @@ def retrieve_claim_candidates(
     claims = np.unique(np.concatenate([near, through[allowed[through]], *([] if words is None else [words[0]])]))
     if len(claims) == 0:
         return Candidates(pool), np.zeros(0)
+    # what each signal says of them
     columns = [*pool.columns, "vector"] if vector is not None and cosine is None else list(pool.columns)
     rows = view.take(pool.table, claims, columns)
     signals = _compute_context_signals(view, layout, claims, query, said, vector)
@@ -80,6 +82,7 @@ def retrieve_claim_candidates(
         signals["words"] = _align_scores(claims, *words)
     if vector is not None:
         signals["vector"] = compute_cosines(rows["vector"], vector) if cosine is None else cosine[claims]
+    # how relevant they are, with and without the names in the query
     found = Candidates(pool, rows.select(pool.columns).to_pylist(), signals, cosine=signals.get("vector"))
     found.covered = _compute_claim_coverage(layout, claims, query, said, found)
     if whole is not None and found.cosine is not None:

@@ -109,6 +109,7 @@ def retrieve_message_candidates(
         whole: of the query with the names of speakers and workspaces in it. It ranks nothing: greetings are nearest to
             it. But it tells whether the memory knows whom the query names, and so how relevant a passage is.
     """
+    # candidates: the best by words, dates and vector
     best = said.select_top_positions(limit)
     if vector is not None and said.cosine is None:
         near = find_nearest_rows(view, pool, query, limit, vector, [], row_ids=True)
@@ -116,10 +117,12 @@ def retrieve_message_candidates(
     positions = np.unique(np.concatenate(best))
     if len(positions) == 0:
         return Candidates(pool), np.zeros(0)
+    # what each signal says of them
     rows = _read_candidate_rows(view, pool, said.layout, positions, vector is not None and said.cosine is None)
     signals = _compute_signals(rows, positions, said, query, vector)
     kept = [row | {"position": int(at)} for row, at in zip(rows.select(COLUMNS).to_pylist(), positions, strict=True)]
     found = Candidates(pool, kept, signals, cosine=signals.get("vector"))
+    # how relevant they are, with and without the names in the query
     found.covered = np.zeros(len(positions)) if said.share is None else said.share[positions]
     if whole is not None and found.cosine is not None:
         every = compute_stored_cosines(view, pool, said.layout.offsets, whole)

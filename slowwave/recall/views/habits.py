@@ -108,6 +108,7 @@ def find_habits(
         raise UsageError(f"kind is {kind!r}; it is one of {', '.join(HabitKind)}")
     if files and kind not in (None, HabitKind.CO_EDIT):
         raise UsageError(f"files are asked for among those that change together, not with the kind {kind}")
+    # habits of the workspace
     rows = view.read(PATTERNS, COLUMNS).to_pylist() if view.count(PATTERNS) else []
     if workspace is not None:
         places = require_workspaces(workspace, {*view.workspaces, *(row["workspace"] for row in rows)})
@@ -115,6 +116,7 @@ def find_habits(
     told = view.read_by_id(
         MESSAGES, [*chain.from_iterable(row["examples"] for row in rows)], ["session_id", "native_id"]
     )
+    # the kinds in their order, the best borne out first
     habits = [_make_habit(view, row, told) for row in rows if kind in (None, row["kind"])]
     order = list(HabitKind)
     habits.sort(key=lambda one: (order.index(HabitKind(one.kind)), -one.support, -one.times, one.workspace, one.items))
