@@ -183,6 +183,6 @@ def _format_answers(kind: str, one: Facts) -> str:
 def _format_model(model: str, one: Facts) -> str:
     errors = ", ".join(f"{name} {n:,}" for name, n in one["errors"].items()) or "no errors"
     new, tokens = one["requests"] - one["cached"], sum(one["tokens"].values())
-    rate = f" for ${one['usd']:,.2f}" if one["usd"] else ""
+    rate = f" for ${one['usd']:,.4f}" if one["usd"] else ""
     rate += f", {one['seconds'] / new:.2f} s each" if new else ""
     return f"{model}: {one['requests']:,} times, {one['cached']:,} from the cache, {tokens:,} tokens{rate}; {errors}"

@@ -2,7 +2,6 @@
 
 import subprocess
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +29,7 @@ COMMANDS = {
     "Where agents look": (mcp, install, uninstall, skill, project),
     "Undo and redo": (diff, rollback, promote, exclude, include, forget, reprocess),
     "Keep": (export, import_learnings, check, backup, restore, encrypt),
-    "Look inside": (inspect, config, *([experiment] if find_spec("optuna") else [])),
+    "Look inside": (inspect, config, experiment),
 }
 """By the heading that `slowwave --help` lists them under."""
 RENAMED = {

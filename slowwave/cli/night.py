@@ -5,6 +5,7 @@ import os
 import shlex
 from dataclasses import asdict
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +24,7 @@ from slowwave.cli.common import (
     print_notes,
     report_errors,
 )
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import UsageError, name_install
 from slowwave.text.fence import escape_line, escape_text
 from slowwave.text.words import count_noun
 
@@ -309,6 +310,8 @@ def experiment(
 
     An experiment that was killed goes on where it was.
     """
+    if find_spec("optuna") is None:
+        raise UsageError(f"an experiment needs the package optuna: {name_install('experiment')}")
     import orjson
 
     from slowwave.flows.experiment import run_experiment

@@ -53,7 +53,10 @@ def test_spans_and_metrics_tell_of_a_night_and_of_answers_without_their_words(
 ) -> None:
     tracer, file = Tracer(), tmp_path / "metrics" / "slowwave.prom"
     monkeypatch.setattr(trace, "get_tracer", lambda name: tracer)
-    for name, value in {"STORE": tmp_path / "store", "ENCODER": "hash-384", "STORAGE__METRICS_FILE": file}.items():
+    given = {"STORE": tmp_path / "store", "ENCODER": "hash-384", "STORAGE__METRICS_FILE": file}
+    given |= {"LLM": "scripted:tests.llm_scripts:faithful", "MODEL__USD_PER_MILLION_PROMPT": 3}
+    given |= {"MODEL__USD_PER_MILLION_COMPLETION": 15}
+    for name, value in given.items():
         monkeypatch.setenv(f"SLOWWAVE_{name}", str(value))
     settings = Settings()
     run_night([SAMPLES], settings)
@@ -87,6 +90,12 @@ def test_spans_and_metrics_tell_of_a_night_and_of_answers_without_their_words(
     assert asked - known == set()
     (new, active) = (float(re.findall(rf'claims_by_state{{state="{one}"}} (.+)', text)[0]) for one in ("new", "active"))
     assert new >= active > 0
+    read, written = (
+        float(re.findall(rf'tokens_total{{kind="{one}".+}} (.+)', text)[0]) for one in ("prompt", "answer")
+    )
+    (usd,) = (float(one) for one in re.findall(r"model_usd_total{.+} (.+)", served))
+    assert usd == pytest.approx((3 * read + 15 * written) / 1e6)
+    assert usd > 0
     assert board == json.loads(subprocess.check_output([sys.executable, ROOT / "deployments" / "grafana.py"]))
     if (tool := shutil.which("promtool")) is None:
         pytest.skip("promtool is not installed: nobody else has read the metrics")
