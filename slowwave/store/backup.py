@@ -51,6 +51,7 @@ def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manif
         raise UsageError(f"{file} is there already: name a file that is new")
     if folder.resolve() in file.resolve().parents:
         raise UsageError(f"{file} would lie in the space itself, and go with it: name a file elsewhere")
+    # what goes in, measured before it is read: nothing changes it meanwhile
     part = file.with_name(f"{file.name}.part")
     with make_files_private(), writer_lock(folder, "backup", "backup"):
         _check_whole(folder)
@@ -63,6 +64,7 @@ def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manif
             "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "files": {path.relative_to(folder).as_posix(): _measure(path) for path in paths},
         }
+        # written beside, and named once it is whole
         try:
             with part.open("wb") as out, _open_for_writing(out, key, root) as packed:
                 _add(packed, MANIFEST, raw := orjson.dumps(manifest), len(raw))

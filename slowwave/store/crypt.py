@@ -148,6 +148,7 @@ def encrypt_store(store: Path, key: str) -> None:
         raise UsageError("this is for Linux: use FileVault, which storage.require_encrypted knows, or BitLocker")
     if not shutil.which("gocryptfs"):
         raise UsageError("this needs gocryptfs and FUSE: `apt install gocryptfs fuse3`, or what your system calls them")
+    # a run that was killed is taken up where it was: the folder sealed, mounted, and what was plain gone
     with ExitStack() as locks:
         if not sealed.exists():
             plain = moving if moving.exists() else store

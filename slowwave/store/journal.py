@@ -188,6 +188,7 @@ def rewrite(path: Path, keep: Callable[[Line], Line | None]) -> int:
         kept = [(raw, line, _keep_line(line, keep)) for raw, line in lines]
         if not (changed := sum(fresh is None or fresh != line for _, line, fresh in kept)):
             return 0
+        # the lines that stay, beside the file and then in its place
         beside = path.with_name(f".{path.name}.new")
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as out:
@@ -197,6 +198,7 @@ def rewrite(path: Path, keep: Callable[[Line], Line | None]) -> int:
         is_empty = beside.stat().st_size == 0
         beside.replace(path)
         late = old.read()
+    # what was appended meanwhile
     if late:
         append_lines(path, late)
     elif is_empty:

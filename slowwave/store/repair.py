@@ -149,13 +149,16 @@ def salvage(folder: Path, damage: list[Damage]) -> tuple[dict[str, Salvaged], li
     for name in sorted(manifests | {f"{FOLDER}/{release}.json" for release in altered_rows}):
         (folder / name).unlink(missing_ok=True)
         told.append(f"{name} was altered and is made anew: files that no other manifest names were not compared")
+    # the rows that can still be read of each broken table
     broken = find_broken_tables(folder, damage)
     bad, dim = {folder / name for name in find_altered(folder)}, _find_dim(folder, broken)
     done = {name: _salvage_table(folder, TABLES[name], bad, dim) for name in broken}
+    # the manifest is of what is there now
     noted = read_manifest(folder)
     made = tuple(f"{name}/" for name in (FOLDER, *(f"{name}.lance" for name in broken)))
     files = {name: facts for name, facts in noted.files.items() if not name.startswith(made)}
     replace_file(folder / MANIFEST_FILE, orjson.dumps({"versions": noted.versions, "files": files}))
+    # releases that have a manifest and no row
     known = {release.number for release in read_ledger(folder)} if has_table(folder, RELEASES.name) else set()
     found = (read_release_manifest(folder, number) for number in list_release_manifests(folder) if number not in known)
     if rows := [

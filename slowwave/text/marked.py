@@ -90,6 +90,7 @@ def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
     before = path.read_bytes() if path.exists() else None
     if raw == before:
         return False
+    # beside the file, and in its place once it is on the disk
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         written = Path(file.name)

@@ -209,10 +209,12 @@ def grow_by_tier(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scop
     tier, level, stale = 0, list(members), set[str]()
     renamed: dict[str, str | None] = {}
     while level and (shape.tiers is None or tier < shape.tiers):
+        # groups of the tier whose members were renamed, or have become stale
         held = pyramid.tiers.setdefault(tier, [])
         before = [group.compute_id(scope, scope_id) for group in held]
         held[:] = [_rename_members(group, renamed) for group in held]
         again, new, dissolved = _draft_tier(pyramid, level, shape, scope, scope_id, tier, stale)
+        # their texts, from whoever runs this: all at once, since a model answers in batches
         drafts = [*again.values(), *new]
         texts = list((yield drafts) if drafts else [])
         written = {
@@ -221,6 +223,7 @@ def grow_by_tier(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scop
         made += written.values()
         whole = len(written) == len(again)
         _replace_groups(held, written, dissolved if whole else set())
+        # what the tier above reads: this one's groups, by their new names
         now = [group.compute_id(scope, scope_id) if group.members else None for group in held]
         held[:] = [group for group in held if group.members]
         renamed = {old: new for old, new in zip(before, now, strict=True) if old != new}
@@ -233,6 +236,7 @@ def grow_by_tier(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scop
         level = [make_member(group, group.compute_id(scope, scope_id)) for group in held]
         stale = {group.compute_id(scope, scope_id) for group in held if group.stale}
         tier += 1
+    # one text over all that nothing stands above
     tops = _collect_top_members(pyramid, members, scope, scope_id)
     if _wants_master(pyramid, tops, shape):
         (text,) = yield [Draft(scope, scope_id, MASTER, 0, tuple(tops), sealed=False, previous=pyramid.master)]
@@ -263,6 +267,7 @@ def _draft_tier(
         before = tuple(select_preceding_members(level, group[0], shape, tier))
         return Draft(scope, scope_id, tier, seq, tuple(group), before, previous=previous)
 
+    # groups that are written again: those that are stale, or get members to fill them
     again: dict[int, Draft] = {}
     ready = [place for place, group in enumerate(held) if group.members and below.isdisjoint(group.members)]
     fills, dissolved = dict[int, list[Member]](), set[int]()
@@ -273,6 +278,7 @@ def _draft_tier(
         if place not in dissolved and (held[place].stale or place in fills):
             whole = [*(by_id[m] for m in held[place].members), *fills.get(place, [])]
             again[place] = draft(held[place].seq, sorted(whole, key=lambda m: order[m.id]), held[place])
+    # new ones of what is in no group yet
     full = list(split_full_groups(free, set(), size))
     full = full if tier or held or len(full) >= shape.least else []
     return again, [draft(pyramid.find_next_place(tier) + n, group) for n, group in enumerate(full)], dissolved

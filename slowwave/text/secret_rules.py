@@ -396,6 +396,7 @@ def _classify_value(before: str, match: re.Match[str]) -> str | None:
     name, value = match["name"].lower(), match["quoted"] or match["bare"]
     if _ABOUT.search(match["suffix"]) or MARK in before.rpartition("]")[2]:
         return None
+    # what stands before or in the value says that it is no secret
     mixed = bool(_FIGURE.search(value) and _LETTER.search(value))
     if match["option"] and not _OPTION.match(before):
         apart = _PASSWORD.match(name) and name != "pass" and mixed and len(value) >= 8
@@ -405,6 +406,7 @@ def _classify_value(before: str, match: re.Match[str]) -> str | None:
         return None
     if name == "pass" and not (before.lower().endswith(("db_", "db-", "_", "-")) or match["quoted"] or match["said"]):
         return None
+    # a password may be words; any other key looks as if it was made
     if _PASSWORD.match(name):
         of_itself = value.rstrip(".,").isdecimal() and not match["suffix"]
         if match["said"]:

@@ -32,6 +32,7 @@ def fetch_transcripts(place: Path) -> Path:
             bucket.fetch(name, folder / name)
             os.utime(folder / name, (at := there[name]["last_modified"].timestamp(), at))
 
+        # what is new there, or changed; what is gone there goes here
         tags = {name: one["e_tag"] for name, one in there.items()}
         do_for_each(fetch, [name for name in tags if known.get(name) != tags[name] or not (folder / name).exists()])
     for path in (path for path in [*folder.rglob("*")] if path.is_file()):

@@ -129,6 +129,7 @@ def share(folder: Path, run_id: str, kind: str, wait: float = 0) -> Iterator[Non
     if not find_url(folder.parent):
         yield
         return
+    # the lease: a note waits for nobody
     is_note = kind == "note"
     bucket = Bucket(folder, retries=2 if is_note else 10)
     with _lock_copy(folder, 0 if is_note else 600):
