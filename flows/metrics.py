@@ -79,7 +79,7 @@ def list_metrics(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]
     yield "step_seconds", "What a step took when last run.", ("step",), by_name(stats["seconds"])
     yield "rows", "Rows of the live release.", ("table",), by_name(tables, "rows")
     yield "table_bytes", "Bytes on disk, kept versions included.", ("table",), by_name(tables, "bytes")
-    yield "rows_unindexed", "Rows that the text index lacks.", ("table",), by_name(tables, "unindexed")
+    yield "rows_unindexed", "Rows that an index lacks.", ("table",), by_name(tables, "unindexed")
     broken = {(name,): float("trouble" in one) for name, one in tables.items()}
     yield "table_broken", "Whether a table of the live release can't be opened.", ("table",), broken
     recalled = {(name,): float(stats["memories"][name]) for name in ("recalled", "never")}

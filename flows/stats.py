@@ -20,7 +20,7 @@ from slowwave.store.journal import Asked, read
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
 from slowwave.store.trouble import TROUBLE, explain_unreadable
-from slowwave.store.upkeep import find_text_index
+from slowwave.store.upkeep import count_unindexed
 from slowwave.tasks.job import StepReport
 
 Facts = dict[str, Any]
@@ -126,15 +126,14 @@ def _describe_models(reports: list[list[StepReport]], prices: LLMSettings) -> Fa
 
 
 def _describe_tables(live: Snapshot) -> Facts:
-    """Return each released table's rows, bytes of its folder, rows that its text index lacks, or its trouble."""
+    """Return each released table's rows, bytes of its folder, rows that its indexes lack, or its trouble."""
     found: Facts = {}
     for table in RELEASED:
         folder = live.dir / f"{table.name}.lance"
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         found[table.name] = {"rows": live.release.counts.get(table.name, 0), "bytes": size, "unindexed": 0}
         try:
-            if name := find_text_index(dataset := live.open_dataset(table), table.full_text):
-                found[table.name]["unindexed"] = int(dataset.stats.index_stats(name)["num_unindexed_rows"])
+            found[table.name]["unindexed"] = count_unindexed(live.open_dataset(table))
         except TROUBLE as trouble:
             found[table.name]["trouble"] = explain_unreadable(trouble)
     return found

@@ -17,6 +17,8 @@ VECTOR_DIM = 384
 VECTOR = pa.list_(pa.float32())
 """A vector as steps see it. On disk all of a store's are of one length, that of its first encoder's."""
 
+QUANTIZED_ROWS = 10_000_000
+"""Rows from which an index of vectors holds four bits of each number; what it finds is compared whole."""
 UTC_US = pa.timestamp("us", tz="UTC")
 STRINGS = pa.list_(pa.string())
 
@@ -55,11 +57,6 @@ class Table:
     model_text: str | None = None
     """A column that one covers as soon as a row of `BY_MODEL` has it."""
 
-    @property
-    def texts(self) -> list[str]:
-        """The columns that full-text indexes may cover."""
-        return [name for name in (self.full_text, self.model_text) if name]
-
     @cached_property
     def schema(self) -> pa.Schema:
         """Arrow schema; the key carries the mark Lance needs to merge without duplicates.
@@ -73,6 +70,11 @@ class Table:
             for f in self.fields
         ]
         return pa.schema(marked)
+
+    @cached_property
+    def vector(self) -> str | None:
+        """The column of vectors, where there is one."""
+        return next((field.name for field in self.fields if field.type == VECTOR), None)
 
     def build_disk_schema(self, dim: int = VECTOR_DIM) -> pa.Schema:
         """Return the schema as a store of vectors of `dim` dimensions has it."""

@@ -1,7 +1,11 @@
 """slowwave: nightly memory for AI agents, distilled from their transcripts, recalled with its sources."""
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+os.environ.setdefault("LANCE_LOG", "error")  # else it warns of every part of an index that gets no new row
+os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context

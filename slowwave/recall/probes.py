@@ -1,13 +1,21 @@
-"""Probes asked of a release, the questions of the setting `gates.probes`: of which the first hits hold the answer."""
+"""Probes asked of a release: of which questions of `gates.probes` the first hits hold the answer, and whether an index
+of vectors finds what is nearest.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from lance.dataset import ColumnOrdering
+
 from slowwave.recall.hits import KINDS
-from slowwave.recall.query import build_query
+from slowwave.recall.query import Query, build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
+from slowwave.recall.retrieve.pools import Pool, build_row_filter, find_nearest_rows
 from slowwave.recall.search import Search
 from slowwave.schemas.settings import Settings
 
@@ -15,6 +23,8 @@ FIRST = 5
 """Hits among which the answer must stand."""
 STILL = 20
 """Hits among which it must stand yet in the release to be: what news push down a few places is not lost."""
+ASKED, NEAREST, EQUAL = 64, 10, 1e-4
+"""Stored vectors that an index is tried with, rows that each should find, and cosines that far apart that are one."""
 
 
 def find_answered(
@@ -30,6 +40,32 @@ def find_answered(
     answers = search.answer_queries([build_query(question, first, KINDS, now=now) for question in probes])
     texts = (" ".join(_fold(hit.text) for hit in found) for found in answers)
     return {asked for (asked, answer), text in zip(probes.items(), texts, strict=True) if _fold(answer) in text}
+
+
+def measure_nearest_found(view: View, pool: Pool) -> float:
+    """Return share of the rows nearest to `ASKED` stored vectors, by brute force, that a search finds. Keys are hashes,
+    so the vectors of the first are any, and mostly those of the release before.
+    """
+    query = Query("", NEAREST, (pool.kind,))
+    where = build_row_filter(view, pool, query)
+    read = partial(view.open_dataset(pool.table).scanner, [pool.table.vector or ""], where)
+    asked = _build_matrix(
+        next(read(order_by=[ColumnOrdering(pool.table.key)], limit=ASKED, with_row_id=True).to_batches())
+    )
+    best = np.full((len(asked), NEAREST), -1.0)
+    for batch in read().to_batches():
+        best = np.partition(np.hstack([best, asked @ _build_matrix(batch).T]), -NEAREST)[:, -NEAREST:]
+    hits = 0
+    for vector, near in zip(asked, best, strict=True):
+        far = find_nearest_rows(view, pool, query, NEAREST, vector, [])["_distance"].to_numpy()
+        hits += int((1 - far >= near.min() - EQUAL).sum())
+    return hits / best.size
+
+
+def _build_matrix(vectors: pa.RecordBatch) -> npt.NDArray[np.float32]:
+    """Return the vectors of the first column, shape (rows, dim)."""
+    column = vectors.column(0).drop_null()
+    return np.asarray(column.flatten(), dtype=np.float32).reshape(len(column), column.type.list_size)
 
 
 def _fold(text: str) -> str:

@@ -84,6 +84,12 @@ class Query:
         return self.speaker is not None or bool(self.files)
 
     @property
+    def has_conditions(self) -> bool:
+        """Whether only some of the rows may answer."""
+        times = (self.since, self.until, self.as_of)
+        return bool(self.places) or self.is_narrowed or self.is_of_claims or any(times)
+
+    @property
     def terms(self) -> str:
         """Its distinct words in order, at most `MAX_TERMS`: plain terms, no operators."""
         return " ".join(list(dict.fromkeys(TERM.findall(self.text)))[:MAX_TERMS])

@@ -1,4 +1,4 @@
-"""Upkeep at the end of a run: full-text indexes over what is new, small files compacted, old versions dropped."""
+"""Upkeep at the end of a run: indexes over what is new, small files compacted, old versions dropped."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -8,7 +8,7 @@ import lance
 import pyarrow.compute as pc
 
 from slowwave.schemas.settings import StoreSettings
-from slowwave.schemas.tables import BY_MODEL, RELEASED, TABLES, Table
+from slowwave.schemas.tables import BY_MODEL, QUANTIZED_ROWS, RELEASED, TABLES, Table
 from slowwave.store.manifest import (
     check_not_torn,
     drop_release_manifests,
@@ -26,39 +26,60 @@ MOST_GONE = 0.2
 """Share of a table's rows on disk that were replaced or removed, above which it is rewritten without them."""
 SMALL_ROWS = 100_000
 """Rows of a file that is not worth another rewriting."""
+INDEXED_ROWS, CELL_ROWS, MOST_PARTS = 300_000, 4_096, 8
+"""Vectors of a table from which on an index of them is worth it; of a cell of it; parts that wait to be merged."""
 
 
-def index_text(store: Store, table: Table) -> bool:
-    """Make the table's full-text indexes cover every row; True when something was done.
+def index_table(store: Store, table: Table, fewest: int = INDEXED_ROWS) -> bool:
+    """Make the indexes of a table's texts, and of its vectors from so many on, cover every row; True when something was
+    done.
 
     An index built over an empty table covers nothing until it is optimised, so it is built with the first rows.
     """
     columns = [table.full_text] if table.full_text and store.count(table) else []
     if table.model_text and store.count(table, BY_MODEL & pc.field(table.model_text).is_valid()):
         columns.append(table.model_text)
+    if table.vector and store.count(table) >= fewest:
+        dataset = store.open_dataset(table)
+        if find_index(dataset, table.vector) or dataset.count_rows(f"{table.vector} IS NOT NULL") >= fewest:
+            columns.append(table.vector)
     return sum(_index_column(store, table, column) for column in columns) > 0
 
 
 def _index_column(store: Store, table: Table, column: str) -> bool:
-    name = find_text_index(store.open_dataset(table), column)
-    if name is None:
+    dataset = store.open_dataset(table)
+    name = find_index(dataset, column)
+    if name and _count_unindexed(store, table, name) == 0:
+        return False
+    if name:  # LanceDB's own `optimize` compacts too, and each kept release pins what was
+        parts = max(len(index.segments) for index in dataset.describe_indices())
+        dataset.optimize.optimize_indices(**({"num_indices_to_merge": parts} if parts > MOST_PARTS else {}))
+    elif column == table.vector:
+        kind = (
+            {"index_type": "IVF_RQ", "num_bits": 4}
+            if store.count(table) >= QUANTIZED_ROWS
+            else {"index_type": "IVF_FLAT"}
+        )
+        dataset.create_index(column, metric="dot", target_partition_size=CELL_ROWS, **kind)
+    else:
         from lancedb.index import FTS  # a second, that a night without news has no use for
 
         config = FTS(with_position=False, stem=True, remove_stop_words=True, ascii_folding=True)
         store.open_table(table).create_index(column, config=config)
-        name = find_text_index(store.open_dataset(table), column)
-    elif _count_unindexed(store, table, name) == 0:
-        return False
-    else:  # LanceDB's own `optimize` compacts too, and each kept release pins what was
-        store.open_dataset(table).optimize.optimize_indices()
-    if name is None or _count_unindexed(store, table, name) is None:
+    name = find_index(store.open_dataset(table), column)
+    if name is None or _count_unindexed(store, table, name) != 0:
         raise OSError(f"only a part of the index over {column!r} of table {table.name!r} is there")
     return True
 
 
-def find_text_index(dataset: lance.LanceDataset, column: str | None) -> str | None:
-    """Return the name of a column's full-text index; None where it has none."""
+def find_index(dataset: lance.LanceDataset, column: str | None) -> str | None:
+    """Return the name of a column's index; None where it has none."""
     return next((one.name for one in dataset.describe_indices() if one.field_names == [column]), None)
+
+
+def count_unindexed(dataset: lance.LanceDataset) -> int:
+    """Return how many rows the indexes of a table lack, all together."""
+    return sum(dataset.stats.index_stats(one.name)["num_unindexed_rows"] for one in dataset.describe_indices())
 
 
 def _count_unindexed(store: Store, table: Table, name: str) -> int | None:
@@ -70,11 +91,10 @@ def _count_unindexed(store: Store, table: Table, name: str) -> int | None:
 
 
 def _drop_torn_indexes(store: Store, table: Table) -> None:
-    """Drop full-text indexes of which files are there in part: Lance names in a version what a failed write left."""
-    for column in table.texts:
-        name = find_text_index(store.open_dataset(table), column)
-        if name and _count_unindexed(store, table, name) is None:
-            store.open_table(table).drop_index(name)
+    """Drop the indexes of which files are there in part: Lance names in a version what a failed write left."""
+    for index in store.open_dataset(table).describe_indices():
+        if _count_unindexed(store, table, index.name) is None:
+            store.open_table(table).drop_index(index.name)
 
 
 def compact_table(store: Store, table: Table, fragments: int) -> bool:
@@ -87,10 +107,10 @@ def compact_table(store: Store, table: Table, fragments: int) -> bool:
     return True
 
 
-def compact_store(store: Store, fragments: int = 20) -> list[str]:
+def compact_store(store: Store, fragments: int = 20, fewest: int = INDEXED_ROWS) -> list[str]:
     """Compact and index what this run made; names the tables that were touched. Runs before a release.
 
-    A table of more than so many `fragments` is compacted.
+    A table of more than so many `fragments` is compacted, one of `fewest` vectors gets an index of them.
 
     Raises:
         StoreUnwritable: no room, no right, or a table that is broken.
@@ -100,7 +120,7 @@ def compact_store(store: Store, fragments: int = 20) -> list[str]:
         for table in RELEASED:
             _drop_torn_indexes(store, table)
         touched = [t.name for t in TABLES.values() if compact_table(store, t, fragments)]
-        touched += [t.name for t in RELEASED if index_text(store, t)]
+        touched += [t.name for t in RELEASED if index_table(store, t, fewest)]
         for table in TABLES.values():
             check_not_torn(store.dir, table)
         return touched
@@ -168,7 +188,7 @@ def _delete_old_versions(store: Store, table: Table) -> int:
 
 
 def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> None:
-    """Rewrite every file that holds a row which is gone, and build the full-text indexes anew.
+    """Rewrite every file that holds a row which is gone, and build the indexes anew.
 
     What is deleted in Lance is only marked so, and an index keeps the words of rows that went.
 
@@ -177,14 +197,13 @@ def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> N
     """
     with translate_write_errors(store.dir):
         for table in tables:
-            if table.full_text:
-                opened = store.open_table(table)
-                for index in opened.list_indices():
-                    opened.drop_index(index.name)
+            opened = store.open_table(table)
+            for index in opened.list_indices():
+                opened.drop_index(index.name)
             dataset = store.open_dataset(table)
             dataset.optimize.compact_files(materialize_deletions=True, materialize_deletions_threshold=0.0)
             dataset.update_config({"rewritten": ""})  # a version made by a deletion alone names the ids that went
-            index_text(store, table)
+            index_table(store, table)
             check_not_torn(store.dir, table)
 
 

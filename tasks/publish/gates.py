@@ -34,6 +34,8 @@ class Bounds:
     """Mean share of their members' words, the rare ones more, in a model's summaries, at least."""
     unfounded: float = 0.6
     """Share of a model's summaries that say what none of their members says, at most."""
+    nearest: float = 0.98
+    """Share of the nearest rows, by brute force, that an index of vectors finds, at least."""
     likeness: float = 0.2
     """Mean cosine of a model's summaries to what they sum up, at least."""
 
@@ -86,6 +88,13 @@ def check_gates(
         *(_check_summaries(summaries) if len(summaries) >= BOUNDS.summaries else ()),
         *_check_summarised(settings, *summarised),
     ]
+
+
+def check_nearest(found: Mapping[str, float]) -> list[str]:
+    """Return the tables of which the index of vectors finds too few of the nearest rows, each with the share."""
+    least = f"{BOUNDS.nearest:.0%} at least is right"
+    short = sorted((name, share) for name, share in found.items() if share < BOUNDS.nearest)
+    return [f"{name}: the index of vectors finds {share:.1%} of the nearest rows, {least}" for name, share in short]
 
 
 def _check_rows(live: Mapping[str, int], candidate: Mapping[str, int]) -> Iterator[str]:

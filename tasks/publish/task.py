@@ -12,15 +12,16 @@ from slowwave.engines.errors import EncoderFailed, EncoderNotFound
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, compare_claims
-from slowwave.schemas.tables import OBSERVATIONS, SESSIONS, SUMMARIES, TOPICS
+from slowwave.schemas.tables import OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import Status
+from slowwave.store.manifest import list_pinned_files
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.snapshot import Snapshot
-from slowwave.store.upkeep import compact_store, drop_old_versions
+from slowwave.store.upkeep import compact_store, count_unindexed, drop_old_versions, find_index
 from slowwave.tasks.job import Job, StepReport, report_step
 from slowwave.tasks.pending import is_made_by_model, read_inactive_ids
 from slowwave.tasks.progress import show_progress
-from slowwave.tasks.publish.gates import ReleaseHeld, check_gates
+from slowwave.tasks.publish.gates import ReleaseHeld, check_gates, check_nearest
 from slowwave.tasks.publish.news import check_news, collect_news
 from slowwave.tasks.summarize.by_model import MEASURED, measure_summaries
 from slowwave.tasks.summarize.coherence import Coherence
@@ -35,6 +36,10 @@ def publish_release(job: Job, gated: bool = True) -> StepReport:
     """
 
     def prepare(draft: Release) -> str | None:
+        found = _measure_indexes(job, draft)
+        report.counts |= {f"{name}: nearest found by index, of 1,000": round(1000 * one) for name, one in found.items()}
+        if gated and job.settings.gates.enabled and (short := check_nearest(found)):
+            raise ReleaseHeld(short)
         calibration = _calibrate_release(job, draft, report)
         advance(1)
         if gated and job.settings.gates.enabled:
@@ -57,8 +62,31 @@ def publish_release(job: Job, gated: bool = True) -> StepReport:
         report.rows_out = sum(release.counts.values())
         report.notes += describe_end_of_roll_back(before, release)
         report.counts["tables indexed or compacted"] = len(touched)
+        report.counts["rows not indexed"] = sum(count_unindexed(job.store.open_dataset(table)) for table in RELEASED)
+        paths = list_pinned_files(job.store.dir, release.versions)
+        size = sum((job.store.dir / path).stat().st_size for path in paths)
+        report.counts["bytes a row"] = size // max(1, report.rows_out)
         report.counts["bytes freed"] = drop_old_versions(job.store, job.settings.storage)
     return report
+
+
+def _measure_indexes(job: Job, draft: Release) -> dict[str, float]:
+    """Return of each table that has an index of vectors the share of the nearest rows that it finds. One that finds too
+    few is dropped from the newest version, and so built anew by the next night.
+    """
+    indexes = {table: find_index(job.store.open_dataset(table), table.vector) for table in RELEASED}
+    if not any(indexes.values()):
+        return {}
+    from slowwave.recall.probes import measure_nearest_found  # all of recall, which most nights need not
+    from slowwave.recall.retrieve.pools import POOLS
+
+    view, found = View(job.store.dir, draft), dict[str, float]()
+    for pool in POOLS.values():
+        if name := indexes[pool.table]:
+            found[pool.table.name] = share = measure_nearest_found(view, pool)
+            if check_nearest({name: share}):
+                job.store.open_table(pool.table).drop_index(name)
+    return found
 
 
 def check_candidate(job: Job, draft: Release) -> None:

@@ -151,9 +151,8 @@ def sample_vectors(view: Tables, table: Table) -> Vectors:
         return np.zeros((0, 0), dtype=np.float32)
     offsets = np.arange(rows) if rows <= SAMPLE_ROWS else np.linspace(0, rows - 1, SAMPLE_ROWS).astype(np.int64)
     active = ["status"] if table is OBSERVATIONS else []
-    vector = "centroid" if table is TOPICS else "vector"
-    taken = view.take(table, offsets, [vector, *active]) if rows > SAMPLE_ROWS else None
-    taken = taken if taken is not None else view.read(table, [vector, *active])
+    columns = [vector := table.vector or "", *active]
+    taken = view.take(table, offsets, columns) if rows > SAMPLE_ROWS else view.read(table, columns)
     known = taken[vector].is_valid().to_numpy()
     if active:
         known &= np.array([status == Status.ACTIVE for status in taken["status"].to_pylist()], dtype=bool)

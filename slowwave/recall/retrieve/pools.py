@@ -19,7 +19,17 @@ from slowwave.recall.filters import build_post_filter, build_scope_filters
 from slowwave.recall.hits import GROUPS, Kind
 from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, UTC_US, Table
+from slowwave.schemas.tables import (
+    CHAIN,
+    GATES,
+    OBSERVATIONS,
+    PASSAGES,
+    QUANTIZED_ROWS,
+    SUMMARIES,
+    TOPICS,
+    UTC_US,
+    Table,
+)
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.words import STOP, compute_word_share
 
@@ -29,6 +39,9 @@ Scores = npt.NDArray[np.float64]
 
 MORE = 1.5
 """How many more rows than should be needed are asked for, where not all of them pass: they lie unevenly."""
+PROBES, REFINED = 20, 10
+"""Cells of an index of vectors that a query without conditions looks into, of 4,096 rows; and how many times as many
+rows as are asked for are compared whole, where the index is coarse."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +56,6 @@ class Pool:
     last: str
     """When it was said: rows that overlap since … until are kept, rows without a time are not."""
     columns: tuple[str, ...]
-    vector: str = "vector"
-    """The column that is compared with the query's vector."""
 
     @property
     def text(self) -> str:
@@ -95,7 +106,6 @@ POOLS: Mapping[Kind, Pool] = {
         "first_at",
         "last_at",
         ("topic_id", "name", "text", "samples", "first_at", "last_at", "workspace"),
-        "centroid",
     ),
 }
 
@@ -237,13 +247,23 @@ def search_vectors(view: View, pool: Pool, query: Query, limit: int, vector: Vec
 def find_nearest_rows(
     view: View, pool: Pool, query: Query, limit: int, vector: Vector, columns: Sequence[str], row_ids: bool = False
 ) -> pa.Table:
-    """Return the rows nearest to the query, best first, with their `_distance`: compared one by one, by Lance."""
-    where = build_row_filter(view, pool, query)
+    """Return the rows nearest to the query, best first, with their `_distance`: by an index of vectors that is whole,
+    or one by one. Rows that fit a condition may lie in any cell of it, and all are looked into.
+    """
+    where, rows = build_row_filter(view, pool, query), view.count(pool.table)
+    nearest: dict[str, object] = {
+        "column": pool.table.vector,
+        "q": vector,
+        "metric": "dot",
+        "use_index": view.find_broken_index(pool.table) is None,
+        "nprobes": rows if query.has_conditions else PROBES,
+        "refine_factor": REFINED if rows >= QUANTIZED_ROWS else None,
+    }
 
     def best(n: int) -> pa.Table:
         scanner = view.open_dataset(pool.table).scanner(
             columns=[*columns, "_distance"],
-            nearest={"column": pool.vector, "q": vector, "k": n, "metric": "dot", "use_index": False},
+            nearest={**nearest, "k": n},
             filter=where,
             prefilter=True,
             with_row_id=True,

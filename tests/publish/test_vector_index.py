@@ -1,0 +1,90 @@
+"""Indexes of vectors: what they find beside a comparison of every row, what is added, and one that is no good."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.memory import Memory
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import PASSAGES
+from slowwave.store import Store, upkeep
+from slowwave.store.upkeep import compact_store, count_unindexed, find_index
+from slowwave.tasks.job import Job, StepReport
+from slowwave.tasks.publish.task import publish_release
+from tests.many_claims import WORDS, name, write_rows
+
+ROWS, START = 3_000, datetime(2026, 1, 1, tzinfo=UTC)
+FOUND = "passages: nearest found by index, of 1,000"
+
+
+def write_passages(store: Store, numbers: range) -> list[str]:
+    rng = random.Random(numbers.start)
+    texts = [" ".join([*rng.sample(WORDS, 5), f"n{n}", f"m{n % 97}"]) for n in numbers]
+    keys, at = name("passage", numbers), [START + timedelta(hours=n) for n in numbers]
+    places = [f"project-{n % 40}" for n in numbers]
+    said = {"passage_id": keys, "message_id": keys, "session_id": keys, "seq": 0, "part": 0, "role": "user"}
+    said |= {"text": texts, "ts": at, "workspace": places, "step_key": "x"}
+    write_rows(store, PASSAGES, len(numbers), said | {"vector": HashEncoder().encode(texts).tolist()})
+    return texts
+
+
+def release(root: Path) -> StepReport:
+    return publish_release(Job(Settings(store=root, encoder="hash-384"), "run"))
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two stores of the same rows, that at the root with an index of thirty cells; nothing is held in memory."""
+    monkeypatch.setattr("slowwave.recall.release.tables.FLAT_ROWS", 0)
+    monkeypatch.setattr(upkeep, "CELL_ROWS", 100)
+    for root, fewest in ((tmp_path, ROWS), (tmp_path / "flat", ROWS + 1)):
+        store = Store.open(root, create=True)
+        write_passages(store, range(ROWS))
+        compact_store(store, fewest=fewest)
+        report = release(root)
+        assert not report.held
+        assert (FOUND in report.counts) == (root == tmp_path)
+        assert report.counts["rows not indexed"] == 0
+        assert 1_000 < report.counts["bytes a row"] < 9_000
+    return tmp_path
+
+
+def test_an_index_finds_what_a_comparison_of_every_row_does_whatever_is_asked_for(root: Path) -> None:
+    indexed, flat = (Memory.open(one, encoder=HashEncoder()) for one in (root, root / "flat"))
+    assert find_index(indexed.get_view().open_dataset(PASSAGES), "vector")
+    assert not find_index(flat.get_view().open_dataset(PASSAGES), "vector")
+    late = START + timedelta(hours=ROWS - 20)
+    for conditions in ({}, {"workspace": "project-7"}, {"since": late}, {"workspace": "project-7", "until": late}):
+        for word in WORDS:
+            one, other = ([hit.id for hit in m.recall(f"{word} rope n12", **conditions)] for m in (indexed, flat))
+            assert one, other == other
+
+
+def test_what_is_added_is_indexed_and_found(root: Path) -> None:
+    store = Store.open(root)
+    for start in range(ROWS, ROWS + 40, 4):
+        texts = write_passages(store, range(start, start + 4))
+        compact_store(store)
+    dataset = store.open_dataset(PASSAGES)
+    assert count_unindexed(dataset) == 0
+    assert max(len(one.segments) for one in dataset.describe_indices()) <= upkeep.MOST_PARTS + 1
+    assert release(root).counts[FOUND] >= 980
+    (first, *_) = Memory.open(root, encoder=HashEncoder()).recall(texts[2])
+    assert first.text == texts[2]
+
+
+def test_a_release_whose_index_misses_rows_is_held_back(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store.open(root)
+    write_passages(store, range(ROWS, ROWS + 1))
+    compact_store(store)
+    store.open_dataset(PASSAGES).create_index("vector", "IVF_FLAT", metric="dot", num_partitions=1_500, replace=True)
+    monkeypatch.setattr("slowwave.recall.retrieve.pools.PROBES", 1)
+    (why,) = release(root).held
+    assert why.startswith("passages: the index of vectors finds ")
+    again = release(root)  # without the index, which was dropped
+    assert not again.held
+    assert again.rows_out == ROWS + 1
+    assert FOUND not in again.counts
