@@ -8,11 +8,13 @@ night computes only the rest. Ray keeps its worker processes between tasks, and 
 import logging
 import shutil
 import socket
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -84,23 +86,26 @@ def open_ray(folder: Path, address: str) -> Iterator[RayExecutor]:
     Raises:
         ClusterFailed: there is none at the address.
     """
-    mine = not ray.is_initialized()
-    try:
-        host, colon, port = address.rpartition(":")
-        if colon and port.isdecimal() and "/" not in host:  # Ray itself would try for minutes
-            socket.create_connection((host, int(port)), timeout=10).close()
-        if mine:
-            warnings.filterwarnings("ignore", "lance is not fork-safe")  # what Ray forks becomes another program
-            dashboard = False if address == "local" else None
-            ray.init(address, include_dashboard=dashboard, log_to_driver=False, logging_level=logging.ERROR)
-    except (OSError, RayError, RuntimeError, ValueError) as away:
-        raise ClusterFailed(f"no Ray at {address}: {away}") from away
-    try:
-        yield RayExecutor(folder)
-        shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        if mine:
-            ray.shutdown()
+    local, mine = address == "local", not ray.is_initialized()
+    # Ray lets everybody on this machine into its own folder, so it lies in another; paths of its sockets must be short.
+    short = "/tmp" if sys.platform == "darwin" else None
+    with TemporaryDirectory(prefix="slowwave-ray-", dir=short, ignore_cleanup_errors=True) as private:
+        try:
+            host, colon, port = address.rpartition(":")
+            if colon and port.isdecimal() and "/" not in host:  # Ray itself would try for minutes
+                socket.create_connection((host, int(port)), timeout=10).close()
+            if mine:
+                warnings.filterwarnings("ignore", "lance is not fork-safe")  # what Ray forks becomes another program
+                own: dict[str, Any] = {"include_dashboard": False, "_temp_dir": f"{private}/r"} if local else {}
+                ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        except (OSError, RayError, RuntimeError, ValueError) as away:
+            raise ClusterFailed(f"no Ray at {address}: {away}") from away
+        try:
+            yield RayExecutor(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            if mine:
+                ray.shutdown()
 
 
 def compute_shard(step: ShardStep, rows: pa.Buffer) -> pa.Buffer:

@@ -78,7 +78,9 @@ def get_encoder_if_there(job: Job, report: StepReport) -> Encoder | None:
     try:
         encoder = get_encoder(job.settings)
         executor = get_encoder_executor(job)
-        return encoder and SpreadEncoder(encoder, job.settings.encoder, executor) if executor is not HERE else encoder
+        if encoder is None or executor is HERE:  # in one process, shards would only make batches smaller
+            return encoder
+        return SpreadEncoder(encoder, job.settings.encoder, executor)
     except (EncoderNotFound, EncoderFailed) as missing:
         give_up_encoder(job, report, missing)
         return None

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -36,6 +37,7 @@ from slowwave.tasks.pending import (
     read_inactive_ids,
 )
 from slowwave.tasks.progress import show_progress
+from slowwave.tasks.shards import ShardStep, spread
 from slowwave.tasks.summarize import by_model
 from slowwave.tasks.summarize.by_model import MEASURED, SummaryWriter, TopicInfo, measure_summaries
 from slowwave.tasks.summarize.coherence import Coherence, count_coherence
@@ -53,14 +55,20 @@ from slowwave.text.pyramid import (
     build_summary_row,
     grow_by_tier,
     grow_many,
-    summarize_draft,
 )
+from slowwave.text.summarise import Part, build_extractive_summary
 
 MESSAGES_AT_ONCE = 2_000
 SMALL = 3
 """Claims of a topic from which a model sums them up before there is a group of them."""
 MEMBER = ["observation_id", "topic_id", "summary", "speaker", "observed_at"]
 GROUP = ["scope_id", "tier", "seq", "text", "member_ids", "first_at", "last_at", "sealed", "stale", "step_key"]
+PARTS = pa.list_(pa.struct([("text", pa.string()), ("speaker", pa.string())]))
+DRAFTS = pa.schema(
+    [("place", pa.int64()), ("scope_id", pa.string()), ("words", pa.int64()), ("members", PARTS), ("context", PARTS)]
+)
+WRITTEN = pa.schema([("place", pa.int64()), ("scope_id", pa.string()), ("text", pa.string())])
+TOLD = pa.schema([(name, pa.string()) for name in ("session_id", "title", "told")] + [("texts", pa.list_(pa.string()))])
 
 
 @dataclass
@@ -202,12 +210,17 @@ def _grow_and_store(
     def extract(drafts: list[Draft]) -> list[str | None]:
         theirs = [d.previous is not None and is_made_by_model(d.previous.key) for d in drafts]
         small = [d.scope == SummaryScope.TOPIC and d.tier == MASTER for d in drafts]  # its few claims say it themselves
-        left = [a or b for a, b in zip(theirs, small, strict=True)]
-        masters = [told.get(d.scope_id) if d.tier == MASTER else None for d in drafts]
-        return [
-            None if kept else master or summarize_draft(d, get_words(d.tier))
-            for d, kept, master in zip(drafts, left, masters, strict=True)
+        texts = [told.get(d.scope_id) if d.tier == MASTER else None for d in drafts]
+        left = [at for at, text in enumerate(texts) if not (theirs[at] or small[at] or text)]
+        rows = [
+            {"place": at, "scope_id": drafts[at].scope_id, "words": get_words(drafts[at].tier)}
+            | {"members": _list_parts(drafts[at].members), "context": _list_parts(drafts[at].context)}
+            for at in left
         ]
+        step = ShardStep("summaries", key, WRITTEN, write_shard)
+        for row in spread(job.executor, step, pa.Table.from_pylist(rows, schema=DRAFTS), "scope_id").to_pylist():
+            texts[row["place"]] = row["text"]
+        return [None if a or b else text for a, b, text in zip(theirs, small, texts, strict=True)]
 
     grown = grow_many([scope.growth for scope in scopes], narrator.write if narrator else extract)
     titles = narrator.titles if narrator else {}
@@ -232,6 +245,33 @@ def _grow_and_store(
         _flush_summary_writer(job, narrator, report)
     report.rows_out += _store_summaries(job, rows, gone, report)
     return waiting
+
+
+def _list_parts(members: Sequence[Member]) -> list[dict[str, str | None]]:
+    return [{"text": one.text, "speaker": one.speaker} for one in members]
+
+
+def write_shard(shard: pa.Table) -> pa.Table:
+    """Return a summary of each draft of a shard."""
+    texts = [
+        build_extractive_summary([Part(**p) for p in row["members"]], row["words"], [Part(**p) for p in row["context"]])
+        for row in shard.to_pylist()
+    ]
+    return pa.table([shard["place"], shard["scope_id"], pa.array(texts, pa.string())], schema=WRITTEN)
+
+
+def weigh_shard(shard: pa.Table, *, every: int, words: int) -> pa.Table:
+    """Return of each session in a shard its title, its master summary, and the text of each message."""
+    by_session: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in shard.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist():
+        by_session[row["session_id"]].append(row)
+    rows = [
+        {"session_id": session, "title": title_session(said), "told": tell_session(said, words)}
+        | {"texts": cut_to_worthy_sentences(said, mine, every)}
+        for session, mine in by_session.items()
+        for said in [weigh_sentences(mine)]
+    ]
+    return pa.Table.from_pylist(rows, schema=TOLD)
 
 
 def _store_topic_texts(store: Store) -> None:
@@ -333,16 +373,18 @@ def load_session_scopes(
     for row in messages.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist():
         by_session[row["session_id"]].append(row)
     sealed = _load_sealed_pyramids(job, "session", key, group["session_id"], keep=keep)
+    shape, words = build_session_shape(job.settings.pyramid, by_model=whole), job.settings.pyramid.get_words(MASTER)
+    step = ShardStep("sessions", key, TOLD, partial(weigh_shard, every=shape.first, words=words))
+    weighed = messages.schema.empty_table() if whole else messages
+    told = {row["session_id"]: row for row in spread(job.executor, step, weighed, "session_id").to_pylist()}
     scopes: list[Scope] = []
     for info in group.iter_rows(named=True):
         sid = info["session_id"]
-        mine, shape = by_session[sid], build_session_shape(job.settings.pyramid, by_model=whole)
-        said = [] if whole else weigh_sentences(mine)
-        texts = [row["text"] for row in mine] if whole else cut_to_worthy_sentences(said, mine, shape.first)
-        members = build_session_members(mine, texts, whole=whole)
-        about = info if whole else {**info, "title": info["title"] or title_session(said)}
+        mine, own = by_session[sid], told.get(sid, {"title": None, "told": None, "texts": []})
+        members = build_session_members(mine, [r["text"] for r in mine] if whole else own["texts"], whole=whole)
+        about = info if whole else {**info, "title": info["title"] or own["title"]}
         scope = _build_scope("session", sid, about, sealed.get(sid, Pyramid()), members, shape)
-        scope.told = tell_session(said, job.settings.pyramid.get_words(MASTER))
+        scope.told = own["told"]
         scopes.append(scope)
     return scopes
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import gettempdir
 from threading import Thread
 from typing import Any
 
@@ -132,7 +133,7 @@ def test_any_cluster_gives_the_tables_of_a_plain_night(
         grow(cores)
     run_night([SAMPLES], Settings(store=tmp_path, **SMALL), ray="auto").check_complete()
     assert digests(tmp_path) == undisturbed
-    assert {name.split("-")[0] for name in written} == {"encode", "observe"}
+    assert {name.split("-")[0] for name in written} == {"encode", "observe", "sessions", "summaries"}
     assert not (tmp_path / "default" / "shards").exists()
     assert find_listeners(psutil.Process()) == LOOPBACK
 
@@ -224,12 +225,20 @@ def test_the_command_starts_ray_on_loopback_alone_and_goes_on_after_ctrl_c(
 ) -> None:
     words = [sys.executable, "-m", "slowwave", "run", str(SAMPLES), "--engine", "ray", "--plain", "--store", tmp_path]
     small = {"SLOWWAVE_ENCODER": "hash-384", "SLOWWAVE_KEYWORDS__TOP": "0", "SLOWWAVE_GISTS": "extractive"}
+    temporary = Path(gettempdir())
+    before = {*temporary.glob("slowwave-ray-*")}
     night = subprocess.Popen(words, env=os.environ | small)
-    while not [*tmp_path.glob("default/shards/*.arrow")]:
-        assert night.poll() is None
-        time.sleep(0.05)
-    assert find_listeners(psutil.Process(night.pid)) == LOOPBACK
-    night.send_signal(signal.SIGINT)
-    assert night.wait(60) not in (0, -signal.SIGINT)
+    try:
+        while not [*tmp_path.glob("default/shards/*.arrow")]:
+            assert night.poll() is None
+            time.sleep(0.05)
+        listens, folders = find_listeners(psutil.Process(night.pid)), {*temporary.glob("slowwave-ray-*")} - before
+        modes = {folder.stat().st_mode & 0o777 for folder in folders}
+    finally:
+        night.send_signal(signal.SIGINT)
+        status = night.wait(120)
+    assert (listens, modes) == (LOOPBACK, {0o700})
+    assert status not in (0, -signal.SIGINT)
+    assert not any(folder.exists() for folder in folders)
     assert subprocess.run(words, env=os.environ | small, timeout=300).returncode == 0
     assert digests(tmp_path) == undisturbed
