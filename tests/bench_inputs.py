@@ -31,6 +31,10 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             ([boat, "--json", *PLAIN], "noise"),
             ([boat.with_suffix(".queries.json"), "--talks", boat, "--json", *PLAIN], '"block": 1.0'),
         ],
+        "nights.both_kinds": [
+            ([], "answer"),
+            ([talk, "--llm", "scripted:tests.llm_scripts:faithful", "--json"], '"night": "with"'),
+        ],
         "nights.dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
         "nights.draw_sentences": [([talk, "--count", 2], '"speaker":"person"')],
         "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
@@ -38,6 +42,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "fit.statements": [([talk, report, talk2, report2, "--stores", store, store2], "did not see")],
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
         "house": [([], "longest chain")],
+        "recall.outline": [([told, "--budgets", 300, *PLAIN], "in order")],
         "recall.locomo": [([told, *PLAIN], "plain RRF")],
         "nights.model_nights": [
             ([talk, "--nights", 2, "--llm", "scripted:tests.llm_scripts:mumbling", *PLAIN], "night 2: ")
@@ -129,7 +134,7 @@ def locomo(folder: Path) -> Path:
 
 def _conversation(name: str, *said: str) -> dict[str, object]:
     sessions: dict[str, object] = {}
-    questions, facts = [], {}
+    questions, facts, events = [], {}, {}
     for n, text in enumerate(said, 1):
         turns = [
             (name, text),
@@ -143,4 +148,6 @@ def _conversation(name: str, *said: str) -> dict[str, object]:
         asks = f"What do we know of {text.split()[-2]}?"
         questions.append({"question": asks, "answer": text.split()[0], "category": n, "evidence": [f"D{n}:1"]})
         facts[f"session_{n}_observation"] = {name: [[text, f"D{n}:1"]]}
-    return {"sample_id": name, "conversation": sessions, "qa": questions, "observation": facts}
+        events[f"events_session_{n}"] = {name: [text], "date": f"{n} May, 2023"}
+    told = {"qa": questions, "observation": facts, "event_summary": events}
+    return {"sample_id": name, "conversation": sessions, **told}
