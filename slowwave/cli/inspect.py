@@ -370,7 +370,8 @@ def _describe_run(run: Row) -> str:
     made = [f"{step['rows_out']:,} {names[step['step']]}" for step in report["steps"] if step["step"] in names]
     made += [f"{step['counts']['superseded']:,} changed" for step in report["steps"] if "superseded" in step["counts"]]
     why = report["notes"][-1:] if run["status"] == RunStatus.FAILED or not made else made
-    return f"{run['kind']} {run['started_at']:%Y-%m-%d %H:%M} UTC, {run['status']}: {', '.join(why)}"
+    said = f": {', '.join(why)}" if why else ""
+    return f"{run['kind']} {run['started_at']:%Y-%m-%d %H:%M} UTC, {run['status']}{said}"
 
 
 @command

@@ -40,6 +40,9 @@ RENAMED = {
     "summarize": "reprocess summaries --missing",
     "generate-skill": "skill",
     "consolidate": "run",
+    "nightly": "run",
+    "search": "recall",
+    "assemble": "context",
 }
 """Commands as other memories call them, and what does the same here."""
 OPTIONS = {"--limit": "-k"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from slowwave.cli.common import (
     HELD,
@@ -330,7 +330,9 @@ def print_findings(findings: "Findings") -> None:
     """Print each candidate's figures beside those of the settings in force, and what to write to adopt the best."""
     figures = [name for name, one in findings.in_force["train"].items() if one.mean == one.mean]
     sizes = ", ".join(f"{count} {split}" for split, count in findings.questions.items())
-    table = Table("split", "settings", *figures, "gain", "p", title=f"{findings.name}: {sizes} questions")
+    table = Table(
+        "split", Column("settings", overflow="fold"), *figures, "gain", "p", title=f"{findings.name}: {sizes} questions"
+    )
     for split in ("validation", "test"):
         in_force = findings.in_force[split]
         table.add_row(split, "in force", *(str(in_force[name]) for name in figures))

@@ -19,6 +19,7 @@ from slowwave import Memory
 from slowwave.engines.llm.budget import MeteredLLM
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.engines.llm.select import ChainLLM
+from slowwave.flows.metrics import render_metrics
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.plan import plan_night
@@ -120,6 +121,7 @@ def test_a_claim_is_found_by_words_that_only_a_models_detail_has(tmp_path: Path)
 
 def test_the_model_writes_gists_summaries_titles_and_topics(night: tuple[Path, RunReport]) -> None:
     store = Store.open(night[0])
+    assert b'slowwave_summary_quality{what="tier 0' in render_metrics(settings(night[0]))
     gists = store.read(GISTS).to_pylist()
     assert {g["strategy"] for g in gists} >= {"llm", "extractive"}
     assert all(g["summary"] == "A message in few words." for g in gists if g["strategy"] == "llm")
@@ -367,6 +369,7 @@ def test_summarize_brings_one_session_up_to_date(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from slowwave.flows.metrics import render_metrics
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.engines.llm.scripted import ScriptedLLM
