@@ -24,7 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -409,7 +409,7 @@ def main() -> int:
         print(f"no faults were made: {why}")
         return 0
     table = format_table(outcomes)
-    print(json.dumps([asdict(one) for one in outcomes]) if given.as_json else table)
+    print(json.dumps([vars(one) for one in outcomes]) if given.as_json else table)
     if given.write:
         given.write.write_text(PAGE.format(stride=given.stride, table=table, durability=DURABILITY), encoding="utf-8")
     return any(outcome.broken for outcome in outcomes)

@@ -37,7 +37,7 @@ def collect_stats(settings: Settings) -> Facts:
     space_dir = settings.store / settings.space
     asked = read(space_dir, Asked)
     rows = sorted(Store.open(settings.store, settings.space).read(RUNS).to_pylist(), key=lambda row: row["started_at"])
-    reports = [[StepReport(**step) for step in orjson.loads(row["report"])["steps"]] for row in rows]
+    reports = [[StepReport(**step) for step in orjson.loads(row["report"]).get("steps", [])] for row in rows]
     live = Snapshot(settings.store, settings.space)
     return {
         "answers": {kind: _describe_answers([one for one in asked if one.kind == kind]) for kind in _list_kinds(asked)},

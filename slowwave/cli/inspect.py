@@ -367,9 +367,10 @@ def _describe_run(run: Row) -> str:
     import orjson
 
     report, names = orjson.loads(run.pop("report")), {"read": "messages", "observe": "claims"}
-    made = [f"{step['rows_out']:,} {names[step['step']]}" for step in report["steps"] if step["step"] in names]
-    made += [f"{step['counts']['superseded']:,} changed" for step in report["steps"] if "superseded" in step["counts"]]
-    why = report["notes"][-1:] if run["status"] == RunStatus.FAILED or not made else made
+    steps = report.get("steps", [])  # of a broken report that was forgotten nothing is left
+    made = [f"{step['rows_out']:,} {names[step['step']]}" for step in steps if step["step"] in names]
+    made += [f"{step['counts']['superseded']:,} changed" for step in steps if "superseded" in step["counts"]]
+    why = report.get("notes", [])[-1:] if run["status"] == RunStatus.FAILED or not made else made
     said = f": {', '.join(why)}" if why else ""
     return f"{run['kind']} {run['started_at']:%Y-%m-%d %H:%M} UTC, {run['status']}{said}"
 

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from zlib import crc32
 
@@ -18,7 +18,7 @@ from slowwave.schemas.tables import RELEASES
 from slowwave.store.bucket.working_copy import share
 from slowwave.store.journal import format_now
 from slowwave.store.manifest import begin_sync, go_back_to_synced, mark_synced, read_boot
-from slowwave.store.private import make_private_folder, sync_path
+from slowwave.store.private import make_private_folder, replace_file
 from slowwave.store.trouble import format_error, translate_write_errors
 
 LOCK_FILE = "writer.lock"
@@ -62,7 +62,7 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
                         go_back_to_synced(space_dir)
                     begin_sync(space_dir, known=not left)
                     mine = Holder(run_id, kind, os.getpid(), socket.gethostname(), format_now(), read_boot())
-                    _write_holder(path, mine)
+                    replace_file(path, json.dumps(asdict(mine)).encode())  # durably: it alone tells of a run
                 yield died
             except BaseException:
                 with suppress(StoreError):  # what went wrong first is what is told
@@ -131,22 +131,13 @@ def _let_go(space_dir: Path) -> None:
         (space_dir / HOLDER_FILE).unlink(missing_ok=True)
 
 
-def _write_holder(path: Path, holder: Holder) -> None:
-    """Write it durably: after a loss of power it alone says that a run was under way."""
-    with path.open("w", encoding="utf-8") as file:
-        json.dump(asdict(holder), file)
-        file.flush()
-        os.fsync(file.fileno())
-    sync_path(path.parent)
-
-
 def _read_holder(space_dir: Path) -> Holder | None:
     from pydantic import TypeAdapter  # a tenth of a second, that only a file left behind is worth
 
     try:
         held = TypeAdapter(Holder).validate_json((space_dir / HOLDER_FILE).read_bytes())
-        datetime.fromisoformat(held.since)
-    except (FileNotFoundError, ValueError):  # not there, altered, or cut by the holder's death
+        datetime.fromisoformat(held.since).astimezone(UTC)
+    except (FileNotFoundError, ValueError, OverflowError):  # not there, altered, or cut by the holder's death
         return None
     return held
 

@@ -69,11 +69,14 @@ def find_marked(text: str, marks: tuple[str, str] = MARKS) -> tuple[int, int] | 
 
 
 def read_as_it_is(path: Path) -> str:
-    """Return a file's text, with whatever is no UTF-8 kept for writing; empty where there is none."""
-    try:
-        return path.read_bytes().decode("utf-8", "surrogateescape")
-    except FileNotFoundError:
-        return ""
+    """Return a file's text, with whatever is no UTF-8 kept for writing; empty where there is none.
+
+    Raises:
+        UsageError: it is a pipe, a device or a folder.
+    """
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is no file")
+    return path.read_bytes().decode("utf-8", "surrogateescape") if path.exists() else ""
 
 
 def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
@@ -83,8 +86,14 @@ def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
         path: where.
         text: as `read_as_it_is` returns one.
         like: a file whose rights a new one gets; by default they go by the umask.
+
+    Raises:
+        UsageError: it stands in a checkout, which is others' work, and is a link out of it.
     """
-    path = path.resolve()
+    checkouts = [one for one in path.absolute().parents if (one / ".git").exists() and one != Path.home()]
+    place, path = path, path.resolve()
+    if not all(path.is_relative_to(one.resolve()) for one in checkouts):
+        raise UsageError(f"{place} is a link out of the project: nothing was written; name the file that is meant")
     rights = path if path.exists() else like
     raw = text.encode("utf-8", "surrogateescape")
     before = path.read_bytes() if path.exists() else None

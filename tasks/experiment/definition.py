@@ -121,6 +121,8 @@ def load_experiment(path: Path) -> Experiment:
         UsageError: there is no such file, it is no TOML, or says what an experiment does not have.
     """
     try:
+        if path.exists() and not path.is_file():  # whoever opens a pipe waits for one who writes
+            raise OSError("expected a file, got a pipe, a device or a folder")
         experiment = Experiment.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         why = error.errors()[0] if isinstance(error, ValidationError) else None
@@ -133,8 +135,8 @@ def load_experiment(path: Path) -> Experiment:
     data, here = experiment.data, path.absolute().parent
     paths = tuple(here / one.expanduser() for one in data.paths)
     questions = here / data.questions.expanduser() if data.questions else None
-    if lost := [one for one in (*paths, questions) if one and not one.exists()]:
-        raise UsageError(f"{path} names {lost[0]}, which is not there")
+    if lost := [one for one in (*paths, questions) if one and not (one.is_file() or one.is_dir())]:
+        raise UsageError(f"{path} names {lost[0]}, which is not there, or no file")
     return experiment.model_copy(update={"data": data.model_copy(update={"paths": paths, "questions": questions})})
 
 

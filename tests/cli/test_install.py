@@ -173,6 +173,13 @@ def test_a_project_gets_files_that_others_can_use_and_the_examples_are_these(
         assert (work / name).read_text() == shown.read_text()
     assert typed("uninstall", client, "--project").exit_code == 0
     assert not [path for path in work.rglob("*") if path.is_file()]
+    (work / OF_PROJECT[client][0]).write_text("{}")
+    (work / OF_PROJECT[client][0]).with_name(f"{Path(OF_PROJECT[client][0]).name}{KEPT}").symlink_to(home / "bak")
+    (work / OF_PROJECT[client][1]).symlink_to(home / "out")
+    assert "is a link out of the project" in typed("install", client, "--project").output
+    (work / OF_PROJECT[client][0]).unlink()
+    assert "is a link out of the project" in typed("install", client, "--project").output
+    assert read_all(home) == {}
 
 
 def test_store_and_space_are_named_to_the_client(home: Path, tmp_path: Path) -> None:

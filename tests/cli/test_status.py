@@ -4,8 +4,10 @@ import json
 import os
 import shutil
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -13,6 +15,8 @@ from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.mcp.server import Tools
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import RUNS
+from slowwave.store import Store
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples" / "claude-code" / "projects"
 WAITING = "Covers 6 of 7 transcripts (6 sessions), up to "
@@ -99,6 +103,10 @@ def test_it_tells_of_a_store_without_runs_and_of_what_a_killed_move_left_in_plai
     typed("check", "--repair")
     (home / "store.moving").mkdir()
     told = typed("status")
+    store, at = Store.open(home / "store"), datetime.now(UTC)
+    row = {"run_id": "r", "kind": "nightly", "started_at": at, "status": "failed", "report": "{}"}
+    store.merge(RUNS, pa.Table.from_pylist([row], schema=RUNS.schema))
+    assert f"nightly {at:%Y-%m-%d %H:%M} UTC, failed\n" in typed("status", "--stats").output
     assert (told.exit_code, "last run    none is noted\n" in told.output) == (3, True)
     assert "encrypted   a plain copy is left of a move: `slowwave encrypt` removes it\n" in told.output
 

@@ -189,13 +189,11 @@ def digest_other(store: Store) -> dict[str, str]:
 def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(root: Path) -> None:
     store, cache = Store.open(root / "store"), find_answers(root / "store", "default")
     full = " ".join(find_word(root / "store"))
-    for table in (MESSAGES, PASSAGES, GISTS, OBSERVATIONS, TOPICS, SUMMARIES, COMPLETIONS, QUARANTINE, RUNS, SESSIONS):
-        assert f"{table.name} version" in full, table.name  # else nothing is shown by its being gone
+    held = (MESSAGES, PASSAGES, GISTS, OBSERVATIONS, TOPICS, SUMMARIES, COMPLETIONS, QUARANTINE, RUNS, SESSIONS)
+    for name in (*(f"{table.name} version" for table in held), "notes", "talk"):
+        assert name in full, name  # else nothing is shown by its being gone
     assert SECRET in cache.read_bytes().decode("utf-8", "replace")
-    assert "notes" in full
-    assert "talk" in full
-    indexes = set(store.dir.rglob("_indices/*"))
-    assert indexes
+    assert (indexes := set(store.dir.rglob("_indices/*")))
     before, texts = digest_other(store), store.read(PASSAGES, ["text"])["text"].to_pylist()
     report, [path] = run_forget(Wanted(match=SECRET.upper()), make_settings(root / "store"))
     assert report.release
@@ -212,9 +210,7 @@ def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(ro
     assert not indexes & set(store.dir.rglob("_indices/*"))  # their words are packed: no grep shows that they are gone
     assert not check_store(store.dir).damage
     assert find_broken_chains(store)[1] == []
-    assert [release.name for release in read_releases(store) if _is_pinned(store, release.name)] == [
-        report.release.name
-    ]
+    assert [one.name for one in read_releases(store) if _is_pinned(store, one.name)] == [report.release.name]
     certificate = load_certificate(path)
     assert SECRET not in path.read_text()
     assert certificate["scan"]["found"] == 0
@@ -285,12 +281,10 @@ def test_exports_that_hold_it_are_named_and_removed_where_that_is_asked_for_and_
     (out / "shared.json").write_text("mine by now")
     os.utime(out / "shared.json", (4e9, 4e9))
     _, [path] = run_forget(Wanted(sessions=("told",)), settings, exports=True)
-    assert {Path(one["path"]).name for one in load_certificate(path)["exports"]} == {
-        *("parquet", "lance", "jsonl", "graphml", "before")
-    }
+    told = {Path(one["path"]).name for one in load_certificate(path)["exports"]}
+    assert told == {"parquet", "lance", "jsonl", "graphml", "before"}
     assert sorted(str(one.relative_to(out)) for one in out.rglob("*")) == ["lance", "lance/mine.txt", "shared.json"]
-    assert all(one.holds for one in check_certificate(store, load_certificate(path)))
-    assert all(one.holds for one in check_certificate(store, first))
+    assert all(one.holds for each in (load_certificate(path), first) for one in check_certificate(store, each))
 
 
 @pytest.mark.parametrize("wanted", [Wanted(match=SECRET), Wanted(sessions=("told",))])
@@ -331,8 +325,7 @@ def test_an_edited_row_of_the_ledger_or_a_text_put_back_is_found(root: Path) -> 
     text = TALK["told"][0]
     store.merge(MESSAGES, pa.Table.from_pylist([{**row, "text": text}], schema=MESSAGES.schema))
     broken = {one.what for one in check_certificate(store, certificate) if not one.holds}
-    assert {"messages", "chains"} <= broken
-    assert "bytes" in broken
+    assert {"messages", "chains", "bytes"} <= broken
     assert not check_certificate(store, {**certificate, "rows": {}})[0].holds
 
 
@@ -530,18 +523,14 @@ def test_a_plan_that_is_altered_is_named(root: Path, altered: bytes) -> None:
 def test_the_command_asks_shows_and_checks(root: Path) -> None:
     run, at = CliRunner().invoke, ["--store", str(root / "store")]
     shown = run(app, ["forget", "--session", "told", "--dry-run", *at])
-    assert shown.exit_code == 0
-    assert "7 messages" in shown.output
-    assert "told.jsonl" in shown.output
+    assert (shown.exit_code, "7 messages" in shown.output, "told.jsonl" in shown.output) == (0, True, True)
     refused = run(app, ["forget", "--session", "told", *at])
-    assert refused.exit_code == 1
-    assert "--yes" in refused.output
+    assert (refused.exit_code, "--yes" in refused.output) == (1, True)
     for bad in (["--yes"], ["--session", "nobody", "--yes"], ["--check", str(root / "in" / "told.jsonl")]):
         result = run(app, ["forget", *bad, *at])
         assert (result.exit_code, len(result.output.strip().splitlines())) == (1, 1), bad
     named = run(app, ["forget", "--match", "told.jsonl", "--yes", *at])
-    assert named.exit_code == 1
-    assert "No message or title holds it" in named.output
+    assert (named.exit_code, "No message or title holds it" in named.output) == (1, True)
     done = run(app, ["forget", "--session", "told", "--yes", "--no-rebuild", "--json", *at])
     told = json.loads(done.output)
     assert done.exit_code == 0
