@@ -70,7 +70,7 @@ def preview_forgetting(wanted: Wanted, settings: Settings, *, search_files: bool
         plan = _plan(store, "preview", wanted)
         rows = store.read_ids(MESSAGES, plan.messages[:SHOWN]).to_pylist()
         paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
-        only = wanted.match if wanted.kinds == ("match",) and plan.is_empty else None
+        only = wanted.matches if wanted.kinds == ("matches",) and plan.is_empty else ()
         left = scan_files([store.dir], Words(only)).found if only and search_files else None
     outside = [one for one in sorted(paths) if Path(one).is_file() and store.dir not in Path(one).parents]
     lines = [_format_message(row) for row in sorted(rows, key=lambda row: (row["session_id"], row["seq"]))]
@@ -139,8 +139,8 @@ def _rebuild(job: Job, report: RunReport, call: Caller) -> None:
 
 
 def _plan(store: Store, run_id: str, wanted: Wanted) -> Plan:
-    only_match = wanted.match if wanted.kinds == ("match",) else None
-    return make_plan(store, run_id, wanted.kinds, select_messages(store, wanted), match=only_match)
+    alone = wanted.matches if wanted.kinds == ("matches",) else ()
+    return make_plan(store, run_id, wanted.kinds, select_messages(store, wanted), matches=alone)
 
 
 def _format_message(row: dict[str, Any]) -> str:

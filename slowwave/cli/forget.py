@@ -30,16 +30,19 @@ def forget(
         list[str] | None, typer.Option(help="Messages, by the transcript's own id or a hit's.", show_default=False)
     ] = None,
     match: Annotated[
-        str | None, typer.Option(help="Messages that hold this text, also in a tool's output.", show_default=False)
+        list[str] | None,
+        typer.Option(help="Messages that hold this text, also in a tool's output.", show_default=False),
     ] = None,
     speaker: Annotated[list[str] | None, typer.Option(help="What these people said.", show_default=False)] = None,
-    workspace: Annotated[str | None, typer.Option(help="What was said in this workspace.", show_default=False)] = None,
+    workspace: Annotated[
+        list[str] | None, typer.Option(help="What was said in this workspace.", show_default=False)
+    ] = None,
     before: Annotated[datetime | None, typer.Option(help="What was said before this day.", show_default=False)] = None,
     note: Annotated[
         list[str] | None, typer.Option(help="Notes, by the id that they were noted under.", show_default=False)
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="What this format's transcripts say; shared:NAME.", show_default=False)
+        list[str] | None, typer.Option(help="What this format's transcripts say; shared:NAME.", show_default=False)
     ] = None,
     check: Annotated[
         Path | None, typer.Option(help="Hold a certificate against the store as it is.", show_default=False)
@@ -63,12 +66,12 @@ def forget(
     wanted = Wanted(
         tuple(session or ()),
         tuple(message or ()),
-        match,
+        tuple(match or ()),
         tuple(speaker or ()),
-        workspace,
+        tuple(workspace or ()),
         before,
         tuple(note or ()),
-        source,
+        tuple(source or ()),
     )
     if (check is not None or everything) and wanted.kinds:
         raise UsageError("--check and --everything stand alone: no other option names what is forgotten")

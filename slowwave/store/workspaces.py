@@ -11,7 +11,9 @@ import ntpath
 import os
 import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
+from unicodedata import normalize
 
 from rapidfuzz import fuzz
 
@@ -34,11 +36,11 @@ def find_workspaces(asked: str, known: Iterable[str | None]) -> tuple[str, ...]:
         known: as the tables have them.
     """
     names = sorted({name for name in known if name})
-    exact = {name for name in names if name == asked}
-    keys = _compute_keys(_make_absolute(asked)) if not exact or _is_path(asked) else frozenset()
-    return tuple(
-        name for name in names if name in exact or (_is_path(name) and not keys.isdisjoint(_compute_keys(name)))
-    )
+    compose = partial(normalize, "NFC")  # a Mac's folders are written apart
+    exact = {name for name in names if compose(name) == compose(asked)}
+    keys = {*map(compose, _compute_keys(_make_absolute(asked)))} if not exact or _is_path(asked) else set()
+    alike = (one for one in names if _is_path(one) and not keys.isdisjoint(map(compose, _compute_keys(one))))
+    return tuple(sorted(exact.union(alike)))
 
 
 def anchor_workspace(asked: str) -> str:

@@ -97,9 +97,9 @@ def list_outcomes(at: Explorer) -> Data:
 def _build_wanted(asked: dict[str, str]) -> "Wanted":
     from slowwave.tasks.forget.select import Wanted
 
-    several = {name: (asked[name],) if name in asked else () for name in ("session", "message", "speaker", "note")}
-    match, place = asked.get("match"), asked.get("workspace")
-    return Wanted(several["session"], several["message"], match, several["speaker"], place, None, several["note"])
+    names = ("session", "message", "match", "speaker", "workspace", "note")
+    session, message, match, speaker, workspace, note = ((asked[name],) if name in asked else () for name in names)
+    return Wanted(session, message, match, speaker, workspace, notes=note)
 
 
 def _keep(at: Explorer, did: str, report: "RunReport | None", undo: Undo | None, lines: Iterable[str] = ()) -> Data:

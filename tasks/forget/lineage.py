@@ -1,7 +1,7 @@
 """What goes with some messages, found by way of the tables and written down as a plan before anything is erased."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import compress
 from pathlib import Path
@@ -54,15 +54,15 @@ SAMPLED = 500
 
 
 def make_plan(
-    store: Store, run_id: str, why: Iterable[str], messages: Collection[str], *, match: str | None = None
+    store: Store, run_id: str, why: Iterable[str], messages: Collection[str], *, matches: Sequence[str] = ()
 ) -> Plan:
     """Return all that goes with some messages; those that are forgotten already are left out.
 
-    match: words by which also titles, lines in quarantine and the reasons that a person gave are meant.
+    matches: words by which also titles, lines in quarantine and the reasons that a person gave are meant.
     """
     gone = set(messages) - read_forgotten(store, "message")
     plan = Plan(run_id, datetime.now(UTC).isoformat(), sorted(why), sorted(gone))
-    if words := Words(match) if match else None:
+    if words := Words(matches) if matches else None:
         held = store.read(QUARANTINE, ["quarantine_id", "reason", "excerpt"]).to_pylist()
         hits = words.stand_in([f"{row['reason']} {row['excerpt'] or ''}" for row in held])
         plan.quarantine = [row["quarantine_id"] for row in compress(held, hits)]

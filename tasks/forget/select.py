@@ -38,17 +38,17 @@ class Words:
     is not seen and templates' marks apart.
     """
 
-    def __init__(self, text: str) -> None:
-        self.folded = _fold([text])[0].strip()
-        self.width = 6 * len(self.folded.encode("utf-8", "replace"))
+    def __init__(self, asked: Sequence[str]) -> None:
+        self.folded = {one.strip() for one in _fold(asked)}
+        self.width = 6 * max(len(one.encode("utf-8", "replace")) for one in self.folded)
 
     def stand_in(self, texts: Sequence[str | None]) -> list[bool]:
-        """Return of each text whether it holds them."""
-        return [self.folded in text for text in _fold(texts)]
+        """Return of each text whether it holds any of them."""
+        return [any(one in text for one in self.folded) for text in _fold(texts)]
 
     def find(self, data: bytes | memoryview) -> set[str]:
-        """Return the words where some bytes hold them."""
-        return {self.folded} if self.stand_in([str(data, "utf-8", "ignore")])[0] else set()
+        """Return the words where some bytes hold any of them."""
+        return self.folded if self.stand_in([str(data, "utf-8", "ignore")])[0] else set()
 
 
 def _fold(texts: Sequence[str | None]) -> list[str]:
@@ -68,14 +68,14 @@ class Wanted:
     sessions: tuple[str, ...] = ()
     """By the transcript's own id, or ours."""
     messages: tuple[str, ...] = ()
-    match: str | None = None
+    matches: tuple[str, ...] = ()
     """`Words` of the text, of a tool's call or output, or of the speaker's name; or an id."""
     speakers: tuple[str, ...] = ()
-    workspace: str | None = None
+    workspaces: tuple[str, ...] = ()
     before: datetime | None = None
     notes: tuple[str, ...] = ()
     """Notes and talks, by the id that `remember` gave."""
-    source: str | None = None
+    sources: tuple[str, ...] = ()
     """A format's name; `shared:NAME` for what one other memory gave."""
 
     @property
@@ -91,7 +91,7 @@ class Wanted:
         """
         if not self.kinds:
             raise UsageError("name what to forget: a session, message, text, speaker, workspace, day, note or source")
-        if self.match is not None and not self.match.strip():
+        if not all(map(str.strip, self.matches)):
             raise UsageError("--match takes words: blank text stands in everything")
 
 
@@ -112,13 +112,14 @@ def select_messages(store: Store, wanted: Wanted) -> set[str]:
         _check_messages(wanted.messages, named, in_sessions=ids is not None)
     where += _list_conditions(store, wanted, sessions)
     asked, fits = store.open_dataset(MESSAGES), reduce(and_, where) if where else None
-    if wanted.match is None:
+    if not wanted.matches:
         return set(asked.to_table(["message_id"], fits)["message_id"].to_pylist())
-    columns, words = ["message_id", "text", "speaker", "blocks"], Words(wanted.match)
+    columns, words = ["message_id", "text", "speaker", "blocks"], Words(wanted.matches)
     batches = asked.to_batches(columns=columns, filter=fits, batch_size=AT_ONCE)
     texts = {one for batch in batches for one in _find_holders(batch, words)}
-    mine = [one["session_id"] for one in sessions if wanted.match in (one["native_id"], one["session_id"])]
-    by_id = _is_in("message_id", [wanted.match]) | _is_in("native_id", [wanted.match]) | _is_in("session_id", mine)
+    given = set(wanted.matches)
+    mine = [one["session_id"] for one in sessions if given & {one["native_id"], one["session_id"]}]
+    by_id = _is_in("message_id", given) | _is_in("native_id", given) | _is_in("session_id", mine)
     by_id = by_id if fits is None else by_id & fits
     return texts.union(asked.to_table(["message_id"], by_id)["message_id"].to_pylist())
 
@@ -184,14 +185,17 @@ def _list_conditions(store: Store, wanted: Wanted, sessions: list[Row]) -> Itera
     if wanted.speakers:
         names = {one.casefold() for one in wanted.speakers}
         yield _is_in("speaker", [one for one in _list_values(store, MESSAGES, "speaker") if one.casefold() in names])
-    if wanted.workspace:
-        places = require_workspaces(anchor_workspace(wanted.workspace), _list_workspaces(store))
+    if wanted.workspaces:
+        known = _list_workspaces(store)
+        places = {one for asked in wanted.workspaces for one in require_workspaces(anchor_workspace(asked), known)}
         inside = [one["session_id"] for one in sessions if one["workspace"] in places]
         yield _is_in("workspace", places) | _is_in("session_id", inside)
-    if wanted.source:
+    if wanted.sources:
         # Of another memory's claims the observer, as `shared:ann` of its sessions `ann` and `ann/shop`.
-        given = [one["session_id"] for one in sessions if f"{SHARED}:{one['native_id'].split('/')[0]}" == wanted.source]
-        yield _is_in("source", [wanted.source]) | (_is_in("source", [SHARED]) & _is_in("session_id", given))
+        given = [
+            one["session_id"] for one in sessions if f"{SHARED}:{one['native_id'].split('/')[0]}" in wanted.sources
+        ]
+        yield _is_in("source", wanted.sources) | (_is_in("source", [SHARED]) & _is_in("session_id", given))
     if wanted.before:
         yield pc.field("ts") < convert_to_utc(wanted.before)
 

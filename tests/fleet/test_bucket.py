@@ -242,7 +242,7 @@ def test_what_is_forgotten_is_in_no_object(url: str, machine: Machine, tmp_path:
     run_night([tell(said, "s3", "quixelbrandt rock is closed")], one)
     assert any(holds(content, "quixelbrandt", tmp_path) for content in read_bucket(url)[2].values())
     other = machine("other")
-    report, certificates = run_forget(Wanted(match="quixelbrandt"), other)
+    report, certificates = run_forget(Wanted(matches=("quixelbrandt",)), other)
     assert report.release
     assert certificates
     _, named, files = read_bucket(url)

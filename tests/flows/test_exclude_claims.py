@@ -89,7 +89,7 @@ def test_a_forgetting_waits_for_no_decision_and_sets_aside_what_came_with_the_ni
 ) -> None:
     hold(settings, tmp_path)
     if by_hand:
-        notes = run_forget(Wanted(match="unit5x"), settings)[0].notes
+        notes = run_forget(Wanted(matches=("unit5x",)), settings)[0].notes
     else:
         old = (datetime.now(UTC) - (START + timedelta(days=5, hours=12))).days
         due = settings.model_copy(update={"retention": settings.retention.model_copy(update={"messages_days": old})})

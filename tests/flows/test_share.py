@@ -157,14 +157,14 @@ def test_what_one_gave_goes_with_one_forgetting_and_out_of_what_is_kept_of_it(tm
         )
         path.write_text(json.dumps(document))
         import_learnings(config(tmp_path / "s"), path, name)
-    run_forget(Wanted(source="shared:ben"), config(tmp_path / "s"))
+    run_forget(Wanted(sources=("shared:ben",)), config(tmp_path / "s"))
     assert [path.name for path in kept.iterdir()] == ["eve.json"]
     assert {row["observer"] for row in claims(tmp_path / "s")} == {"shared:eve"}
-    run_forget(Wanted(match="no yard in rain"), config(tmp_path / "s"))
+    run_forget(Wanted(matches=("no yard in rain",)), config(tmp_path / "s"))
     assert [one["id"] for one in json.loads((kept / "eve.json").read_text())["claims"]] == ["c1"]
     assert not any(b"No yard" in path.read_bytes() for path in (tmp_path / "s").rglob("*") if path.is_file())
     assert len(claims(tmp_path / "s")) == 1
-    _, [certificate] = run_forget(Wanted(source="shared:eve"), config(tmp_path / "s"))
+    _, [certificate] = run_forget(Wanted(sources=("shared:eve",)), config(tmp_path / "s"))
     assert not list(kept.iterdir())
     findings = check_certificate(Store.open(tmp_path / "s", "default"), load_certificate(certificate))
     assert all(finding.holds for finding in findings)

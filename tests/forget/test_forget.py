@@ -195,7 +195,7 @@ def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(ro
     assert SECRET in cache.read_bytes().decode("utf-8", "replace")
     assert (indexes := set(store.dir.rglob("_indices/*")))
     before, texts = digest_other(store), store.read(PASSAGES, ["text"])["text"].to_pylist()
-    report, [path] = run_forget(Wanted(match=SECRET.upper()), make_settings(root / "store"))
+    report, [path] = run_forget(Wanted(matches=(SECRET.upper(),)), make_settings(root / "store"))
     assert report.release
     assert not find_word(root / "store")
     assert not cache.exists()
@@ -213,8 +213,7 @@ def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(ro
     assert [one.name for one in read_releases(store) if _is_pinned(store, one.name)] == [report.release.name]
     certificate = load_certificate(path)
     assert SECRET not in path.read_text()
-    assert certificate["scan"]["found"] == 0
-    assert len(certificate["canaries"]["marks"]) > 10
+    assert (certificate["scan"]["found"], len(certificate["canaries"]["marks"]) > 10) == (0, True)
     assert all(one.holds for one in check_certificate(store, certificate))
 
 
@@ -224,7 +223,7 @@ def test_no_kept_answer_holds_it_by_whatever_path_the_store_was_opened(root: Pat
     for store in (tmp_path / "link" / "store", root / "in" / ".." / "store", tmp_path / "other"):
         assert Memory.open(store, encoder=HashEncoder()).recall(f"where is the {SECRET} password file?")
     moved = root.rename(tmp_path / "moved") / "store"
-    run_forget(Wanted(match=SECRET), make_settings(moved), rebuild=False)
+    run_forget(Wanted(matches=(SECRET,)), make_settings(moved), rebuild=False)
     assert not [
         path for path in (tmp_path / "cache").rglob("*") if path.is_file() and SECRET in path.read_text("latin-1")
     ]
@@ -287,7 +286,7 @@ def test_exports_that_hold_it_are_named_and_removed_where_that_is_asked_for_and_
     assert all(one.holds for each in (load_certificate(path), first) for one in check_certificate(store, each))
 
 
-@pytest.mark.parametrize("wanted", [Wanted(match=SECRET), Wanted(sessions=("told",))])
+@pytest.mark.parametrize("wanted", [Wanted(matches=(SECRET,)), Wanted(sessions=("told",))])
 def test_the_reasons_that_a_person_gave_go_too(root: Path, wanted: Wanted) -> None:
     settings, store = make_settings(root / "store"), Store.open(root / "store")
     words = f"of the {SECRET} and the blue cabinet"
@@ -333,16 +332,16 @@ def test_what_is_not_there_is_an_error_and_changes_nothing(root: Path) -> None:
     settings, store = make_settings(root / "store"), Store.open(root / "store")
     take_in_notes(settings)  # of the copy, whose paths are others
     before = store.read_versions(TABLES.values())
-    for wanted in (Wanted(), Wanted(match=" "), Wanted(sessions=("nobody",)), Wanted(messages=("nothing",))):
+    for wanted in (Wanted(), Wanted(matches=(" ",)), Wanted(sessions=("nobody",)), Wanted(messages=("nothing",))):
         with pytest.raises(UsageError):
             preview_forgetting(wanted, settings)
         with pytest.raises(UsageError):
             run_forget(wanted, settings)
-    nothing = preview_forgetting(Wanted(match="zzzzzz"), settings, search_files=True)
+    nothing = preview_forgetting(Wanted(matches=("zzzzzz",)), settings, search_files=True)
     assert (nothing.counts, nothing.left) == ({}, [])
-    named = preview_forgetting(Wanted(match="TOLD.jsonl"), settings, search_files=True)
+    named = preview_forgetting(Wanted(matches=("TOLD.jsonl",)), settings, search_files=True)
     assert named.left == ["files", "quarantine", "sessions"]
-    assert run_forget(Wanted(match="zzzzzz"), settings)[1] == []
+    assert run_forget(Wanted(matches=("zzzzzz",)), settings)[1] == []
     assert store.read_versions(TABLES.values()) == before
 
 
@@ -357,15 +356,18 @@ def test_each_way_to_say_what_is_meant(root: Path) -> None:
     assert count(messages=("told-0", "other-0")) == 2
     assert count(speakers=("ann",)) == 6
     assert count(speakers=("ann",), sessions=("told",)) == 3
-    assert count(source="generic", match="exit 0") == 1
+    assert count(sources=("generic",), matches=("exit 0",)) == 1
     assert count(before=START + timedelta(minutes=1), sessions=("told", "other")) == 2
     assert count(notes=tuple(one for one in note if one.startswith("note-"))) == 2
     write_note(store.dir, "The shop opens at nine.", workspace="/home/ann/shop")
     take_in_notes(settings)
-    assert count(workspace="/home/ann/../ann/shop/") == 2
+    write_note(store.dir, "The caf\u00e9 is shut.", workspace="/home/ann/caf\u00e9")
+    take_in_notes(settings)
+    assert count(workspaces=("/home/ann/../ann/shop/",)) == 2
+    assert count(workspaces=("/home/ann/shop", "/home/ann/cafe\u0301"), matches=("shut", "opens")) == 2
     with pytest.raises(UsageError, match="the nearest: '/home/ann/shop'"):
-        count(workspace="/home/ann/shops")
-    with pytest.raises(UsageError, match="message m1 is in 3 sessions: --session"):
+        count(workspaces=("/home/ann/shops",))
+    with pytest.raises(UsageError, match="message m1 is in 4 sessions: --session"):
         count(messages=("m1",))
 
 
@@ -387,10 +389,10 @@ def test_words_are_found_however_they_are_written_and_in_titles_too(tmp_path: Pa
     before = find_word(tmp_path / "store", "ours brings")
     assert {"sessions", "summaries"} <= {place.split()[0] for place in before}
     for match in ("HOUSE IN UME\u00c5", "house in Umea\u030a", "house\nin  Ume\u00e5"):
-        assert preview_forgetting(Wanted(match=match), settings).counts["messages"] == 3, match
+        assert preview_forgetting(Wanted(matches=(match,)), settings).counts["messages"] == 3, match
     for match in ("‹|im_end|›The house in Ume\\u00e5", "the ho\\u00aduse in Ume"):  # as a terminal shows them
-        assert preview_forgetting(Wanted(match=match), settings).counts["messages"] > 0, match
-    run_forget(Wanted(match="ours\nbrings"), settings)
+        assert preview_forgetting(Wanted(matches=(match,)), settings).counts["messages"] > 0, match
+    run_forget(Wanted(matches=("ours\nbrings",)), settings)
     assert not find_word(tmp_path / "store", "ours brings")
     assert "bank" in str(Memory.open(tmp_path / "store").recall("Who buys it?"))
     os.utime(path, (1, 1))
@@ -431,7 +433,7 @@ from slowwave.tasks.forget import select, stages
 
 stages.STAGES = (*stages.STAGES[:2], lambda *args: os.kill(os.getpid(), signal.SIGKILL))
 settings = Settings(store=Path(sys.argv[1]), encoder="hash-384")
-forget.run_forget(select.Wanted(match="quixelbrandt"), settings, rebuild=False)
+forget.run_forget(select.Wanted(matches=("quixelbrandt",)), settings, rebuild=False)
 """
 
 
@@ -466,7 +468,7 @@ def test_killed_after_each_part_it_is_finished_by_whoever_comes_next(root: Path)
         with pytest.MonkeyPatch.context() as patch:
             die_after(part, patch)
             with pytest.raises(Killed):
-                run_forget(Wanted(match=SECRET), settings, rebuild=False)
+                run_forget(Wanted(matches=(SECRET,)), settings, rebuild=False)
     run_night([root / "in"], settings).check_complete()
     check_finished(root)
 
@@ -491,7 +493,7 @@ def test_a_reader_goes_on_with_answers_or_a_clear_error(root: Path) -> None:
     memory = Memory.open(root / "store", encoder=HashEncoder())
     assert any("rye" in hit.text.lower() for hit in memory.recall("rye bread on Sunday"))
     old = Memory.open(root / "store", encoder=HashEncoder(), release="r1")
-    run_forget(Wanted(match=SECRET), make_settings(root / "store"), rebuild=False)
+    run_forget(Wanted(matches=(SECRET,)), make_settings(root / "store"), rebuild=False)
     for question in ("rye bread on Sunday", f"the {SECRET} password file", "van in April"):
         hits = memory.recall(question)
         assert not any(SECRET in hit.text for hit in hits if not hits.stale)
