@@ -534,7 +534,7 @@ def test_the_command_asks_shows_and_checks(root: Path) -> None:
     named = run(app, ["forget", "--match", "told.jsonl", "--yes", *at])
     assert (named.exit_code, "No message or title holds it" in named.output) == (1, True)
     done = run(app, ["forget", "--session", "told", "--yes", "--no-rebuild", "--json", *at])
-    told = json.loads(done.output)
+    told = json.loads(done.stdout)
     assert done.exit_code == 0
     path = told["certificates"][0]["path"]
     assert run(app, ["forget", "--check", path, *at]).exit_code == 0
