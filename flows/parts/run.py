@@ -3,6 +3,8 @@
 import os
 import secrets
 import shutil
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
@@ -31,12 +33,14 @@ from slowwave.schemas.tables import (
     VECTORS,
 )
 from slowwave.schemas.vocabulary import RunStatus
+from slowwave.store.backup import RESTORING
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.lock import writer_lock
 from slowwave.store.manifest import check_newest_whole, has_table
 from slowwave.store.private import make_files_private
 from slowwave.store.releases import load_releases, read_releases
 from slowwave.store.store import Store
+from slowwave.tasks.ingest.parsing.documents import LEFT
 from slowwave.tasks.isolate import find_failed_steps, is_lasting, note_failed_step, settle_step
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_models
@@ -112,6 +116,7 @@ def open_run(
     check_encrypted(settings)
     if not create:
         load_releases(settings.store / settings.space)
+    _drop_plain_copies(settings.store)
     run_id, started = make_run_id(), datetime.now(UTC)
     report = RunReport(run_id, kind)
     name = "slowwave.night" if kind == "nightly" else f"slowwave.{kind}"
@@ -146,6 +151,14 @@ def open_run(
         set_attribute("slowwave.run.status", report.status)
         if report.release or report.failures or report.held or report.count_paid_requests():
             _write_run(store, run_id, kind, started, datetime.now(UTC), report.status, report)
+
+
+def _drop_plain_copies(root: Path) -> None:
+    """Remove what a restore or a reading of a packed file left that was killed; in six hours each is through."""
+    for left in (*root.glob(f"{RESTORING}*"), *Path(tempfile.gettempdir()).glob(f"{LEFT}*")):
+        with suppress(OSError):  # gone, or another's
+            if left.stat().st_mtime < time.time() - 6 * 3_600:
+                shutil.rmtree(left)
 
 
 def run_step(call: Caller, report: RunReport, step: Callable[..., StepReport], job: Job, *args: Any) -> None:

@@ -9,7 +9,6 @@ import re
 import shutil
 import tarfile
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -35,6 +34,8 @@ MANIFEST = "manifest.json"
 PIECE = 1 << 20
 MOST = 1 << 28
 """Bytes of a manifest, at most: some two million files."""
+RESTORING = ".restoring-"
+"""How the name of a folder begins in which a backup is unpacked."""
 Manifest = dict[str, Any]
 
 
@@ -88,15 +89,14 @@ def restore(root: Path, space: str | None, file: Path, key: str | None = None) -
         raise UsageError(f"{file} is no file")
     with make_files_private():
         make_private_folder(root)
-        for left in root.glob(".restoring-*"):  # of one that was killed: what is younger may be under way
-            if left.stat().st_mtime < time.time() - 86_400:
-                shutil.rmtree(left, ignore_errors=True)
-        fresh = Path(tempfile.mkdtemp(prefix=".restoring-", dir=root))
+        fresh = Path(tempfile.mkdtemp(prefix=RESTORING, dir=root))
         try:
             manifest = _unpack(file, fresh, key)
             target = root / (space or manifest["space"])
             if target.exists():
-                raise UsageError(f"there is a space at {target} already: nothing was restored; --as NAME names another")
+                raise UsageError(
+                    f"there is a space at {target} already: nothing was restored; --space NAME names another"
+                )
             _check_whole(fresh)
             sync_changes(fresh)
             fresh.rename(target)
@@ -164,7 +164,18 @@ def _open_for_reading(source: IO[bytes], key: str | None, root: Path) -> Iterato
             plain.seek(0)
             source = plain
         unpacked = stack.enter_context(zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True))
-        yield stack.enter_context(tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|"))
+        yield stack.enter_context(tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|", tarinfo=_Member))
+
+
+class _Member(tarfile.TarInfo):
+    """A file of an archive; what names one is held in memory, and is short."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Member":
+        found = super().frombuf(buf, encoding, errors)
+        if not found.isreg() and found.size > PIECE:
+            raise tarfile.ReadError(f"a name of {found.size:,} bytes")
+        return found
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes | Path, size: int) -> None:

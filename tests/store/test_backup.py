@@ -3,10 +3,12 @@
 import hashlib
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from pathlib import Path
 
@@ -122,10 +124,19 @@ def test_what_is_altered_cut_foreign_or_locked_restores_nothing(
     assert "passphrase is wrong" in typed("restore", sealed, "--key-file", tmp_path / "wrong", "--store", other).stderr
     assert "is encrypted" in typed("restore", sealed, "--store", other).stderr
     assert "is not encrypted" in typed("restore", plain, "--key-file", key, "--store", other).stderr
-    assert "already" in typed("restore", plain, "--store", store).stderr
+    assert "already: nothing was restored; --space NAME" in typed("restore", plain, "--store", store).stderr
+    (long := tarfile.TarInfo("long")).type, long.size = tarfile.XHDTYPE, 1 << 28  # would be held in memory as a name
+    (tmp_path / "long").write_bytes(zstandard.compress(long.tobuf(tarfile.USTAR_FORMAT) + bytes(1 << 20)))
+    assert "268,435,456 bytes" in typed("restore", tmp_path / "long", "--store", other).stderr
     assert list(other.glob("*")) == []
     monkeypatch.setenv("SLOWWAVE_BACKUP_KEY_COMMAND", "false")
     assert "gave no passphrase" in typed("restore", sealed, "--store", other).stderr
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for left in (old := store / ".restoring-a", tmp_path / "slowwave-copy-b", new := store / ".restoring-c"):
+        left.mkdir()
+        os.utime(left, (1, 1) if left != new else None)
+    run_night([], make_settings(tmp_path, "default"))  # what was killed leaves nothing in plain
+    assert (old.exists(), (tmp_path / "slowwave-copy-b").exists(), new.exists()) == (False, False, True)
 
 
 def test_a_backup_that_names_a_place_outside_the_store_is_refused_and_none_is_made_inside_its_own_space(

@@ -6,9 +6,8 @@ Small ones are parsed at once, large ones piece by piece. Compressed files are d
 import codecs
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
@@ -29,20 +28,11 @@ from slowwave.tasks.ingest.parsing.values import encode_json, format_excerpt
 WHOLE = 16 * 1024 * 1024
 """A document up to this size is parsed at once, which is several times faster; a larger one is streamed."""
 
+LEFT = "slowwave-copy-"
+"""How the names of folders for plain copies begin, in the system's folder for temporary files."""
 _BAD = "\ufdd0"  # a noncharacter: stands where a byte was no UTF-8, so that only its conversation is rejected
 _MARK = "slowwave-mark"
 codecs.register_error(_MARK, lambda error: (_BAD, cast(UnicodeDecodeError, error).end))
-
-
-@contextmanager
-def make_copy_folder() -> Iterator[Path]:
-    """Yield a folder for a plain copy that goes with the block; what processes that were killed left goes first."""
-    for left in Path(tempfile.gettempdir()).glob("slowwave-copy-*"):
-        with suppress(OSError):  # gone, or another's; what is younger may be under way
-            if left.stat().st_mtime < time.time() - 3_600:
-                shutil.rmtree(left)
-    with tempfile.TemporaryDirectory(prefix="slowwave-copy-") as folder:
-        yield Path(folder)
 
 
 @contextmanager
@@ -51,8 +41,8 @@ def decompress_file(path: Path) -> Iterator[Path]:
     if path.suffix.lower() not in PACKED:
         yield path
         return
-    with make_copy_folder() as folder:
-        copy = folder / path.stem
+    with tempfile.TemporaryDirectory(prefix=LEFT) as folder:
+        copy = Path(folder, path.stem)
         with open_binary(path) as packed, copy.open("wb") as target:
             shutil.copyfileobj(packed, target, 1 << 20)
         yield copy

@@ -11,9 +11,10 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from slowwave.tasks.ingest.parsing.documents import make_copy_folder
+from slowwave.tasks.ingest.parsing.documents import LEFT
 from slowwave.tasks.ingest.parsing.records import Head, Limits
 
 MAGIC = b"SQLite format 3\x00"
@@ -48,7 +49,8 @@ def open_read_only(path: Path, limits: Limits | None = None) -> Iterator[sqlite3
         if not index.exists() and not (log.exists() and log.stat().st_size):
             db = _connect(path, "mode=ro&immutable=1")
         elif not (index.exists() and (live := _connect_live(path))):
-            db = _connect(_copy_snapshot(path, stack.enter_context(make_copy_folder())), "mode=ro")
+            folder = stack.enter_context(TemporaryDirectory(prefix=LEFT))
+            db = _connect(_copy_snapshot(path, Path(folder)), "mode=ro")
         else:
             db = live
         stack.enter_context(closing(db))
