@@ -63,16 +63,8 @@ def forget(
     """
     from slowwave.tasks.forget.select import Wanted
 
-    wanted = Wanted(
-        tuple(session or ()),
-        tuple(message or ()),
-        tuple(match or ()),
-        tuple(speaker or ()),
-        tuple(workspace or ()),
-        before,
-        tuple(note or ()),
-        tuple(source or ()),
-    )
+    given = (session, message, match, speaker, workspace, note, source)
+    wanted = Wanted(*(tuple(one or ()) for one in given), before=before)
     if (check is not None or everything) and wanted.kinds:
         raise UsageError("--check and --everything stand alone: no other option names what is forgotten")
     if everything:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import reduce
 from itertools import compress
@@ -72,7 +72,7 @@ class Wanted:
     """`Words` of the text, of a tool's call or output, or of the speaker's name; or an id."""
     speakers: tuple[str, ...] = ()
     workspaces: tuple[str, ...] = ()
-    before: datetime | None = None
+    before: datetime | None = field(default=None, kw_only=True)
     notes: tuple[str, ...] = ()
     """Notes and talks, by the id that `remember` gave."""
     sources: tuple[str, ...] = ()
