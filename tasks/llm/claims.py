@@ -10,7 +10,6 @@ et al., "Attributed Question Answering", 2022; a model's own numbers for places 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
@@ -30,7 +29,6 @@ from slowwave.tasks.llm.fence import find_injections, has_injection, has_overlap
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.llm.library import Pack, Rejected, limit_answer
 from slowwave.tasks.llm.quotes import (
-    Anchor,
     compute_support,
     find_best_anchor,
     is_comparable,
@@ -107,7 +105,11 @@ def read_answer(part: Part, completion: Completion, rows: Sequence[Mapping[str, 
         completion: its answer; of one that was cut the claims before the cut are read.
         rows: the session's messages, tool traffic too.
     """
-    read, heard = ParsedClaims(), _build_prompt_evidence(part, rows)
+    turns = part.chunk.turns
+    names = {str(row[key]) for row in rows for key in ("speaker", "workspace") if row[key]}
+    shown = " ".join(turn.shown for turn in turns)
+    heard = _PromptEvidence(turns, {turn.number: turn.row for turn in turns}, shown, "\n".join(sorted(names)))
+    read = ParsedClaims()
     for n, answer in enumerate(_parse_claims(completion)):
         row_id = f"{part.request.id}#{n}"
         made = _validate_claim(answer, heard, part, completion.model)
@@ -116,7 +118,7 @@ def read_answer(part: Part, completion: Completion, rows: Sequence[Mapping[str, 
             continue
         read.claims.append(made)
         if made["no_detail"]:
-            read.rejected.append(Rejected(f"{row_id}/detail", f"its detail: {made['no_detail']}", answer.detail))
+            read.rejected.append(Rejected(f"{row_id}/detail", f"its detail {made['no_detail']}", answer.detail))
     return read
 
 
@@ -148,7 +150,11 @@ def drop_repeated_claims(reads: Iterable[tuple[str, ParsedClaims]]) -> ParsedCla
         for claim in read.claims:
             first = next((one for one in whole.claims if _is_repeat(claim, one)), None)
             if first is None:
-                whole.claims.append(_ensure_unique_id(claim, {one["observation_id"] for one in whole.claims}))
+                # Two different claims on the same words are told apart by their summaries too.
+                own = claim["observation_id"]
+                taken = any(one["observation_id"] == own for one in whole.claims)
+                unique = compute_content_id(own, claim["summary"]) if taken else own
+                whole.claims.append({**claim, "observation_id": unique})
                 continue
             row_id = f"{part}#{claim['observation_id'][:8]}"
             whole.rejected.append(Rejected(row_id, f"repeats {first['observation_id']}", claim["summary"]))
@@ -165,41 +171,23 @@ def build_claims_table(claims: Iterable[Mapping[str, Any]]) -> pa.Table:
 class _PromptEvidence:
     """What a model was shown under one prompt, as claims are checked against it."""
 
-    chunk: Chunk
-    texts: Mapping[int, Mapping[str, Any]]
+    turns: Sequence[Turn]
+    rows: Mapping[int, Mapping[str, Any]]
     """Number to row of MESSAGES."""
     shown: str
     names: str
     """The workspace, and whoever speaks in the session: what a claim may name though the chunk does not."""
 
-    def build_grounding_context(self, numbers: Collection[int]) -> GroundingContext:
-        """Return what a claim that cites those messages stands on."""
-        near = "\n".join(turn.text for turn in self.find_nearby_turns(numbers))
-        chunk = "\n".join([*(turn.text for turn in self.chunk.turns), self.names])
-        return GroundingContext(near, chunk, tuple(_collect_times(self.texts[n] for n in numbers)))
-
-    def render_nearby(self, numbers: Collection[int]) -> str:
-        """Return those messages and the ones near them as they were shown, and `names`."""
-        return " ".join([*(turn.shown for turn in self.find_nearby_turns(numbers)), self.names])
-
-    def find_nearby_turns(self, numbers: Collection[int]) -> list[Turn]:
-        """Return those messages and the ones near them."""
-        turns = self.chunk.turns
-        places = [place for place, turn in enumerate(turns) if turn.number in numbers]
-        return [turn for place, turn in enumerate(turns) if any(abs(place - p) <= NEAR for p in places)]
-
-
-def _build_prompt_evidence(part: Part, rows: Sequence[Mapping[str, Any]]) -> _PromptEvidence:
-    turns = part.chunk.turns
-    shown = " ".join(turn.shown for turn in turns)
-    people = {str(row["speaker"]) for row in rows if row["speaker"]}
-    places = {str(row["workspace"]) for row in rows if row["workspace"]}
-    names = "\n".join(sorted(people | places))
-    return _PromptEvidence(part.chunk, {turn.number: turn.row for turn in turns}, shown, names)
-
-
-def _collect_times(rows: Iterable[Mapping[str, Any]]) -> Iterable[datetime]:
-    return (row["ts"] for row in rows if row["ts"])
+    def explain_unfounded(self, text: str, numbers: Collection[int]) -> str | None:
+        """Return why a text is not what was said in those messages and the ones near them; None where it is."""
+        places = [place for place, turn in enumerate(self.turns) if turn.number in numbers]
+        near = [turn for place, turn in enumerate(self.turns) if any(abs(place - p) <= NEAR for p in places)]
+        if compute_support(text, " ".join([*(turn.shown for turn in near), self.names])) < SUPPORT:
+            return "speaks of something else than the messages it cites"
+        chunk = "\n".join([*(turn.text for turn in self.turns), self.names])
+        times = tuple(self.rows[n]["ts"] for n in numbers if self.rows[n]["ts"])
+        why = explain_unfounded(text, GroundingContext("\n".join(turn.text for turn in near), chunk, times))
+        return why and f"is not what was said: {why}"
 
 
 def _validate_claim(answer: ClaimAnswer, heard: _PromptEvidence, part: Part, model: str) -> dict[str, Any] | str:
@@ -208,60 +196,24 @@ def _validate_claim(answer: ClaimAnswer, heard: _PromptEvidence, part: Part, mod
         return "says nothing"
     if answer.category not in part.pack.categories:
         return f"no category {answer.category!r} in the pack {part.pack.name}"
-    cited = [n for n in dict.fromkeys(answer.messages) if n in heard.texts]
-    found = _locate_quote(answer.quote, cited, heard.texts)
+    cited = [n for n in dict.fromkeys(answer.messages) if n in heard.rows]
+    # The quote stands in a message that is cited, else, if beyond doubt, in another of the chunk.
+    found = find_best_anchor(answer.quote, ((n, heard.rows[n]["text"]) for n in cited))
+    found = found or find_best_anchor(answer.quote, ((n, row["text"]) for n, row in heard.rows.items()), SURE)
     if found is None:
         nowhere = f"cites no message of its chunk: {answer.messages}"
         return "its quote does not stand in the messages it cites" if cited else nowhere
     n, anchor = found
-    text = heard.texts[n]["text"]
-    if has_overlap((anchor.start, anchor.end), find_injections(text)) or has_injection(text[anchor.start : anchor.end]):
+    row, numbers = heard.rows[n], {n, *cited}
+    quote = row["text"][anchor.start : anchor.end]
+    if has_overlap((anchor.start, anchor.end), find_injections(row["text"])) or has_injection(quote):
         return "its quote is an instruction to the memory, not something said in the conversation"
     if has_injection(f"{answer.summary}\n\n{answer.detail}"):
         return "it is itself an instruction to the memory"
-    strange = _explain_unsupported_summary(answer.summary, {n, *cited}, heard)
-    if strange:
+    if strange := heard.explain_unfounded(answer.summary, numbers):
         return f"its summary {strange}"
-    return _build_claim_row(answer, heard.texts[n], anchor, cited, part, heard, model)
-
-
-def _explain_unsupported_summary(summary: str, numbers: Collection[int], heard: _PromptEvidence) -> str | None:
-    """Return why a summary is not what was said in those messages; None where it is."""
-    if compute_support(summary, heard.render_nearby(numbers)) < SUPPORT:
-        return "speaks of something else than the messages it cites"
-    strange = explain_unfounded(summary, heard.build_grounding_context(numbers))
-    return f"is not what was said: {strange}" if strange else None
-
-
-def _explain_dropped_detail(detail: str, numbers: Collection[int], heard: _PromptEvidence) -> str | None:
-    """Return why a detail is left off its claim; None where it is kept, and where there is none."""
-    if not detail.strip():
-        return None
-    if compute_support(detail, heard.render_nearby(numbers)) < SUPPORT:
-        return "speaks of something else than the messages it cites"
-    return explain_unfounded(detail, heard.build_grounding_context(numbers))
-
-
-def _locate_quote(
-    quote: str, cited: Sequence[int], texts: Mapping[int, Mapping[str, Any]]
-) -> tuple[int, Anchor] | None:
-    """Return where the quote stands: in a message that is cited, else, if beyond doubt, in another of the chunk."""
-    mine = find_best_anchor(quote, ((n, texts[n]["text"]) for n in cited))
-    return mine or find_best_anchor(quote, ((n, row["text"]) for n, row in texts.items()), SURE)
-
-
-def _build_claim_row(
-    answer: ClaimAnswer,
-    row: Mapping[str, Any],
-    anchor: Anchor,
-    cited: Sequence[int],
-    part: Part,
-    heard: _PromptEvidence,
-    model: str,
-) -> dict[str, Any]:
-    quote, numbers = row["text"][anchor.start : anchor.end], {n for n, r in heard.texts.items() if r is row} | {*cited}
     gates, reasons = _compute_gates(answer, is_comparable(answer.summary, heard.shown))
-    no_detail = _explain_dropped_detail(answer.detail, numbers, heard)
+    no_detail = heard.explain_unfounded(answer.detail, numbers) if answer.detail.strip() else None
     return {
         "observation_id": compute_content_id(row["session_id"], answer.category, quote, row["message_id"]),
         "session_id": row["session_id"],
@@ -272,7 +224,7 @@ def _build_claim_row(
         "pack": part.pack.name,
         "files": [f for f in dict.fromkeys(answer.files) if f.strip() and f in heard.shown],
         "quote": quote,
-        "message_ids": list(dict.fromkeys([row["message_id"], *(heard.texts[n]["message_id"] for n in cited)])),
+        "message_ids": list(dict.fromkeys([row["message_id"], *(heard.rows[n]["message_id"] for n in cited)])),
         "speaker": row["speaker"],
         "confidence": CONFIDENCE[answer.confidence],
         "observed_at": row["ts"],
@@ -313,10 +265,3 @@ def _is_repeat(claim: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         return False
     pair = align_pair(normalise_claim(claim["summary"]), normalise_claim(other["summary"]))
     return figures(pair) is None and names(pair) is None
-
-
-def _ensure_unique_id(claim: dict[str, Any], taken: set[str]) -> dict[str, Any]:
-    """Return the claim; two different ones on the same words are told apart by their summaries too."""
-    if claim["observation_id"] not in taken:
-        return claim
-    return {**claim, "observation_id": compute_content_id(claim["observation_id"], claim["summary"])}
