@@ -14,6 +14,7 @@ memories, prompts, tags and claims, which coding is full of: a pattern asks for 
 
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 
 LEFT_OUT = "[left out: a text that addresses the memory]"
 
@@ -122,10 +123,12 @@ def find_injections(text: str) -> list[tuple[int, int]]:
     """
     spans: list[tuple[int, int]] = []
     lone = False
-    for start, end in _split_paragraphs(text):
+    borders = [border.span() for border in PARAGRAPH_END.finditer(text)]
+    for (_, start), (end, _) in pairwise([(0, 0), *borders, (len(text), len(text))]):
         told = LONG_SPACE.sub(r"\1", text[start:end])
         override = OVERRIDE.search(told)
-        if lone or override or _is_injection(told):
+        addressed = ADDRESSED.search(told) or FORGED.search(told) or (ROLE.search(told) and ORDER.search(told))
+        if lone or override or addressed:
             spans.append((start, end))
         lone = override is not None and _count_letters(override[0]) >= LONE * _count_letters(told)
     return spans
@@ -156,21 +159,6 @@ def has_overlap(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> boo
 def has_injection(text: str) -> bool:
     """Return whether a text has a passage that addresses the memory."""
     return bool(find_injections(text))
-
-
-def _split_paragraphs(text: str) -> list[tuple[int, int]]:
-    """Return spans of the paragraphs of a text."""
-    borders = [(m.start(), m.end()) for m in PARAGRAPH_END.finditer(text)]
-    starts = [0, *(end for _, end in borders)]
-    ends = [*(start for start, _ in borders), len(text)]
-    return list(zip(starts, ends, strict=True))
-
-
-def _is_injection(text: str) -> bool:
-    """Return whether a paragraph speaks to the memory, forges a turn, or gives orders in the machine's name."""
-    if ADDRESSED.search(text) or FORGED.search(text):
-        return True
-    return bool(ROLE.search(text) and ORDER.search(text))
 
 
 def _count_letters(text: str) -> int:

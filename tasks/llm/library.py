@@ -124,8 +124,7 @@ class Library:
         Raises:
             UsageError: there is none, it lacks one of its parts, or has a `$` that stands for none of its values.
         """
-        path, text = self._read_text("prompts", self._list_candidates(f"{name}.md", "prompts"))
-        return _parse_prompt(name, str(path), text)
+        return _parse_prompt(name, *self._read_text(f"{name}.md", f"prompts/{name}.md"))
 
     def build_request(
         self,
@@ -155,67 +154,46 @@ class Library:
         Raises:
             UsageError: there is none, or it is no pack; the message says what it lacks.
         """
-        return _parse_pack(
-            name, self._read_text("packs", self._list_candidates(f"packs/{name}.toml", "packs", f"{name}.toml"))[1]
-        )
+        return _parse_pack(name, self._read_text(f"packs/{name}.toml", f"packs/{name}.toml")[1])
 
     def compute_digest(self, names: Iterable[str], packs: Iterable[str] = ()) -> str:
         """Return hash of these prompts and packs: whatever was made with them is pending again when one changes."""
         prompts = [self.load_prompt(name).digest for name in names]
         return compute_content_id(*prompts, *(self.load_pack(pack).digest for pack in packs))
 
-    def _list_candidates(self, own: str, shelf: str, shipped: str | None = None) -> list[Path]:
-        mine = [self.folder.expanduser() / own] if self.folder else []
-        return [*mine, SHIPPED / shelf / (shipped or own)]
-
-    @staticmethod
-    def _read_text(shelf: str, candidates: list[Path]) -> tuple[Path, str]:
+    def _read_text(self, own: str, shipped: str) -> tuple[Path, str]:
+        """Return the first file there is: a person's own, or the one that ships."""
+        candidates = [*([self.folder.expanduser() / own] if self.folder else []), SHIPPED / shipped]
         for path in candidates:
             if path.is_file():
                 return path, path.read_text(encoding="utf-8")
-        raise UsageError(f"no {shelf[:-1]} at {' or '.join(map(str, candidates))}")
+        raise UsageError(f"no {shipped.split('/')[0][:-1]} at {' or '.join(map(str, candidates))}")
 
 
 @lru_cache(maxsize=64)
-def _parse_prompt(name: str, path: str, text: str) -> Prompt:
-    system, user = _parse_turns(name, path, text)
-    for turn in (system, user):
-        _check_places(name, path, turn)
-    if "fenced" in _load_value_names(name) and "fenced" not in {*system.get_identifiers(), *user.get_identifiers()}:
-        raise UsageError(f"prompt {name!r} at {path} shows no transcript: put $fenced where it is to stand")
-    return Prompt(name, system, user, compute_content_id("prompt", text))
-
-
-def _parse_turns(name: str, path: str, text: str) -> tuple[Template, Template]:
+def _parse_prompt(name: str, path: Path, text: str) -> Prompt:
+    where = f"prompt {name!r} at {path}"
     head, found, user = text.partition(USER)
     _, opened, system = head.partition(SYSTEM)
     if not found or not opened:
-        raise UsageError(f"prompt {name!r} at {path} needs the lines {SYSTEM!r} and {USER!r}, in this order")
-    return Template(system.strip()), Template(user.strip())
-
-
-def _check_places(name: str, path: str, turn: Template) -> None:
-    """Check that every `$` of a turn stands for a value this prompt is given, or for itself as `$$`."""
-    wrong = next((m for m in turn.pattern.finditer(turn.template) if m["invalid"] is not None), None)
-    if wrong:
-        place = turn.template[wrong.start() : wrong.start() + 20].splitlines()[0]
-        raise UsageError(f"prompt {name!r} at {path} has {place!r}: write $$ for a dollar sign")
-    values = _load_value_names(name)
-    strange = sorted(set(turn.get_identifiers()) - values)
-    if values and strange:
+        raise UsageError(f"{where} needs the lines {SYSTEM!r} and {USER!r}, in this order")
+    # Every `$` stands for a value that the prompt which ships is given, or for itself as `$$`.
+    shipped, turns = SHIPPED / "prompts" / f"{name}.md", (Template(system.strip()), Template(user.strip()))
+    values = set(Template(shipped.read_text(encoding="utf-8")).get_identifiers() if shipped.is_file() else ())
+    for turn in turns:
+        for wrong in turn.pattern.finditer(turn.template):
+            if wrong["invalid"] is not None:
+                place = turn.template[wrong.start() : wrong.start() + 20].splitlines()[0]
+                raise UsageError(f"{where} has {place!r}: write $$ for a dollar sign")
+    used = {value for turn in turns for value in turn.get_identifiers()}
+    if values and (strange := sorted(used - values)):
+        known = ", ".join(f"${value}" for value in sorted(values))
         raise UsageError(
-            f"prompt {name!r} at {path} has ${strange[0]}, which is none of its values "
-            f"({', '.join(f'${value}' for value in sorted(values))}): write $$ for a dollar sign"
+            f"{where} has ${strange[0]}, which is none of its values ({known}): write $$ for a dollar sign"
         )
-
-
-@lru_cache(maxsize=64)
-def _load_value_names(name: str) -> frozenset[str]:
-    """Return the values a prompt is given: those of the one that ships; none known where none ships."""
-    shipped = SHIPPED / "prompts" / f"{name}.md"
-    return (
-        frozenset(Template(shipped.read_text(encoding="utf-8")).get_identifiers()) if shipped.is_file() else frozenset()
-    )
+    if "fenced" in values - used:
+        raise UsageError(f"{where} shows no transcript: put $fenced where it is to stand")
+    return Prompt(name, *turns, compute_content_id("prompt", text))
 
 
 @lru_cache(maxsize=64)

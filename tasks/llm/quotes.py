@@ -51,7 +51,8 @@ def find_anchor(quote: str, text: str, least: float = 90.0) -> Anchor | None:
     if not part or not text.strip():
         return None
     wanted, there = normalise_text(part), normalise_text(text)
-    if is_too_short(part) and wanted.strip(" .") != there.strip(" ."):
+    is_short = len(part) < FEWEST_CHARACTERS and len(part.split()) < FEWEST_WORDS
+    if is_short and wanted.strip(" .") != there.strip(" ."):
         return None
     at = there.find(wanted)
     if at >= 0:
@@ -65,12 +66,8 @@ def find_anchor(quote: str, text: str, least: float = 90.0) -> Anchor | None:
 
 def find_best_anchor(quote: str, texts: Iterable[tuple[int, str]], least: float = 90.0) -> tuple[int, Anchor] | None:
     """Return the number of the text a quote stands in best, with its place; the first one of equals."""
-    best: tuple[int, Anchor] | None = None
-    for number, text in texts:
-        found = find_anchor(quote, text, least)
-        if found and (best is None or found.score > best[1].score):
-            best = (number, found)
-    return best
+    found = ((number, anchor) for number, text in texts if (anchor := find_anchor(quote, text, least)))
+    return max(found, key=lambda one: one[1].score, default=None)
 
 
 def compute_support(claim: str, source: str) -> float:
@@ -86,11 +83,8 @@ def compute_support(claim: str, source: str) -> float:
     """
     if is_unspaced(claim):
         pairs = _extract_bigrams(claim)
-        return (
-            min(1.0, 2 * len(pairs & _extract_bigrams(source)) / len(pairs))
-            if pairs and is_comparable(claim, source)
-            else 1.0
-        )
+        comparable = pairs and is_comparable(claim, source)
+        return min(1.0, 2 * len(pairs & _extract_bigrams(source)) / len(pairs)) if comparable else 1.0
     mine = _extract_stems(claim)
     there = len(mine & _extract_stems(source))
     if len(mine) < FEWEST_STEMS:
@@ -120,11 +114,6 @@ def _extract_bigrams(text: str) -> set[str]:
 def _extract_stems(text: str) -> set[str]:
     words = {word.lower() for word in WORD.findall(text)} - {*MONTH_NAMES, *WEEKDAYS} - ENGLISH_STOP
     return {stem(word)[:STEM] for word in words}
-
-
-def is_too_short(quote: str) -> bool:
-    """Return whether a quote is so short that it stands anywhere."""
-    return len(quote) < FEWEST_CHARACTERS and len(quote.split()) < FEWEST_WORDS
 
 
 def normalise_text(text: str) -> str:
