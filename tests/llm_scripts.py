@@ -4,15 +4,30 @@
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from slowwave.engines.llm.protocol import Completion, Request, make_failure
+from slowwave.engines.llm.protocol import Completion, Message, Request, make_failure
 
 TURN = re.compile(r"^\[(\d+)\] [^\n]*?(?:\d\d:\d\d|user|assistant|Ada|Ben): ([^\n]+)", re.MULTILINE)
 ENTRY = re.compile(r"^entry (\d+)(?: \([^\n)]*\))?: ", re.MULTILINE)
 LATER = re.compile(r"^pair (\d+), later[^\n]*?\d\d:\d\d: ([^\n]+)", re.MULTILINE)
 EARLIER_CLAIM = re.compile(r"^pair (\d+), earlier[^\n]*?\d\d:\d\d: ([^\n]+)", re.MULTILINE)
 FIRST_NEW = re.compile(r"first new topic has the\s+number (\d+)")
+
+
+class DictCache(dict[str, Completion]):
+    """Answers kept in memory."""
+
+    def known(self, ids: Sequence[str]) -> dict[str, Completion]:
+        return {i: self[i] for i in ids if i in self}
+
+    keep = dict.update
+
+
+def make_user_prompt(text: str, system: str = "") -> tuple[Message, ...]:
+    opening: tuple[Message, ...] = ({"role": "system", "content": system},) if system else ()
+    return (*opening, {"role": "user", "content": text})
 
 
 def kind(request: Request) -> str:

@@ -11,7 +11,6 @@ from slowwave.engines.llm import vllm
 from slowwave.engines.llm.budget import Budget, BudgetedLLM, MeteredLLM, estimate_tokens
 from slowwave.engines.llm.cache import (
     CachedLLM,
-    DictCache,
     build_completion_rows,
     compute_completion_id,
     parse_completion_rows,
@@ -26,12 +25,13 @@ from slowwave.engines.llm.protocol import (
     Sampling,
     make_failure,
 )
-from slowwave.engines.llm.scripted import ScriptedLLM, make_user_prompt
+from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.engines.llm.select import ChainLLM, select_llm
 from slowwave.engines.llm.vllm import CallRefused, EngineDied, VLLMOffline
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings
 from slowwave.schemas.tables import COMPLETIONS
+from tests.llm_scripts import DictCache, make_user_prompt
 
 
 class Gist(AnswerModel):
@@ -96,7 +96,7 @@ def test_a_cut_answer_is_yielded_when_the_engine_goes_before_its_second() -> Non
         with pytest.raises(EngineUnavailable, match="gone"):
             got.extend(llm.complete([ask(i) for i in ids]))
         assert {c.id: c.error for c in got} == {"a": "cut", "b": None}
-        assert len(cache.kept) == 2
+        assert len(cache) == 2
 
 
 def test_a_runaway_after_a_cut_stays_one_in_the_cache() -> None:

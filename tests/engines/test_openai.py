@@ -14,14 +14,15 @@ from pydantic import Field
 
 from slowwave.engines import http
 from slowwave.engines.llm.budget import Budget, BudgetedLLM
-from slowwave.engines.llm.cache import CachedLLM, DictCache
+from slowwave.engines.llm.cache import CachedLLM
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.openai import OpenAIServer
 from slowwave.engines.llm.protocol import AnswerModel, Completion, EngineUnavailable, Request
-from slowwave.engines.llm.scripted import ScriptedLLM, make_user_prompt
+from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.engines.llm.select import ChainLLM, select_llm
 from slowwave.schemas.settings import LLMSettings
 from tests.fake_llm_server import Reply, serving
+from tests.llm_scripts import DictCache, make_user_prompt
 
 
 class Gist(AnswerModel):

@@ -15,13 +15,13 @@ import pytest
 from pydantic import Field
 
 from bench.nights.tiny_models import ensure_model_folder
-from slowwave.engines.llm.cache import CachedLLM, DictCache
+from slowwave.engines.llm.cache import CachedLLM
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.openai import OpenAIServer
 from slowwave.engines.llm.protocol import LLM, AnswerModel, Completion, EngineUnavailable, Request
-from slowwave.engines.llm.scripted import make_user_prompt
 from slowwave.engines.llm.vllm import VLLMOffline
 from slowwave.schemas.settings import LLMSettings
+from tests.llm_scripts import DictCache, make_user_prompt
 from tests.vllm_servers import free_port, kill, served, wait_for
 
 pytestmark = [
@@ -93,7 +93,7 @@ def test_a_server_killed_in_mid_batch_ends_the_call_and_asking_again_does_the_re
         assert [label.reason for label in answered(llm, requests[:2])] == [""] * 2
         with pytest.raises(EngineUnavailable, match="given up after"):
             answered(llm, requests[2:], meanwhile=lambda: kill(first))
-        kept = len(cache.kept)
+        kept = len(cache)
         assert 3 <= kept < 12
         wait_for(port, servers.enter_context(served(folder, port)))
         labels = answered(llm, requests)

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from slowwave.engines.llm.protocol import (
@@ -131,6 +132,7 @@ LETTERS_A_TOKEN = 5
 """Tokens of a word, a hump of camel case or a run of random letters: one for each five letters begun."""
 
 
+@cache
 def load_token_counter(folder: str | None) -> TokenCounter:
     """Return counts by the `tokenizer.json` in `folder`; without a folder, by estimate.
 

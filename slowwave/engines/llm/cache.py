@@ -40,7 +40,7 @@ BATCH_SECONDS = 1.0
 
 
 class CompletionCache(Protocol):
-    """Where answers are kept; the store's is a table, `DictCache` is the plain one."""
+    """Where answers are kept; the store's is a table."""
 
     def known(self, ids: Sequence[str]) -> Mapping[str, Completion]:
         """Return the kept answers among `ids`, by id of the completion (not of the request)."""
@@ -49,21 +49,6 @@ class CompletionCache(Protocol):
     def keep(self, completions: Mapping[str, Completion]) -> None:
         """Keep these answers, by id of the completion; they are durable when this returns."""
         ...
-
-
-class DictCache:
-    """Answers kept in memory."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, Completion] = {}
-
-    def known(self, ids: Sequence[str]) -> Mapping[str, Completion]:
-        """Return the kept answers among `ids`."""
-        return {i: self.kept[i] for i in ids if i in self.kept}
-
-    def keep(self, completions: Mapping[str, Completion]) -> None:
-        """Keep these answers."""
-        self.kept.update(completions)
 
 
 class CachedLLM(Layer):

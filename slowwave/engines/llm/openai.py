@@ -28,7 +28,7 @@ from slowwave.engines.http import (
     mask_key,
     read_retry_after,
 )
-from slowwave.engines.llm.budget import TokenCounter, load_token_counter
+from slowwave.engines.llm.budget import load_token_counter
 from slowwave.engines.llm.protocol import (
     LLM,
     Completion,
@@ -130,11 +130,7 @@ class OpenAIServer(LLM):
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count by the tokenizer of the settings, else an estimate that is rarely too low."""
-        return self._counter(texts)
-
-    @cached_property
-    def _counter(self) -> TokenCounter:
-        return load_token_counter(self.settings.tokenizer)
+        return load_token_counter(self.settings.tokenizer)(texts)
 
     @cached_property
     def _listed_window(self) -> int:
@@ -145,8 +141,11 @@ class OpenAIServer(LLM):
         except httpx.RequestError as error:
             raise self._make_unavailable(f"{self.url}: {type(error).__name__} {error}".rstrip()) from None
         if response.status_code in (401, 403):
-            raise self._make_unavailable(f"status {response.status_code}: set the key in {self.settings.api_key_env}")
-        listed = _parse_models(response)
+            raise self._make_unavailable(self._explain_refusal(response))
+        try:
+            listed = [model for model in orjson.loads(response.content)["data"] if isinstance(model, dict)]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            listed = []  # it has no such list
         # Ollama lists `NAME:latest` and answers to `NAME`.
         mine = [model for model in listed if model.get("id") in (self.model, f"{self.model}:latest")]
         if listed and not mine:
@@ -321,12 +320,3 @@ class OpenAIServer(LLM):
 
     def _make_unavailable(self, why: str) -> EngineUnavailable:
         return EngineUnavailable(f"openai:{self.model}", why)
-
-
-def _parse_models(response: httpx.Response) -> list[Mapping[str, Any]]:
-    """Return the models a server lists; none where it has no such list."""
-    try:
-        listed = orjson.loads(response.content)["data"] if response.is_success else []
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return []
-    return [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else []

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from slowwave.engines.llm.protocol import LLM, Completion, JsonSchema, Message, Request, Sampling, index_by_id
+from slowwave.engines.llm.protocol import LLM, Completion, JsonSchema, Request, Sampling, index_by_id
 
 BYTES_A_TOKEN = 4
 Script = Callable[[Request], Any]
@@ -58,12 +58,6 @@ class ScriptedLLM(LLM):
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return a token for each four bytes, at least one where there is text."""
         return [-(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN) for text in texts]
-
-
-def make_user_prompt(text: str, *, system: str | None = None) -> tuple[Message, ...]:
-    """Return a prompt of one user turn, after an optional system one."""
-    opening: tuple[Message, ...] = ({"role": "system", "content": system},) if system else ()
-    return (*opening, {"role": "user", "content": text})
 
 
 def make_minimal_answer(request: Request) -> Any:

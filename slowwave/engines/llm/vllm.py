@@ -264,7 +264,9 @@ class VLLMOffline(LLM):
     def _count_prompt_tokens(self, requests: Sequence[Request]) -> list[int]:
         """Return tokens of each prompt, or a number above them where that fits: a byte is never more than a token."""
         window = self.context_window
-        bounds = [_count_bytes(request) + count_template_tokens(request) for request in requests]
+        texts = ("".join(message["content"] for message in request.messages) for request in requests)
+        sizes = (len(text.encode("utf-8", "replace")) for text in texts)
+        bounds = [size + count_template_tokens(r) for size, r in zip(sizes, requests, strict=True)]
         return [
             bound if bound + request.max_tokens <= window else self._count_exact_tokens(request)
             for request, bound in zip(requests, bounds, strict=True)
@@ -326,10 +328,6 @@ def has_bfloat16() -> bool:
     import torch
 
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
-def _count_bytes(request: Request) -> int:
-    return sum(len(message["content"].encode("utf-8", "replace")) for message in request.messages)
 
 
 @contextmanager
