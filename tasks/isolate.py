@@ -19,8 +19,9 @@ from slowwave.schemas.errors import BadRows, SlowwaveError
 from slowwave.schemas.tables import QUARANTINE
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport
-from slowwave.tasks.llm.ask import EXCERPT, quarantine_rejected
+from slowwave.tasks.llm.ask import quarantine_rejected
 from slowwave.tasks.llm.library import Rejected
+from slowwave.tasks.quarantine import EXCERPT
 from slowwave.tasks.shards import ShardsFailed
 from slowwave.text.redact import redact_text
 

@@ -19,6 +19,7 @@ BIGGEST_FOLDER = 16
 """Modules of the fullest folder, `__init__` among them; what is more goes into folders by subject."""
 OVER_THE_STORE = {
     "slowwave.tasks.job": "opens the store of a run",
+    "slowwave.tasks.quarantine": "writes down what a step could not use, and what it can by now",
     "slowwave.tasks.isolate": "puts into quarantine what failed alone",
     "slowwave.tasks.pending": "reads which sessions a step has not done, and marks them done",
     "slowwave.tasks.vectors": "looks up the vectors that the store keeps",

@@ -1,7 +1,7 @@
 """What reading gave, written down: sessions from the vault's own rows, quarantine, and last the files' marks."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,17 +9,17 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import EXCLUSIONS, FILES, MESSAGES, QUARANTINE, SESSIONS
+from slowwave.schemas.tables import EXCLUSIONS, FILES, MESSAGES, SESSIONS
 from slowwave.store.store import Store
 from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Rejected, Session
 from slowwave.tasks.ingest.redact import redact_id, redact_path
 from slowwave.tasks.ingest.transcripts import Transcript, is_at_home
 from slowwave.tasks.ingest.vault import compute_session_id
+from slowwave.tasks.quarantine import build_quarantine_row, update_quarantine
 from slowwave.text.redact import redact_text
 
-EXCERPT = 2_000
+COLUMNS = ["session_id", "message_id", "native_id", "identity", "seq", "ts", "tokens", "hash"]
 
 
 @dataclass
@@ -81,7 +81,9 @@ def write_ingested(store: Store, finished: list[IngestedTranscript], *, redact: 
     if not finished:
         return
     _write_sessions(store, finished, redact=redact)
-    _write_rejected(store, finished, redact=redact)
+    paths = {got.transcript.name for got in finished}
+    rejected = ((got.transcript.path, one) for got in finished for one in got.rejected)
+    quarantine_lines(store, rejected, redact=redact, settled=paths)
     rows = [_build_file_row(got) for got in finished]
     store.merge(FILES, pa.Table.from_pylist(rows, schema=FILES.schema))
 
@@ -94,19 +96,7 @@ def repair_sessions(store: Store) -> None:
     held = {row["session_id"]: row for row in store.read(SESSIONS).to_pylist()}
     if sum(row["messages"] for row in held.values()) == store.count(MESSAGES):
         return
-    columns = [
-        "session_id",
-        "message_id",
-        "native_id",
-        "identity",
-        "seq",
-        "ts",
-        "tokens",
-        "hash",
-        "source",
-        "workspace",
-    ]
-    messages = pl.DataFrame(store.read(MESSAGES, columns)).sort("seq")
+    messages = pl.DataFrame(store.read(MESSAGES, [*COLUMNS, "source", "workspace"])).sort("seq")
     rows = []
     for (sid,), mine in messages.group_by(["session_id"], maintain_order=True):
         old = held.get(str(sid))
@@ -117,21 +107,12 @@ def repair_sessions(store: Store) -> None:
 
 def _repair_session_row(sid: str, messages: pl.DataFrame, old: dict[str, Any] | None) -> dict[str, Any]:
     known = old or {
-        "session_id": sid,
-        "native_id": sid,
-        "source": messages["source"][0],
-        "path": "",
-        "workspace": messages["workspace"][0],
-        "title": None,
-        "kind": "chat",
-        "parent_id": None,
-        "inactive": [],
+        **dict.fromkeys(("title", "parent_id")),
+        **{name: messages[name][0] for name in ("session_id", "source", "workspace")},
+        **{"native_id": sid, "path": "", "kind": "chat", "inactive": []},
     }
-    return {
-        **known,
-        **_compute_session_stats(messages),
-        "inactive": sorted({*known["inactive"], *find_inactive_ids(messages, set())}),
-    }
+    inactive = sorted({*known["inactive"], *find_inactive_ids(messages, set())})
+    return {**known, **_compute_session_stats(messages), "inactive": inactive}
 
 
 def _compute_session_stats(messages: pl.DataFrame) -> dict[str, Any]:
@@ -148,8 +129,7 @@ def _compute_session_stats(messages: pl.DataFrame) -> dict[str, Any]:
 def _write_sessions(store: Store, finished: list[IngestedTranscript], *, redact: bool) -> None:
     clean = redact_id if redact else str
     ids = [sid for got in finished for sid in got.index_sessions()]
-    columns = ["session_id", "message_id", "native_id", "identity", "seq", "ts", "tokens", "hash"]
-    messages = pl.DataFrame(store.read_ids(MESSAGES, ids, columns, by="session_id")).sort("seq")
+    messages = pl.DataFrame(store.read_ids(MESSAGES, ids, COLUMNS, by="session_id")).sort("seq")
     by_session = {str(k[0]): v for k, v in messages.partition_by("session_id", as_dict=True).items()}
     rows = {row["session_id"]: row for row in store.read_ids(SESSIONS, ids).to_pylist()}
     excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
@@ -214,45 +194,24 @@ def find_inactive_ids(messages: pl.DataFrame, taken_back: set[str]) -> set[str]:
     return set(messages.filter(old)["message_id"])
 
 
-def _write_rejected(store: Store, finished: list[IngestedTranscript], *, redact: bool) -> None:
-    """Quarantine what this reading could not use; what an earlier one could not and this one could is resolved."""
-    rows = {
-        row["quarantine_id"]: row
-        for got in finished
-        for row in (build_quarantine_row(got.transcript.path, r, redact=redact) for r in got.rejected)
-    }
-    for one in read_forgotten(store, "quarantine") & rows.keys():
-        del rows[one]
-    paths = [got.transcript.name for got in finished]
-    held = store.read_ids(QUARANTINE, paths, by="path").to_pylist()
-    for row in held:
-        if row["step"] == "read" and row["quarantine_id"] not in rows and not row["resolved"]:
-            rows[row["quarantine_id"]] = {**row, "resolved": True}
-    if rows:
-        store.merge_changed(QUARANTINE, pa.Table.from_pylist(list(rows.values()), schema=QUARANTINE.schema))
-
-
-def build_quarantine_row(path: Path, rejected: Rejected, *, redact: bool) -> dict[str, Any]:
-    """Return a row of QUARANTINE for a line that could not be used."""
+def quarantine_lines(
+    store: Store, rejected: Iterable[tuple[Path, Rejected]], *, redact: bool, settled: Collection[str] = ()
+) -> None:
+    """Quarantine what of files could not be used; `settled` are the paths of those that were just read anew."""
     # Redacted before it is cut: half a secret is no longer known for one.
-    clean = redact_text if redact else str
-    return {
-        "quarantine_id": compute_content_id("read", str(path), str(rejected.line), rejected.reason),
-        "step": "read",
-        "path": redact_path(path) if redact else str(path),
-        "line": rejected.line,
-        "row_id": None,
-        "reason": clean(rejected.reason),
-        "excerpt": clean(rejected.excerpt)[:EXCERPT],
-        "resolved": False,
-    }
-
-
-def quarantine_unreadable(store: Store, unreadable: Iterable[tuple[Path, str]], *, redact: bool) -> None:
-    """Quarantine files that no reader knows, each with its reason. They are looked at again every night."""
-    rows = [build_quarantine_row(path, Rejected(0, reason), redact=redact) for path, reason in unreadable]
-    if rows:
-        store.merge_changed(QUARANTINE, pa.Table.from_pylist(rows, schema=QUARANTINE.schema))
+    clean, name = (redact_text, redact_path) if redact else (str, str)
+    rows = (
+        build_quarantine_row(
+            "read",
+            (str(path), str(one.line), one.reason),
+            clean(one.reason),
+            clean(one.excerpt),
+            path=name(path),
+            line=one.line,
+        )
+        for path, one in rejected
+    )
+    update_quarantine(store, "read", rows, lambda row: row["path"] in settled)
 
 
 def _build_file_row(got: IngestedTranscript) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Rec
 from slowwave.tasks.ingest.redact import redact_message
 from slowwave.tasks.ingest.store_messages import (
     IngestedTranscript,
-    quarantine_unreadable,
+    quarantine_lines,
     repair_sessions,
     write_ingested,
 )
@@ -124,7 +124,8 @@ def read_transcripts(job: Job, paths: list[Path], named: Sequence[Path] = ()) ->
         report.rows_in = len(found.pending)
         report.counts.update(found.counts)
         report.counts["files unreadable"] = len(found.unreadable)
-        quarantine_unreadable(job.store, found.unreadable, redact=job.settings.redact)
+        unreadable = [(path, Rejected(0, why)) for path, why in found.unreadable]
+        quarantine_lines(job.store, unreadable, redact=job.settings.redact)
         left = _read_all(job, found.pending, report) if found.pending else []
         if left:
             report.counts["transcripts left for another night"] = len(left)

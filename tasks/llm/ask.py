@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from slowwave.engines.llm.budget import Budget, MeteredLLM, Usage
 from slowwave.engines.llm.cache import build_completion_rows, compute_completion_id, parse_completion_rows
 from slowwave.engines.llm.protocol import (
@@ -26,16 +23,16 @@ from slowwave.engines.llm.select import ChainLLM, select_llm
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings
-from slowwave.schemas.tables import COMPLETIONS, QUARANTINE
+from slowwave.schemas.tables import COMPLETIONS
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key
 from slowwave.tasks.llm.library import Library, Rejected
 from slowwave.tasks.pending import MODEL_KEY
 from slowwave.tasks.progress import show_progress
+from slowwave.tasks.quarantine import build_quarantine_row, update_quarantine
 
 T = TypeVar("T")
 V = TypeVar("V")
-EXCERPT = 2_000
 NIGHTLY: tuple[ModelTask, ...] = ("extract", "judge", "topics", "summaries")
 """What a night asks a model for."""
 SESSIONS_MESSAGES = 50_000
@@ -304,30 +301,13 @@ def quarantine_rejected(
         settled: units (sessions, messages), or whole row_ids, that the step has just looked at anew.
         report: where what is new is counted.
     """
-    rows = {row["quarantine_id"]: row for row in (_build_rejected_row(step, one) for one in rejected)}
     units = set(settled)
-    held = store.read(QUARANTINE, where=pc.field("step") == step).to_pylist()
-    known = {row["quarantine_id"] for row in held if not row["resolved"]}
-    for row in held:
-        row_id = row["row_id"] or ""
-        mine = row_id in units or row_id.split("/")[0] in units
-        if mine and row["quarantine_id"] not in rows and not row["resolved"]:
-            rows[row["quarantine_id"]] = {**row, "resolved": True}
-    if rows:
-        store.merge_changed(QUARANTINE, pa.Table.from_pylist(list(rows.values()), schema=QUARANTINE.schema))
+    rows = (
+        build_quarantine_row(step, (one.row_id, one.reason, one.excerpt), one.reason, one.excerpt, row_id=one.row_id)
+        for one in rejected
+    )
+    new = update_quarantine(
+        store, step, rows, lambda row: not units.isdisjoint({row["row_id"], str(row["row_id"]).split("/")[0]})
+    )
     if report:
-        new = sum(not row["resolved"] for key, row in rows.items() if key not in known)
         report.counts["rows in quarantine"] += new
-
-
-def _build_rejected_row(step: str, one: Rejected) -> dict[str, object]:
-    return {
-        "quarantine_id": compute_content_id(step, one.row_id, one.reason, one.excerpt),
-        "step": step,
-        "path": None,
-        "line": None,
-        "row_id": one.row_id,
-        "reason": one.reason,
-        "excerpt": one.excerpt[:EXCERPT],
-        "resolved": False,
-    }

@@ -1,0 +1,37 @@
+"""What a step could not use: kept with the reason, and marked resolved once the step can use it."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.tables import QUARANTINE
+from slowwave.store.store import Store
+from slowwave.tasks.forget.ledger import read_forgotten
+
+EXCERPT = 2_000
+Row = dict[str, Any]
+
+
+def build_quarantine_row(step: str, key: Iterable[str], reason: str, excerpt: str, **place: str | int | None) -> Row:
+    """Return a row of QUARANTINE; `key` is what makes it the same in the next run, `place` path, line or row_id."""
+    row = {"quarantine_id": compute_content_id(step, *key), "step": step, "path": None, "line": None, "row_id": None}
+    return {**row, "reason": reason, "excerpt": excerpt[:EXCERPT], "resolved": False, **place}
+
+
+def update_quarantine(store: Store, step: str, rows: Iterable[Row], is_settled: Callable[[Row], bool]) -> int:
+    """Write rows down, and mark earlier ones of the step resolved that are settled and not among them. Return how many
+    are new.
+    """
+    fresh = {row["quarantine_id"]: row for row in rows}
+    for forgotten in read_forgotten(store, "quarantine") & fresh.keys():
+        del fresh[forgotten]
+    held = store.read(QUARANTINE, where=pc.field("step") == step).to_pylist()
+    known = {row["quarantine_id"]: row for row in held if not row["resolved"]}
+    resolved = [{**row, "resolved": True} for key, row in known.items() if key not in fresh and is_settled(row)]
+    if fresh or resolved:
+        table = pa.Table.from_pylist([*fresh.values(), *resolved], schema=QUARANTINE.schema)
+        store.merge_changed(QUARANTINE, table)
+    return len(fresh.keys() - known.keys())
