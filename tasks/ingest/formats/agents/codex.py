@@ -17,7 +17,6 @@ How lines become messages:
 
 import os
 import re
-from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -77,15 +76,8 @@ AGENTS_MD = "# AGENTS.md instructions"
 IDE_CONTEXT = ("# Context from my IDE setup:", "# Files mentioned by the user:")
 IDE_REQUEST = "## My request for Codex:"
 
-CALLS = frozenset(
-    {
-        *("function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_search_call"),
-        *("image_generation_call", "mcp_call", "tool_call", "computer_call"),
-    }
-)
-OUTPUTS = frozenset(
-    {"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output", "tool_result"}
-)
+CALL, OUTPUT = ("_call",), ("_output", "tool_result")
+"""How the types end of items that are a call, or what a tool gave back."""
 _INNER = ("content", "output", "text")
 """Where an output without a type has its text or its parts."""
 
@@ -199,7 +191,7 @@ def _is_legacy_head(line: Json) -> bool:
 
 def _is_legacy_item(line: Json) -> bool:
     kind = line.get("type")
-    if isinstance(kind, str) and kind in OUTPUTS | {"function_call", "local_shell_call", "reasoning"}:
+    if isinstance(kind, str) and (kind == "reasoning" or kind.endswith((*CALL, *OUTPUT))):
         return "payload" not in line and ("call_id" in line or "summary" in line)
     kinds = [coerce_dict(part).get("type") for part in coerce_list(line.get("content"))]
     return "role" in line and ("input_text" in kinds or "output_text" in kinds)
@@ -257,8 +249,8 @@ class _Rollout:
         self._chain = b""
         self._twins = Twins()
         self._held: Message | None = None  # until the next message shows that no richer twin follows
-        self._lines = array("Q")  # line of each message
-        self._turns = array("Q")  # index of the first message of each turn a user began
+        self._lines: list[int] = []  # line of each message
+        self._turns: list[int] = []  # index of the first message of each turn a user began
         self._line = 0
         self._stamp: object = None
 
@@ -304,7 +296,7 @@ class _Rollout:
         """Yield what the oldest files hold: a head without type, and items without envelope."""
         if _is_legacy_head(record) or ("id" in record and "git" in record):
             yield from self._handle_session_meta(record)
-        elif "role" in record or str(record.get("type")) in CALLS | OUTPUTS | {"message", "reasoning"}:
+        elif "role" in record or str(record.get("type")).endswith((*CALL, *OUTPUT, "message", "reasoning")):
             yield from self._handle_item(record)
         elif "record_type" in record:
             yield self._skip(f"record_type/{record['record_type']}")
@@ -331,9 +323,9 @@ class _Rollout:
         kind = str(item.get("type", "message" if "role" in item else None))
         if kind == "message":
             yield from self._handle_message(item)
-        elif kind in CALLS:
+        elif kind.endswith(CALL):
             yield from self._emit(MODEL, [parse_codex_call(item)])
-        elif kind in OUTPUTS:
+        elif kind.endswith(OUTPUT):
             yield from self._emit(TOOL, parse_codex_output(item))
         elif kind == "reasoning":
             yield from self._handle_thinking(extract_reasoning(item), "item")
