@@ -272,16 +272,12 @@ def find_unusable(first: Sequence[Record]) -> Rejected | None:
     return Rejected(rejected[0].line, why, rejected[0].excerpt)
 
 
-def _is_workspace_excluded(session: Session, exclude: Sequence[str]) -> bool:
-    return session.workspace is not None and any(fnmatch(session.workspace, pattern) for pattern in exclude)
-
-
 def _prepare_message_row(
     message: Message, got: IngestedTranscript, known: VaultIndex, *, redact: bool, exclude: Sequence[str]
 ) -> dict[str, Any] | None:
     session = got.get_session(message.session)
     source, sid, known_as = got.get_source(session), got.get_session_id(session), message.stored
-    if _is_workspace_excluded(session, exclude):
+    if session.workspace is not None and any(fnmatch(session.workspace, pattern) for pattern in exclude):
         got.skipped["message of an excluded workspace"] += 1
         return None
     try:

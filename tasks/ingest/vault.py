@@ -81,16 +81,11 @@ def chain_row(row: dict[str, Any], seq: int, prev_hash: str) -> dict[str, Any]:
 
 def compute_chain_hash(row: Mapping[str, Any], prev_hash: str) -> str:
     """Return SHA-256 hex over the previous hash and the row's canonical JSON."""
-    fields = {name: _normalise_value(row[name]) for name in CHAINED}
+    # A timestamp as microseconds: what is stored, free of how a library spells time zones.
+    values = ((name, row[name]) for name in CHAINED)
+    fields = {k: round(v.timestamp() * 1_000_000) if isinstance(v, datetime) else v for k, v in values}
     payload = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(prev_hash.encode() + payload).hexdigest()
-
-
-def _normalise_value(value: Any) -> Any:
-    # A timestamp as microseconds: what is stored, free of how a library spells time zones.
-    if isinstance(value, datetime):
-        return round(value.timestamp() * 1_000_000)
-    return value
 
 
 def find_first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -> tuple[int, str] | None:

@@ -20,7 +20,7 @@ from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sql
 from slowwave.tasks.ingest.formats.own import columnar, generic, learnings
 from slowwave.tasks.ingest.formats.own import slowwave_export as exported
 from slowwave.tasks.ingest.parsing.lines import DAMAGE, get_inner_suffix, read_head
-from slowwave.tasks.ingest.parsing.records import Head, NoSuchPath, Reader, UnknownFormat
+from slowwave.tasks.ingest.parsing.records import NoSuchPath, Reader, UnknownFormat
 
 LOG = logging.getLogger(__name__)
 GROUP = "slowwave.readers"
@@ -81,33 +81,24 @@ def detect_reader(path: Path) -> Reader:
     Raises:
         UnknownFormat: the file is empty, can't be opened, or no reader knows it.
     """
-    head = _load_head(path)
-    if not head.data.strip():
-        raise UnknownFormat(path, "the file is empty")
-    found = next((reader for reader in load_readers() if _recognises(reader, head)), None)
-    if found is None:
-        tried = ", ".join(reader.name for reader in load_readers())
-        raise UnknownFormat(path, f"none of these recognises it: {tried}")
-    return found
-
-
-def _recognises(reader: Reader, head: Head) -> bool:
-    try:
-        return reader.sniff(head)
-    except Exception as error:  # deliberately broad: one reader must not keep a file from all others
-        LOG.warning("reader %s can't look at %r: %r", reader.name, str(head.path), error)
-        return False
-
-
-def _load_head(path: Path) -> Head:
     if path.exists() and not (path.is_file() or path.is_dir()):  # whoever opens a pipe waits for one who writes
         raise UnknownFormat(path, "it is neither a file nor a folder")
     try:
-        return read_head(path)
+        head = read_head(path)
     except DAMAGE as error:
         raise UnknownFormat(path, f"the compressed file is damaged: {error}") from error
     except OSError as error:
         raise UnknownFormat(path, error.strerror or str(error)) from error
+    if not head.data.strip():
+        raise UnknownFormat(path, "the file is empty")
+    for reader in load_readers():
+        try:
+            if reader.sniff(head):
+                return reader
+        except Exception as error:  # deliberately broad: one reader must not keep a file from all others
+            LOG.warning("reader %s can't look at %r: %r", reader.name, str(path), error)
+    tried = ", ".join(reader.name for reader in load_readers())
+    raise UnknownFormat(path, f"none of these recognises it: {tried}")
 
 
 def find_files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -173,18 +164,11 @@ def find_installed(home: Path) -> list[tuple[Reader, Path]]:
     """
     found: dict[Path, Reader] = {}
     for reader in load_readers():
-        for place in reader.locations(home):
-            if place.exists:
-                found.update((path, found.get(path, reader)) for path in _glob_files(place.root, place.pattern))
+        for place in filter(lambda place: place.exists, reader.locations(home)):
+            for path in place.root.glob(place.pattern):  # of a link that leads out of the folder nothing is taken
+                is_own = (
+                    path.is_file() and not path.is_symlink() and path.resolve().is_relative_to(place.root.resolve())
+                )
+                if is_own and is_candidate(path):
+                    found.setdefault(path, reader)
     return sorted(((reader, path) for path, reader in found.items()), key=lambda pair: (pair[0].name, pair[1]))
-
-
-def _glob_files(root: Path, pattern: str) -> Iterator[Path]:
-    """Yield files below the root that fit the pattern; nothing that a symbolic link leads out to."""
-    for path in root.glob(pattern):
-        if path.is_file() and not path.is_symlink() and is_candidate(path) and _is_inside(root, path):
-            yield path
-
-
-def _is_inside(root: Path, path: Path) -> bool:
-    return path.resolve().is_relative_to(root.resolve())

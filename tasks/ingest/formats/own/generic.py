@@ -19,7 +19,7 @@ words.
 A line `{"session_id", "title", "workspace"}` without role and content tells of its session alone.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,7 +50,6 @@ from slowwave.tasks.ingest.parsing.values import (
 )
 
 _FOREIGN = frozenset(("uuid", "parentUuid", "sessionId", "payload", "message", "messages", "mapping", "type"))
-_OPEN_SESSIONS = 256
 
 
 def sniff(head: Head) -> bool:
@@ -76,7 +75,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 def build_records(rows: Iterator[tuple[int, dict[str, object]] | Rejected], stem: str) -> Iterator[Record]:
     """Yield records from numbered rows that have the columns above; `stem` is the session of rows that name none."""
     told: tuple[object, object, object] | None = None
-    seen = _Occurrences()
+    seen = Counter[str]()
     for row in rows:
         if isinstance(row, Rejected):
             yield row
@@ -92,7 +91,7 @@ def build_records(rows: Iterator[tuple[int, dict[str, object]] | Rejected], stem
 
 
 def _parse_message(
-    session: str, fields: dict[str, object], seen: "_Occurrences", line: int
+    session: str, fields: dict[str, object], seen: Counter[str], line: int
 ) -> Message | Rejected | Skipped:
     known, blocks = parse_role(fields.get("role")), parse_blocks(fields.get("content"))
     if why := _explain_rejection(fields, known is None, blocks is None):
@@ -101,17 +100,14 @@ def _parse_message(
         return Skipped("empty message", line)
     role, origin = known
     if role == "tool" and isinstance(fields["content"], str):
-        name, call_id = (
-            coerce_text(fields.get("name")),
-            coerce_id(fields.get("call_id")) or coerce_id(fields.get("tool_call_id")),
-        )
-        blocks = [Block("tool_result", fields["content"], name, call_id)]
+        call_id = coerce_id(fields.get("call_id")) or coerce_id(fields.get("tool_call_id"))
+        blocks = [Block("tool_result", fields["content"], coerce_text(fields.get("name")), call_id)]
     text = join_text_blocks(blocks)
     if text and origin == "human" and not extract_claude_user_text(text):
         origin = "synthetic"  # a command or a caveat that a program put in the person's turn
     return Message(
         session=session,
-        native_id=coerce_id(fields.get("message_id")) or seen.make_id(session, fields),
+        native_id=coerce_id(fields.get("message_id")) or _make_id(seen, session, fields),
         role=role,
         origin=origin,
         blocks=[*blocks, *make_tag_blocks(fields.get("tags"))],
@@ -132,23 +128,13 @@ def _explain_rejection(fields: dict[str, object], bad_role: bool, bad_content: b
     return f"content is {type(fields['content']).__name__}, neither text nor a list of blocks" if bad_content else None
 
 
-class _Occurrences:
-    """Ids for messages that bear none. Counts are kept for the latest sessions only, so that memory stays bounded."""
-
-    def __init__(self) -> None:
-        self._counts: OrderedDict[str, Counter[int]] = OrderedDict()
-
-    def make_id(self, session: str, fields: dict[str, object]) -> str:
-        at = coerce_time(fields.get("ts"))
-        when = at.isoformat() if at else None
-        base = compute_content_id(session, str(fields["role"]).strip().lower(), when, encode_json(fields["content"]))
-        counts = self._counts.setdefault(session, Counter())
-        self._counts.move_to_end(session)
-        if len(self._counts) > _OPEN_SESSIONS:
-            self._counts.popitem(last=False)
-        key = int(base[:15], 16)
-        counts[key] += 1
-        return base if counts[key] == 1 else compute_content_id(base, str(counts[key]))
+def _make_id(seen: Counter[str], session: str, fields: dict[str, object]) -> str:
+    """Return the id of a message that bears none; `seen` counts those that are alike."""
+    at = coerce_time(fields.get("ts"))
+    when = at.isoformat() if at else None
+    base = compute_content_id(session, str(fields["role"]).strip().lower(), when, encode_json(fields["content"]))
+    seen[base] += 1
+    return base if seen[base] == 1 else compute_content_id(base, str(seen[base]))
 
 
 READER = Reader("generic", 3, sniff, read)
