@@ -8,7 +8,7 @@ notes are synthetic: nobody said them.
 import re
 from pathlib import Path
 
-from slowwave.tasks.ingest.formats.chats import Chat, ChatFormat, Fields, get, get_id, get_text
+from slowwave.tasks.ingest.formats.chats import Chat, ChatFormat, Fields, get, get_id, get_objects, get_text
 from slowwave.tasks.ingest.parsing.documents import has_leading_keys
 from slowwave.tasks.ingest.parsing.records import Block, Head, Reader, Role, Session
 from slowwave.tasks.ingest.parsing.values import (
@@ -57,12 +57,8 @@ def _find_leaf(conversation: Fields, nodes: dict[str, Fields]) -> str | None:
     current = coerce_text(conversation.get("current_node"))
     if current in nodes:
         return current
-    return max(nodes, key=lambda key: _get_created_time(nodes[key]), default=None)
-
-
-def _get_created_time(node: Fields) -> float:
-    at = coerce_time(coerce_dict(node.get("message")).get("create_time"))
-    return at.timestamp() if at else float("-inf")
+    created = {key: coerce_time(get(node, "message.create_time")) for key, node in nodes.items()}
+    return max(nodes, key=lambda key: at.timestamp() if (at := created[key]) else float("-inf"), default=None)
 
 
 def _map_parents(nodes: dict[str, Fields]) -> dict[str, str | None]:
@@ -104,25 +100,18 @@ def _find_parent_message(key: str, nodes: dict[str, Fields], parents: dict[str, 
 
 def _parse_content(message: Fields, role: Role) -> list[Block]:
     """Return blocks by content type; of an unknown type the text is kept, or the whole, as `other`."""
-    content, author = coerce_dict(message.get("content")), coerce_dict(message.get("author"))
-    kind = str(content.get("content_type"))
-    metadata = coerce_dict(message.get("metadata"))
-    body = coerce_text(content.get("text")) or coerce_text(content.get("result")) or coerce_text(content.get("content"))
-    tool = coerce_text(author.get("name"))
+    content = coerce_dict(message.get("content"))
+    kind, body = str(content.get("content_type")), get_text(content, "text", "result", "content")
     if role == "tool" or kind in ("execution_output", "system_error"):
-        return _parse_result(content, body, tool, metadata)
+        return _parse_result(message, content, body)
     match kind:
         case "code":
-            code = body or coerce_text(metadata.get("finished_text"))
-            called = coerce_text(message.get("recipient"))
+            code, called = body or get_text(message, "metadata.finished_text"), get_text(message, "recipient")
             to_tool = called not in (None, "all")
             return [Block("tool_call" if to_tool else "text", code, name=called if to_tool else None)] if code else []
         case "thoughts":
-            thoughts = map(coerce_dict, coerce_list(content.get("thoughts")))
-            return [
-                Block("thinking", coerce_text(t.get("content")) or coerce_text(t.get("summary")) or "")
-                for t in thoughts
-            ]
+            thoughts = get_objects(content, "thoughts")
+            return [Block("thinking", get_text(thought, "content", "summary") or "") for thought in thoughts]
         case "text" | "multimodal_text":
             parts = [block for part in coerce_list(content.get("parts")) if (block := _parse_part(part))]
             return parts or ([Block("text", body)] if body else [])
@@ -130,13 +119,13 @@ def _parse_content(message: Fields, role: Role) -> list[Block]:
             return _parse_unknown(kind, content, body)
 
 
-def _parse_result(content: Fields, body: str | None, tool: str | None, metadata: Fields) -> list[Block]:
+def _parse_result(message: Fields, content: Fields, body: str | None) -> list[Block]:
     parts = [block for part in coerce_list(content.get("parts")) if (block := _parse_part(part))]
     text = body or "\n".join(block.text for block in parts if block.text) or None
-    status = coerce_text(coerce_dict(metadata.get("aggregate_result")).get("status")) or ""
+    status = get_text(message, "metadata.aggregate_result.status") or ""
     failed = content.get("content_type") == "system_error" or "exception" in status
     images = [block for block in parts if block.type == "image"]
-    name = tool or coerce_text(content.get("name"))
+    name = get_text(message, "author.name", "content.name")
     return [Block("tool_result", text, name=name, is_error=failed or None), *images] if text or images else []
 
 

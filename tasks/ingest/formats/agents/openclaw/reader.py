@@ -104,7 +104,8 @@ class SessionTree:
         self._parents: list[int] = []  # -1: none
         self._first: dict[str, int] = {}  # the first entry with an id
         self._leaf = -1  # the entry the session goes on from
-        self._retries: dict[int, list[int]] = {}
+        self.retries: dict[int, list[int]] = {}
+        """By an entry the copies of it: one message, sent again."""
 
     def add(self, entry_id: str, event: Event, role: object) -> int:
         """Add an entry and return its number; the event of type `leaf` names the entry the session goes on from."""
@@ -125,14 +126,10 @@ class SessionTree:
             self._leaf = number
         return number
 
-    def mark_retry(self, first: int, copy: int) -> None:
-        """Say that two entries are one message, sent again."""
-        self._retries.setdefault(first, [first]).append(copy)
-
     def find_inactive(self) -> Iterator[tuple[str, str]]:
         """Yield id and reason of each entry that was left behind or is a second copy, in the order of the file."""
         reasons = dict.fromkeys(self._find_left(), REWOUND)
-        for group in self._retries.values():
+        for group in self.retries.values():
             live = next((i for i in group if i not in reasons), None)
             reasons |= {i: RETRY for i in group if i != live and i not in reasons}
         for i in sorted(reasons):
@@ -290,7 +287,7 @@ class Transcript:
         """Tell a message that is stored again because no provider answered it from one that is said again."""
         last, text = self.last_user, message.text
         if self.dialect.retries and last and text == last[0] and self.failed and message.native_id != last[1]:
-            self.tree.mark_retry(last[2], number)
+            self.tree.retries.setdefault(last[2], [last[2]]).append(number)
         elif text:
             self.last_user = text, message.native_id, number
         self.failed = True

@@ -8,7 +8,7 @@ whole in archive blobs. A damaged row goes to quarantine under its rowid, and it
 import io
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -71,8 +71,11 @@ def _catch_damage(records: Iterator[Record]) -> Iterator[Record]:
 
 def _read_sessions(db: sqlite3.Connection, limits: Limits) -> Iterator[Record]:
     for (session_id,) in db.execute("SELECT DISTINCT session_id FROM transcript_events ORDER BY session_id").fetchall():
-        items = _query_events(db, session_id, limits)
-        yield from read_events(items, _load_session(db, session_id), OPENCLAW, pinned=True)
+        yield from _read_session(db, session_id, _query_events(db, session_id, limits))
+
+
+def _read_session(db: sqlite3.Connection, session_id: str, items: Iterator[Item]) -> Iterator[Record]:
+    return read_events(items, _load_session(db, session_id), OPENCLAW, pinned=True)
 
 
 def _query_events(db: sqlite3.Connection, session_id: str, limits: Limits) -> Iterator[Item]:
@@ -133,9 +136,12 @@ def _read_archive(
     db: sqlite3.Connection, table: str, rowid: int, session_id: str, packed: bool, limits: Limits
 ) -> Iterator[Record]:
     """Yield each line under the archive's rowid: the place where a person finds it."""
-    with _open_blob(db, table, rowid, packed) as stream:
-        lines = _read_archive_lines(stream, rowid, limits)
-        yield from read_events(lines, _load_session(db, session_id), OPENCLAW, pinned=True)
+    with db.blobopen(table, "archive_blob", rowid, readonly=True) as blob:  # read piece by piece
+        stream: io.BufferedReader = io.BufferedReader(_BlobBytes(blob))
+        if packed:
+            unpacked = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True, closefd=False)
+            stream = io.BufferedReader(BoundedUnpacking(cast(IO[bytes], unpacked), len(blob)), CHUNK)
+        yield from _read_session(db, session_id, _read_archive_lines(stream, rowid, limits))
 
 
 def _read_archive_lines(stream: io.BufferedReader, rowid: int, limits: Limits) -> Iterator[Item]:
@@ -151,17 +157,6 @@ def _read_archive_lines(stream: io.BufferedReader, rowid: int, limits: Limits) -
             yield item
     except (*DAMAGE, sqlite3.Error) as error:
         yield Rejected(rowid, f"archive is damaged after line {number}: {error}")
-
-
-@contextmanager
-def _open_blob(db: sqlite3.Connection, table: str, rowid: int, packed: bool) -> Iterator[io.BufferedReader]:
-    """Open the lines of an archive as a stream, read from the database piece by piece."""
-    with db.blobopen(table, "archive_blob", rowid, readonly=True) as blob:
-        stream: io.BufferedReader = io.BufferedReader(_BlobBytes(blob))
-        if packed:
-            unpacked = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True, closefd=False)
-            stream = io.BufferedReader(BoundedUnpacking(cast(IO[bytes], unpacked), len(blob)), CHUNK)
-        yield stream
 
 
 class _BlobBytes(io.RawIOBase):
