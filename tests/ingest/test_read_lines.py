@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from slowwave.tasks.ingest.parsing import lines
-from slowwave.tasks.ingest.parsing.lines import get_inner_suffix, iter_json, open_binary, read_head
+from slowwave.tasks.ingest.parsing.lines import iter_json, open_binary, read_head
 from slowwave.tasks.ingest.parsing.records import Limits, Rejected
 
 TWO = b'{"a":1}\n{"b":2}\n'
@@ -156,14 +156,6 @@ def test_head_holds_whole_lines_only(tmp_path: Path) -> None:
     head = read_head(path)
     assert head.lines == [{"a": 1}]
     assert len(head.data) == 1 << 16
-
-
-def test_suffix_is_the_one_under_the_compression() -> None:
-    assert [get_inner_suffix(Path(n)) for n in ("a.jsonl.zst", "b.JSON.GZ", "c.parquet")] == [
-        ".jsonl",
-        ".json",
-        ".parquet",
-    ]
 
 
 def test_stream_closes_when_the_reader_stops_early(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, fi
 from slowwave.tasks.ingest.parsing.records import NoSuchPath, UnknownFormat
 from slowwave.tasks.ingest.parsing.values import (
     clean_text,
-    coerce_time,
     drop_base64,
     extract_tag_attribute,
     extract_tag_body,
@@ -174,19 +172,7 @@ def test_originals_are_read_before_what_copies_them(tmp_path: Path) -> None:
     assert sort_paths([*undated, fork, resumed, original]) == [original, resumed, fork, *undated]
 
 
-# Times and text.
-
-
-@pytest.mark.parametrize(
-    "value", ["2026-05-02T09:00:00Z", "2026-05-02T11:00:00+02:00", "2026-05-02T09:00:00", 1777712400, 1777712400000]
-)
-def test_times_are_utc(value: object) -> None:
-    assert coerce_time(value) == datetime(2026, 5, 2, 9, tzinfo=UTC)
-
-
-@pytest.mark.parametrize("value", [None, "", "soon", True, 0, -1, float("nan"), float("inf"), 10**400, [], {}])
-def test_what_is_no_time_is_none(value: object) -> None:
-    assert coerce_time(value) is None
+# Text.
 
 
 def test_cleaning() -> None:
