@@ -222,7 +222,7 @@ def plan_night(paths: list[Path], settings: Settings) -> Estimate:
         try:
             return _estimate_night(job, paths)
         finally:
-            close_models(job)
+            close_models(job.run_id)
 
 
 def _estimate_night(job: Job, paths: list[Path]) -> Estimate:

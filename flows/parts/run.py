@@ -147,7 +147,7 @@ def open_run(
                     _write_run(store, run_id, kind, started, datetime.now(UTC), RunStatus.FAILED, report)
             raise
         finally:
-            close_models(job)
+            close_models(job.run_id)
         set_attribute("slowwave.run.status", report.status)
         if report.release or report.failures or report.held or report.count_paid_requests():
             _write_run(store, run_id, kind, started, datetime.now(UTC), report.status, report)

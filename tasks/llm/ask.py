@@ -201,22 +201,8 @@ def count_usage(usage: Usage) -> dict[str, int]:
     return {f"{usage.model}: {name}": n for name, n in counts.items() if n}
 
 
-@dataclass
-class RunModels:
-    """The models of one run, by what settings call them."""
-
-    budget: Budget | None
-    by_spec: dict[str, Model | None] = field(default_factory=dict)
-
-    def close(self) -> None:
-        """Free what they hold."""
-        for model in self.by_spec.values():
-            if model:
-                model.close()
-
-
-_open: dict[str, RunModels] = {}
-"""The models of the run that this process is doing, by run_id: one budget a night."""
+_open: dict[str, tuple[Budget | None, dict[str, Model | None]]] = {}
+"""The budget and the models, by what settings call them, of the run that this process is doing, by run_id."""
 
 
 def get_model(job: Job, task: ModelTask) -> Model | None:
@@ -228,17 +214,16 @@ def get_model(job: Job, task: ModelTask) -> Model | None:
     spec, limit = job.settings.get_llm(task), job.settings.model.max_tokens
     if job.run_id not in _open:
         for run_id in list(_open):
-            _open.pop(run_id).close()
-        _open[job.run_id] = RunModels(None if limit is None else Budget(limit))
-    mine = _open[job.run_id]
-    if spec not in mine.by_spec:
-        chain = select_llm(spec, job.settings.model, StoredCompletions(job.store), mine.budget)
-        library = Library(job.settings.extract.prompts)
-        mine.by_spec[spec] = Model(chain, MeteredLLM(chain), library) if chain else None
-    for other, model in mine.by_spec.items():
+            close_models(run_id)
+        _open[job.run_id] = None if limit is None else Budget(limit), {}
+    budget, models = _open[job.run_id]
+    if spec not in models:
+        chain = select_llm(spec, job.settings.model, StoredCompletions(job.store), budget)
+        models[spec] = Model(chain, MeteredLLM(chain), Library(job.settings.extract.prompts)) if chain else None
+    for other, model in models.items():
         if model and other != spec:
             model.free_gpu()
-    return mine.by_spec[spec]
+    return models[spec]
 
 
 def keeps_model_rows(job: Job, model: Model | None) -> bool:
@@ -246,11 +231,11 @@ def keeps_model_rows(job: Job, model: Model | None) -> bool:
     return model is None and job.settings.engine == "best"
 
 
-def close_models(job: Job) -> None:
-    """Free what the run's models hold, at the run's end."""
-    models = _open.pop(job.run_id, None)
-    if models:
-        models.close()
+def close_models(run_id: str) -> None:
+    """Free what a run's models hold, at its end."""
+    for model in _open.pop(run_id, (None, {}))[1].values():
+        if model:
+            model.close()
 
 
 def check_llm(settings: Settings) -> None:
