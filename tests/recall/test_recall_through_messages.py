@@ -132,3 +132,20 @@ def test_each_hit_is_another_piece_of_evidence() -> None:
     assert {row.id: row.claim.id for row in merged if row.claim} == {"m1": "in words", "m2": "of one"}
     assert [row.score for row in merged] == sorted((row.score for row in merged), reverse=True)
     assert merge_kinds([claims, []]) == claims
+
+
+def test_equal_messages_of_a_speaker_are_one_hit_and_those_of_two_are_two(tmp_path: Path) -> None:
+    key = "The spare key lies under the flower pot on the terrace."
+    said = [("Ann", key), ("Ann", "We sail at noon."), ("Ann", key), ("Ben", key), ("Ann", f" {key}")]
+    lines = [
+        {"session_id": f"s{n}", "message_id": f"m{n}-{i}", "role": "user", "speaker": who, "content": text}
+        | {"ts": f"2026-03-0{n + 1}T09:0{i}:00Z"}
+        for n, (who, text) in enumerate(said)
+        for i, text in enumerate((text, f"Then goodbye, said for the time number {n}."))
+    ]
+    (tmp_path / "chat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    run_night([tmp_path / "chat.jsonl"], Settings(store=tmp_path / "s", encoder="hash-384"))
+    hits = Memory.open(tmp_path / "s").recall("Where does the spare key lie?", kinds=("observation", "message"))
+    of_key = {hit.speaker: hit for hit in hits if "spare key" in hit.text}
+    assert len([hit for hit in hits if "spare key" in hit.text]) == len(of_key) == 2
+    assert "spare key" in (of_key["Ann"].claim or "")  # of whichever copy it was made

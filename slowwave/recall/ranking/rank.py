@@ -1,6 +1,6 @@
 """What was found, kinds merged: each hit another piece of evidence."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, zip_longest
 from typing import cast
@@ -29,6 +29,8 @@ class ScoredRow:
     """Of a message: the best claim found that was made of it."""
     contributions: Mapping[str, float] = field(default_factory=dict)
     """What each signal added to its score, before it became one with those of other kinds."""
+    copies: tuple[str, ...] = ()
+    """Of a message: others in the same words, by the same speaker and of the same workspace."""
 
 
 @dataclass(frozen=True)
@@ -45,22 +47,27 @@ class ScoredPool:
     def select_best(self, depth: int, is_copy: Callable[[str, str], bool]) -> list[ScoredRow]:
         """Return the best rows, one an owner, best first: of several passages of a message the best.
 
-        Messages that are copies of an earlier one (`View.is_copy`) are left out.
+        Messages that are copies of an earlier one (`View.is_copy`) are left out; of several in the same words the best
+        stands for all.
         """
         pool, rows = self.candidates.pool, self.candidates.rows
         owners = [str(row[pool.owner]) for row in rows]
         cosine = self.candidates.signals.get("vector", np.full(len(owners), np.nan))
-        ranked: Iterable[int] = select_best_per_owner(self.scores, owners, self.candidates.ids)
-        if pool.kind == "message":
-            ranked = (i for i in ranked if not is_copy(str(rows[i]["session_id"]), str(rows[i]["text"])))
-        best, parts = islice(ranked, depth), self.candidates.contributions
+        alike, parts = dict[object, list[int]](), self.candidates.contributions
+        for i in select_best_per_owner(self.scores, owners, self.candidates.ids):
+            if pool.kind != "message":
+                alike[i] = [i]
+            elif not is_copy(str(rows[i]["session_id"]), text := str(rows[i]["text"])):
+                said = rows[i]["workspace"], rows[i]["speaker"], " ".join(text.split())
+                alike.setdefault(said, []).append(i)
         return [
             ScoredRow(
                 *(pool.kind, owners[i], rows[i]),
                 *(float(self.scores[i]), float(cosine[i]), float(self.relevance[i])),
                 contributions={name: float(part[i]) for name, part in parts.items()},
+                copies=tuple(owners[other] for other in others),
             )
-            for i in best
+            for i, *others in islice(alike.values(), depth)
         ]
 
 
@@ -77,7 +84,7 @@ def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[Score
     if len(lists) < 2:
         return list(chain(*lists.values()))
     # each claim goes to the message that holds it, or stands alone
-    messages = {row.id: row for row in lists.get("message", ())}
+    messages = {key: row for row in lists.get("message", ()) for key in (row.id, *row.copies)}
     claims: dict[str, ScoredRow] = {}
     of_several, unfound = list[ScoredRow](), list[ScoredRow]()
     for claim in lists.get("observation", ()):
@@ -89,7 +96,7 @@ def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[Score
         else:
             (of_several if there else unfound).append(claim)
     # one list, its scores reciprocal ranks
-    evidence = [replace(row, claim=claims.get(row.id)) for row in messages.values()]
+    evidence = [replace(row, claim=claims.get(row.id)) for row in lists.get("message", ())]
     turns = (row for turn in zip_longest(evidence, of_several) for row in turn if row is not None)
     merged = chain(turns, unfound, lists.get("summary", ()), lists.get("topic", ()))
     return [replace(row, score=1 / (k + rank)) for rank, row in enumerate(merged, 1)]
