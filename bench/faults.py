@@ -46,6 +46,7 @@ from slowwave.store.snapshot import Snapshot
 from slowwave.tasks.forget.canaries import pick_canaries
 from slowwave.tasks.forget.proof import scan_files
 from slowwave.tasks.forget.select import Wanted
+from slowwave.text.marked import replace_marked
 
 COMPARED = (*RELEASED, ACTIONS, MARKS, VECTORS)
 CANARY = "the amaranth gyrfalcon of Ulverstone"
@@ -61,59 +62,6 @@ LOSSES = {
     "some": "some files that were not synced are there",
 }
 CALLS = ("write", "fsync", "rename", "unlink", "create")
-PAGE = """# Reliability
-
-What was broken on purpose, and what came of it: `python -m bench.faults --write docs/reliability.md` makes this page.
-Of the calls that a run makes one in {stride} was failed, the first drawn by chance.
-
-{table}
-
-{durability}
-
-What else is broken on purpose, by tests: a night killed after each step and at random times, also under Prefect
-(`tests/flows/test_crash.py`, `tests/flows/test_crash_at_random.py`, `tests/flows/test_crash_under_prefect.py`); a
-session, a step, a model's server that fails (`tests/flows/test_failures.py`, `tests/flows/test_model_goes_down.py`);
-Prefect's server that is dead before a night or dies in the middle of a step or while the last one ends: the night ends
-in a line that names `--plain`, and the next one goes on from what was done (`tests/flows/test_under_prefect.py`,
-`tests/flows/test_prefect_server_dies.py`); stamps of the hour that is there twice, of the future and of none, a clock
-set back, and one that was ahead (`tests/ingest/test_hostile_files.py`, `tests/flows/test_gates.py`); writers and
-readers at once (`tests/flows/test_all_at_once.py`); transcripts of any shape
-(`tests/ingest/test_readers_bear_anything.py`, `tests/ingest/test_hostile_files.py`); tables whose bytes are altered,
-cut or gone, their newest manifest or all files, and bytes flipped by chance under the real commands
-(`tests/flows/test_repair.py`, `tests/store/test_manifest.py`); damage while a night is held back, and
-nights after one that was held for what it changed (`tests/flows/test_gates.py`); a forgetting killed after each part
-(`tests/forget/test_forget.py`); a move into an encrypted folder that was killed (`tests/store/test_backup.py`).
-
-Of real kills at random times 60 in a row, then 40, and 5 under Prefect and its server, left tables as a calm night
-does; `SLOWWAVE_KILLS=200` before these tests sends 200, of two seconds each.
-There are no failpoints in the code: the filter fails each call inside each commit, and `tests/flows/test_crash.py`
-kills at each end of a step. slowwave has no Postgres; where Prefect's server kept its rows in one that was killed in
-the middle of a step, tried once by hand, both nights of two were released, status 0, with an undisturbed one's tables.
-
-Through a year of nights beside a reader (365 of three messages, measured once) 13,062 readings through 365 releases
-were each whole; one reader that opened the ledger in the moment of a release took it for one that had lost a row, which
-is mended since. `python -m bench.year` lives through a year of a person or a team and draws what it costs.
-
-Of many tiny transcripts the cost is even: of two messages each 20,000 files are read in 13 s of CPU, 60,000 in 41.
-A cell of 300 MB in an agent's SQLite database leaves a night's peak of memory where it was (459 MB for 457): its row is
-in quarantine, and all others are read.
-"""
-DURABILITY = """A release is durable once the night says "Released": all that was written is synced before its row is,
-and the row before the night goes on. So a loss of power leaves the release before it or the new one, whole, and what
-was forgotten does not come back. What a night that is under way has written since may be lost, torn or empty, each
-file by itself (Lance syncs nothing): the next run goes back to what was synced and makes it again. It knows by Linux's
-boot id that the machine was started anew; elsewhere it can't tell, and takes such a run for one that was killed. A
-command that writes, and `forget --dry-run`, looks at the newest rows once these are whole again: it locks first.
-
-"Killed" means that no change reaches the disk from that call on; `tests/flows/test_crash.py` sends real SIGKILLs. Rows
-are counted over all tables that a release pins and those that the next night goes by. A row is lost when it is missing
-after the next run, wrong when it is another than without the fault. Unavailable is a store of which readers see no
-whole release, until the next run has ended. The disk is one in memory, and the calls are the system's own, met by a
-seccomp filter (`bench/disk_faults.c`): a disk that lies about what it has synced is not part of it.
-
-A forgetting whose disk fails after the erasing leaves the release before it, whole, and in it what was to go: it has
-failed, says so, and the next forgetting or night finishes it first. Once it is through it drops older releases at once:
-who has one open is told so, and asks again."""
 
 
 @dataclass
@@ -400,7 +348,7 @@ def main() -> int:
     parser.add_argument("--stride", type=int, default=1, help="fail each n-th call only")
     parser.add_argument("--start", type=int, help="calls to leave out before the first; drawn by chance")
     parser.add_argument("--case", action="append", default=[], help="only: first night, night, forgetting")
-    parser.add_argument("--write", type=Path, help="the page to write")
+    parser.add_argument("--write", type=Path, help="the page whose table, between two marks, is to be written")
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
     try:
@@ -411,7 +359,8 @@ def main() -> int:
     table = format_table(outcomes)
     print(json.dumps([vars(one) for one in outcomes]) if given.as_json else table)
     if given.write:
-        given.write.write_text(PAGE.format(stride=given.stride, table=table, durability=DURABILITY), encoding="utf-8")
+        told = f"Of the calls that a run makes one in {given.stride} was failed, the first drawn by chance.\n\n{table}"
+        given.write.write_text(replace_marked(given.write.read_text(encoding="utf-8"), told), encoding="utf-8")
     return any(outcome.broken for outcome in outcomes)
 
 

@@ -90,7 +90,8 @@ def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
     Raises:
         UsageError: it stands in a checkout, which is others' work, and is a link out of it.
     """
-    checkouts = [one for one in path.absolute().parents if (one / ".git").exists() and one != Path.home()]
+    named = Path(os.path.normpath(path.absolute()))  # with its links
+    checkouts = [one for one in named.parents if (one / ".git").exists() and one != Path.home()]
     place, path = path, path.resolve()
     if not all(path.is_relative_to(one.resolve()) for one in checkouts):
         raise UsageError(f"{place} is a link out of the project: nothing was written; name the file that is meant")

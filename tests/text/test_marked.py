@@ -71,3 +71,5 @@ def test_a_file_is_written_whole_through_its_link_with_its_rights(tmp_path: Path
     with pytest.raises(UsageError, match="is no file"):
         read_as_it_is(Path("/dev/null"))
     assert {path.name for path in tmp_path.iterdir()} == {"AGENTS.md", "CLAUDE.md"}
+    (tmp_path / "work" / ".git").mkdir(parents=True)
+    assert write_whole(tmp_path / "work" / ".." / "beside.md", "z")  # no link leads out of the checkout
