@@ -142,14 +142,10 @@ class WebSettings(BaseModel):
     seconds: float = Field(20.0, gt=0, description="Seconds a question waits for the web; then it is answered without.")
     pages: bool = Field(True, description="Fetch the pages found and keep their main text; else their snippets alone.")
     private_pages: bool = Field(False, description="Also fetch pages from private and loopback addresses.")
-    interests: tuple[str, ...] = Field((), description="Words and phrases that always make a question one for the web.")
     never_send: tuple[str, ...] = Field((), description="Words and phrases (your name, say) taken out of every query.")
-    sensitivity: Literal["asked", "words", "model"] = Field(
-        "model",
-        description="What sends a question to the web: that it asks for it; its words too; or, where they are mute, a "
-        "model.",
+    judge: str = Field(
+        "", description="The model that says which questions need it, as `llm` names it; empty: the one talked with."
     )
-    judge: str = Field("", description="That model, as `llm` names it; empty: the one that is talked with.")
 
 
 Engine = Literal["best", "extractive"]

@@ -114,10 +114,10 @@ def _build_web_search(settings: "Settings", llm: "LLM", names: list[str]) -> "We
     if not settings.web.enabled:
         return None
     from slowwave.engines.llm.select import select_llm
-    from slowwave.web.search import WebSearch, make_llm_judge, make_llm_private_finder
+    from slowwave.web.search import WebSearch, make_llm_judge
 
     judge = (select_llm(settings.web.judge, settings.model) if settings.web.judge else None) or llm
-    return WebSearch(settings.web, make_llm_judge(judge), names=names, find_private=make_llm_private_finder(judge))
+    return WebSearch(settings.web, make_llm_judge(judge), names=names)
 
 
 def _read_input_lines() -> Iterator[str]:

@@ -23,7 +23,7 @@ from slowwave.schemas.settings import ContextSettings, Settings, TalkSettings, W
 from slowwave.store.journal import hash_span, load_recalled_spans
 from slowwave.store.notes import Journal, find_journals, write_note
 from slowwave.web.engines import WebResult
-from slowwave.web.search import WebSearch
+from slowwave.web.search import Verdict, WebSearch
 from tests.talk_files import session
 
 CHAT = [
@@ -219,7 +219,8 @@ def test_the_web_stands_in_the_block_also_where_the_memory_can_not_be_asked(
         def search(self, query: str, limit: int) -> list[WebResult]:
             return [WebResult("Tides", "https://example.org/tides", "High water today is at 14:20.", self.name)]
 
-    web = WebSearch(WebSettings(enabled=True, pages=False), engines=[Known()])
+    sends = Verdict(search=True, private=[])
+    web = WebSearch(WebSettings(enabled=True, pages=False), lambda _: sends, [Known()])
     talk = Conversation(ScriptedLLM(echo, context_window=99_000), Memory.open(settings.store), settings, web=web)
     for said in ("When is high water today?", f"When is high water today, {'please ' * 8_000}?"):
         "".join(talk.say(said))

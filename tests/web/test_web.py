@@ -12,13 +12,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slowwave.engines.llm.checks import CheckedLLM
-from slowwave.engines.llm.protocol import Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.schemas.settings import Settings, WebSettings
 from slowwave.web.engines import Google, SearXNG, WebTrouble, make_engines
 from slowwave.web.pages import fetch_page_text, shorten_text
 from slowwave.web.scrub import scrub_personal_data
-from slowwave.web.search import WebSearch, decide_by_words, make_llm_judge, make_llm_private_finder
+from slowwave.web.search import Verdict, WebSearch, make_llm_judge
 from tests.web_server import STORY, Web, serving
 
 
@@ -42,7 +41,7 @@ def test_off_by_default_and_then_nothing_is_sent(web: Web) -> None:
 
 def test_three_results_with_the_main_text_of_their_pages(web: Web) -> None:
     pytest.importorskip("trafilatura", reason="the extra `web` is not installed")
-    found = WebSearch(settings(web)).answer("What are the latest harbour fees?")
+    found = WebSearch(settings(web)).search("What are the latest harbour fees?")
     assert [one.url.rpartition("/")[2] for one in found.results] == ["fees", "gone", "image"]
     assert STORY in found.results[0].text
     assert all(junk not in found.results[0].text for junk in ("track", "Sign in", "Cookie"))
@@ -55,7 +54,7 @@ def test_three_results_with_the_main_text_of_their_pages(web: Web) -> None:
 
 
 def test_snippets_alone_and_the_query_without_personal_data(web: Web) -> None:
-    found = WebSearch(settings(web, pages=False, results=2, never_send=("Ann Lee",))).answer(
+    found = WebSearch(settings(web, pages=False, results=2, never_send=("Ann Lee",))).search(
         "Search the web for ferry times, I am Ann Lee, ann@example.org, +49 170 1234567"
     )
     assert [one.text for one in found.results] == ["snippet of fees & more", "snippet of gone & more"]
@@ -68,7 +67,7 @@ def test_google_gets_its_key_as_a_header(web: Web, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("SLOWWAVE_GOOGLE_KEY", "the-key")
     monkeypatch.setattr(Google, "URL", f"{web.url}/customsearch/v1")
     chosen = WebSettings(enabled=True, engines=("google",), google_cx="cx1", pages=False)
-    found = WebSearch(chosen).answer("latest harbour fees")
+    found = WebSearch(chosen).search("latest harbour fees")
     assert [one.text for one in found.results] == ["snippet of fees", "snippet of gone", "snippet of image"]
     path, parameters, headers = web.asked[0]
     assert (path, parameters["cx"], parameters["num"]) == ("/customsearch/v1", ["cx1"], ["3"])
@@ -79,11 +78,11 @@ def test_an_engine_that_fails_falls_through_to_the_next(web: Web) -> None:
     with serving(Web()) as broken:
         broken.status = 500
         engines = [SearXNG(broken.url, 5), SearXNG("http://127.0.0.1:9", 5), SearXNG(web.url, 5)]
-        found = WebSearch(settings(web, pages=False), engines=engines).answer("latest harbour fees")
+        found = WebSearch(settings(web, pages=False), engines=engines).search("latest harbour fees")
         assert len(found.results) == 3
         assert found.notes[0] == "searxng: status 500"
         assert found.notes[1].startswith("searxng: ConnectError")
-        only = WebSearch(settings(web), engines=engines[:1]).answer("latest harbour fees")
+        only = WebSearch(settings(web), engines=engines[:1]).search("latest harbour fees")
     assert only.results == ()
     assert only.notes == ("searxng: status 500",)
 
@@ -105,30 +104,33 @@ class Clumsy:
 def test_anybodys_engine_and_judge_may_fail_in_any_way(web: Web) -> None:
     troubles = [RuntimeError("no quota"), KeyError("items"), None, ["https://a.example"]]
     engines = [*(Clumsy(one) for one in troubles), SearXNG(web.url, 5)]
-    found = WebSearch(settings(web, pages=False), engines=engines).answer("latest harbour fees")
+    found = WebSearch(settings(web, pages=False), engines=engines).search("latest harbour fees")
     assert len(found.results) == 3
     assert found.notes[:2] == ("clumsy: RuntimeError no quota", "clumsy: KeyError 'items'")
     assert [note.startswith("clumsy: the answer is no list of results") for note in found.notes[2:]] == [True, True]
 
-    def judge(message: str) -> bool:
+    def judge(message: str) -> Verdict:
         raise RuntimeError("out of memory")
 
-    decision = WebSearch(settings(web), judge).decide("Explain how a B-tree splits")
-    assert not decision.search
-    assert "could not be asked (RuntimeError out of memory)" in decision.why
+    lost = WebSearch(settings(web), judge, engines=engines).answer("latest harbour fees")
+    assert (lost.query, lost.results) == (None, ())
+    assert lost.notes[0].endswith("could not be asked (RuntimeError out of memory)")
 
 
-def test_what_a_model_finds_private_is_not_sent_and_nothing_is_where_it_can_not_be_asked(web: Web) -> None:
-    asked = ScriptedLLM([{"private": ["Maria Sousa", "12 elm street", "3 May 1984", "diabetes", "Nobody", ""]}, "no"])
-    find = make_llm_private_finder(CheckedLLM(asked))
-    search = WebSearch(settings(web, pages=False), find_private=find)
+def test_a_model_says_what_goes_to_the_web_and_which_words_of_it_do_not(web: Web) -> None:
+    private = ["Maria Sousa", "12 elm street", "3 May 1984", "diabetes", "Nobody", ""]
+    says = ScriptedLLM(
+        [{"search": True, "private": private}, {"search": False, "private": []}, "I would rather not say"]
+    )
+    search = WebSearch(settings(web, pages=False), make_llm_judge(CheckedLLM(says)))
     message = "What is the latest diet for Maria Sousa of 12 Elm Street, born 3 May 1984, who has diabetes?"
     found = search.answer(message)
     assert found.query == "What is the latest diet for of , born , who has ?"
-    assert message in asked.asked[0].messages[0]["content"]
-    lost = search.answer(message)
-    assert (lost.query, lost.results) == (None, ())
-    assert lost.notes[0].startswith("nothing was sent: what of it is private could not be told")
+    assert message in says.asked[0].messages[0]["content"]
+    for why in ("the model says that it needs none", ""):
+        kept = search.answer(message)
+        assert (kept.query, kept.results, kept.why) == (None, (), why)
+    assert len(web.asked) == 1
 
 
 def test_what_is_not_set_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +141,7 @@ def test_what_is_not_set_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         "searxng: set web.searxng_url",
         "google: set web.google_cx, and SLOWWAVE_GOOGLE_KEY in the environment",
     ]
-    found = WebSearch(WebSettings(enabled=True, engines=("searxng",))).answer("today's news")
+    found = WebSearch(WebSettings(enabled=True, engines=("searxng",))).search("today's news")
     assert found.notes == ("no engine can be asked: searxng: set web.searxng_url",)
 
 
@@ -155,41 +157,6 @@ def test_pages_on_this_machine_are_not_fetched_unless_allowed(web: Web) -> None:
     with pytest.raises(WebTrouble, match="private network"):
         fetch_page_text(f"{web.url}/fees", WebSettings())
     assert web.asked == []
-
-
-@pytest.mark.parametrize(
-    ("message", "search"),
-    [
-        ("What is the latest stable release of Rust?", True),
-        ("What's the weather in Lisbon tomorrow?", True),
-        ("How much does a ticket to the aquarium cost?", True),
-        ("Search the web for our company's name", True),
-        ("What did we decide about the latest release?", False),
-        ("Remember that I moved to Porto this week", False),
-        ("What did you say about caching today?", False),
-        ("Explain how a B-tree splits", None),
-        ("Write a limerick about a heron", None),
-        ("Is the heron population growing?", None),
-    ],
-)
-def test_words_decide(message: str, search: bool | None) -> None:
-    decision = decide_by_words(message)
-    assert (decision.search if decision else None) == search
-
-
-def test_interests_and_then_the_model(web: Web) -> None:
-    def says(request: Request) -> dict[str, bool]:
-        return {"search": "heron" in request.messages[0]["content"]}
-
-    asked = ScriptedLLM(says)
-    checked = [{"id": "1", "text": "Is the heron growing rare?"}, {"id": "2", "text": "Explain how a B-tree splits"}]
-    search = WebSearch(settings(web, interests=("tide tables",)), make_llm_judge(CheckedLLM(asked)))
-    assert search.decide("Where are the tide tables?").search
-    assert asked.asked == []
-    assert [search.decide(one["text"]).search for one in checked] == [True, False]
-    assert "no word" in WebSearch(settings(web)).decide("Explain how a B-tree splits").why
-    mute = WebSearch(settings(web), make_llm_judge(CheckedLLM(ScriptedLLM(lambda r: "I would rather not say"))))
-    assert not mute.decide("Is the heron growing rare?").search
 
 
 def test_personal_data_is_taken_out_and_dates_and_versions_stay() -> None:
