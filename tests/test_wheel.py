@@ -76,7 +76,7 @@ def test_the_wheel_holds_every_file_of_the_four_folders_and_slowwave_alone_on_to
         "schemas/py.typed",
         "tasks/supersede/changes.npz",
         "tasks/llm/prompts/extract.md",
-        "context/reports/weights.json",
+        "context/weights.json",
     ):
         assert f"slowwave/{data}" in modules(wheel)
 

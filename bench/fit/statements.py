@@ -7,7 +7,7 @@ scratch store, or, with as many `--stores`, into these, which are kept. A senten
 as the share of its words that stand in the decision; a word matters when it stands there. Two ridge regressions,
 logistic: the first weighs the sentences' signs and each dimension of their vectors, the second, over its log-odds, the
 words' signs. Every case weighs alike. The first table is of sets that the fit did not see: each by weights from the
-others. Last come the weights from all sets, which `--write` puts into `slowwave/context/reports/weights.json`. Some 2
+others. Last come the weights from all sets, which `--write` puts into `slowwave/context/weights.json`. Some 2
 minutes a set, most of it the night's.
 """
 
@@ -18,24 +18,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 from sklearn.linear_model import LogisticRegression
 
 from bench.harness import ROOT, SCRATCH, Figures, Row, average, run
 from bench.recall.blocks import COUNT, extract_words
-from slowwave.context.build import assemble_context, build_memory_snippets
-from slowwave.context.reports.features import SENTENCE_SIGNS, WORD_SIGNS, Matrix, SessionFeatures, compute_word_features
-from slowwave.context.reports.gather import collect_sentences, load_candidate_sessions
-from slowwave.context.reports.statements import Weights, compute_sentence_logits, hide_revised_figures
+from slowwave.context import report
+from slowwave.context.build import assemble_context
+from slowwave.context.report import Matrix, PastMessage, Sentence, Weights
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.query import Query, build_query
 from slowwave.recall.retrieve.pools import Vector
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import SESSIONS
 
 ENCODER = "all-MiniLM-L6-v2"
 BUDGETS = (125, 250, 500, 1_000, 2_000)
-WRITTEN = ROOT / "slowwave" / "context" / "reports" / "weights.json"
+WRITTEN = ROOT / "slowwave" / "context" / "weights.json"
 SENTENCE_PENALTY, WORD_PENALTY = 0.1, 1.0
 """C of the regressions: 1 over the weight of the squared weights, of signs in their deviations."""
 MEANING = 3.0
@@ -53,7 +52,8 @@ class Case:
     hits: list[str]
     decision: str
     stale: list[str]
-    talk: SessionFeatures
+    messages: list[PastMessage]
+    sentences: list[Sentence]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def measure(
     unseen = [(one, fit_weights([other for other in sets if other is not one])) for one in sets if len(sets) > 1]
     weights = fit_weights(sets)
     if write:
-        WRITTEN.write_bytes(weights.to_json())
+        WRITTEN.write_bytes(orjson.dumps(weights, option=orjson.OPT_APPEND_NEWLINE))
     rows = [{"set the fit did not see": one.name, **evaluate_case_set(one, fitted)} for one, fitted in unseen]
     rows += [{"set it did see": one.name, **evaluate_case_set(one, weights)} for one in sets]
     return Figures(rows, notes=[str(replace(weights, direction=()))])
@@ -95,37 +95,35 @@ def _build_cases(memory: Memory, row: dict[str, Any]) -> list[Case]:
     query = build_query(row["report"], 1, "message")
     vector = memory._vectors.encode_texts(view.release.encoder, [query.text]).get(query.text)
     hits = [hit.id for hit in memory.recall(row["report"], memory.settings.context.hits, ("message",))]
-    at = load_candidate_sessions(view, query, vector, hits, memory.settings.context)
-    names = {str(r["session_id"]): r["native_id"] for r in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()}
-    vectors = at.build_night_vectors()
-    talks = (SessionFeatures(messages, at.claims, at.closeness, at.rarity, vectors) for messages in at.sessions)
+    loaded = report.load_sessions(view, query, vector, hits, memory.settings.context)
     return [
-        Case(query, vector, hits, row["decision"], row["stale"], talk)
-        for talk in talks
-        if talk.found and names[talk.turns[0].session_id] == row["session_id"]
+        Case(query, vector, hits, row["decision"], row["stale"], messages, sentences)
+        for _, messages in loaded
+        if (sentences := report.extract_sentences(messages)) and messages[0].source.session == row["session_id"]
     ]
 
 
 def fit_weights(sets: Sequence[CaseSet]) -> Weights:
     """Return weights from the sets together."""
     cases = [case for one in sets for case in one.cases]
-    signs = np.concatenate([case.talk.compute_features() for case in cases])
-    meaning = np.concatenate([_require_vectors(case.talk) for case in cases])
+    signs = np.concatenate([report.compute_sentence_signs(case.messages, case.sentences) for case in cases])
+    meaning = np.concatenate([_require_vectors(case) for case in cases])
     y, w = (np.concatenate(some) for some in zip(*map(_compute_sentence_targets, cases), strict=True))
     spread = signs.std(axis=0) + 1e-9
     bias, told = _fit_regression(np.hstack([signs / spread, meaning * MEANING]), y, w, SENTENCE_PENALTY)
-    sentence = dict(zip(SENTENCE_SIGNS, (told[: len(spread)] / spread).round(3).tolist(), strict=True))
-    direction = tuple((told[len(spread) :] * MEANING).round(3).tolist())
-    first = Weights(bias, sentence, 0.0, {}, ENCODER, direction)
-    x, y, w = (
-        np.concatenate(some) for some in zip(*(_build_word_features(case, first) for case in cases), strict=True)
-    )
+    sentence, direction = np.split(told, [len(spread)])
+    first = Weights(bias, _round(sentence / spread), 0.0, (), ENCODER, _round(direction * MEANING))
+    x, y, w = (np.concatenate(some) for some in zip(*(_build_word_signs(case, first) for case in cases), strict=True))
     word_bias, told = _fit_regression(x, y, w, WORD_PENALTY)
-    return replace(first, word_bias=word_bias, word=dict(zip(WORD_SIGNS, told.round(3).tolist(), strict=True)))
+    return replace(first, word_bias=word_bias, word=_round(told))
 
 
-def _require_vectors(talk: SessionFeatures) -> Matrix:
-    found = talk.compute_centered_vectors()
+def _round(weights: Matrix) -> tuple[float, ...]:
+    return tuple(weights.round(3).tolist())
+
+
+def _require_vectors(case: Case) -> Matrix:
+    found = report.compute_meaning(case.messages, case.sentences)
     if found is None:
         raise SystemExit("a store without vectors: nothing to fit a direction on")
     return found
@@ -134,16 +132,16 @@ def _require_vectors(talk: SessionFeatures) -> Matrix:
 def _compute_sentence_targets(case: Case) -> tuple[Matrix, Matrix]:
     """Of each sentence the share of the words that stand in the decision, and what it weighs."""
     wanted = extract_words(case.decision)
-    told = [(len(s.words & wanted) / len(s.words), len(s.words)) for s in case.talk.found]
-    y, w = np.array(told, dtype=np.float64).reshape(-1, 2).T
+    told = [(len(s.words & wanted) / len(s.words), len(s.words)) for s in case.sentences]
+    y, w = np.array(told, dtype=np.float64).T
     return y, w / w.sum() * SENTENCES
 
 
-def _build_word_features(case: Case, weights: Weights) -> tuple[Matrix, Matrix, Matrix]:
+def _build_word_signs(case: Case, weights: Weights) -> tuple[Matrix, Matrix, Matrix]:
     """Return signs of the session's words, whether they stand in the decision, and what each weighs."""
-    last = max(message.seq for message in case.talk.turns)
-    kept = hide_revised_figures(case.talk.found, compute_sentence_logits(case.talk, weights))
-    words, signs = compute_word_features([one for one, _ in kept], [logit for _, logit in kept], last)
+    words, signs = report.compute_word_signs(
+        report.weigh_sentences(case.messages, case.sentences, weights), len(case.messages)
+    )
     wanted = extract_words(case.decision)
     return signs, np.array([float(word in wanted) for word in words]), np.full(len(words), WORDS / len(words))
 
@@ -162,9 +160,7 @@ def evaluate_case_set(one: CaseSet, weights: Weights) -> Row:
     """Return the mean share of the decision's words, and the share of blocks with a stale wording, by budget."""
     settings, rows = one.memory.settings.context, []
     for case in one.cases:
-        found = build_memory_snippets(
-            collect_sentences(one.memory.get_view(), case.query, case.vector, case.hits, settings, weights)
-        )
+        found = report.collect_sentences(one.memory.get_view(), case.query, case.vector, case.hits, settings, weights)
         texts = {budget: assemble_context(case.query.text, found, budget, COUNT, settings).text for budget in BUDGETS}
         wanted = extract_words(case.decision)
         shares = {f"{budget} tokens": len(wanted & extract_words(text)) / len(wanted) for budget, text in texts.items()}

@@ -28,9 +28,8 @@ from slowwave.context.rendering import (
     count_overhead_tokens,
     get_renderer,
 )
-from slowwave.context.reports.features import Statement
-from slowwave.context.reports.snippets import GAP, Snippet, build_snippet_lines
 from slowwave.context.running import RunningSummary, Summary
+from slowwave.context.snippets import GAP, Snippet, build_snippet_lines
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.schemas.errors import UsageError
@@ -241,8 +240,7 @@ class _Block:
             tag, heading = count_overhead_tokens(one.source, self.format, self.count)
             cost = self.count(one.text + GAP)
             line, group = lines[one.place[:2]], groups[one.source.group]
-            worths = dict.fromkeys(one.words, one.relevance) if one.worths is None else one.worths
-            found.append(Piece(worths, cost, line, tag, group, heading))
+            found.append(Piece(one.worths, cost, line, tag, group, heading))
         return found
 
     def trim_to_budget(self, parts: list[Part]) -> Context:
@@ -269,39 +267,6 @@ def _build_summary_line(one: Summary) -> Line:
 
 def _count_chars(part: Part) -> int:
     return sum(len(line.text) for line in part.lines)
-
-
-def build_memory_snippets(memories: Sequence[Statement], tags: Mapping[str, str] | None = None) -> list[Snippet]:
-    """Return past sessions' sentences: the likeliest session last, each in its order.
-
-    Args:
-        memories: the sentences.
-        tags: how headings name the sessions (`View.session_tags`).
-    """
-    worth: dict[str, float] = {}
-    for one in memories:
-        worth[one.message.session_id] = max(worth.get(one.message.session_id, 0.0), one.relevance)
-    order = {key: n for n, key in enumerate(sorted(worth, key=lambda key: (worth[key], key)))}
-    return [
-        Snippet(
-            one.text,
-            one.words,
-            one.relevance,
-            LineSource(
-                one.message.session,
-                one.message.native_id,
-                one.message.seq,
-                one.message.at,
-                one.message.speaker,
-                "person" if one.message.human else "model",
-                short=(tags or {}).get(one.message.session),
-            ),
-            (order[one.message.session_id], one.message.seq, one.start),
-            one.number,
-            one.worths,
-        )
-        for one in memories
-    ]
 
 
 def rank_turns(
@@ -346,7 +311,8 @@ def _split_into_snippets(
     for n, piece in enumerate(piece for piece in pieces if piece):
         words = frozenset(extract_content_words(piece)) or frozenset({piece.lower()})
         near = len(words & asked) / max(1, min(len(words), len(asked)))
-        found.append(Snippet(piece, words, worth * (0.5 + 0.4 * near), source, (*place, n), n))
+        relevance = worth * (0.5 + 0.4 * near)
+        found.append(Snippet(piece, dict.fromkeys(words, relevance), relevance, source, (*place, n), n))
     return found
 
 

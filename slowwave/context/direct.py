@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.rendering import Line, LineSource, format_day, get_speaker
-from slowwave.context.reports.snippets import OMITTED
+from slowwave.context.snippets import OMITTED
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.hits import Hit, Hits, Successor, has_words
 from slowwave.recall.query import Query
@@ -93,7 +93,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
         row: Row, text: str, whole: str, likelihood: float, later: str = "", score: float | None = None, gist: str = ""
     ) -> Told:
         other = named is not None and row["speaker"] != named
-        source = _make_source(view, row, tags)
+        source = make_source(view, row, tags)
         cut = not whole.startswith(text), not whole.endswith(text)
         return Told(text, source, likelihood * (OTHERS if other else 1.0), not cut[0], not cut[1], score, later, gist)
 
@@ -138,7 +138,7 @@ def rank_claims(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> lis
     return [
         Told(
             hit.text,
-            replace(_make_source(view, row, tags), speaker=None, by=None),  # the words are nobody's
+            replace(make_source(view, row, tags), speaker=None, by=None),  # the words are nobody's
             1 / (1 + place),
             later=_format_change(hit, ""),
         )
@@ -213,7 +213,8 @@ def _has_found_successor(view: View, hit: Hit, found: Collection[str]) -> bool:
     return heir is not None and any(key in found for key in cast(list[str], heir["message_ids"]))
 
 
-def _make_source(view: View, row: Row, tags: Mapping[str, str]) -> LineSource:
+def make_source(view: View, row: Row, tags: Mapping[str, str]) -> LineSource:
+    """Return where a message (the columns `SHOWN`) comes from."""
     session = view.native_sessions.get(str(row["session_id"]), str(row["session_id"]))
     return LineSource(
         session,

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from slowwave.context.active import format_turn
-from slowwave.context.build import Context, Turn, assemble_context, build_memory_snippets, check_block, parse_turn
+from slowwave.context.build import Context, Turn, assemble_context, check_block, parse_turn
 from slowwave.context.direct import (
     Told,
     is_direct,
@@ -23,8 +23,8 @@ from slowwave.context.projects.briefing import (
     pack_briefing,
 )
 from slowwave.context.rendering import Caveat, Format
-from slowwave.context.reports.gather import collect_sentences
-from slowwave.context.reports.snippets import Snippet
+from slowwave.context.report import collect_sentences
+from slowwave.context.snippets import Snippet
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
 from slowwave.recall.filters import place_query
 from slowwave.recall.hits import Hit, Hits
@@ -173,7 +173,7 @@ def _collect_memories(
         vector = encode([asked.text]).get(asked.text)
         found = collect_sentences(view, asked, vector, [hit.id for hit in hits], settings)
         unreleased = [hit for hit in hits if hit.status == Status.NOT_DISTILLED]
-        return [*_build_snippets(unreleased), *build_memory_snippets(found, view.session_tags)], hits
+        return [*_build_snippets(unreleased), *found], hits
     except TROUBLE as trouble:
         memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered with what was just found, and no more")
         return _build_snippets(hits), Hits(hits, hits.reason, stale=True)
@@ -181,8 +181,10 @@ def _collect_memories(
 
 def _build_snippets(hits: Sequence[Hit]) -> list[Snippet]:
     """Return hits that hold, or are not yet distilled, as they are, the first one last."""
-    lines = [tell_hit(hit).line for hit in hits if hit.status in (Status.ACTIVE, Status.NOT_DISTILLED) and hit.sources]
-    return [
-        Snippet(line.text, frozenset(extract_content_words(line.text)), 1.0 / (2 + n), line.source, (float(-n), 0, 0))
-        for n, line in enumerate(lines)
-    ]
+    kept = [hit for hit in hits if hit.status in (Status.ACTIVE, Status.NOT_DISTILLED) and hit.sources]
+    snippets = []
+    for n, line in enumerate(tell_hit(hit).line for hit in kept):
+        worth = 1.0 / (2 + n)
+        worths = dict.fromkeys(extract_content_words(line.text), worth)
+        snippets.append(Snippet(line.text, worths, worth, line.source, (float(-n), 0, 0)))
+    return snippets

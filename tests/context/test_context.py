@@ -5,6 +5,7 @@ import math
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,16 +18,17 @@ from slowwave.context.build import Context, assemble_context
 from slowwave.context.packing import Piece, pack
 from slowwave.context.projects.briefing import collect_facts
 from slowwave.context.rendering import Format, LineSource
-from slowwave.context.reports.features import (
+from slowwave.context.report import (
     SENTENCE_SIGNS,
-    ClaimQuotes,
     PastMessage,
-    SessionFeatures,
-    compute_word_features,
+    Sentence,
+    _select_around_hits,
+    compute_sentence_signs,
+    compute_word_signs,
+    extract_sentences,
+    score_session,
 )
-from slowwave.context.reports.gather import _select_around_hits
-from slowwave.context.reports.snippets import Snippet
-from slowwave.context.reports.statements import score_statements
+from slowwave.context.snippets import Snippet
 from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
@@ -90,7 +92,7 @@ QUERY = "supplier import rejected the file, bad lines umlauts encoding"
 
 def said(texts: list[str], session: str = "s") -> list[Snippet]:
     return [
-        Snippet(text, frozenset(extract_content_words(text)), 0.5, LineSource(session, f"m{n}", n), (1.0, n, 0))
+        Snippet(text, dict.fromkeys(extract_content_words(text), 0.5), 0.5, LineSource(session, f"m{n}", n), (1, n, 0))
         for n, text in enumerate(texts)
     ]
 
@@ -244,25 +246,23 @@ def test_a_briefing_tells_a_persons_words_before_an_agents_account(tmp_path: Pat
 
 def test_a_superseded_claim_is_left_out_and_a_figure_that_gets_another_value_too() -> None:
     said = ["URLs must be valid for 15 minutes.", "The cache is Redis.", "URLs must be valid for 6 hours."]
-    found = score_statements(
-        heard([(True, text) for text in said]),
-        0.9,
-        {},
-        {"m1": ClaimQuotes(superseded=("The cache is Redis",))},
-    )
+    talk = heard([(True, text) for text in said])
+    talk[1] = replace(talk[1], superseded=("", "The cache is Redis"))
+    found = score_session(talk, 0.9)
     assert [one.text for one in found] == ["URLs must be valid for … minutes", "URLs must be valid for 6 hours"]
-    assert "15" not in found[0].words
+    assert "15" not in found[0].worths
 
 
 def heard(turns: list[tuple[bool, str]]) -> list[PastMessage]:
     return [
-        PastMessage(f"m{n}", "s", "s", f"m{n}", n, human, None, text, None) for n, (human, text) in enumerate(turns)
+        PastMessage(f"m{n}", LineSource("s", f"m{n}", n, by="person" if human else "model"), text)
+        for n, (human, text) in enumerate(turns)
     ]
 
 
 def test_words_that_several_messages_hold_are_worth_more() -> None:
     talk = [(True, "Which store?"), (True, "Use RocksDB with pictures."), (False, "The RocksDB store is set up.")]
-    found = score_statements(heard(talk), 0.9, {}, {})
+    found = score_session(heard(talk), 0.9)
     assert found[1].worths["rocksdb"] > found[1].worths["pictures"]
     assert all(0 < worth < 0.9 for one in found for worth in one.worths.values())
 
@@ -274,39 +274,37 @@ def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
         (True, "Agreed, lock them, 20 minutes."),
         (False, "Locked. CI passes."),
     ]
-    quoted = {"m0": "must be locked", "m1": "I'd lock editor sessions for 20 minutes. I left"}
-    claims = {key: ClaimQuotes((quote,)) for key, quote in quoted.items()}
-    signs = SessionFeatures(heard(talk), claims, {"m1": 1.5}, {}).compute_features()
+    messages = heard(talk)
+    quotes = {0: "must be locked", 1: "I'd lock editor sessions for 20 minutes. I left"}  # a part of one, and more
+    messages = [replace(one, claims=((quotes[n], None),) if n in quotes else ()) for n, one in enumerate(messages)]
+    signs = compute_sentence_signs(messages, extract_sentences(messages))
     told = {name: signs[:, n].tolist() for n, name in enumerate(SENTENCE_SIGNS)}
-    assert told["claim"] == [1, 1, 0, 0, 0, 0]  # a part of a sentence is quoted, or more than it
-    assert told["close"] == [0, 1.5, 1.5, 0, 0, 0]  # to the query; of the others no vector is known
+    assert told["claim"] == [1, 1, 0, 0, 0, 0]
     assert told["opens"] == [1, 0, 0, 0, 0, 0]
-    assert told["agreed"] == [0, 1, 1, 0, 0, 0]  # both sentences of the message that is agreed to
     assert told["said before"] == pytest.approx([0, 0.4, 0, 1, 1, 0])  # the editor and its sessions were named before
     assert told["shared"] == pytest.approx([0.75, 1, 0, 1, 1, 0])  # both sides say "locked", "sessions", "editor"
     assert told["figures"] == pytest.approx([0, math.log(2), 0, math.log(2), 0, 0])  # the 20 minutes
     assert told["number"] == [0, 0, 1, 0, 0, 1]
-    assert told["reports"] == [0, 0, 1, 0, 0, 1]
-    assert told["topical"] == pytest.approx([0.75 * math.log(2), math.log(2), 0, math.log(2), math.log(2), 0])
     assert told["long"] == pytest.approx([math.log(4 / 5), 0, 0, math.log(4 / 5), 0, 0])  # 4, 9, 4, 3 words; a person's
-    found = score_statements(heard(talk), 0.9, {}, {})
+    found = score_session(messages, 0.9)
     assert found[1].relevance > found[2].relevance
 
 
 def test_of_a_long_session_what_is_nearest_to_a_hit_is_read_or_else_its_end() -> None:
     talk = heard([(True, f"Message {n}.") for n in range(9)])
     for hits, seqs in (({"m2"}, [1, 2, 3]), ({"m0", "m8"}, [0, 1, 8]), (set(), [6, 7, 8])):
-        assert [one.seq for one in _select_around_hits(talk, hits, 3)] == seqs
+        assert [one.source.seq for one in _select_around_hits(talk, hits, 3)] == seqs
     assert _select_around_hits(talk, set(), 9) == talk
 
 
 def test_the_signs_of_a_word_are_of_the_sentences_that_hold_it() -> None:
-    talk = [(True, "Sessions must be locked."), (False, "Lock them for 20 minutes."), (True, "Agreed, 20 minutes.")]
-    words, signs = compute_word_features(SessionFeatures(heard(talk), {}, {}, {}).found, [2.0, 1.0, 0.5], last=2)
+    texts = ["Sessions must be locked", "Lock them for 20 minutes", "Agreed, 20 minutes"]
+    kept = [Sentence(n, 0, text, frozenset(extract_content_words(text))) for n, text in enumerate(texts)]
+    words, signs = compute_word_signs([*zip(kept, [2.0, 1.0, 0.5], strict=True)], 3)
     told = dict(zip(words, signs.tolist(), strict=True))
-    assert told["must"] == pytest.approx([2, 2, 0, 0, 0, 0])
+    assert told["must"] == pytest.approx([2, 0, 0])
     either = math.log((1 + math.e) * (1 + math.e**0.5) - 1)  # log-odds that one of two independent ones does
-    assert told["20"] == pytest.approx([1, either, math.log(2), 1, 1 / 2, 1])
+    assert told["20"] == pytest.approx([either, math.log(2), 1])
 
 
 @pytest.mark.parametrize(
@@ -319,7 +317,7 @@ def test_the_signs_of_a_word_are_of_the_sentences_that_hold_it() -> None:
     ],
 )
 def test_a_figure_that_is_only_named_again_stays(later: str) -> None:
-    found = score_statements(heard([(True, "Payments time out after 30 seconds."), (True, later)]), 0.9, {}, {})
+    found = score_session(heard([(True, "Payments time out after 30 seconds."), (True, later)]), 0.9)
     assert found[0].text == "Payments time out after 30 seconds"
 
 
@@ -327,14 +325,14 @@ def test_a_word_that_hundreds_of_sentences_hold_is_weighed_too() -> None:
     talk = [
         (True, f"We decided that ferry {n} calls at Aurora, and must call there until May {n}.") for n in range(900)
     ]
-    found = score_statements(heard(talk), 0.9, {}, {})
+    found = score_session(heard(talk), 0.9)
     assert found
     assert all(0 <= worth <= 1 for one in found for worth in one.worths.values())
 
 
 def test_a_session_without_words_has_no_statements() -> None:
-    assert score_statements([], 0.9, {}, {}) == []
-    assert score_statements(heard([(True, "???"), (False, "")]), 0.9, {}, {}) == []
+    assert score_session([], 0.9) == []
+    assert score_session(heard([(True, "???"), (False, "")]), 0.9) == []
 
 
 def test_packing_prefers_new_words_and_keeps_the_budget() -> None:

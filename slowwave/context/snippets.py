@@ -18,15 +18,14 @@ class Snippet:
     """A sentence that may be shown, with where it comes from."""
 
     text: str
-    words: frozenset[str]
+    worths: Mapping[str, float]
+    """What each of its words is worth."""
     relevance: float
     source: LineSource
     place: tuple[float, int, int]
     """Where it stands in its part: the group's worth, the line, the place in it."""
     start: int = 0
     """Number of the sentence in its text: those that don't follow each other are joined by an ellipsis."""
-    worths: Mapping[str, float] | None = None
-    """What each of its words is worth; by default all its relevance."""
 
 
 def build_snippet_lines(said: Sequence[Snippet], chosen: Sequence[int]) -> tuple[Line, ...]:

@@ -1,0 +1,366 @@
+"""What a long report's block may show: sentences of the likeliest sessions, and how likely each of their words matters.
+
+A word matters where its session does, and a sentence that holds it settles something; more so if several messages hold
+it, and if it comes up late. What is settled is said again: its words come back in other messages and from the other
+side; side talk and remarks about the work done don't. Beside that counts what a sentence means: where its vector lies
+among the session's. What was superseded is left out, and so are figures that a person gives anew later in the session.
+All signs are cheap: no text is encoded, the vectors are the night's.
+
+Weights are log-odds, by `bench/fit/statements.py` from the sets of bug reports in `data/labelled`, and stand in
+`weights.json`; what they are worth on a set that the fit did not see stands in `docs/decisions/003-blocks.md`.
+"""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from datetime import datetime
+from importlib.resources import files
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from slowwave.context.direct import make_source
+from slowwave.context.rendering import LineSource
+from slowwave.context.snippets import OMITTED, Snippet
+from slowwave.engines.encoders.protocol import limit_blas_threads
+from slowwave.recall.filters import mask_allowed_passages
+from slowwave.recall.query import Query
+from slowwave.recall.ranking.order import FIGURE
+from slowwave.recall.release.chains import is_superseded
+from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.pools import Vector
+from slowwave.recall.retrieve.sessions import has_similar_session, is_visible_as_of, rank_sessions, read_rows_where
+from slowwave.schemas.settings import ContextSettings
+from slowwave.schemas.tables import CHAIN, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
+from slowwave.schemas.vocabulary import SPOKEN, Status
+from slowwave.store.trouble import READ_TROUBLE
+from slowwave.text.sentences import split_sentences
+from slowwave.text.words import extract_content_words, stem_words
+
+HEARD = ["message_id", "session_id", "native_id", "seq", "role", "origin", "speaker", "text", "ts"]
+CLAIMED = ["observation_id", "message_ids", "quote", "status", "session_id", "vector", *CHAIN]
+LEAST = 0.02
+"""Of the likeliest word's probability; a sentence without a word as likely as that is not shown."""
+ABOUT = 10
+"""Of recall's hits the first, whose claims are taken to be about the query's matter."""
+SAME_WORDS = 2
+"""Words that two sentences share which give other figures of one thing."""
+FIGURE_WORD = re.compile(r"\S*\d\w*")
+
+Matrix = npt.NDArray[np.float64]
+Row = dict[str, object]
+
+SENTENCE_SIGNS = ("long", "opens", "said before", "shared", "figures", "number", "claim")
+"""How long a person's message is that says it (logarithm of its words against the session's usual); whether it stands
+in the first message, which tells what is the matter; shares of its words that an earlier message had, and that the
+other side has too; logarithm of its words with a figure, and one; which sentence of its message it is; whether the
+night made a claim of it."""
+WORD_SIGNS = ("any", "held", "last")
+"""Log-odds that any sentence that holds it settles something; the logarithm of how many messages hold it; how late in
+the session (0 to 1) the last of them comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Log-odds for each sign, of a sentence to settle something and of a word to matter."""
+
+    sentence_bias: float
+    sentence: tuple[float, ...]
+    """By `SENTENCE_SIGNS`."""
+    word_bias: float
+    word: tuple[float, ...]
+    """By `WORD_SIGNS`."""
+    encoder: str = ""
+    """Whose dimensions `direction` has."""
+    direction: tuple[float, ...] = ()
+    """Of what settles something, among the vectors of a session. Empty: meaning counts for nothing."""
+
+
+WEIGHTS = Weights(**orjson.loads(files("slowwave.context").joinpath("weights.json").read_bytes()))
+"""Those that ship, by `python -m bench.fit.statements`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PastMessage:
+    """A message of a past session."""
+
+    id: str
+    source: LineSource
+    text: str
+    vector: Vector | None = None
+    """The mean over its passages; None where they have none by the encoder of the weights."""
+    claims: tuple[tuple[str, Vector | None], ...] = ()
+    """Quotes that became claims, each with the claim's vector; one of several messages is the first one's."""
+    superseded: tuple[str, ...] = ()
+    """Quotes of claims that no longer hold."""
+
+    @property
+    def human(self) -> bool:
+        """Whether a person said it."""
+        return self.source.by == "person"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sentence:
+    """A sentence of a message."""
+
+    at: int
+    """Place of its message in the session, from 0."""
+    number: int
+    """Of the sentence in its message."""
+    text: str
+    words: frozenset[str]
+    vector: Vector | None = None
+    """That of the claim whose quote is likest in length, else its message's."""
+    claimed: bool = False
+
+
+def collect_sentences(
+    view: View,
+    query: Query,
+    vector: Vector | None,
+    hits: Sequence[str],
+    settings: ContextSettings,
+    weights: Weights = WEIGHTS,
+) -> list[Snippet]:
+    """Return sentences with their relevance to the query, the likeliest session last; none where recall finds nothing
+    and no session is about it.
+
+    Args:
+        view: the release.
+        query: the report.
+        vector: the query's; None without an encoder.
+        hits: ids of the messages that recall found, best first.
+        settings: how many sessions are read.
+        weights: of the signs.
+    """
+    found = [
+        snippet
+        for place, (share, messages) in enumerate(load_sessions(view, query, vector, hits, settings))
+        for snippet in score_session(messages, share, 1 / (1 + place), weights)
+    ]
+    least = LEAST * max((max(one.worths.values()) for one in found), default=0.0)
+    return [one for one in found if max(one.worths.values()) >= least]
+
+
+def load_sessions(
+    view: View, query: Query, vector: Vector | None, hits: Sequence[str], settings: ContextSettings
+) -> list[tuple[float, list[PastMessage]]]:
+    """Return the messages of the likeliest sessions, likeliest first, each session with its probability."""
+    if not hits and not has_similar_session(view, query, vector):
+        return []
+    try:
+        ranked = rank_sessions(view, query, vector, settings.sessions, view.has_full_text(PASSAGES))
+    except READ_TROUBLE:  # recall has met it before, and noted it
+        ranked = rank_sessions(view, query, vector, settings.sessions, full_text=False)
+    likely = {one.session_id for one in ranked if one.probability >= LEAST}
+    sessions = _load_messages(view, query, [one.session_id for one in ranked], likely, hits)
+    return [(one.probability, _select_around_hits(sessions[one.session_id], hits)) for one in ranked]
+
+
+def _load_messages(
+    view: View, query: Query, sessions: Sequence[str], likely: Set[str], hits: Sequence[str]
+) -> Mapping[str, list[PastMessage]]:
+    """Return what of each session the query's conditions let through, in order, without what was taken back."""
+    about = view.read_by_id(SESSIONS, sessions, ["session_id", "inactive"])
+    gone = {key for row in about.values() for key in cast(list[str], row["inactive"])}
+    allowed = _find_allowed_messages(view, query) if query.since or query.is_narrowed else None
+    vectors, claims, superseded = _load_vectors(view, sessions), defaultdict(list), defaultdict(list)
+    for row in read_rows_where(view, OBSERVATIONS, CLAIMED, "session_id", sessions):
+        keys, quote = cast(list[str], row["message_ids"]), " ".join(str(row["quote"]).split())
+        if keys and (row["chain_id"] or row["status"] in (Status.ACTIVE, Status.DUPLICATE)):  # else it was withdrawn
+            known = vectors and row["vector"] is not None
+            claims[keys[0]].append((quote, np.array(row["vector"], np.float32) if known else None))
+        for key in keys if _is_superseded_here(view, row, likely, hits[:ABOUT], query.as_of) else ():
+            superseded[key].append(quote)
+    found: dict[str, list[PastMessage]] = defaultdict(list)
+    rows = read_rows_where(view, MESSAGES, HEARD, "session_id", sessions)
+    for row in sorted(rows, key=lambda row: cast(int, row["seq"])):
+        key = str(row["message_id"])
+        # No later than `as_of`, where there is one.
+        said = row["origin"] in SPOKEN and row["text"] and is_visible_as_of(row["ts"], query.until)
+        if said and key not in gone and (allowed is None or key in allowed):
+            made = tuple(claims[key]), tuple(superseded[key])
+            source = make_source(view, row, view.session_tags)
+            found[str(row["session_id"])].append(PastMessage(key, source, str(row["text"]), vectors.get(key), *made))
+    return found
+
+
+def _find_allowed_messages(view: View, query: Query) -> set[str]:
+    """Return the ids of the messages that the query's conditions let through."""
+    messages = np.unique(view.passages.message[mask_allowed_passages(view, query)])
+    return set(view.read_keys(MESSAGES).take(messages[messages >= 0]).to_pylist())
+
+
+def _load_vectors(view: View, sessions: Sequence[str]) -> dict[str, Vector]:
+    """Return by message the mean vector of its passages; none by another encoder than that of the weights."""
+    parts: dict[str, list[Vector]] = defaultdict(list)
+    if view.release.encoder == WEIGHTS.encoder:
+        for row in read_rows_where(view, PASSAGES, ["message_id", "vector"], "session_id", sessions):
+            if row["vector"] is not None:
+                parts[str(row["message_id"])].append(np.array(row["vector"], np.float32))
+    return {key: np.mean(some, axis=0) for key, some in parts.items()}
+
+
+def _is_superseded_here(view: View, row: Row, likely: Set[str], hits: Collection[str], as_of: datetime | None) -> bool:
+    """Return whether a claim was superseded by `as_of`, and the query may be about the later claim too: that is of the
+    same session, of a likely one, or a hit, or it is gone. The night's guesses at other matters are at times wrong.
+    """
+    if not is_superseded(row, as_of):
+        return False
+    heir = view.chains.find_successor(row, as_of)
+    if heir is None or heir["session_id"] == row["session_id"] or heir["session_id"] in likely:
+        return True
+    return not set(cast(list[str], heir["message_ids"])).isdisjoint(hits)
+
+
+def _select_around_hits(messages: list[PastMessage], hits: Collection[str], most: int = 400) -> list[PastMessage]:
+    """Return the messages of a long session that are nearest to a hit, or the last without any, in order."""
+    if len(messages) <= most:
+        return messages
+    at = [n for n, one in enumerate(messages) if one.id in hits]
+    near = sorted(range(len(messages)), key=lambda n: (min((abs(n - hit) for hit in at), default=-n), n))[:most]
+    return [messages[n] for n in sorted(near)]
+
+
+def score_session(
+    messages: Sequence[PastMessage], probability: float, place: float = 0.0, weights: Weights = WEIGHTS
+) -> list[Snippet]:
+    """Return sentences of one session's messages, in order, without what is superseded or figures given anew.
+
+    Args:
+        messages: of one session, in order.
+        probability: that the query is about this session.
+        place: of the session among others in a block.
+        weights: of the signs.
+    """
+    kept = weigh_sentences(messages, extract_sentences(messages), weights)
+    words, signs = compute_word_signs(kept, len(messages))
+    likely = probability * _sigmoid(weights.word_bias + signs @ np.array(weights.word))
+    matters = dict(zip(words, likely.tolist(), strict=True))
+    return [
+        Snippet(
+            one.text,
+            {word: matters[word] for word in sorted(one.words)},
+            probability / (1.0 + math.exp(-logit)),
+            messages[one.at].source,
+            (place, one.at, one.number),
+            one.number,
+        )
+        for one, logit in kept
+    ]
+
+
+def extract_sentences(messages: Sequence[PastMessage]) -> list[Sentence]:
+    """Return the messages' sentences that say something and are not superseded."""
+    found = []
+    for at, message in enumerate(messages):
+        for one in split_sentences(message.text):
+            text = " ".join(one.text.split())
+            words = frozenset(extract_content_words(text))
+            if words and not any(_is_quoted(quote, text) for quote in message.superseded):
+                claims = [claim for claim in message.claims if _is_quoted(claim[0], text)]
+                vectors = [(abs(len(q) - len(text)), q, vector) for q, vector in claims if vector is not None]
+                likest = min(vectors, key=lambda claim: claim[:2], default=(0, "", message.vector))
+                found.append(Sentence(at, one.position, text, words, likest[2], bool(claims)))
+    return found
+
+
+def _is_quoted(quote: str, sentence: str) -> bool:
+    return bool(quote) and (sentence in quote or quote in sentence)
+
+
+def compute_sentence_signs(messages: Sequence[PastMessage], sentences: Sequence[Sentence]) -> Matrix:
+    """Return sentences by `SENTENCE_SIGNS`."""
+    held = [stem_words(extract_content_words(message.text)) for message in messages]
+    first: dict[str, int] = {}
+    said_by: dict[bool, set[str]] = {True: set(), False: set()}
+    for n, (stems, message) in enumerate(zip(held, messages, strict=True)):
+        said_by[message.human] |= stems
+        for stem in stems:
+            first.setdefault(stem, n)
+    lengths = [len(stems) for stems in held if stems]
+    usual = math.log(sum(lengths) / len(lengths)) if lengths else 0.0
+    rows = []
+    for one in sentences:
+        stems, human = stem_words(one.words), messages[one.at].human
+        rows.append(
+            [
+                math.log(max(1, len(held[one.at]))) - usual if human else 0.0,
+                float(one.at == 0),
+                sum(first.get(stem, one.at) < one.at for stem in stems) / max(1, len(stems)),
+                len(stems & said_by[not human]) / max(1, len(stems)),
+                math.log1p(sum(FIGURE.search(word) is not None for word in one.words)),
+                float(one.number),
+                float(one.claimed),
+            ]
+        )
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(SENTENCE_SIGNS))
+
+
+def compute_meaning(messages: Sequence[PastMessage], sentences: Sequence[Sentence]) -> Matrix | None:
+    """Return sentences by the encoder's dimensions: each one's vector, less the mean of the session's messages.
+
+    0 for one without a vector. None where no message has one.
+    """
+    heard = [message.vector for message in messages if message.vector is not None]
+    if not heard:
+        return None
+    mean = np.mean(heard, axis=0)
+    rows = [np.zeros(len(mean)) if one.vector is None else one.vector - mean for one in sentences]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(mean))
+
+
+def weigh_sentences(
+    messages: Sequence[PastMessage], sentences: Sequence[Sentence], weights: Weights
+) -> list[tuple[Sentence, float]]:
+    """Return sentences with their log-odds; where a person later gives other figures beside two of a sentence's words,
+    its own figures are left out, and of its words only those count that the later one lacks.
+    """
+    logits = weights.sentence_bias + compute_sentence_signs(messages, sentences) @ np.array(weights.sentence)
+    meaning = compute_meaning(messages, sentences) if weights.direction else None
+    if meaning is not None:
+        with limit_blas_threads():
+            logits = logits + meaning @ np.array(weights.direction)
+    figures = [frozenset(FIGURE.findall(one.text)) for one in sentences]
+    stems = [stem_words(word for word in one.words if not FIGURE.search(word)) for one in sentences]
+    given = [n for n, one in enumerate(sentences) if figures[n] and messages[one.at].human]
+    kept = []
+    for n, (one, logit) in enumerate(zip(sentences, logits.tolist(), strict=True)):
+        later = (m for m in given if figures[n] and sentences[m].at > one.at)
+        anew = (m for m in later if not figures[n] & figures[m] and len(stems[n] & stems[m]) >= SAME_WORDS)
+        if (m := next(anew, None)) is not None:
+            text = FIGURE_WORD.sub(OMITTED, one.text)
+            one = replace(one, text=text, words=frozenset(extract_content_words(text)) - sentences[m].words)
+        kept += [(one, logit)] if one.words else []
+    return kept
+
+
+def compute_word_signs(kept: Sequence[tuple[Sentence, float]], messages: int) -> tuple[list[str], Matrix]:
+    """Return the sentences' words, and each by `WORD_SIGNS`.
+
+    Args:
+        kept: sentences, each with the log-odds that it settles something.
+        messages: of the session.
+    """
+    holding: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for one, logit in kept:
+        for word in one.words:
+            holding[word].append((one.at, logit))
+    words, rows = sorted(holding), []
+    for word in words:
+        places = {at for at, _ in holding[word]}
+        none = float(np.logaddexp(0.0, [logit for _, logit in holding[word]]).sum())  # -log that none does
+        rows.append(
+            [none + math.log(max(1e-9, -math.expm1(-none))), math.log(len(places)), max(places) / max(1, messages - 1)]
+        )
+    return words, np.array(rows, dtype=np.float64).reshape(len(rows), len(WORD_SIGNS))
+
+
+def _sigmoid(logits: Matrix) -> Matrix:
+    likely: Matrix = 1.0 / (1.0 + np.exp(-logits))
+    return likely
