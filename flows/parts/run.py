@@ -40,7 +40,7 @@ from slowwave.store.manifest import check_newest_whole, has_table
 from slowwave.store.private import make_files_private
 from slowwave.store.releases import load_releases, read_releases
 from slowwave.store.store import Store
-from slowwave.tasks.ingest.parsing.documents import LEFT
+from slowwave.tasks.ingest.parsing.lines import LEFT
 from slowwave.tasks.isolate import find_failed_steps, is_lasting, note_failed_step, settle_step
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_models

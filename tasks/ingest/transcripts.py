@@ -11,8 +11,8 @@ from typing import Any
 
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, load_readers
+from slowwave.tasks.ingest.parsing.lines import sort_paths
 from slowwave.tasks.ingest.parsing.records import Reader, UnknownFormat
-from slowwave.tasks.ingest.parsing.values import sort_paths
 from slowwave.tasks.ingest.redact import redact_path
 from slowwave.tasks.job import compute_step_key
 

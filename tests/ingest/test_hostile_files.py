@@ -1,13 +1,7 @@
 """Files that are made to harm, or change while they are read: each is read as far as it goes, in bounded memory."""
 
-import gzip
 import json
-import os
 import sqlite3
-import subprocess
-import sys
-import tempfile
-import time
 import tracemalloc
 from contextlib import closing
 from datetime import UTC, datetime
@@ -21,7 +15,6 @@ from slowwave.schemas.tables import FILES, MESSAGES, QUARANTINE
 from slowwave.store import Store
 from slowwave.store.releases import read_releases
 from slowwave.tasks.ingest.formats.registry import load_readers
-from slowwave.tasks.ingest.parsing.documents import decompress_file
 from slowwave.tasks.ingest.parsing.records import Limits, Message, Rejected
 
 READ = {reader.name: reader.read for reader in load_readers()}
@@ -183,28 +176,3 @@ def test_a_clock_set_back_hides_no_release(tmp_path: Path, monkeypatch: pytest.M
     live = read_releases(Store.open(settings.store))[-1]
     assert (live.name, live.created_at.year, live.counts["messages"]) == ("r2", 2020, 2)
     assert Store.open(settings.store).count(FILES) == 1
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from slowwave.tasks.ingest.parsing.documents import decompress_file
-
-with decompress_file(Path(sys.argv[1])):
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_a_plain_copy_that_a_kill_left_goes_with_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    packed, scratch = tmp_path / "talk.parquet.gz", tmp_path / "scratch"
-    packed.write_bytes(gzip.compress(b"plain words"))
-    scratch.mkdir()
-    subprocess.run([sys.executable, "-c", KILLED, str(packed)], env={**os.environ, "TMPDIR": str(scratch)}, check=False)
-    [left] = scratch.iterdir()
-    assert (left / "talk.parquet").read_bytes() == b"plain words"
-    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    for age, there in ((0, True), (4_000, False)):  # what is young may be another's, at work
-        os.utime(left, (time.time() - age, time.time() - age))
-        with decompress_file(packed):
-            assert left.exists() is there
-    assert not list(scratch.iterdir())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, find_installed
-from slowwave.tasks.ingest.parsing import documents
+from slowwave.tasks.ingest.parsing import lines
 from slowwave.tasks.ingest.parsing.records import Session
 from tests.transcript_rows import put, read, read_messages, read_rows
 
@@ -125,7 +125,7 @@ def test_files_are_found_where_the_tools_keep_them(tmp_path: Path) -> None:
 @pytest.fixture(params=["at once", "streamed"])
 def at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "streamed":
-        monkeypatch.setattr(documents, "WHOLE", 10)
+        monkeypatch.setattr(lines, "WHOLE", 10)
 
 
 NODE = {"message": {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["say"]}}, "children": []}

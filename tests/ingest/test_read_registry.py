@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, find_installed, load_readers
+from slowwave.tasks.ingest.parsing.lines import sort_paths
 from slowwave.tasks.ingest.parsing.records import NoSuchPath, UnknownFormat
 from slowwave.tasks.ingest.parsing.values import (
     clean_text,
     drop_base64,
     extract_tag_attribute,
     extract_tag_body,
-    sort_paths,
     strip_tags,
 )
 

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from slowwave.tasks.ingest.formats.chats import Chat, ChatFormat, Fields, get, get_id, get_objects, get_text
-from slowwave.tasks.ingest.parsing.documents import has_leading_keys
+from slowwave.tasks.ingest.parsing.lines import has_leading_keys
 from slowwave.tasks.ingest.parsing.records import Block, Head, Reader, Role, Session
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,

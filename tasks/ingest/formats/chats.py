@@ -17,8 +17,13 @@ from pathlib import Path
 import orjson
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
-from slowwave.tasks.ingest.parsing.lines import get_inner_suffix, iter_json
+from slowwave.tasks.ingest.parsing.lines import (
+    format_excerpt,
+    get_inner_suffix,
+    has_leading_keys,
+    iter_documents,
+    iter_json,
+)
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     BlockType,
@@ -44,7 +49,6 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_time,
     encode_json,
     extract_tag_body,
-    format_excerpt,
     join_text_blocks,
     parse_blocks,
     parse_role,

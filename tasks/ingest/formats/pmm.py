@@ -20,8 +20,7 @@ from typing import NamedTuple
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import GIST, TAGS
-from slowwave.tasks.ingest.parsing.documents import decompress_file, iter_documents
-from slowwave.tasks.ingest.parsing.lines import DAMAGE, read_head
+from slowwave.tasks.ingest.parsing.lines import DAMAGE, decompress_file, iter_documents, read_head
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     Head,

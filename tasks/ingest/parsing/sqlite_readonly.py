@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from slowwave.tasks.ingest.parsing.documents import LEFT
+from slowwave.tasks.ingest.parsing.lines import LEFT
 from slowwave.tasks.ingest.parsing.records import Head, Limits
 
 MAGIC = b"SQLite format 3\x00"

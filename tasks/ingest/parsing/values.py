@@ -1,29 +1,18 @@
-"""Values out of foreign JSON: times, clean text, typed content blocks; and files in order of the times in them.
+"""Values out of foreign JSON: times, clean text, typed content blocks.
 
 Nothing here raises on odd input: what has the wrong type counts as absent, and the reader says what it could not use.
 """
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
 
 import orjson
 
 from slowwave.schemas.tables import TAGS
-from slowwave.tasks.ingest.parsing.lines import (
-    DAMAGE,
-    HEAD,
-    PACKED,
-    decode_excerpt,
-    get_inner_suffix,
-    parse_json_lines,
-    read_head,
-)
 from slowwave.tasks.ingest.parsing.records import AGENT, HUMAN, MODEL, SYSTEM, TOOL, Block, BlockType, Who
 
 _SPEAKERS: dict[str, Who] = {
@@ -50,9 +39,6 @@ _BINARY = ("source", "data", "encrypted_content")
 
 _EPOCH_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 """From which magnitude on a number counts ns, µs or ms: 1e11 seconds would be the year 5138."""
-
-_TIME_KEYS = ("timestamp", "ts", "created_at", "time")
-_LAST = datetime.max.replace(tzinfo=UTC)
 
 # CSI, OSC (ended by BEL or ST) and the two-byte escapes of ECMA-48.
 _ANSI = re.compile(
@@ -134,11 +120,6 @@ def encode_json(value: object) -> str:
 def stringify(value: object) -> str:
     """Return a string as it is, nothing as "", anything else as JSON."""
     return "" if value is None else encode_json(value)
-
-
-def format_excerpt(value: object) -> str:
-    """Return the start of a value as JSON, for the quarantine row."""
-    return decode_excerpt(encode_json(value).encode("utf-8", "replace"))
 
 
 # Clean text. Every function looks for its marker first, so that plain text (nearly all of it) costs one scan.
@@ -291,33 +272,3 @@ def trace_active_path(parents: Mapping[str, str | None], leaf: str | None) -> li
         path[leaf] = None
         leaf = parents[leaf]
     return list(path)[::-1]
-
-
-# Files in order of time.
-
-
-def sort_paths(paths: Iterable[Path]) -> list[Path]:
-    """Return the paths by the first time in the file, then the last, then by path; those without a time come last."""
-    return sorted(paths, key=lambda path: (*_read_time_range(path), path))
-
-
-def _read_time_range(path: Path) -> tuple[datetime, datetime]:
-    """Return the first time in the head of a JSON lines file, and the latest in its head and tail.
-
-    The tail of a compressed file can't be reached without reading it whole: its head has to do.
-    """
-    head, tail = list[object](), list[object]()
-    if get_inner_suffix(path) in (".jsonl", ".ndjson") or ".jsonl." in path.name.lower():
-        with suppress(OSError, *DAMAGE):
-            head = read_head(path).lines
-            if path.suffix.lower() not in PACKED:
-                with path.open("rb") as stream:
-                    stream.seek(-min(HEAD, stream.seek(0, os.SEEK_END)), os.SEEK_END)
-                    tail = parse_json_lines(stream.read(HEAD).split(b"\n"))
-    times = list(_parse_times(head))
-    return min(times[:1], default=_LAST), max([*times, *_parse_times(tail)], default=_LAST)
-
-
-def _parse_times(lines: Iterable[object]) -> Iterator[datetime]:
-    for line in lines:
-        yield from filter(None, (coerce_time(coerce_dict(line).get(key)) for key in _TIME_KEYS))

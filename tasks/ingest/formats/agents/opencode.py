@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
+from slowwave.tasks.ingest.parsing.lines import format_excerpt, has_leading_keys, iter_documents
 from slowwave.tasks.ingest.parsing.records import (
     HUMAN,
     MODEL,
@@ -43,7 +43,6 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_text,
     coerce_time,
     encode_json,
-    format_excerpt,
     join_text_blocks,
 )
 

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from slowwave.tasks.ingest.formats.own import generic
-from slowwave.tasks.ingest.parsing.documents import decompress_file
-from slowwave.tasks.ingest.parsing.lines import DAMAGE
+from slowwave.tasks.ingest.parsing.lines import DAMAGE, decompress_file
 from slowwave.tasks.ingest.parsing.records import Head, Limits, Reader, Record, Rejected
 
 COLUMNS = (

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.ingest.formats.agents.claude_code import extract_claude_user_text
-from slowwave.tasks.ingest.parsing.lines import iter_json
+from slowwave.tasks.ingest.parsing.lines import format_excerpt, iter_json
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     Head,
@@ -42,7 +42,6 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_text,
     coerce_time,
     encode_json,
-    format_excerpt,
     join_text_blocks,
     make_tag_blocks,
     parse_blocks,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from slowwave.schemas.vocabulary import LEARNINGS, SHARED
-from slowwave.tasks.ingest.parsing.documents import has_leading_keys, iter_documents
+from slowwave.tasks.ingest.parsing.lines import format_excerpt, has_leading_keys, iter_documents
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     Head,
@@ -29,7 +29,6 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_text,
     coerce_time,
     drop_control,
-    format_excerpt,
     parse_role,
 )
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from slowwave.schemas.tables import MESSAGES, SESSIONS, Table
 from slowwave.tasks.ingest.formats.own import columnar
-from slowwave.tasks.ingest.parsing.lines import iter_json, open_binary, read_head
+from slowwave.tasks.ingest.parsing.lines import format_excerpt, iter_json, open_binary, read_head
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     Head,
@@ -30,7 +30,7 @@ from slowwave.tasks.ingest.parsing.records import (
     StoredMessage,
     StoredSession,
 )
-from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_time, format_excerpt
+from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_time
 
 MANIFEST = "manifest.json"
 _TOLD = frozenset(("message_id", "session_id", "native_id", "identity", "blocks", "prev_hash", "hash"))
