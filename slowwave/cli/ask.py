@@ -16,7 +16,6 @@ from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context
-    from slowwave.context.tokens import Tokenizer
     from slowwave.memory import Memory
     from slowwave.recall.hits import Hit, Hits
     from slowwave.recall.sessions import SessionHit
@@ -67,7 +66,7 @@ def recall(
     if not lines:
         echo(f"Nothing found: {hits.reason}.")
     for line in "\n\n".join([*([hits.caveat] if hits.caveat else ()), *lines]).splitlines():
-        OUT.print(Text(escape_control(line), "dim" if line.startswith("   ") else ""), soft_wrap=True)
+        OUT.print(Text(escape_control(line), "dim" if line.startswith("   ") else ""))
     return None
 
 
@@ -132,8 +131,8 @@ def recent(
         place = PurePath(one.workspace).name if one.workspace else None
         words = ", ".join([*one.keywords, *(f"#{tag}" for tag in one.tags)])
         facts = [f"{one.said_at:%-d %b %Y, %H:%M}", one.speaker, place, one.id[:SHORT_ID], words]
-        OUT.print(Text(truncate_line(one.gist or one.text, SHOWN_CHARS)), soft_wrap=True)
-        OUT.print(Text(f"   {escape_line(' · '.join(filter(None, facts)))}", "dim"), soft_wrap=True)
+        OUT.print(Text(truncate_line(one.gist or one.text, SHOWN_CHARS)))
+        OUT.print(Text(f"   {escape_line(' · '.join(filter(None, facts)))}", "dim"))
     return None
 
 
@@ -181,7 +180,6 @@ def context(
 
     It is packed into a budget of tokens, each line with its source.
     """
-    counter = _load_optional_tokenizer(tokenizer)
     memory.refuse_unknown_workspace(filters.get("workspace"))
     results = None
     if web:
@@ -193,7 +191,7 @@ def context(
         query,
         budget and max(0, budget - FENCE_TOKENS),
         web=results or (),
-        tokenizer=counter,
+        tokenizer=tokenizer,
         format="json" if as_json else "markdown",
         automatic=automatic,
         **filters,
@@ -221,10 +219,9 @@ def briefing(
     """
     from slowwave.flows.coverage import describe_backlog
 
-    counter = _load_optional_tokenizer(tokenizer)
     place = None if everything else workspace or find_project(memory)
     room = budget and max(0, budget - FENCE_TOKENS)
-    block = memory.briefing(room, tokenizer=counter, format="json" if as_json else "markdown", workspace=place)
+    block = memory.briefing(room, tokenizer=tokenizer, format="json" if as_json else "markdown", workspace=place)
     echo("" if as_json else describe_backlog(memory.settings), nl=False)
     _print_block(memory, block, "Nothing known yet.", as_json)
 
@@ -245,14 +242,6 @@ def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool
     if as_json:
         nothing = json.dumps({"stale": True} if block.stale else {})
     echo(fence_block(block.text) if block.text and not as_json else block.text or nothing)
-
-
-def _load_optional_tokenizer(name: str | None) -> "Tokenizer | None":
-    if name is None:
-        return None
-    from slowwave.context.tokens import load_tokenizer
-
-    return load_tokenizer(name)
 
 
 @command

@@ -10,7 +10,6 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir, contextmanager
-from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import DEVNULL
@@ -198,10 +197,8 @@ def end_run(report: "RunReport") -> None:
     """End a command that ran steps: exit status 3 where something failed while the rest was done and released, 4 where
     what was made is held back.
     """
-    if report.held:
-        raise typer.Exit(HELD)
-    if report.failures:
-        raise typer.Exit(INCOMPLETE)
+    if report.held or report.failures:
+        raise typer.Exit(HELD if report.held else INCOMPLETE)
 
 
 @contextmanager
@@ -243,11 +240,7 @@ def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
 
 def print_json(data: object) -> None:
     """Print data as JSON, a date as ISO has it."""
-    echo(json.dumps(data, ensure_ascii=False, indent=2, default=_write_plain))
-
-
-def _write_plain(value: object) -> object:
-    return value.isoformat() if isinstance(value, date) else str(value)
+    echo(json.dumps(data, ensure_ascii=False, indent=2, default=lambda v: getattr(v, "isoformat", v.__str__)()))
 
 
 def print_notes(notes: Iterable[str]) -> None:

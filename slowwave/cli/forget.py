@@ -93,7 +93,7 @@ def _forget(
     wanted: "Wanted", settings: "Settings", *, dry_run: bool, yes: bool, rebuild: bool, exports: bool, as_json: bool
 ) -> None:
     from slowwave.flows.forget import preview_forgetting, run_forget, take_in_notes
-    from slowwave.tasks.forget.proof import load_certificate
+    from slowwave.tasks.forget.proof import describe_certificate, load_certificate
 
     wanted.check()
     if not dry_run:
@@ -122,7 +122,7 @@ def _forget(
         for line in report.collect_notes():
             OUT.print(f"note: {escape_line(line)}")
         for path, one in made:
-            _print_certificate(path, one)
+            OUT.print("\n".join(describe_certificate(path, one)))
         nothing = f"{'No message or title holds it' if seen.left else 'Nothing of it is there'}: nothing was forgotten."
         OUT.print(report.format_verdict() if made else nothing)
         _print_transcripts(seen)
@@ -159,17 +159,6 @@ def _print_transcripts(seen: "Preview") -> None:
         OUT.print(f"Still on disk, and not read again: {escape_line(path)}")
     if seen.left:
         OUT.print(f"Still in the space, as an id, a path or a claim: {escape_line(', '.join(seen.left))}")
-
-
-def _print_certificate(path: Path, one: dict[str, Any]) -> None:
-    rows = ", ".join(f"{count:,} {name}" for name, count in one["rows"].items())
-    scan = one["scan"]
-    OUT.print(f"Forgotten: {rows}.")
-    OUT.print(
-        f"{len(one['canaries']['marks'])} canaries found in {scan['found']} of {scan['files']:,} files "
-        f"({scan['bytes'] / 1e6:,.1f} MB). Certificate: {path}",
-        soft_wrap=True,
-    )
 
 
 def _check(path: Path, settings: "Settings", *, as_json: bool) -> None:

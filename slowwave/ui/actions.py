@@ -73,18 +73,14 @@ def preview_forget(
 def forget(at: Explorer, seen: Annotated[str, "`seen` of a preview: what goes is what it showed."]) -> Data:
     """Erase what was previewed and all that was made of it, and certify it; there is no way back."""
     from slowwave.flows.forget import run_forget
-    from slowwave.tasks.forget.proof import load_certificate
+    from slowwave.tasks.forget.proof import describe_certificate, load_certificate
 
     asked = at.previews.pop(seen, {})
     if not asked or (shown := preview_forget(at, **asked))["seen"] != seen:
         raise UsageError("what would go is not what was shown: look at the preview again")
     report, paths = run_forget(_build_wanted(asked), at.settings)
     at.previews.clear()
-    lines = []
-    for path, one in ((path, load_certificate(path)) for path in paths):
-        marks, scan = len(one["canaries"]["marks"]), one["scan"]
-        lines.append(f"Forgotten: {', '.join(f'{count:,} {name}' for name, count in one['rows'].items())}.")
-        lines.append(f"{marks} canaries found in {scan['found']} of {scan['files']:,} files. Certificate: {path}")
+    lines = [line for path in paths for line in describe_certificate(path, load_certificate(path))]
     lines += [f"Still on disk, and not read again: {path}" for path in shown["preview"]["transcripts"]]
     return _keep(at, "Forgotten for good", report, None, lines)
 

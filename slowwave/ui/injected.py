@@ -79,7 +79,9 @@ def _build_block(at: Explorer, memory: Memory, q: str, workspace: str, budget: i
         lines = _explain_lines(block, hits, memory)
         held = {(line["source"].get("session"), line["source"].get("message")) for line in lines}
         other = [hit for hit in hits if hit.sources and (hit.sources[0].session, hit.sources[0].message) not in held]
-        missed = [_explain(hits, hit) | {"text": hit.text, "at": hit.observed_at} for hit in other]
+        missed = [
+            {"id": hit.id, "why": explain_hit(hits, hit), "text": hit.text, "at": hit.observed_at} for hit in other
+        ]
     else:
         block, lines, missed = _build_briefing(memory, workspace, room)
     tokens: dict[str, int] = {}
@@ -136,15 +138,11 @@ def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
         for line in part.lines:
             source = line.source
             hit = found.get((source.session or "", source.message or ""))
-            why = _explain(hits, hit)["why"] if hit else None
+            why = explain_hit(hits, hit) if hit else None
             told = {"text": line.text, "tokens": count(line.text), "at": source.at, "why": why}
             told["topic_id"] = topics.get(source.topic or "")
             lines.append({"part": part.name, **told, "source": source.as_dict()})
     return lines
-
-
-def _explain(hits: Hits, hit: Hit) -> Data:
-    return {"id": hit.id, "why": explain_hit(hits, hit)}
 
 
 def explain_hit(hits: Hits, hit: Hit) -> Data:

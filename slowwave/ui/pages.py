@@ -75,7 +75,11 @@ def search(
         hits = at.memory.recall(q, max(ROWS, min(after + ROWS, MOST_HITS)), **given)
         passed = [hit for hit in hits if topic in ("", hit.topic) and status in ("", hit.status)]
         facets = {name: Counter(chain.from_iterable(map(values, passed))).most_common(8) for name, values in FACETS}
-        rows = [_describe_hit(hits, hit) for hit in passed[after:end]]
+        rows = [
+            hit.shorten(SHOWN_CHARS).as_dict()
+            | {"claim": hit.get_claim_in_other_words(), "why": explain_hit(hits, hit)}
+            for hit in passed[after:end]
+        ]
         more = len(passed) > end
     else:
         rows = _list_newest(at, topic, status, given, end - after + 1, after)
@@ -90,12 +94,6 @@ def search(
         "next": end if more else None,
         "release": at.view.release.name,
     }
-
-
-def _describe_hit(hits: Hits, hit: Hit) -> Data:
-    """Return a hit as it is listed: a message's claim only where it says it otherwise, and why it is here."""
-    about = {"claim": hit.get_claim_in_other_words(), "why": explain_hit(hits, hit)}
-    return hit.shorten(SHOWN_CHARS).as_dict() | about
 
 
 def _list_newest(at: Explorer, topic: str, status: str, given: Data, limit: int, after: int = 0) -> list[Data]:

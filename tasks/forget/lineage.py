@@ -35,14 +35,7 @@ from slowwave.tasks.forget.canaries import pick_canaries
 from slowwave.tasks.forget.erase import FORGOTTEN_REASON, blank_message
 from slowwave.tasks.forget.exports import holds_any, list_exports
 from slowwave.tasks.forget.ledger import read_forgotten
-from slowwave.tasks.forget.plan import (
-    Plan,
-    Row,
-    find_completions,
-    find_quarantined,
-    find_summaries,
-    touch,
-)
+from slowwave.tasks.forget.plan import Plan, Row, find_summaries, touch
 from slowwave.tasks.forget.select import Words
 from slowwave.text.spans import format_span_id
 
@@ -150,13 +143,16 @@ def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
     paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
     units = {*sessions, *gone, *plan.claims, *plan.topics}
     held = store.read(QUARANTINE, ["quarantine_id", "path", "row_id"]).to_pylist()
-    plan.quarantine += find_quarantined(held, paths, units)
+    of_units = (one for one in held if one["path"] in paths or (one["row_id"] or "").split("/")[0] in units)
+    plan.quarantine += [one["quarantine_id"] for one in of_units]
     asked = store.read(COMPLETIONS, ["completion_id", "request_id"]).to_pylist()
     if asked:
         every = {row["session_id"] for row in store.read(SESSIONS, ["session_id"]).to_pylist()}
         every |= set(store.read(MESSAGES, ["message_id"])["message_id"].to_pylist())
         every.update(topics["topic_id"].to_pylist())
-        plan.completions = sorted(find_completions(asked, every - units))
+        # Answers about pairs and batches of claims are named by a hash of several, and all go.
+        safe = every - units
+        plan.completions = sorted(one["completion_id"] for one in asked if one["request_id"].split("/")[0] not in safe)
 
 
 def _find_reasons(store: Store, plan: Plan, words: Words | None) -> set[str]:

@@ -4,7 +4,7 @@ A plan is made once and written down before anything is erased; each part of the
 forgetting that is killed is finished by the plan, even where the rows that led from one table to the next are gone.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -95,24 +95,3 @@ def find_summaries(summaries: pa.Table, sessions: Set[str], claims: Collection[s
     while lost := {*ids.filter(touch(summaries["member_ids"], lost)).to_pylist()} - gone:
         gone |= lost
     return gone
-
-
-def find_completions(completions: Iterable[Row], safe: Set[str]) -> set[str]:
-    """Return ids of a model's kept answers, but for those that were asked about a unit that is safe alone.
-
-    completions: rows of COMPLETIONS (`completion_id`, `request_id`); safe: ids of sessions, messages and topics.
-    Answers about pairs and batches of claims are named by a hash of several, and all go.
-    """
-    return {row["completion_id"] for row in completions if row["request_id"].split("/")[0] not in safe}
-
-
-def find_quarantined(rows: Iterable[Row], paths: Set[str], units: Set[str]) -> set[str]:
-    """Return ids of what was quarantined of some files, and of some units (sessions, messages, claims, topics).
-
-    rows: QUARANTINE (`quarantine_id`, `path`, `row_id`).
-    """
-    return {
-        row["quarantine_id"]
-        for row in rows
-        if row["path"] in paths or (row["row_id"] and row["row_id"].split("/")[0] in units)
-    }

@@ -123,6 +123,13 @@ def write_certificate(plan: Plan, store: Store, live: Release | None) -> Path:
     return path
 
 
+def describe_certificate(path: Path, one: Plain) -> tuple[str, str]:
+    """Return what a certificate says, in two lines."""
+    rows, scan = ", ".join(f"{count:,} {name}" for name, count in one["rows"].items()), one["scan"]
+    found = f"{len(one['canaries']['marks'])} canaries found in {scan['found']} of {scan['files']:,} files"
+    return f"Forgotten: {rows}.", f"{found} ({scan['bytes'] / 1e6:,.1f} MB). Certificate: {path}"
+
+
 def load_certificate(path: Path) -> Plain:
     """Return a certificate.
 
