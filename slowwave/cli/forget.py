@@ -144,7 +144,7 @@ def _print_preview(seen: "Preview", *, as_json: bool) -> None:
     counts = ", ".join(f"{count:,} {name}" for name, count in seen.counts.items())
     OUT.print(f"Would go: {counts or 'nothing'}.")
     if not counts and seen.left is None:
-        OUT.print("No table has it. Without --dry-run each file is searched too.")
+        OUT.print("No table has it. Without --dry-run the notes of today are read, and each file is searched.")
     for line in seen.lines:
         OUT.print(f"  {escape_line(line)}")
     if (more := seen.counts.get("messages", 0) - len(seen.lines)) > 0:
