@@ -91,7 +91,7 @@ class Wanted:
         """
         if not self.kinds:
             raise UsageError("name what to forget: a session, message, text, speaker, workspace, day, note or source")
-        if not all(map(str.strip, self.matches)):
+        if self.matches and not all(Words(self.matches).folded):
             raise UsageError("--match takes words: blank text stands in everything")
 
 

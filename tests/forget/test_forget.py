@@ -332,7 +332,8 @@ def test_what_is_not_there_is_an_error_and_changes_nothing(root: Path) -> None:
     settings, store = make_settings(root / "store"), Store.open(root / "store")
     take_in_notes(settings)  # of the copy, whose paths are others
     before = store.read_versions(TABLES.values())
-    for wanted in (Wanted(), Wanted(matches=(" ",)), Wanted(sessions=("nobody",)), Wanted(messages=("nothing",))):
+    blank = (Wanted(matches=("cup", one)) for one in (" ", "\u200b"))
+    for wanted in (Wanted(), *blank, Wanted(sessions=("nobody",)), Wanted(messages=("nothing",))):
         with pytest.raises(UsageError):
             preview_forgetting(wanted, settings)
         with pytest.raises(UsageError):
