@@ -113,9 +113,8 @@ def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
             manifest: Manifest = orjson.loads(held.read(MOST)) if held else {}
             if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
                 raise UsageError(f"{file} is no backup of slowwave's")
-            if not re.fullmatch(
-                SPACE_NAME, named := str(manifest.get("space"))
-            ):  # a file from elsewhere names any place
+            named = str(manifest.get("space"))  # a file from elsewhere names any place
+            if not re.fullmatch(SPACE_NAME, named):
                 raise UsageError(f"{file} names the space {named!r}, which is no name: nothing was restored")
             needed = sum(size for size, _ in manifest["files"].values())
             if needed > (free := shutil.disk_usage(fresh).free):
