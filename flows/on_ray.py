@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 import ray
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import RayError
 
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.store.private import make_private_folder, replace_file
@@ -33,10 +33,6 @@ GPU_SHARE = 0.5
 
 class ClusterFailed(SlowwaveError):
     """Ray could not be started, or there is no cluster at the address."""
-
-
-class WorkerDied(Exception):
-    """A shard whose worker died, each time that it was tried."""
 
 
 class RayExecutor:
@@ -67,10 +63,9 @@ class RayExecutor:
                 result = ray.get(ended)
                 replace_file(path, result)
                 made[path] = read_arrow(result)
-            except RayTaskError as failed:
-                made[path] = failed.cause if isinstance(failed.cause, Exception) else failed
-            except RayError as lost:
-                made[path] = WorkerDied(f"{TRIES} workers died over it ({type(lost).__name__})")
+            except RayError as failed:
+                cause = getattr(failed, "cause", None)
+                made[path] = cause if isinstance(cause, Exception) else failed
         return [made[path] for path in paths]
 
     def _name_file(self, step: ShardStep, rows: pa.Buffer) -> Path:

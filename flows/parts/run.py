@@ -70,10 +70,6 @@ TAKEN_BACK = tuple(table for table in (*RELEASED, MARKS, LINES, ACTIONS) if tabl
 encoded and paid for stays; but the first vectors of a store, of another dimension than it was made for, go with the
 tables that were made to fit them.
 """
-LOCAL = "local"
-"""Address of a Ray that is started on this machine for the night, and ends with it."""
-SHARDS = "shards"
-"""Folder of a space, while a run computes on Ray: what is done of a step that has not committed."""
 Result = TypeVar("Result")
 Caller = Callable[..., StepReport]
 """Runs a step: as the plain function that it is, or as a task of Prefect's."""
@@ -100,7 +96,7 @@ def open_run(
     ray: str | None = None,
 ) -> Iterator[tuple[Job, RunReport]]:
     """Hold the writer's lock for a run, and write its row at the end. `prepare` comes before Lance reads anything.
-    A run under way is waited for so many seconds. With `ray`, the address of a cluster, it computes there.
+    A run under way is waited for so many seconds. With `ray`, "local" or a cluster's address, Ray computes what it can.
 
     What a run before it left torn is mended first, so whoever writes looks at the tables inside. A run that changed
     nothing and asked nothing of a model leaves no row: no table gets a new version from it. Neither does what can't be
@@ -125,7 +121,7 @@ def open_run(
         open_span(name, **{"slowwave.run.id": run_id}) as set_attribute,
         make_files_private(),
         writer_lock(folder := settings.store / settings.space, run_id, kind, wait) as died,
-        open_executor(folder / SHARDS, ray) as executor,
+        open_executor(folder / "shards", ray) as executor,
     ):
         job = Job(settings, run_id, executor)
         prepare(folder)
@@ -204,7 +200,7 @@ def open_executor(shards: Path, ray: str | None) -> AbstractContextManager[Execu
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     }
-    if ray == LOCAL:
+    if ray == "local":
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         from slowwave.flows.on_ray import open_ray

@@ -177,7 +177,7 @@ def _run_one(
         from slowwave.store.lock import wait_alone
 
         with wait_alone(settings.store / settings.space, str(absolute)) as alone:
-            return run_night(absolute, settings, wait=600) if alone else None
+            return run_night(absolute, settings, wait=600, ray=ray) if alone else None
     if plain:
         from slowwave.flows.nightly import run_night
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from slowwave.flows.nightly import run_night
-from slowwave.flows.parts.run import LOCAL, open_executor
+from slowwave.flows.parts.run import open_executor
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.isolate import do_apart
 from slowwave.tasks.shards import HERE, ShardsFailed, ShardStep, split_shards, spread
@@ -25,13 +25,13 @@ from tests.killed_nights import SAMPLES, SMALL, digests
 
 if not find_spec("ray"):
     pytest.skip("Ray is not installed: pip install 'slowwave[ray]'", allow_module_level=True)
-open_executor(Path(), LOCAL)  # sets what Ray reads when it is imported
+open_executor(Path(), "local")  # sets what Ray reads when it is imported
 import psutil  # noqa: E402  # Ray brings it
 import ray  # noqa: E402
 from ray.cluster_utils import Cluster  # noqa: E402
 
 from slowwave.flows import on_ray  # noqa: E402
-from slowwave.flows.on_ray import RayExecutor, WorkerDied  # noqa: E402
+from slowwave.flows.on_ray import RayExecutor  # noqa: E402
 
 pytestmark = [
     pytest.mark.fleet,
@@ -166,7 +166,7 @@ def test_what_always_fails_is_found_and_the_rest_is_done_once(cluster: Cluster, 
 
     failed = do_apart([f"u{n}" for n in range(40)], do)
     assert [*failed] == ["u7"]
-    assert isinstance(failed["u7"], WorkerDied)
+    assert isinstance(failed["u7"], ray.exceptions.WorkerCrashedError)
     assert done == {f"u{n}": 50 for n in range(40) if n != 7}
 
     def fail(sessions: Any) -> None:  # over a shard of texts
@@ -239,6 +239,5 @@ def test_the_command_starts_ray_on_loopback_alone_and_goes_on_after_ctrl_c(
         status = night.wait(120)
     assert (listens, modes) == (LOOPBACK, {0o700})
     assert status not in (0, -signal.SIGINT)
-    assert not any(folder.exists() for folder in folders)
     assert subprocess.run(words, env=os.environ | small, timeout=300).returncode == 0
     assert digests(tmp_path) == undisturbed
