@@ -186,9 +186,8 @@ _NOT_OPENAI = frozenset(("sessionId", "projectHash", "mapping", "chat_messages",
 
 def _sniff_openai(head: Head) -> bool:
     """Return whether most of the first lines are objects whose `messages` start with one that has a role."""
-    lines = [line for line in head.lines if isinstance(line, dict)]
-    first = [get_objects(line, "messages")[:1] for line in lines if not _NOT_OPENAI & line.keys()]
-    return 2 * sum(isinstance(message.get("role"), str) for one in first for message in one) > len(lines)
+    first = [get_objects(line, "messages")[:1] for line in head.objects if not _NOT_OPENAI & line.keys()]
+    return 2 * sum(isinstance(message.get("role"), str) for one in first for message in one) > len(head.objects)
 
 
 def _open_openai(path: Path, number: int, fields: Fields) -> Chat:
@@ -456,7 +455,7 @@ _ADDED = ("attached_files", "open_and_recently_viewed_files", "user_info", "syst
 
 def _sniff_cursor(head: Head) -> bool:
     """Return whether the first object is a role and a message with content, and nothing of another tool's."""
-    first = next((line for line in head.lines if isinstance(line, dict)), {})
+    first = next(iter(head.objects), {})
     plain_role = isinstance(first.get("role"), str) and not _NOT_CURSOR & first.keys()
     return plain_role and isinstance(get(first, "message.content"), (str, list))
 

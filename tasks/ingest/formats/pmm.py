@@ -208,8 +208,8 @@ CUT_AT = (100, 200)
 def sniff(head: Head) -> bool:
     """Return whether it is an SQLite file with the ledger's table, or JSON lines with its fields."""
     if not head.data.startswith(_MAGIC):
-        lines = [line for line in head.lines if isinstance(line, dict)]
-        return bool(lines) and all({"kind", "content", "prev_hash", "hash"} <= line.keys() for line in lines)
+        fields = {"kind", "content", "prev_hash", "hash"}
+        return bool(head.objects) and all(fields <= line.keys() for line in head.objects)
     try:
         with _open_ledger(head.path) as database:
             names = {row[1] for row in database.execute("PRAGMA table_info(events)")}

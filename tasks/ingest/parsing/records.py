@@ -165,6 +165,15 @@ class Head:
     lines: list[object] = field(default_factory=list)
     """The first complete lines that parse as JSON."""
 
+    @property
+    def objects(self) -> list[dict[str, object]]:
+        """Those of the lines that are objects."""
+        return [line for line in self.lines if isinstance(line, dict)]
+
+    def is_cut(self, *keys: str) -> bool:
+        """Return whether the first line is longer than the head, and what there is of it names these keys."""
+        return not self.objects and all(f'"{key}"'.encode() in self.data for key in keys)
+
 
 @dataclass(slots=True, frozen=True)
 class Location:

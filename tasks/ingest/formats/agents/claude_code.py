@@ -176,11 +176,7 @@ _MAX_GROUP = 256  # records in one answer; a longer "answer" is a broken id
 
 def sniff(head: Head) -> bool:
     """Return whether a line has Claude Code's session id and one of its record types."""
-    dicts = [line for line in head.lines if isinstance(line, dict)]
-    if any(_is_claude_record(line) for line in dicts):
-        return True
-    # A first line over 64 KiB is no whole line yet.
-    return not dicts and b'"sessionId"' in head.data and b'"parentUuid"' in head.data
+    return any(map(_is_claude_record, head.objects)) or head.is_cut("sessionId", "parentUuid")
 
 
 def _is_claude_record(line: Json) -> bool:

@@ -176,13 +176,11 @@ Channel = Literal["item", "event", "completed"]
 
 def sniff(head: Head) -> bool:
     """Return whether there is a modern line with its payload, or one of the oldest files' bare heads and items."""
-    dicts = [line for line in head.lines if isinstance(line, dict)]
-    if any(isinstance(line.get("payload"), dict) and str(line.get("type")) in LINE_TYPES for line in dicts):
+    if any(isinstance(line.get("payload"), dict) and str(line.get("type")) in LINE_TYPES for line in head.objects):
         return True
-    if any(_is_legacy_head(line) or _is_legacy_item(line) for line in dicts):
-        return True
-    # A session_meta over 64 KiB (it holds all instructions) is no whole line yet.
-    return not dicts and b'"session_meta"' in head.data and b'"payload"' in head.data
+    # A session_meta holds all instructions, and may be over 64 KiB.
+    is_old = any(_is_legacy_head(line) or _is_legacy_item(line) for line in head.objects)
+    return is_old or head.is_cut("session_meta", "payload")
 
 
 def _is_legacy_head(line: Json) -> bool:

@@ -53,17 +53,12 @@ _FOREIGN = frozenset(("uuid", "parentUuid", "sessionId", "payload", "message", "
 
 def sniff(head: Head) -> bool:
     """Return whether most of the first lines are objects with role and content, and none bears another tool's keys."""
-    lines = [line for line in head.lines if isinstance(line, dict)]
-    if not lines:
-        return _is_cut_line(head.data)
+    lines = head.objects
+    if not lines:  # a first line too long for the head may start as one of ours
+        others = any(f'"{key}"'.encode() in head.data for key in _FOREIGN - {"type"})
+        return head.data.lstrip()[:1] == b"{" and head.is_cut("role", "content") and not others
     own = [line for line in lines if isinstance(line.get("role"), str) and "content" in line]
     return 2 * len(own) > len(lines) and not any(_FOREIGN & line.keys() for line in lines)
-
-
-def _is_cut_line(data: bytes) -> bool:
-    """Return whether a first line too long for the head starts as one of ours."""
-    others = any(f'"{key}"'.encode() in data for key in _FOREIGN - {"type"})
-    return data.lstrip()[:1] == b"{" and b'"role"' in data and b'"content"' in data and not others
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
