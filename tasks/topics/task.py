@@ -55,7 +55,7 @@ def assign_topics(job: Job) -> StepReport:
         if keep:
             report.counts["claims that a model placed, left there"] = pc.sum(is_made_by_model(placed_by)).as_py() or 0
         if report.rows_in:
-            live = refresh()
+            live = refresh()  # claims retired since weigh in no centre; where none was, its mark ends it at once
             rows = job.store.read(OBSERVATIONS, where=active)
             waits = mask_waiting(rows["assign_key"], key, keep=keep)
             pending = rows.filter(waits)
