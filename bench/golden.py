@@ -6,15 +6,13 @@
 A golden file belongs to one machine and one set of packages: vectors and cosines differ in their last bits elsewhere.
 """
 
-import argparse
 import json
-import sys
-import tempfile
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from bench.harness import LABELLED, ROOT, SCRATCH, Figures, run
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Hit
@@ -24,8 +22,7 @@ from slowwave.schemas.tables import OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES,
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.snapshot import Snapshot
 
-DATA = Path(__file__).parent.parent / "data"
-QUESTIONS, CODING = DATA / "questions.toml", DATA / "labelled" / "coding.queries.json"
+QUESTIONS, CODING = ROOT / "data" / "questions.toml", LABELLED / "coding.queries.json"
 BUDGETS = (250, 500, 1000)
 VIEWS: tuple[dict[str, Any], ...] = ({}, {"kinds": "message"}, {"kinds": "observation"}, {"kinds": "summary", "k": 5})
 FILTERS: tuple[dict[str, Any], ...] = (
@@ -37,6 +34,18 @@ FILTERS: tuple[dict[str, Any], ...] = (
 SHOWN = 5
 """Rows of each kind that are shown in full."""
 REPORT = "The importer fails since the move to the new database: rows arrive twice and the port is refused. "
+
+
+def measure(samples: Path, *, write: Path | None = None, check: Path | None = None, folder: Path = SCRATCH) -> Figures:
+    """Write the golden file, or compare with it; the exit status tells of a difference."""
+    frozen = freeze(samples, folder)
+    if write:
+        write.write_text(json.dumps(frozen, indent=1, ensure_ascii=False), encoding="utf-8")
+    before = json.loads(check.read_text(encoding="utf-8")) if check else frozen
+    differ = [f"differs: {name}" for name in {**before, **frozen} if before.get(name) != frozen.get(name)]
+    return Figures(
+        [{"things": len(frozen), "differ": len(differ)}], notes=differ or ["none differs"], failed=bool(differ)
+    )
 
 
 def freeze(samples: Path, folder: Path) -> dict[str, Any]:
@@ -75,22 +84,5 @@ def list_hits(hits: Iterable[Hit]) -> list[list[str]]:
     return [[hit.id, hit.text, f"{hit.score:.6f}"] for hit in hits]
 
 
-def main() -> int:
-    """Write the golden file, or compare with it; the exit status tells of a difference."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("samples", type=Path)
-    parser.add_argument("--write", type=Path)
-    parser.add_argument("--check", type=Path)
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        frozen = freeze(args.samples, Path(folder))
-    if args.write:
-        args.write.write_text(json.dumps(frozen, indent=1, ensure_ascii=False), encoding="utf-8")
-    before = json.loads(args.check.read_text(encoding="utf-8")) if args.check else frozen
-    differ = [name for name in {**before, **frozen} if before.get(name) != frozen.get(name)]
-    print("\n".join(f"differs: {name}" for name in differ) or f"{len(frozen)} things, none differs")
-    return bool(differ)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run(measure)

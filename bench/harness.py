@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from inspect import Parameter, signature
 from itertools import groupby
 from pathlib import Path
@@ -41,8 +41,6 @@ class Figures:
     notes: Sequence[str] = ()
     failed: bool = False
     """Whether the exit status says so."""
-    lines: bool = field(default=False, kw_only=True)
-    """Whether rows are printed as JSON Lines in any case: what is read by a program or labelled by hand."""
 
 
 def run(measure: Callable[..., Figures], words: Sequence[str] | None = None) -> None:
@@ -130,9 +128,6 @@ def average(rows: Sequence[Row], *keys: str, count: str | None = None) -> list[d
 
 def print_figures(figures: Figures, as_json: bool) -> None:
     """Print JSON in one piece, or tables and the notes below them."""
-    if figures.lines:
-        sys.stdout.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in figures.rows)
-        return
     if as_json:
         print(json.dumps(figures.rows, indent=2, ensure_ascii=False, default=str))
         return
@@ -145,7 +140,7 @@ def print_figures(figures: Figures, as_json: bool) -> None:
         for row in rows:
             table.add_row(*map(format_figure, row.values()))
         console.print(table, highlight=False)
-    console.print(*map(escape, figures.notes), sep="\n", highlight=False)
+    print(*figures.notes, sep="\n", end="\n" if figures.notes else "")
 
 
 def format_figure(value: object) -> str:
@@ -155,39 +150,3 @@ def format_figure(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) else escape(str(value))
-
-
-def build_parser(text: str | None, *files: str) -> argparse.ArgumentParser:
-    """Return a parser with a bench's docstring, the paths that it takes, `--encoder` and `--json`.
-
-    Args:
-        text: the module's docstring.
-        files: names of the paths; one that ends in `…` takes one or more, one that ends in `?` none or one.
-    """
-    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in files:
-        count = {"…": "+", "?": "?"}.get(name[-1])
-        parser.add_argument(name.rstrip("…?"), type=Path, nargs=count)
-    parser.add_argument("--encoder", default=Settings().encoder)
-    parser.add_argument("--json", action="store_true", dest="as_json")
-    return parser
-
-
-def forbid_cached_answers() -> None:
-    """Have recall keep no answers of this process: neither is the user's cache filled nor a figure taken from it."""
-    os.environ["SLOWWAVE_RECALL__CACHED_ANSWERS"] = "0"
-
-
-def print_rows(rows: Sequence[Row], as_json: bool, title: str | None = None, notes: Sequence[str] = ()) -> None:
-    """Print rows that have the first one's columns: JSON in one piece, or a table and the notes below it."""
-    if as_json:
-        print(json.dumps(rows, indent=2, ensure_ascii=False, default=str))
-        return
-    table = Table(title=title)
-    for heading in rows[0] if rows else ():
-        is_text = isinstance(rows[0][heading], str)
-        table.add_column(heading, justify="left" if is_text else "right", no_wrap=is_text)
-    for row in rows:
-        table.add_row(*map(format_figure, row.values()))
-    console = Console(width=max(120, Console().width))
-    console.print(table, *map(escape, notes), sep="\n", highlight=False)

@@ -8,57 +8,54 @@ With `--walk` one question, one block and one night over the samples are followe
 functions it calls, and how often it returns to a module that it had left.
 """
 
-import argparse
 import ast
 import io
 import json
 import sys
-import tempfile
 import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import median
 from types import FrameType
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from bench.harness import ROOT, SAMPLES, SCRATCH, Figures, Row, run
 
 CODE = ("schemas", "tasks", "flows", "slowwave")
 BUDGETS = {
-    "schemas": 1_080,
-    "flows": 1_150,
-    "tasks": 560,
-    "tasks/ingest": 3_600,
-    "tasks/passages": 180,
-    "tasks/boilerplate": 260,
-    "tasks/habits": 450,
-    "tasks/gists": 200,
-    "tasks/observe": 1_250,
-    "tasks/dedupe": 850,
-    "tasks/supersede": 800,
-    "tasks/relate": 280,
-    "tasks/topics": 750,
-    "tasks/summarize": 850,
-    "tasks/publish": 430,
-    "tasks/forget": 800,
-    "tasks/llm": 900,
-    "tasks/experiment": 550,
-    "slowwave": 400,
-    "slowwave/text": 1_200,
-    "slowwave/engines": 1_850,
-    "slowwave/store": 1_850,
-    "slowwave/recall": 2_850,
-    "slowwave/context": 1_450,
-    "slowwave/mcp": 270,
-    "slowwave/cli": 1_700,
-    "slowwave/chat": 480,
-    "slowwave/web": 430,
-}
+    "schemas": 1_080, "flows": 1_150, "tasks": 560, "tasks/ingest": 3_600, "tasks/passages": 180,
+    "tasks/boilerplate": 260, "tasks/habits": 450, "tasks/gists": 200, "tasks/observe": 1_250, "tasks/dedupe": 850,
+    "tasks/supersede": 800, "tasks/relate": 280, "tasks/topics": 750, "tasks/summarize": 850, "tasks/publish": 430,
+    "tasks/forget": 800, "tasks/llm": 900, "tasks/experiment": 550, "slowwave": 400, "slowwave/text": 1_200,
+    "slowwave/engines": 1_850, "slowwave/store": 1_850, "slowwave/recall": 2_850, "slowwave/context": 1_450,
+    "slowwave/mcp": 270, "slowwave/cli": 1_700, "slowwave/chat": 480, "slowwave/web": 430,
+}  # fmt: skip
 """Lines of source that each package should need."""
 QUESTION = "Which database does tidepool use for the gauge readings?"
+
+
+def measure(
+    root: Path = ROOT, *, walk: Path | None = None, write: Path | None = None, folder: Path = SCRATCH
+) -> Figures:
+    """Return lines of each package beside its budget, the figures of the whole, and the ways through a store."""
+    figures = measure_house(root)
+    if write:
+        write.write_text(json.dumps({name: figures[name] for name in MAY_NOT_RISE}, indent=1) + "\n")
+    packages = [
+        {
+            "package": name,
+            "lines": sizes["lines"],
+            "budget": BUDGETS.get(name),
+            "over": sizes["lines"] - BUDGETS[name] if name in BUDGETS else None,
+            **{column: sizes[column] for column in ("modules", "numbers", "patterns")},
+        }
+        for name, sizes in measure_packages(root).items()
+    ]
+    whole = [{"figure": name, "now": figure} for name, figure in figures.items()]
+    return Figures([*packages, *whole, *(follow_ways(walk, folder) if walk else ())])
 
 
 def read_modules(root: Path) -> dict[str, Path]:
@@ -239,18 +236,9 @@ def measure_house(root: Path) -> dict[str, Any]:
 
 
 MAY_NOT_RISE = (
-    "lines",
-    "modules",
-    "lines of tests",
-    "lines of benches",
-    "commands",
-    "settings",
-    "numbers",
-    "patterns",
-    "import cycles",
-    "longest chain of imports",
-    "biggest folder",
-)
+    "lines", "modules", "lines of tests", "lines of benches", "commands", "settings", "numbers", "patterns",
+    "import cycles", "longest chain of imports", "biggest folder",
+)  # fmt: skip
 """The figures that `bench/house.json` bounds."""
 
 
@@ -272,60 +260,22 @@ def follow_calls(work: Callable[[], object]) -> dict[str, int]:
     return {"modules": len(set(visits)), "functions": len(set(calls)), "returns": len(visits) - len(set(visits))}
 
 
-def walk(store: Path, samples: Path) -> dict[str, dict[str, int]]:
+def follow_ways(store: Path, folder: Path) -> list[Row]:
     """Return the figures of one question, one block and one night, once everything is loaded."""
     from slowwave import Memory
     from slowwave.flows.nightly import run_night
     from slowwave.schemas.settings import Settings
 
     memory = Memory.open(store)
-    memory.recall(QUESTION)
-    memory.context(QUESTION)
-    with tempfile.TemporaryDirectory() as folder:
-        run_night([samples], Settings(store=Path(folder) / "first", encoder="hash-384"))
-        return {
-            "a question": follow_calls(lambda: memory.recall(QUESTION + " ")),
-            "a block": follow_calls(lambda: memory.context(QUESTION + " ")),
-            "a night": follow_calls(
-                lambda: run_night([samples], Settings(store=Path(folder) / "second", encoder="hash-384"))
-            ),
-        }
-
-
-def print_tables(figures: dict[str, Any], packages: dict[str, dict[str, int]]) -> None:
-    """Print the figures of the whole, and those of each package beside its budget."""
-    table = Table("package", "lines", "budget", "over", "modules", "numbers", "patterns", title="Packages")
-    for name, package in packages.items():
-        budget = BUDGETS.get(name)
-        over = f"{package['lines'] - budget:+,}" if budget is not None else ""
-        sizes = (package[column] for column in ("modules", "numbers", "patterns"))
-        table.add_row(name, f"{package['lines']:,}", f"{budget:,}" if budget else "", over, *map(str, sizes))
-    whole = Table("figure", "now", title="The whole")
-    for name, figure in figures.items():
-        whole.add_row(name, json.dumps(figure) if isinstance(figure, dict) else str(figure))
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    console.print(table)
-    console.print(whole)
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("root", type=Path, nargs="?", default=Path(__file__).parent.parent)
-    parser.add_argument("--walk", type=Path, help="a store with a release")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--write", type=Path, help="write the figures that may not rise into this file")
-    args = parser.parse_args()
-    packages, figures = measure_packages(args.root), measure_house(args.root)
-    if args.write:
-        args.write.write_text(json.dumps({name: figures[name] for name in MAY_NOT_RISE}, indent=1) + "\n")
-    if args.walk:
-        figures |= walk(args.walk, args.root / "data" / "samples")
-    if args.json:
-        print(json.dumps({"packages": packages, "whole": figures}, indent=1))
-    else:
-        print_tables(figures, packages)
+    ways: dict[str, Callable[[int], object]] = {
+        "a question": lambda n: memory.recall(QUESTION + " " * n),
+        "a block": lambda n: memory.context(QUESTION + " " * n),
+        "a night": lambda n: run_night([SAMPLES], Settings(store=folder / str(n), encoder="hash-384")),
+    }
+    for way in ways.values():
+        way(0)
+    return [{"followed": name, **follow_calls(partial(way, 1))} for name, way in ways.items()]
 
 
 if __name__ == "__main__":
-    main()
+    run(measure)

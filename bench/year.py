@@ -1,6 +1,6 @@
 """A year of nights: what a night costs, and what the store grows by, as the memory of a person or a team gets older.
 
-    python -m bench.year [--nights 365] [--people 1] [--svg FILE] [--encoder NAME] [--json]
+    python -m bench.year [--nights 365] [--people 1] [--svg FILE] [--encoder NAME] [--each] [--json]
 
 What is said are the sessions of `data/labelled`, which people and models wrote: amended, repeated, of several projects,
 in an order drawn by chance. A person has up to four on a working day and ten in each fourth week's burst, and is away
@@ -9,13 +9,13 @@ projects of their own. A night keeps no version that no release pins, as nights 
 new, and three readers' questions are put to each release. Columns, every thirtieth night and on the mean of the thirty:
 *messages* so far; *new*; *CPU s*, and *for 100*, those of the nights with news by a hundred new messages; *idle s*, a
 night without news; *peak MB*; *claims*; *files*; *MB* of the store and *bytes* for a message. The last line compares
-the last thirty nights with nights 2 to 31. `--svg` draws the curves.
+the last thirty nights with nights 2 to 31. `--svg` draws the curves, `--each` tells of each night by
+itself.
 """
 
 import random
 import re
 import resource
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -26,14 +26,13 @@ from time import process_time
 
 import orjson
 
-from bench.harness import build_parser, forbid_cached_answers, print_rows
+from bench.harness import LABELLED, SCRATCH, Figures, run
 from bench.plot import draw_curves
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.store import upkeep
 
-LABELLED = Path(__file__).parents[1] / "data" / "labelled"
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 MOST, BURST, AWAY = 4, 10, (range(100, 114), range(210, 224))
 """Sessions on a working day, and in each fourth week; the days of the year on which nobody says anything."""
@@ -57,6 +56,35 @@ class Night:
     claims: int
     files: int
     size: int
+
+
+def measure(
+    *,
+    nights: int = 365,
+    people: int = 1,
+    svg: Path | None = None,
+    encoder: str = "hash-384",
+    each: bool = False,
+    folder: Path = SCRATCH,
+) -> Figures:
+    """Live through it; return a row every thirtieth night, or with `each` one a night."""
+    upkeep.GRACE = timedelta(0)
+    (talk := folder / "talk").mkdir()
+    lived = list(live_through(Settings(store=folder / "store", encoder=encoder), talk, nights, people))
+    rows = [summarise(lived[max(0, end - MONTH) : end]) for end in sorted({*range(MONTH, nights, MONTH), nights})]
+    first, last = (float(str(row["for 100"])) for row in (summarise(lived[1 : MONTH + 1] or lived), rows[-1]))
+    if svg:
+        curves = {
+            "CPU seconds a night": [n.cpu for n in lived],
+            "messages a night": [float(n.new) for n in lived],
+            "peak memory, MB": [n.peak for n in lived],
+            "claims": [float(n.claims) for n in lived],
+            "files": [float(n.files) for n in lived],
+            "store, MB": [n.size / 1e6 for n in lived],
+        }
+        draw_curves(svg, "night", [n.number for n in lived], curves)
+    note = f"a new message costs {last / (first or 1):.2f} times as much CPU in the last month as in the first"
+    return Figures([asdict(n) for n in lived] if each else rows, f"{nights} nights of {people} people", [note])
 
 
 def read_sessions() -> list[Session]:
@@ -131,40 +159,5 @@ def summarise(nights: list[Night]) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Live through it and print."""
-    parser = build_parser(__doc__)
-    parser.set_defaults(encoder="hash-384")
-    parser.add_argument("--nights", type=int, default=365)
-    parser.add_argument("--people", type=int, default=1)
-    parser.add_argument("--svg", type=Path)
-    given = parser.parse_args()
-    forbid_cached_answers()
-    upkeep.GRACE = timedelta(0)
-    with tempfile.TemporaryDirectory(prefix="slowwave-year-") as scratch:
-        (folder := Path(scratch, "talk")).mkdir()
-        settings = Settings(store=Path(scratch, "store"), encoder=given.encoder)
-        nights = list(live_through(settings, folder, given.nights, given.people))
-    months = [nights[max(0, end - MONTH) : end] for end in {*range(MONTH, given.nights, MONTH), given.nights}]
-    rows = [summarise(some) for some in sorted(months, key=lambda some: some[-1].number)]
-    first, last = summarise(nights[1 : MONTH + 1] or nights), rows[-1]
-    ratio = float(str(last["for 100"])) / (float(str(first["for 100"])) or 1)
-    if given.svg:
-        curves = {
-            "CPU seconds a night": [n.cpu for n in nights],
-            "messages a night": [float(n.new) for n in nights],
-            "peak memory, MB": [n.peak for n in nights],
-            "claims": [float(n.claims) for n in nights],
-            "files": [float(n.files) for n in nights],
-            "store, MB": [n.size / 1e6 for n in nights],
-        }
-        draw_curves(given.svg, "night", [n.number for n in nights], curves)
-    if given.as_json:
-        print_rows([{**asdict(night)} for night in nights], True)
-        return
-    note = f"a new message costs {ratio:.2f} times as much CPU in the last month as in the first"
-    print_rows(rows, False, f"{given.nights} nights of {given.people} people", [note])
-
-
 if __name__ == "__main__":
-    main()
+    run(measure)

@@ -2,32 +2,26 @@
 
     python -m bench.fit.worth PATH… [--standing] [--labels data/labelled/worth.tsv] [--write] [--json]
 
-PATHs are the transcripts that the labelled sentences were drawn from (`bench.nights.draw_sentences`); labels of others
-are left out. Each project is judged by a model of the others'. Columns: *sentences* of the project, *worth*, the share
-labelled keep or context; *AUC*; *precision* and *recall* of what is called worth remembering at .3, .4 and .5.
-`--standing` learns what is worth telling unasked: keep alone, also from invented sentences (`INVENTED`); it judges what
-people said that has a category of its own, as skills and blocks tell it. `--write` fits all of them and writes the
-model that ships.
+PATHs are the transcripts that the labelled sentences were drawn from; labels of others are left out. Each project is
+judged by a model of the others'. Columns: *sentences* of the project, *worth*, the share labelled keep or context;
+*AUC*; precision (*p*) and recall (*r*) of what is called worth remembering at .3, .4 and .5. `--standing` learns what
+is worth telling unasked: keep alone, also from invented sentences (`INVENTED`); it judges what people said that has a
+category of its own, as skills and blocks tell it. `--write` fits all of them and writes the model that ships.
 """
 
-import argparse
 import csv
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
-from rich.console import Console
-from rich.table import Table
 
-from bench.nights.draw_sentences import cut_sentences, read_shown_messages
-from bench.nights.worth import LABELS, WORTH, read_labels
+from bench.harness import LABELLED, ROOT, Figures, Row, run
+from bench.nights.worth import LABELS, WORTH, cut_sentences, read_labels, read_shown_messages
 from slowwave.schemas.vocabulary import Origin, is_turn
-from slowwave.tasks.observe import worth
 from slowwave.tasks.observe.categories import find_coding_category
 from slowwave.tasks.observe.coding import is_coding
 from slowwave.tasks.observe.scores import count_words
@@ -42,8 +36,7 @@ CROWD = NUMBERS.index("sentences of the message")
 """Sentences were drawn evenly by message: one of a pasted log stands for more than one of a short message."""
 FEWEST = 30
 """Labelled sentences of a project that is judged on its own."""
-KEEP = ("keep",)
-INVENTED = LABELS.with_name("standing.tsv")
+INVENTED = LABELLED / "standing.tsv"
 """Sentences with their label, by one reader, each as if it opened a session."""
 INVENTED_COUNT, STANDING_COUNT = 3, 1.5
 """What one of them counts for besides one of a transcript, and a sentence worth telling unasked besides another."""
@@ -61,20 +54,15 @@ class Labelled:
     """Whether a person said it over code and it has a category of its own: what skills and blocks tell."""
 
 
-@dataclass(frozen=True)
-class Result:
-    """One project, judged by the others'."""
-
-    project: str
-    sentences: int
-    worth: float
-    auc: float
-    precision_30: float
-    recall_30: float
-    precision_40: float
-    recall_40: float
-    precision_50: float
-    recall_50: float
+def measure(paths: Sequence[Path], *, standing: bool = False, labels: Path = LABELS, write: bool = False) -> Figures:
+    """Return a row a project, and all; write the model."""
+    sentences, invented = collect_labelled(paths, read_labels(labels)), read_invented() if standing else []
+    wanted, count = (("keep",), STANDING_COUNT) if standing else (WORTH, 1)
+    rows = judge_projects(sentences, invented, wanted, count)
+    if write:
+        file = ROOT / "tasks" / (STANDING_FILE if standing else WORTH_FILE)
+        fit_worth_model([*sentences, *invented], wanted, count).save(file)
+    return Figures(rows)
 
 
 def collect_labelled(paths: Sequence[Path], labels: dict[str, tuple[str, str]]) -> list[Labelled]:
@@ -82,7 +70,7 @@ def collect_labelled(paths: Sequence[Path], labels: dict[str, tuple[str, str]]) 
     found: dict[str, Labelled] = {}
     for path in paths:
         messages = read_shown_messages([path])
-        wanted = {(s["message_id"], s["text"]): s for s in cut_sentences(messages) if s["hash"] in labels}
+        wanted = {(one.message_id, one.text): one for one in cut_sentences(messages) if one.hash in labels}
         rows = messages.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist()
         for _, session in groupby(rows, key=itemgetter("session_id")):
             every = list(session)
@@ -90,24 +78,24 @@ def collect_labelled(paths: Sequence[Path], labels: dict[str, tuple[str, str]]) 
             for one in list_sentences(list(filter(is_turn, every))):
                 row = one.turn.row
                 if told := wanted.get((row["message_id"], one.text)):
-                    label, human = labels[told["hash"]][0], row["origin"] == Origin.HUMAN
+                    human = row["origin"] == Origin.HUMAN
                     category = find_coding_category(one.text, human=human, words=count_words(row["text"]))
                     rule = coding and human and category != ""
-                    found.setdefault(told["hash"], Labelled(told["project"], one.text, one.numbers, label, rule))
+                    labelled = Labelled(told.project, one.text, one.numbers, labels[told.hash][0], rule)
+                    found.setdefault(told.hash, labelled)
     return list(found.values())
 
 
 def read_invented() -> list[Labelled]:
     """Return the invented sentences as the observer would see them, as often as they count."""
-    blank = {"message_id": "", "speaker": None, "blocks": []}
+    blank = {"message_id": "", "speaker": None, "blocks": [], "role": ""}
+    origins = {"person": Origin.HUMAN, "model": Origin.MODEL}
     with INVENTED.open(encoding="utf-8", newline="") as stream:
         told = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
-    origins = {"person": Origin.HUMAN, "model": Origin.MODEL}
-    rows = [{**blank, "text": row["text"], "role": "", "origin": origins[row["speaker"]]} for row in told]
     return [
         Labelled("", one.text, one.numbers, row["label"])
-        for row, message in zip(told, rows, strict=True)
-        for one in islice(list_sentences([message]), 1)
+        for row in told
+        for one in islice(list_sentences([{**blank, "text": row["text"], "origin": origins[row["speaker"]]}]), 1)
     ] * INVENTED_COUNT
 
 
@@ -136,8 +124,8 @@ def fit_worth_model(sentences: Sequence[Labelled], worth: Collection[str] = WORT
 
 
 def judge_projects(
-    sentences: Sequence[Labelled], invented: Sequence[Labelled] = (), worth: Collection[str] = WORTH, count: float = 1
-) -> list[Result]:
+    sentences: Sequence[Labelled], invented: Sequence[Labelled], worth: Collection[str], count: float
+) -> list[Row]:
     """Return of each project what a model of the others', and of what is invented, says of it, and of all together.
 
     With what is invented, the sentences judged are those that are told unasked.
@@ -151,54 +139,25 @@ def judge_projects(
             said = model.compute_worth([one.text for one in mine], [one.numbers for one in mine])
             pairs[project] = list(zip((one.label in worth for one in mine), said, strict=True))
             pairs["all"] += pairs[project]
-    return [_measure_project(name, some) for name, some in pairs.items() if some]
+    return [
+        {"project": name, **_measure_project(*map(np.array, zip(*some, strict=True)))}
+        for name, some in pairs.items()
+        if some
+    ]
 
 
-def _measure_project(name: str, pairs: Sequence[tuple[bool, float]]) -> Result:
+def _measure_project(is_worth: Any, said: Any) -> dict[str, float | None]:
     from sklearn.metrics import roc_auc_score
 
-    is_worth = np.array([one for one, _ in pairs])
-    likely = 1 / (1 + np.exp(-np.array([said for _, said in pairs])))
-    auc = float(roc_auc_score(is_worth, likely)) if 0 < is_worth.sum() < len(pairs) else float("nan")
-    shares = [value for least in (0.3, 0.4, 0.5) for value in _measure_threshold(is_worth, likely >= least)]
-    return Result(name, len(pairs), float(is_worth.mean()), auc, *shares)
-
-
-def _measure_threshold(is_worth: Any, called: Any) -> tuple[float, float]:
-    """Return precision and recall."""
-    right = float((is_worth & called).sum())
-    return right / max(called.sum(), 1), right / max(is_worth.sum(), 1)
-
-
-def render_fit_table(results: Sequence[Result]) -> Table:
-    """For people."""
-    shown = Table(*(field.name for field in fields(Result)))
-    for one in results:
-        shown.add_row(*(f"{value:.2f}" if isinstance(value, float) else str(value) for value in astuple(one)))
-    return shown
-
-
-def main() -> None:
-    """Fit, judge and print."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("paths", nargs="+", type=Path, help="transcripts, or folders of them")
-    parser.add_argument("--labels", type=Path, default=LABELS, help="labelled sentences, by hash")
-    parser.add_argument("--write", action="store_true", help="write the model that ships")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--standing", action="store_true", help="what is worth telling unasked")
-    args = parser.parse_args()
-    sentences = collect_labelled(args.paths, read_labels(args.labels))
-    invented = read_invented() if args.standing else []
-    wanted, count = (KEEP, STANDING_COUNT) if args.standing else (WORTH, 1)
-    results = judge_projects(sentences, invented, wanted, count)
-    if args.write:
-        file = STANDING_FILE if args.standing else WORTH_FILE
-        fit_worth_model([*sentences, *invented], wanted, count).save(Path(worth.__file__).parents[1] / file)
-    if args.json:
-        print(orjson.dumps([asdict(one) for one in results], option=orjson.OPT_INDENT_2).decode())
-    else:
-        Console(width=150).print(render_fit_table(results))
+    likely = 1 / (1 + np.exp(-said))
+    auc = float(roc_auc_score(is_worth, likely)) if 0 < is_worth.sum() < len(is_worth) else None
+    figures = {"sentences": len(is_worth), "worth": float(is_worth.mean()), "AUC": auc}
+    for least in (0.3, 0.4, 0.5):
+        called = likely >= least
+        right = float((is_worth & called).sum())
+        figures |= {f"p {least}": right / max(called.sum(), 1), f"r {least}": right / max(is_worth.sum(), 1)}
+    return figures
 
 
 if __name__ == "__main__":
-    main()
+    run(measure)

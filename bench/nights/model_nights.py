@@ -7,13 +7,10 @@ tier, the share of the largest base topic, and how the summaries of each night s
 the first N alone are read. Other settings are those of the environment.
 """
 
-import argparse
-import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,7 @@ import numpy as np
 import orjson
 import pyarrow.compute as pc
 
+from bench.harness import ENCODER, SCRATCH, Figures, run
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
@@ -30,24 +28,26 @@ from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
 from slowwave.tasks.pending import is_made_by_model
 
-SAID = ["session_id", "message_id", "role", "speaker", "workspace", "ts", "text", "seq", "origin"]
+SAID = ["session_id", "message_id", "role", "speaker", "workspace", "ts"]
 
 
-@dataclass(frozen=True)
-class Standing:
-    """What stands in a store after a night."""
-
-    claims: int
-    summaries: int
-    by_model: int
-    """Summaries that a language model wrote."""
-    stale: int
-    sizes: dict[str, dict[int, int]]
-    """`topic/0` and so on: members of a group -> groups of that size; masters left out."""
-    topics: int
-    """With a claim, the base ones left out."""
-    base_share: float
-    """Of the largest base topic, of all claims."""
+def measure(
+    paths: Sequence[Path],
+    *,
+    llm: str,
+    nights: int = 7,
+    messages: int | None = None,
+    store: Path = SCRATCH,
+    encoder: str = ENCODER,
+) -> Figures:
+    """Return a row a night, and what its steps report."""
+    settings, rows, notes = Settings(store=store / "store", llm=llm, encoder=encoder), [], []
+    for night in do_nights(list(paths), settings, store / "said", nights, messages):
+        steps, failures = night.pop("report"), night.pop("failures")
+        told = [f"{name}: {count}" for counts in steps.values() for name, count in counts.items()]
+        notes += [f"night {night['night']}: {'; '.join([*told, *failures])}"]
+        rows.append({name: str(value) if isinstance(value, dict) else value for name, value in night.items()})
+    return Figures(rows, notes=notes)
 
 
 def split_by_day(paths: list[Path], folder: Path, nights: int, messages: int | None = None) -> Iterator[Path]:
@@ -58,41 +58,38 @@ def split_by_day(paths: list[Path], folder: Path, nights: int, messages: int | N
     with tempfile.TemporaryDirectory() as vault:
         job = Job(Settings(store=Path(vault), embeddings=False), "read")
         read_transcripts(job, paths)
-        spoken = job.store.read(MESSAGES, SAID, pc.field("origin").isin([*map(str, SPOKEN)]))
-    rows = [row for row in spoken.sort_by([("ts", "ascending"), ("seq", "ascending")]).to_pylist() if row["text"]]
-    rows = [row for row in rows if row["ts"]][:messages]
+        spoken = job.store.read(MESSAGES, [*SAID, "text", "seq"], pc.field("origin").isin([*map(str, SPOKEN)]))
+    rows = spoken.sort_by([("ts", "ascending"), ("seq", "ascending")]).to_pylist()
+    rows = [row for row in rows if row["text"] and row["ts"]][:messages]
     days = sorted({row["ts"].date() for row in rows})
-    for some in np.array_split(np.array(days), min(nights, len(days))):
-        last = some[-1]
-        for session in sorted({row["session_id"] for row in rows if row["ts"].date() in set(some.tolist())}):
-            said = [row for row in rows if row["session_id"] == session and row["ts"].date() <= last]
-            (folder / f"{session[:16]}.jsonl").write_bytes(b"".join(orjson.dumps(_make_line(r)) + b"\n" for r in said))
+    for some in map(set, (part.tolist() for part in np.array_split(np.array(days), min(nights, len(days))))):
+        for session in {row["session_id"] for row in rows if row["ts"].date() in some}:
+            said = [row for row in rows if row["session_id"] == session and row["ts"].date() <= max(some)]
+            lines = (
+                {name: row[name] for name in SAID if row[name] is not None} | {"content": row["text"]} for row in said
+            )
+            (folder / f"{session[:16]}.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
         yield folder
 
 
-def _make_line(row: dict[str, Any]) -> dict[str, Any]:
-    kept = ("session_id", "message_id", "role", "speaker", "workspace", "ts")
-    return {name: row[name] for name in kept if row[name] is not None} | {"content": row["text"]}
-
-
-def measure_standing(store: Store) -> Standing:
-    """Return what stands in a store."""
+def describe_store(store: Store) -> dict[str, Any]:
+    """Return what stands in a store: claims, summaries by who wrote them, sizes of groups by tier, topics."""
     summaries = store.read(SUMMARIES, ["scope", "tier", "member_ids", "step_key", "stale"]).to_pylist()
     topics = [row for row in store.read(TOPICS, ["size", "base"]).to_pylist() if row["size"]]
+    claims = store.count(OBSERVATIONS, pc.field("status") == Status.ACTIVE)
     sizes: dict[str, Counter[int]] = {}
     for row in summaries:
         if row["tier"] >= 0:
             sizes.setdefault(f"{row['scope']}/{row['tier']}", Counter())[len(row["member_ids"])] += 1
-    claims = store.count(OBSERVATIONS, pc.field("status") == Status.ACTIVE)
-    return Standing(
-        claims,
-        len(summaries),
-        sum(is_made_by_model(row["step_key"]) for row in summaries),
-        sum(bool(row["stale"]) for row in summaries),
-        {name: dict(sorted(found.items(), reverse=True)) for name, found in sorted(sizes.items())},
-        sum(not row["base"] for row in topics),
-        max((row["size"] for row in topics if row["base"]), default=0) / max(1, claims),
-    )
+    return {
+        "claims": claims,
+        "summaries": len(summaries),
+        "by_model": sum(is_made_by_model(row["step_key"]) for row in summaries),
+        "stale": sum(bool(row["stale"]) for row in summaries),
+        "sizes": {name: dict(sorted(found.items(), reverse=True)) for name, found in sorted(sizes.items())},
+        "topics": sum(not row["base"] for row in topics),
+        "base_share": max((row["size"] for row in topics if row["base"]), default=0) / max(1, claims),
+    }
 
 
 def do_nights(
@@ -103,46 +100,15 @@ def do_nights(
     for number, said in enumerate(split_by_day(paths, folder, nights, messages), 1):
         start = time.perf_counter()
         report = run_night([said], settings)
-        counts = {step.step: dict(step.counts) for step in report.steps if step.step in ("assign", "rollup")}
         yield {
             "night": number,
             "seconds": round(time.perf_counter() - start),
             "released": report.release is not None,
             "failures": report.failures + report.held,
-            **asdict(measure_standing(Store.open(settings.store, settings.space))),
-            "report": counts,
+            **describe_store(Store.open(settings.store, settings.space)),
+            "report": {step.step: dict(step.counts) for step in report.steps if step.step in ("assign", "rollup")},
         }
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("paths", nargs="+", type=Path)
-    parser.add_argument("--llm", required=True)
-    parser.add_argument("--nights", type=int, default=7)
-    parser.add_argument("--messages", type=int)
-    parser.add_argument("--encoder", default="all-MiniLM-L6-v2")
-    parser.add_argument("--store", type=Path, help="a folder that is kept")
-    parser.add_argument("--json", action="store_true", dest="as_json")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        store = given.store or Path(scratch) / "store"
-        settings = Settings(store=store, llm=given.llm, encoder=given.encoder)
-        paths = [path.absolute() for path in given.paths]
-        for night in do_nights(paths, settings, Path(scratch) / "said", given.nights, given.messages):
-            if given.as_json:
-                print(json.dumps(night), flush=True)
-                continue
-            print(
-                f"night {night['night']}: {night['seconds']} s, {night['claims']} claims, {night['topics']} topics, "
-                f"base {night['base_share']:.0%}, {night['by_model']} of {night['summaries']} summaries by the model, "
-                f"{night['stale']} stale; sizes {night['sizes']}",
-                *(f"  {name}: {n}" for step in night["report"].values() for name, n in step.items()),
-                *(f"  failed: {line}" for line in night["failures"]),
-                sep="\n",
-                flush=True,
-            )
-
-
 if __name__ == "__main__":
-    main()
+    run(measure)

@@ -1,6 +1,6 @@
 """How much of what a published set of rules calls a secret is redacted, and how much of what it calls none.
 
-    python -m bench.nights.redaction gitleaks.toml [--show]
+    python -m bench.nights.redaction gitleaks.toml [--show] [--json]
 
 The file is gitleaks' `config/gitleaks.toml`. Every example is made at run time, from a seed, out of the rules' own
 patterns: a true one has the entropy that the rule asks for and stands in one of the forms in which settings are
@@ -8,18 +8,17 @@ written; a harmless one has a value that stands for none (a variable, a call, on
 rules' stop words). No secret is kept anywhere. Time: a few seconds.
 """
 
-import argparse
-import json
 import math
 import random
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from string import printable
 from typing import Any
 
+from bench.harness import Figures, run
 from slowwave.text.redact import redact
 
 FORMS = (
@@ -30,44 +29,24 @@ FORMS = (
     *("{i}Token,{s},", '"{i}Token" => "{s}"', '{i}_TOKEN ::= "{s}"', '{i}_TOKEN ?= "{s}"', '{i}_TOKEN += "{s}"'),
 )
 """How settings are written; `i` is what a rule calls its issuer, `s` the secret."""
-BLANKS = (
-    "${{{i}_TOKEN}}",
-    "get_{i}_token()",
-    "os.environ['{i}']",
-    "<{i}-token>",
-    "xxxxxxxxxxxxxxxxxxxxxxxx",
-    "aaaaaaaaaa",
-)
+BLANKS = ("${{{i}_TOKEN}}", "get_{i}_token()", "os.environ['{i}']", "<{i}-token>", "x" * 24, "a" * 10)
 """Values that stand for one which is not there."""
 NAMED = re.compile(r"\{0,50\}\?(?P<who>\(\?.*?\))\(\?:\[[^\]]*\]\{0,20\}.*?\{0,5\}\((?P<secret>.*)\)\(\?:\[", re.S)
 ALONE = re.compile(r"(?:\(\?i\))?(?:\\b)?\((?P<secret>.*)\)\(\?:\[.*\$\)\Z", re.S)
 """How the rules are built: an issuer's name before a secret of any form, or a secret of a form of its own."""
 MOST = 6
 """Repeats of a part that may stand any number of times."""
+LETTERS = printable[:62]
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Print the shares, or with --json the same as one object."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rules", type=Path)
-    parser.add_argument("--show", action="store_true", help="show what is missed, and what is touched")
-    parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args(argv)
-    true, harmless = make_examples(tomllib.loads(asked.rules.read_text("utf-8")))
-    missed = [(rule, text) for rule, secret, text in true if secret in redact(text)[0]]
-    touched = [text for text in harmless if redact(text)[1]]
-    if asked.show:
-        for rule, text in missed:
-            print(f"missed   {rule:34} {text!r}"[:200])
-        for text in touched:
-            print(f"touched  {text!r} -> {redact(text)[0]!r}"[:200])
-    figures = {
-        "true": len(true),
-        "redacted": round(1 - len(missed) / len(true), 4),
-        "harmless": len(harmless),
-        "touched": round(len(touched) / len(harmless), 4),
-    }
-    print(json.dumps(figures) if asked.json else "  ".join(f"{name} {value}" for name, value in figures.items()))
+def measure(rules: Path, *, show: bool = False) -> Figures:
+    """Return the shares; with `show`, what is missed and what is touched."""
+    true, harmless = make_examples(tomllib.loads(rules.read_text("utf-8")))
+    missed = [f"missed   {rule:34} {text!r}" for rule, secret, text in true if secret in redact(text)[0]]
+    touched = [f"touched  {text!r} -> {redact(text)[0]!r}" for text in harmless if redact(text)[1]]
+    shares = {"redacted": round(1 - len(missed) / len(true), 4), "touched": round(len(touched) / len(harmless), 4)}
+    notes = [line[:200] for line in (*missed, *touched) if show]
+    return Figures([{"true": len(true), "harmless": len(harmless), **shares}], notes=notes)
 
 
 def make_examples(rules: dict[str, Any], seed: int = 0) -> tuple[list[tuple[str, str, str]], list[str]]:
@@ -77,68 +56,60 @@ def make_examples(rules: dict[str, Any], seed: int = 0) -> tuple[list[tuple[str,
         rules: the file's content: `rules` with `id`, `regex`, `entropy` and `allowlists`.
         seed: of the characters drawn.
     """
-    draw = random.Random(seed)
-    true: list[tuple[str, str, str]] = []
-    harmless: list[str] = []
+    draw, true, harmless = random.Random(seed), list[tuple[str, str, str]](), list[str]()
     for rule in rules["rules"]:
         if "regex" not in rule or rule["id"] in {"generic-api-key", "private-key"}:
             continue
-        named = NAMED.search(rule["regex"])
+        named, least = NAMED.search(rule["regex"]), rule.get("entropy", 0)
         if named is None:
             alone = ALONE.match(rule["regex"])
-            secret = _draw_secret(alone["secret"] if alone else rule["regex"], rule.get("entropy", 0), draw)
-            if secret:
+            if secret := _draw_secret(alone["secret"] if alone else rule["regex"], least, draw):
                 true.append((rule["id"], secret, f"it is {secret} here"))
             continue
         flags = "(?i)" if rule["regex"].startswith("(?i)") else ""
         for _ in range(3):
-            secret = _draw_secret(flags + named["secret"], rule.get("entropy", 0), draw)
+            secret = _draw_secret(flags + named["secret"], least, draw)
             who = _draw_secret(named["who"].replace("(?i:", "(?:"), 0, draw) if secret else None
             if secret and who:
                 form = draw.choice(FORMS)
                 true.append((rule["id"], secret, form.format(i=who, s=secret)))
                 harmless.append(form.format(i=who, s=draw.choice(BLANKS).format(i=who)))
-    stop = [word for rule in rules["rules"] for one in rule.get("allowlists", ()) for word in one.get("stopwords", ())]
-    harmless += [draw.choice(FORMS).format(i="client", s=word) for word in sorted(set(stop))]
+    stop = {word for rule in rules["rules"] for one in rule.get("allowlists", ()) for word in one.get("stopwords", ())}
+    harmless += [draw.choice(FORMS).format(i="client", s=word) for word in sorted(stop)]
     return true, harmless
 
 
 def _draw_secret(pattern: str, entropy: float, draw: random.Random) -> str | None:
     """Return a text that the pattern matches and that is as disorderly as asked; None where none came of 50."""
     found = re.sub(r"\[\[:alnum:\]\]", "[0-9A-Za-z]", pattern.replace(r"\z", r"\Z")).replace("[:alnum:]", "0-9A-Za-z")
-    ignore = "(?i)" in found
     try:
-        parsed = re._parser.parse(re.sub(r"\(\?i\)", "", found))  # type: ignore[attr-defined]
+        parsed = re._parser.parse(found.replace("(?i)", ""))  # type: ignore[attr-defined]
     except re.error:
         return None
-    for _ in range(50):
-        text = "".join(_draw_parts(parsed, draw, {}))
-        if compute_entropy(text) > entropy and (ignore or text):
-            return text
-    return None
+    texts = ("".join(_draw_parts(parsed, draw)) for _ in range(50))
+    return next((text for text in texts if compute_entropy(text) > entropy and ("(?i)" in found or text)), None)
 
 
-def _draw_parts(parts: Any, draw: random.Random, groups: dict[int, str]) -> Iterator[str]:
+def _draw_parts(parts: Any, draw: random.Random) -> Iterator[str]:
+    """Yield what each part of a parsed pattern matches; borders and look-arounds match nothing: the forms give them."""
     for kind, value in parts:
         match str(kind):
             case "LITERAL":
                 yield chr(value)
             case "NOT_LITERAL":
-                yield draw.choice([c for c in printable[:62] if ord(c) != value])
+                yield draw.choice([c for c in LETTERS if ord(c) != value])
             case "ANY":
                 yield "."
             case "IN":
                 yield draw.choice(_list_members(value))
             case "BRANCH":
-                yield from _draw_parts(draw.choice(value[1]), draw, groups)
+                yield from _draw_parts(draw.choice(value[1]), draw)
             case "SUBPATTERN":
-                yield from _draw_parts(value[3], draw, groups)
+                yield from _draw_parts(value[3], draw)
             case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
                 low, high, inner = value
                 for _ in range(draw.randint(low, max(low, min(int(high), low + MOST)))):
-                    yield from _draw_parts(inner, draw, groups)
-            case _:
-                pass  # borders and look-arounds: the forms give them
+                    yield from _draw_parts(inner, draw)
 
 
 def _list_members(value: Any) -> list[str]:
@@ -150,11 +121,10 @@ def _list_members(value: Any) -> list[str]:
             case "RANGE":
                 found |= {chr(n) for n in range(one[0], min(one[1], 127) + 1)}
             case "CATEGORY":
-                found |= {c for c in printable[:62] if str(one) != "CATEGORY_DIGIT" or c.isdigit()}
+                found |= {c for c in LETTERS if str(one) != "CATEGORY_DIGIT" or c.isdigit()}
             case _:
-                return [c for c in printable[:62] if c not in found]  # negated
-    visible = sorted(c for c in found if c.isprintable() and c not in " '\"`")
-    return visible or sorted(found)
+                return [c for c in LETTERS if c not in found]  # negated
+    return sorted(c for c in found if c.isprintable() and c not in " '\"`") or sorted(found)
 
 
 def compute_entropy(text: str) -> float:
@@ -163,4 +133,4 @@ def compute_entropy(text: str) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    run(measure)

@@ -1,49 +1,110 @@
 """Of what the observer keeps, how much is worth it? Held against sentences of real talk that were labelled by hand.
 
     python -m bench.nights.worth PATH… [--labels data/labelled/worth.tsv] [--json]
-    python -m bench.nights.worth PATH… --draw 100 [--seed 0] > claims.jsonl
 
-PATHs are the transcripts that the labelled sentences were drawn from (`bench.nights.draw_sentences`); labels of others
-are left out. The plain observer, which asks no model, distils them; a sentence became a claim where a claim from its
-message holds it in its summary. Columns: *labelled* sentences; *worth*, the share of them labelled keep (worth
-remembering, stands by itself) or context (worth it, but needs its neighbours); *claims*, how many became one; of these
-*keep*, *context* and *noise*; *kept*, of the sentences labelled keep those that became a claim; *same*, of the claims
-those whose category is the label's. Rows: projects, speakers, labels ("is …"), categories of claims ("as …").
-Sentences were drawn evenly by message, so claims of long messages count less than they are many.
-
-`--draw` prints so many claims to be read by hand, evenly by project: `data/labelled/claims_read.tsv` has what was made
-of 341, by their hash (useful, context: useful with its neighbours, noise, or wrong out of its context).
+PATHs are the transcripts that the labelled sentences were drawn from; labels of others are left out. They are read and
+masked as the night does it, and each spoken message is cut as the observer cuts it. The plain observer, which asks no
+model, distils them; a sentence became a claim where a claim that has a category, from its message, holds it. Columns:
+*labelled* sentences; *worth*, the share of them labelled keep (worth remembering, stands by itself) or context (worth
+it, but needs its neighbours); *claims*, how many became one; of these *keep*, *context* and *noise*; *kept*, of the
+sentences labelled keep those that became a claim; *same*, of the claims those whose category is the label's. Rows:
+projects, speakers, labels ("is …"), categories of claims ("as …"). Sentences were drawn evenly by message, so claims of
+long messages count less than they are many.
 """
 
 import csv
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-import orjson
+import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from bench.harness import build_parser, print_rows
-from bench.nights.draw_sentences import cut_sentences, hash_parts, name_project, read_shown_messages, share_out
-from slowwave.schemas.settings import ObserveSettings
+from bench.harness import LABELLED, Figures, Row, run
+from slowwave.schemas.settings import ObserveSettings, Settings
+from slowwave.schemas.tables import MESSAGES, SESSIONS
+from slowwave.schemas.vocabulary import Origin, is_turn
+from slowwave.tasks.boilerplate.task import Mask, find_boilerplate
+from slowwave.tasks.ingest.task import read_transcripts
+from slowwave.tasks.job import Job
 from slowwave.tasks.observe.observe import observe
+from slowwave.tasks.observe.scores import count_words
+from slowwave.tasks.observe.units import MIN_WORDS, collect_speakers, strip_emphasis
+from slowwave.text.sentences import split_sentences
 
-LABELS = Path(__file__).parents[2] / "data" / "labelled" / "worth.tsv"
+LABELS = LABELLED / "worth.tsv"
 WORTH = ("keep", "context")
-Result = dict[str, str | int | float | None]
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A labelled sentence, and the category of the claim it became, if any."""
+class Sentence(NamedTuple):
+    """A sentence that may have a label."""
 
+    hash: str
+    """By which `data/labelled/worth.tsv` knows it."""
     project: str
     speaker: str
-    label: str
-    category: str
-    became: str | None
+    text: str
+    message_id: str
+
+
+def measure(paths: Sequence[Path], *, labels: Path = LABELS) -> Figures:
+    """Return figures of all sentences, then by project, speaker, label, and category of the claim."""
+    frame = pl.DataFrame(match_sentences(read_shown_messages(paths), read_labels(labels)))
+    label, became = pl.col("label"), pl.col("became").is_not_null()
+    figures = {
+        "labelled": pl.len(),
+        "worth": label.is_in(WORTH).mean(),
+        "claims": became.sum(),
+        **{name: (label == name).filter(became).mean() for name in WORTH},
+        "noise": (~label.is_in(WORTH)).filter(became).mean(),
+        "kept": became.filter(label == "keep").mean(),
+        "same": (pl.col("category") == pl.col("became")).filter(became).mean(),
+    }
+    groups = [("all", "all"), ("", "project"), ("", "speaker"), ("is ", "label"), ("as ", "became")]
+    rows: list[Row] = []
+    for word, column in groups:
+        name = pl.lit(word) if column == "all" else pl.lit(word) + pl.col(column)
+        rows += frame.group_by(name.alias("group")).agg(**figures).drop_nulls("group").sort("group").to_dicts()
+    return Figures(rows)
+
+
+def read_shown_messages(paths: Sequence[Path]) -> pa.Table:
+    """Return rows of MESSAGES as the observer is shown them, boilerplate masked; column `whole` is without the mask."""
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(Settings(store=Path(folder)), "draw")
+        read_transcripts(job, list(paths))
+        find_boilerplate(job)
+        gone = pc.list_flatten(job.store.read(SESSIONS, ["inactive"])["inactive"].combine_chunks())
+        rows = job.store.read(MESSAGES).filter(pc.field("origin") != str(Origin.TOOL))
+        rows = rows.filter(~pc.field("message_id").isin(gone))
+        return Mask(job).mask_messages(rows).append_column("whole", rows["text"])
+
+
+def cut_sentences(messages: pa.Table) -> Iterator[Sentence]:
+    """Yield every sentence of enough words."""
+    rows = messages.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist()
+    for _, turns in groupby(filter(is_turn, rows), key=itemgetter("session_id")):
+        session = list(turns)
+        names, _ = collect_speakers(session)
+        for row in session:
+            for text in (strip_emphasis(one.text) for one in split_sentences(row["text"], names)):
+                if count_words(text) >= MIN_WORDS:
+                    yield Sentence(
+                        _hash(" ".join(text.lower().split()), _hash(row["whole"]))[:16],
+                        (row["workspace"] or row["source"]).rstrip("/").rsplit("/", 1)[-1],
+                        "person" if row["origin"] == Origin.HUMAN else "model",
+                        text,
+                        row["message_id"],
+                    )
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def read_labels(path: Path) -> dict[str, tuple[str, str]]:
@@ -52,89 +113,24 @@ def read_labels(path: Path) -> dict[str, tuple[str, str]]:
         return {row["hash"]: (row["first"], row["first_category"]) for row in csv.DictReader(stream, delimiter="\t")}
 
 
-def match_sentences(messages: pa.Table, labels: dict[str, tuple[str, str]]) -> list[Sentence]:
-    """Return the labelled sentences that stand in the messages, with what the observer made of them."""
-    told: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for claim in observe(messages, ObserveSettings()).claims.to_pylist():
-        told[claim["message_ids"][0]].append(claim)
-    found = {one["hash"]: one for one in cut_sentences(messages) if one["hash"] in labels}
-    return [
-        Sentence(
-            one["project"],
-            one["speaker"],
-            *labels[key],
-            next((c["category"] for c in told[one["message_id"]] if one["text"] in c["summary"]), None),
-        )
-        for key, one in found.items()
-    ]
-
-
-def draw_claims(messages: pa.Table, count: int, seed: int = 0) -> list[dict[str, Any]]:
-    """Return so many claims of the plain observer, in an order of chance, as evenly by project as there are enough."""
-    sources = dict(zip(messages["session_id"].to_pylist(), messages["source"].to_pylist(), strict=True))
+def match_sentences(messages: pa.Table, labels: dict[str, tuple[str, str]]) -> list[Row]:
+    """Return the labelled sentences that stand in the messages, with the category of the claim that each became."""
     claims = [
-        {
-            "hash": hash_parts(" ".join(row["summary"].lower().split()), row["message_ids"][0])[:16],
-            "project": name_project(row["workspace"] or sources[row["session_id"]]),
-            **{name: row[name] for name in ("category", "confidence", "summary", "detail")},
-        }
-        for row in observe(messages, ObserveSettings()).claims.to_pylist()
+        (claim["message_ids"][0], claim["summary"], claim["category"])
+        for claim in observe(messages, ObserveSettings()).claims.to_pylist()
     ]
-    claims.sort(key=lambda row: hash_parts(seed, row["hash"]))
-    left = Counter(share_out(Counter(row["project"] for row in claims), count))
-    drawn = []
-    for row in claims:
-        if left[row["project"]]:
-            left[row["project"]] -= 1
-            drawn.append(row)
-    return drawn
-
-
-def count_sentences(group: str, mine: Sequence[Sentence]) -> Result:
-    """Return the figures of some sentences."""
-    claims = [one for one in mine if one.became]
-    return {
-        "group": group,
-        "labelled": len(mine),
-        "worth": _share(one.label in WORTH for one in mine),
-        "claims": len(claims),
-        "keep": _share(one.label == "keep" for one in claims),
-        "context": _share(one.label == "context" for one in claims),
-        "noise": _share(one.label not in WORTH for one in claims),
-        "kept": _share(bool(one.became) for one in mine if one.label == "keep"),
-        "same": _share(one.category == one.became for one in claims),
-    }
-
-
-def _share(told: Iterable[bool]) -> float | None:
-    values = list(told)
-    return sum(values) / len(values) if values else None
-
-
-def measure_worth(sentences: Sequence[Sentence]) -> list[Result]:
-    """Return figures of all sentences, then by project, speaker, label, and category of the claim."""
-    results = [count_sentences("all", sentences)]
-    for name, word in (("project", ""), ("speaker", ""), ("label", "is "), ("became", "as ")):
-        for value in sorted({getattr(one, name) for one in sentences} - {None}):
-            mine = [one for one in sentences if getattr(one, name) == value]
-            results.append(count_sentences(f"{word}{value}", mine))
-    return results
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = build_parser(__doc__, "paths…")
-    parser.add_argument("--labels", type=Path, default=LABELS, help="labelled sentences, by hash")
-    parser.add_argument("--draw", type=int, default=0, help="print so many claims to read, in place of figures")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    if given.draw:
-        for one in draw_claims(read_shown_messages(given.paths), given.draw, given.seed):
-            print(orjson.dumps(one).decode())
-        return
-    results = measure_worth(match_sentences(read_shown_messages(given.paths), read_labels(given.labels)))
-    print_rows(results, given.as_json)
+    told = {key: list(some) for key, some in groupby(sorted(claims, key=itemgetter(0)), key=itemgetter(0))}
+    found = {one.hash: one for one in cut_sentences(messages) if one.hash in labels}
+    return [
+        {
+            "project": one.project,
+            "speaker": one.speaker,
+            **dict(zip(("label", "category"), labels[one.hash], strict=True)),
+            "became": next((of for _, text, of in told.get(one.message_id, ()) if one.text in text), None) or None,
+        }
+        for one in found.values()
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    run(measure)

@@ -87,13 +87,9 @@ def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.all, "COMMANDS", "packages\nrecall.locomo no/such/set")
 
 
-def called(name: str, words: list[object], monkeypatch: pytest.MonkeyPatch) -> object:
-    """What a measurement's `main` returns."""
-    module = importlib.import_module(f"bench.{name}")
-    if not hasattr(module, "main"):
-        return run(module.measure, list(map(str, words)))
-    monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
-    return module.main()
+def call(name: str, words: list[object]) -> None:
+    """Call a measurement as its command line does."""
+    run(importlib.import_module(f"bench.{name}").measure, list(map(str, words)))
 
 
 def test_every_measurement_has_a_case(folder: Path) -> None:
@@ -101,27 +97,23 @@ def test_every_measurement_has_a_case(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - set(LACKING)))
-def test_a_measurement_runs_on_its_smallest_input(
-    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_measurement_runs_on_its_smallest_input(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, told in runs(folder)[name]:
-        assert not called(name, words, monkeypatch)
+        call(name, words)
         assert told in capsys.readouterr().out
 
 
-def test_the_way_of_a_question_is_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_way_of_a_question_is_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build(tmp_path / "store")
-    assert not called("house", ["--walk", tmp_path / "store", "--json"], monkeypatch)
-    figures = json.loads(capsys.readouterr().out)["whole"]
-    assert 1 < figures["a question"]["modules"] < figures["a question"]["functions"] < figures["a night"]["functions"]
+    call("house", ["--walk", tmp_path / "store", "--json"])
+    found = {row["followed"]: row for row in json.loads(capsys.readouterr().out) if "followed" in row}
+    assert 1 < found["a question"]["modules"] < found["a question"]["functions"] < found["a night"]["functions"]
 
 
 @pytest.mark.parametrize("name", LACKING)
 def test_a_measurement_that_lacks_something_says_so_in_a_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vllm", None)  # as where it is not installed
     with pytest.raises(SystemExit) as stopped:
-        called(name, [], monkeypatch)
+        call(name, [])
     assert LACKING[name] in str(stopped.value)
     assert "\n" not in str(stopped.value)

@@ -63,7 +63,7 @@ def answered(llm: LLM, requests: Sequence[Request], meanwhile: Callable[[], None
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    return ensure_model_folder("0.5b")
+    return ensure_model_folder()
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ SPARING = {
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    return ensure_model_folder("0.5b")
+    return ensure_model_folder()
 
 
 @pytest.fixture(scope="module")

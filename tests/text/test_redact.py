@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.nights.redaction import main as measure_redaction
+from bench.harness import run
+from bench.nights.redaction import measure
 from slowwave.tasks.ingest.parsing.records import Block, Message
 from slowwave.tasks.ingest.redact import redact_message
 from slowwave.text.redact import redact, redact_text
@@ -156,8 +157,8 @@ def test_of_published_rules_nearly_every_secret_is_known_and_hardly_a_line_witho
     """`SLOWWAVE_SECRET_RULES` names gitleaks' config/gitleaks.toml; the examples are made here, and kept nowhere."""
     if not (path := os.environ.get("SLOWWAVE_SECRET_RULES")):
         pytest.skip("SLOWWAVE_SECRET_RULES names no file of rules")
-    measure_redaction([path, "--json"])
-    found = json.loads(capsys.readouterr().out)
+    run(measure, [path, "--json"])
+    (found,) = json.loads(capsys.readouterr().out)
     assert found["true"] > 200
     assert found["redacted"] >= 0.95
     assert found["touched"] <= 0.02
