@@ -35,7 +35,8 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: install ## a night over data/samples, then three questions answered with their sources
 	$(BIN)/slowwave run data/samples --store $(DEMO_STORE) --space demo
-	@$(BIN)/python -m bench.questions data/questions.toml --demo --store $(DEMO_STORE) --space demo
+	@for asked in "Which database does tidepool use for the gauge readings?" "Why was the high water at Port Aven an hour late?" "When do I leave for Lisbon?"; do \
+		echo; echo "? $$asked"; $(BIN)/slowwave recall "$$asked" -k 3 --store $(DEMO_STORE) --space demo; done
 	@echo "Look at it in a browser: $(BIN)/slowwave ui --store $(DEMO_STORE) --space demo"
 
 test: install ## every test

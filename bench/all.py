@@ -27,7 +27,6 @@ recall.sessions locomo/locomo_open.json
 recall.blocks locomo/locomo_open.json --sample 150
 recall.blocks changes/facts.jsonl changes/vehicle.jsonl
 recall.blocks data/labelled/coding.queries.json --talks coding/chef_chopsky.jsonl fixtures/pi/large-session.jsonl
-recall.abstention locomo/locomo_open.json
 nights.dedupe dedupe/msr-para-train.tsv dedupe/SICK_train.txt
 """
 """A measurement with its words a line; data is looked for here and in the folder of the public sets."""

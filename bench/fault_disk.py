@@ -49,8 +49,7 @@ class Disk:
             if done.returncode:
                 raise NoFaults(f"{SOURCE.name} does not compile: {done.stderr.strip()[-300:]}")
             self._library = ctypes.CDLL(str(library))
-        for name in ("faults_count", "faults_hits", "faults_bytes"):
-            getattr(self._library, name).restype = ctypes.c_long
+        self._library.faults_count.restype = ctypes.c_long
         if error := self._library.faults_start():
             raise NoFaults(f"system calls can't be filtered: {os.strerror(error)}")
         self.shadow = Path()
@@ -70,16 +69,6 @@ class Disk:
     def counts(self) -> dict[str, int]:
         """Calls of each kind since `arm`."""
         return {kind: int(self._library.faults_count(number)) for number, kind in enumerate(KINDS)}
-
-    @property
-    def hits(self) -> int:
-        """Calls that were failed since `arm`."""
-        return int(self._library.faults_hits())
-
-    @property
-    def bytes(self) -> int:
-        """Bytes written since `arm`."""
-        return int(self._library.faults_bytes())
 
     def keep(self, folder: Path) -> None:
         """Take all that lies in a folder for durable."""

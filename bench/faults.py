@@ -2,7 +2,7 @@
 
     python -m bench.faults                                      every call of a night and of a forgetting, some hours
     python -m bench.faults --stride 40                          each 40th
-    python -m bench.faults --write docs/reliability.md
+    python -m bench.faults --write docs/reliability.md          puts the table into the page
 
 A small night is done over a store that has a release. In it the n-th call fails with EIO; or the disk is full from the
 n-th on (ENOSPC); or nothing reaches the disk any more from the n-th on, as after a kill; or after that the power is
@@ -11,7 +11,6 @@ end with the tables of a night that nothing disturbed; ids are unique; what a cl
 forgotten is in no byte. Rows of readers' or the mended tables that are missing or other are counted.
 """
 
-import argparse
 import contextlib
 import errno
 import json
@@ -22,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import product
@@ -34,6 +33,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from bench.fault_disk import FULL, ONCE, STOP, Disk, NoFaults
+from bench.harness import Figures, Row, run
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import NoRelease, SlowwaveError, StoreMissing, UsageError
@@ -64,6 +64,32 @@ LOSSES = {
 CALLS = ("write", "fsync", "rename", "unlink", "create")
 
 
+def measure(
+    *, stride: int = 1, start: int | None = None, case: Sequence[str] = (), write: Path | None = None
+) -> Figures:
+    """Break the runs and return a row a fault; the status tells whether an invariant did not hold.
+
+    `stride` fails each n-th call only, `start` leaves out calls before the first, by chance where it is not given, and
+    `case` is of *first night*, *night*, *forgetting*.
+    """
+    try:
+        outcomes = measure_apart(case, stride, start)
+    except NoFaults as why:
+        return Figures([], notes=[f"no faults were made: {why}"])
+    rows = [outcome.as_row() for outcome in outcomes]
+    if write:
+        told = f"Of the calls that a run makes one in {stride} was failed, the first drawn by chance.\n\n{format_table(rows)}"
+        write.write_text(replace_marked(write.read_text(encoding="utf-8"), told), encoding="utf-8")
+    broken = [line for outcome in outcomes for line in outcome.broken]
+    return Figures(rows, notes=broken, failed=bool(broken))
+
+
+def format_table(rows: Sequence[Row]) -> str:
+    """Return rows as a table in Markdown: a name, figures, and how the run ended."""
+    head = [f"| {' | '.join(rows[0])} |", "|---|--:|--:|--:|--:|---|"]
+    return "\n".join([*head, *(f"| {' | '.join(map(str, row.values()))} |" for row in rows)])
+
+
 @dataclass
 class Outcome:
     """What came of one kind of fault."""
@@ -78,6 +104,12 @@ class Outcome:
     """Without a release that can be read, where there had been one."""
     broken: list[str] = field(default_factory=list)
     """What no invariant allows, with the fault's place."""
+
+    def as_row(self) -> Row:
+        """Return its line of the table."""
+        told = ", ".join(f"{count} {name}" for name, count in self.told.most_common())
+        counts = {"times": self.times, "rows lost": self.lost, "rows wrong": self.wrong}
+        return {"fault": self.fault, **counts, "seconds unavailable": round(self.seconds), "how the run ended": told}
 
 
 Rows = dict[str, dict[str, Any]]
@@ -300,7 +332,7 @@ def check_kept(case: Case, root: Path, where: str) -> Iterator[str]:
         yield f"{where}: what was forgotten is back"
 
 
-def measure(folder: Path, names: list[str], stride: int, start: int) -> list[Outcome]:
+def break_runs(folder: Path, names: Sequence[str], stride: int, start: int) -> list[Outcome]:
     """Break the runs of these names, and return what came of it. This process can start no other afterwards.
 
     Raises:
@@ -317,7 +349,7 @@ def measure(folder: Path, names: list[str], stride: int, start: int) -> list[Out
     return outcomes
 
 
-def measure_apart(names: list[str], stride: int = 1, start: int | None = None) -> list[Outcome]:
+def measure_apart(names: Sequence[str], stride: int = 1, start: int | None = None) -> list[Outcome]:
     """Do the same in a process of its own, in memory where there is room: nothing waits for a disk.
 
     Raises:
@@ -329,40 +361,8 @@ def measure_apart(names: list[str], stride: int = 1, start: int | None = None) -
         tempfile.TemporaryDirectory(prefix="slowwave-faults-", dir=memory if memory.is_dir() else None) as folder,
         ProcessPoolExecutor(1, get_context("spawn")) as pool,
     ):
-        return pool.submit(measure, Path(folder), names, stride, first).result()
-
-
-def format_table(outcomes: list[Outcome]) -> str:
-    """Return a table in Markdown."""
-    head = ("fault", "times", "rows lost", "rows wrong", "seconds unavailable", "how the run ended")
-    lines = [f"| {' | '.join(head)} |", "|---|--:|--:|--:|--:|---|"]
-    for one in outcomes:
-        told = ", ".join(f"{count} {name}" for name, count in one.told.most_common())
-        lines.append(f"| {one.fault} | {one.times} | {one.lost} | {one.wrong} | {one.seconds:.0f} | {told} |")
-    return "\n".join(lines)
-
-
-def main() -> int:
-    """Break, look, and print; the exit status is 1 where an invariant did not hold."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--stride", type=int, default=1, help="fail each n-th call only")
-    parser.add_argument("--start", type=int, help="calls to leave out before the first; drawn by chance")
-    parser.add_argument("--case", action="append", default=[], help="only: first night, night, forgetting")
-    parser.add_argument("--write", type=Path, help="the page whose table, between two marks, is to be written")
-    parser.add_argument("--json", action="store_true", dest="as_json")
-    given = parser.parse_args()
-    try:
-        outcomes = measure_apart(given.case, given.stride, given.start)
-    except NoFaults as why:
-        print(f"no faults were made: {why}")
-        return 0
-    table = format_table(outcomes)
-    print(json.dumps([vars(one) for one in outcomes]) if given.as_json else table)
-    if given.write:
-        told = f"Of the calls that a run makes one in {given.stride} was failed, the first drawn by chance.\n\n{table}"
-        given.write.write_text(replace_marked(given.write.read_text(encoding="utf-8"), told), encoding="utf-8")
-    return any(outcome.broken for outcome in outcomes)
+        return pool.submit(break_runs, Path(folder), names, stride, first).result()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(measure)

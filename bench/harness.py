@@ -49,7 +49,9 @@ def run(measure: Callable[..., Figures], words: Sequence[str] | None = None) -> 
     Raises:
         SystemExit: the figures are marked as failed.
     """
-    given = vars(_build_parser(measure).parse_args(words))
+    given = {
+        name: value for name, value in vars(_build_parser(measure).parse_args(words)).items() if value not in (None, [])
+    }
     as_json, taken = given.pop("json", False), signature(measure, eval_str=True)
     os.environ.setdefault("SLOWWAVE_RECALL__CACHED_ANSWERS", "0")  # neither is the user's cache filled nor read
     with tempfile.TemporaryDirectory(prefix="slowwave-bench-") as scratch:
@@ -71,11 +73,10 @@ def run(measure: Callable[..., Figures], words: Sequence[str] | None = None) -> 
 
 
 def _build_parser(measure: Callable[..., Figures]) -> argparse.ArgumentParser:
-    """Return the parser of a function's parameters; what is not given is absent from what it parses."""
+    """Return the parser of a function's parameters; what is not given is None, an empty list or False."""
     parser = argparse.ArgumentParser(
         description=sys.modules[measure.__module__].__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        argument_default=argparse.SUPPRESS,
     )
     parser.add_argument("--json", action="store_true")
     for name, taken in signature(measure, eval_str=True).parameters.items():

@@ -13,14 +13,16 @@ import io
 import json
 import sys
 import tokenize
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from statistics import median
 from types import FrameType
 from typing import Any
+
+import polars as pl
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from bench.harness import ROOT, SAMPLES, SCRATCH, Figures, Row, run
 
@@ -44,15 +46,16 @@ def measure(
     figures = measure_house(root)
     if write:
         write.write_text(json.dumps({name: figures[name] for name in MAY_NOT_RISE}, indent=1) + "\n")
+    sums = count_modules(root).group_by("package").agg(pl.col("lines", "modules", "numbers", "patterns").sum())
     packages = [
         {
-            "package": name,
-            "lines": sizes["lines"],
-            "budget": BUDGETS.get(name),
-            "over": sizes["lines"] - BUDGETS[name] if name in BUDGETS else None,
-            **{column: sizes[column] for column in ("modules", "numbers", "patterns")},
+            "package": row.pop("package"),
+            "budget": (most := BUDGETS.get(name)),
+            "over": most and row["lines"] - most,
+            **row,
         }
-        for name, sizes in measure_packages(root).items()
+        for row in sums.sort("package").to_dicts()
+        if (name := row["package"])
     ]
     whole = [{"figure": name, "now": figure} for name, figure in figures.items()]
     return Figures([*packages, *whole, *(follow_ways(walk, folder) if walk else ())])
@@ -109,52 +112,11 @@ def find_longest_chain(imports: dict[str, set[str]]) -> list[str]:
 
 def find_cycles(imports: dict[str, set[str]]) -> list[list[str]]:
     """Return each group of modules that all reach one another by imports."""
-
-    def reach(name: str) -> set[str]:
-        seen, waiting = set[str](), [name]
-        while waiting:
-            new = imports[waiting.pop()] - seen
-            seen |= new
-            waiting.extend(new)
-        return seen
-
-    reached = {name: reach(name) for name in imports}
-    groups = {
-        tuple(sorted(other for other in reached[name] if name in reached[other]))
-        for name in imports
-        if name in reached[name]
-    }
-    return [list(group) for group in sorted(groups)]
-
-
-def count_comments(source: str) -> int:
-    """Return the number of comments in a source."""
-    return sum(token.type == tokenize.COMMENT for token in tokenize.generate_tokens(io.StringIO(source).readline))
-
-
-def list_constants(tree: ast.Module) -> Iterator[ast.expr]:
-    """Yield the value of each assignment at the level of the module."""
-    for node in tree.body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            yield node.value
-
-
-def count_numbers(tree: ast.Module) -> int:
-    """Return the number of numeric literals in the constants of a module."""
-    return sum(
-        isinstance(node, ast.Constant) and type(node.value) in (int, float)
-        for value in list_constants(tree)
-        for node in ast.walk(value)
-    )
-
-
-def count_patterns(tree: ast.Module) -> int:
-    """Return the number of regular expressions in the constants of a module: each string of a `re.compile`."""
-    return sum(
-        isinstance(node, ast.Call) and ast.unparse(node.func) in ("re.compile", "regex.compile")
-        for value in list_constants(tree)
-        for node in ast.walk(value)
-    )
+    names = sorted(imports)
+    reached = csr_array([[other in imports[name] for other in names] for name in names])
+    labels = connected_components(reached, connection="strong")[1].tolist()
+    groups = [[name for name, of in zip(names, labels, strict=True) if of == label] for label in dict.fromkeys(labels)]
+    return [group for group in groups if len(group) > 1]
 
 
 def count_settings() -> int:
@@ -185,53 +147,53 @@ def count_commands() -> int:
     return count(typer.main.get_command(app))
 
 
-def measure_packages(root: Path) -> dict[str, dict[str, int]]:
-    """Return lines, modules, numbers and patterns of each package; modules directly in a folder count as its own."""
-    packages: dict[str, Counter[str]] = {}
+def count_modules(root: Path) -> pl.DataFrame:
+    """Return a row a module: its package and folder, its lines, and what they hold."""
+    rows = []
     for path in read_modules(root).values():
-        folders = path.relative_to(root).parts[:-1]
-        name = "/".join(folders[: 2 if folders[0] in ("tasks", "slowwave") else 1])
-        source = path.read_text(encoding="utf-8")
+        source, folders = path.read_text(encoding="utf-8"), path.relative_to(root).parts[:-1]
         tree = ast.parse(source)
-        packages.setdefault(name, Counter()).update(
-            lines=source.count("\n"),
-            modules=int(path.name != "__init__.py"),
-            numbers=count_numbers(tree),
-            patterns=count_patterns(tree),
-        )
-    return {name: dict(packages[name]) for name in sorted(packages)}
-
-
-def count_lines(folder: Path) -> int:
-    """Return the lines of all Python files below a folder."""
-    return sum(path.read_text(encoding="utf-8").count("\n") for path in folder.rglob("*.py"))
+        values = [node.value for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign) and node.value]
+        constants = [node for value in values for node in ast.walk(value)]
+        calls = [ast.unparse(node.func) for node in constants if isinstance(node, ast.Call)]
+        tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+        rows.append({
+            "package": "/".join(folders[: 2 if folders[0] in ("tasks", "slowwave") else 1]),
+            "folder": str(path.parent),
+            "lines": source.count("\n"),
+            "modules": int(path.name != "__init__.py"),
+            "numbers": sum(isinstance(node, ast.Constant) and type(node.value) in (int, float) for node in constants),
+            "patterns": sum(call in ("re.compile", "regex.compile") for call in calls),
+            "comments": sum(token.type == tokenize.COMMENT for token in tokens),
+            "functions": [node.end_lineno - node.lineno + 1 for node in list_functions(tree)],
+        })  # fmt: skip
+    return pl.DataFrame(rows)
 
 
 def measure_house(root: Path) -> dict[str, Any]:
     """Return the figures of one checkout, by name."""
-    modules = read_modules(root)
-    sources = {name: path.read_text(encoding="utf-8") for name, path in modules.items()}
-    trees = {name: ast.parse(source) for name, source in sources.items()}
-    functions = [function for tree in trees.values() for function in list_functions(tree)]
-    bodies = [(function.end_lineno or function.lineno) - function.lineno + 1 for function in functions]
-    folders = Counter(path.parent for path in modules.values() if path.name != "__init__.py")
-    lines = sum(source.count("\n") for source in sources.values())
+    modules, counted = read_modules(root), count_modules(root)
+    sums, functions = counted.sum().to_dicts()[0], counted["functions"].explode().drop_nulls()
+    tests, benches = (
+        sum(path.read_text(encoding="utf-8").count("\n") for path in (root / name).rglob("*.py"))
+        for name in ("tests", "bench")
+    )
     return {
-        "lines": lines,
-        "modules": sum(path.name != "__init__.py" for path in modules.values()),
-        "lines of tests": count_lines(root / "tests"),
-        "lines of benches": count_lines(root / "bench"),
+        "lines": sums["lines"],
+        "modules": sums["modules"],
+        "lines of tests": tests,
+        "lines of benches": benches,
         "commands": count_commands(),
         "settings": count_settings(),
-        "numbers": sum(map(count_numbers, trees.values())),
-        "patterns": sum(map(count_patterns, trees.values())),
+        "numbers": sums["numbers"],
+        "patterns": sums["patterns"],
         "import cycles": len(find_cycles(read_imports(modules, everywhere=True))),
         "longest chain of imports": len(find_longest_chain(read_imports(modules))),
-        "biggest folder": max(folders.values()),
+        "biggest folder": counted.group_by("folder").agg(pl.col("modules").sum())["modules"].max(),
         "functions": len(functions),
-        "lines a function, median": median(bodies),
-        "lines a function, most": max(bodies),
-        "comments in 100 lines": round(100 * sum(map(count_comments, sources.values())) / lines, 2),
+        "lines a function, median": functions.median(),
+        "lines a function, most": functions.max(),
+        "comments in 100 lines": round(100 * sums["comments"] / sums["lines"], 2),
     }
 
 

@@ -18,15 +18,14 @@ import re
 import resource
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from statistics import fmean
 from time import process_time
 
 import orjson
+import polars as pl
 
-from bench.harness import LABELLED, SCRATCH, Figures, run
+from bench.harness import LABELLED, SCRATCH, Figures, Row, run
 from bench.plot import draw_curves
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
@@ -43,19 +42,10 @@ MONTH = 30
 Session = list[dict[str, str]]
 
 
-@dataclass(frozen=True)
-class Night:
-    """What one night took, and what stands after it."""
-
-    number: int
-    messages: int
-    new: int
-    cpu: float
-    peak: float
-    """Of the process so far, in MB."""
-    claims: int
-    files: int
-    size: int
+CURVES = {
+    "CPU seconds a night": "CPU s", "messages a night": "new", "peak memory, MB": "peak MB", "claims": "claims",
+    "files": "files", "store, MB": "MB",
+}  # fmt: skip
 
 
 def measure(
@@ -70,21 +60,13 @@ def measure(
     """Live through it; return a row every thirtieth night, or with `each` one a night."""
     upkeep.GRACE = timedelta(0)
     (talk := folder / "talk").mkdir()
-    lived = list(live_through(Settings(store=folder / "store", encoder=encoder), talk, nights, people))
+    lived = pl.DataFrame(live_through(Settings(store=folder / "store", encoder=encoder), talk, nights, people))
     rows = [summarise(lived[max(0, end - MONTH) : end]) for end in sorted({*range(MONTH, nights, MONTH), nights})]
-    first, last = (float(str(row["for 100"])) for row in (summarise(lived[1 : MONTH + 1] or lived), rows[-1]))
+    first, last = summarise(lived[1 : MONTH + 1] if nights > 1 else lived)["for 100"], rows[-1]["for 100"]
     if svg:
-        curves = {
-            "CPU seconds a night": [n.cpu for n in lived],
-            "messages a night": [float(n.new) for n in lived],
-            "peak memory, MB": [n.peak for n in lived],
-            "claims": [float(n.claims) for n in lived],
-            "files": [float(n.files) for n in lived],
-            "store, MB": [n.size / 1e6 for n in lived],
-        }
-        draw_curves(svg, "night", [n.number for n in lived], curves)
+        draw_curves(svg, "night", lived["night"].to_list(), {name: lived[of].to_list() for name, of in CURVES.items()})
     note = f"a new message costs {last / (first or 1):.2f} times as much CPU in the last month as in the first"
-    return Figures([asdict(n) for n in lived] if each else rows, f"{nights} nights of {people} people", [note])
+    return Figures(lived.to_dicts() if each else rows, f"{nights} nights of {people} people", [note])
 
 
 def read_sessions() -> list[Session]:
@@ -118,7 +100,7 @@ def write_session(folder: Path, session: Session, number: int, day: int, cycle: 
     return len(lines)
 
 
-def live_through(settings: Settings, folder: Path, nights: int, people: int) -> Iterator[Night]:
+def live_through(settings: Settings, folder: Path, nights: int, people: int) -> Iterator[Row]:
     """Yield each night. In a release that a reader can't ask, or that holds nothing, the question raises."""
     chance, told, messages, memory = random.Random(1), 0, 0, None
     pool = read_sessions()
@@ -138,24 +120,22 @@ def live_through(settings: Settings, folder: Path, nights: int, people: int) -> 
         sizes = [path.stat().st_size for path in settings.store.rglob("*") if path.is_file()]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         claims = report.release.counts["observations"] if report.release else memory.release.counts["observations"]
-        yield Night(day + 1, messages, new, took, peak, claims, len(sizes), sum(sizes))
+        yield {
+            **{"night": day + 1, "messages": messages, "new": new, "CPU s": took, "peak MB": peak, "claims": claims},
+            **{"files": len(sizes), "MB": sum(sizes) / 1e6},
+        }
 
 
-def summarise(nights: list[Night]) -> dict[str, object]:
+def summarise(nights: pl.DataFrame) -> Row:
     """Return the line of some nights in a row."""
-    last, busy, idle = nights[-1], [n for n in nights if n.new], [n.cpu for n in nights if not n.new]
+    last, busy, idle = nights.row(-1, named=True), nights.filter(pl.col("new") > 0), nights.filter(pl.col("new") == 0)
     return {
-        "night": last.number,
-        "messages": last.messages,
-        "new": sum(n.new for n in nights),
-        "CPU s": sum(n.cpu for n in nights),
-        "for 100": 100 * sum(n.cpu for n in busy) / max(1, sum(n.new for n in busy)),
-        "idle s": fmean(idle) if idle else None,
-        "peak MB": last.peak,
-        "claims": last.claims,
-        "files": last.files,
-        "MB": last.size / 1e6,
-        "bytes": last.size // max(1, last.messages),
+        **last,
+        "new": nights["new"].sum(),
+        "CPU s": nights["CPU s"].sum(),
+        "for 100": 100 * busy["CPU s"].sum() / max(1, busy["new"].sum()),
+        "idle s": idle["CPU s"].mean(),
+        "bytes": int(1e6 * last["MB"]) // max(1, last["messages"]),
     }
 
 

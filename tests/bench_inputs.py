@@ -13,12 +13,11 @@ Words = list[object]
 
 def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     """What each measurement is called with, and what its answer then holds."""
-    (talk, report, store), (talk2, report2, store2) = decided(folder, 13), decided(folder, 4)
+    talk, talk2 = decided(folder, 13), decided(folder, 4)
     ferry = some(folder, "amendments_fresh.jsonl", slice(22))
     pay = some(folder, "amendments_fresh4.jsonl", slice(24))
     told, pairs, boat = locomo(folder), some(folder, "pairs.tsv", slice(4, 12)), asked_by_id(folder)
     return {
-        "recall.abstention": [([told, "--stride", 1, *PLAIN], "have an answer")],
         "all": [([], "recall.locomo no")],
         "recall.changes": [
             ([pay, some(folder, "newer_first.jsonl", slice(2)), "--misses"], "what changed"),
@@ -38,18 +37,14 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "nights.dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
         "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
         "fit.changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
-        "fit.statements": [([talk, report, talk2, report2, "--stores", store, store2], "did not see")],
+        "fit.statements": [([talk, talk2, "--store", folder / "fit"], "did not see")],
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
         "house": [([], "longest chain")],
         "recall.outline": [([told, "--budgets", 300, *PLAIN], "in order")],
         "recall.locomo": [([told, *PLAIN], "plain RRF")],
-        "nights.model_nights": [
-            ([talk, "--nights", 2, "--llm", "scripted:tests.llm_scripts:mumbling", *PLAIN], "night 2: ")
-        ],
         "nights.night": [([talk, *PLAIN], "nothing changed")],
         "nights.observe": [([told], "first person")],
         "packages": [([], "slowwave[night]")],
-        "questions": [([asked(folder), "--store", store], "in 5"), ([asked(folder), "--demo", "--store", store], "?")],
         "recall.scale": [([folder / "scale", "--rows", 300, "--queries", 2, *PLAIN], "0 errors")],
         "nights.redaction": [([rules(folder), "--json"], '"redacted": 1.0')],
         "recall.sessions": [([talk, told, "--store", folder / "sessions", *PLAIN], "Memory.sessions")],
@@ -97,8 +92,8 @@ def asked_by_id(folder: Path) -> Path:
     return talk
 
 
-def decided(folder: Path, case: int) -> tuple[Path, Path, Path]:
-    """A session with a decision and one without, a report on the first, and where their store will be."""
+def decided(folder: Path, case: int) -> Path:
+    """A session with a decision and one without, beside a report on the first."""
     report = (LABELLED / "bug_reports.jsonl").read_text(encoding="utf-8").splitlines()[case]
     sessions = json.loads(report)["session_id"], "i18n-1034"
     lines = (LABELLED / "decisions.jsonl").read_text(encoding="utf-8").splitlines()
@@ -106,15 +101,7 @@ def decided(folder: Path, case: int) -> tuple[Path, Path, Path]:
     talk, asks = folder / f"decisions-{case}.jsonl", folder / f"bug_reports-{case}.jsonl"
     talk.write_text("\n".join(rows) + "\n", encoding="utf-8")
     asks.write_text(report + "\n", encoding="utf-8")
-    return talk, asks, folder / f"store-{case}"
-
-
-def asked(folder: Path) -> Path:
-    """A question as `data/questions.toml` has them."""
-    path = folder / "questions.toml"
-    question = 'question = "How are numbers formatted?"\nexpect = "fixed pattern"\nsession = "i18n-1034"\ndemo = true'
-    path.write_text(f"[[question]]\n{question}\n")
-    return path
+    return talk
 
 
 def locomo(folder: Path) -> Path:

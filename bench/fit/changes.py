@@ -14,7 +14,7 @@ none. Of each file four views are learnt from: as it is, without vectors, as if 
 two sessions tell is left out), and drawn small, since in a new store nothing is rare.
 
 A source is a file less the number at its name's end, so that one author's files stay together; each is judged by a
-model from the others, `calm_coding` in halves by session, those held by a model from all. Columns: *claims*; *cases*;
+model from the others, those held by a model from all. Columns: *claims*; *cases*;
 then at each threshold, of claims without a case those called changed between sessions, some of them rightly, and cases
 of which every stale claim is. `--write` puts the model from all files into `tasks/supersede/changes.npz`.
 """
@@ -64,19 +64,12 @@ LARGE = 2_000
 """Claims from which a file is learnt from whole alone: what is drawn of it would outweigh all others."""
 ALIKE = 40
 """Stores of two sessions without a change, at least, that are drawn of a file."""
-HALVED = "calm_coding"
-"""The one source of its kind: it is judged in halves, by session."""
 WORDS = 300
 """Words, and two in a row, of the later claim that are learnt from."""
 TREES = {
-    "max_iter": 120,
-    "learning_rate": 0.1,
-    "max_leaf_nodes": 12,
-    "min_samples_leaf": 30,
-    "l2_regularization": 5.0,
-    "max_features": 0.3,
-    "random_state": 0,
-}
+    "max_iter": 120, "learning_rate": 0.1, "max_leaf_nodes": 12, "min_samples_leaf": 30, "l2_regularization": 5.0,
+    "max_features": 0.3, "random_state": 0,
+}  # fmt: skip
 """Of the classifier; others of half or twice as much differ by less than .005 of average precision."""
 
 Labels = npt.NDArray[np.float64]
@@ -120,7 +113,7 @@ def measure(
     write: bool = False,
 ) -> Figures:
     """Do a night a file and a fit without each author; return a row a source, and write the model."""
-    sources = [read_source(path, learnt=path not in held) for path in (*files, *none, *held)]
+    sources = [label_source(path.stem, *read_claims(path), learnt=path not in held) for path in (*files, *none, *held)]
     pairs = read_stated(stated, read_claims(none[0])[0]) if stated and none else []
     names = find_names([source for source in sources if source.learnt])
     rows = judge_sources(sources, pairs, names)
@@ -146,11 +139,6 @@ def _say_locomo(path: Path) -> Iterator[bytes]:
             place = {"session_id": f"{one.id}-{turn.session}", "message_id": turn.id, "workspace": one.id}
             said = {"role": "user", "speaker": turn.speaker, "content": turn.text, "ts": turn.ts.isoformat()}
             yield orjson.dumps(place | said)
-
-
-def read_source(path: Path, *, learnt: bool) -> Source:
-    """Return a file's claims after a night, in every view that is learnt from."""
-    return label_source(path.stem, *read_claims(path), learnt=learnt)
 
 
 def label_source(name: str, table: pa.Table, cases: Sequence[Case], *, learnt: bool = True) -> Source:
@@ -201,8 +189,10 @@ def read_stated(path: Path, company: pa.Table) -> list[View]:
             pa.concat_tables([pair, set_columns(beside, workspace=None)]),
         ):
             view = label_claims(table, [])
+            ids = sorted(table["observation_id"].to_pylist())
             changes = [
-                1.0 if ids == "earlier" and row["changes"] == "yes" else 0.0 for ids in _list_earlier(table, view)
+                float(row["changes"] == "yes" and (ids[old], ids[new]) == ("earlier", "later"))
+                for old, new in view.known.pairs.tolist()
             ]
             views.append(replace(view, labels=np.array(changes)))
     return views * WEIGHT
@@ -219,12 +209,6 @@ def _build_pair(earlier: str, later: str, vectors: Vectors) -> pa.Table:
         row |= {"status": Status.ACTIVE, "vector": vectors[at], "observed_at": datetime(2026, 1 + at, 1, tzinfo=UTC)}
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
-
-
-def _list_earlier(table: pa.Table, view: View) -> list[str]:
-    """Return of each pair the id of its earlier claim where the later is the written one, else nothing."""
-    ids = sorted(table["observation_id"].to_pylist())
-    return [ids[old] if ids[new] == "later" else "" for old, new in view.known.pairs.tolist()]
 
 
 def fit_model(views: Sequence[View], names: Sequence[str]) -> Any:
@@ -269,46 +253,20 @@ def find_names_of_two_sessions(views: Sequence[View]) -> set[str]:
 
 def judge_sources(sources: Sequence[Source], stated: Sequence[View], names: Sequence[str]) -> list[Row]:
     """Return of each source what a model from other authors', and from pairs that were written, says."""
-    learnt, found = [source for source in sources if source.learnt], []
-    for author in dict.fromkeys(source.author for source in learnt):
-        of_author = [source for source in learnt if source.author == author]
-        rest = [*stated, *_list_views([source for source in learnt if source.author != author])]
-        if author == HALVED:
-            found += [_judge_halves(source, rest, names) for source in of_author]
-        else:
-            found += _judge_by(fit_model(rest, names), of_author, names)
-    held = [source for source in sources if not source.learnt]
-    return found + (_judge_by(fit_model([*stated, *_list_views(learnt)], names), held, names) if held else [])
-
-
-def _judge_by(model: Any, sources: Sequence[Source], names: Sequence[str]) -> list[Row]:
-    """Return what a model says of sources that it did not see."""
-    matrices = (build_matrix(source.whole.known.features, names) for source in sources)
-    return [
-        count_called(source, model.predict_proba(matrix)[:, 1])
-        for source, matrix in zip(sources, matrices, strict=True)
-    ]
+    found = []
+    for author in dict.fromkeys(source.author if source.learnt else None for source in sources):
+        rest = [source for source in sources if source.learnt and source.author != author]
+        model = fit_model([*stated, *_list_views(rest)], names)
+        for source in sources:
+            if (source.author if source.learnt else None) == author:
+                matrix = build_matrix(source.whole.known.features, names)
+                found.append(count_called(source, model.predict_proba(matrix)[:, 1]))
+    return found
 
 
 def _list_views(sources: Sequence[Source]) -> list[View]:
     """Return every view of the sources that are learnt from."""
     return [view for source in sources if source.learnt for view in (source.whole, *source.others)]
-
-
-def _judge_halves(source: Source, rest: Sequence[View], names: Sequence[str]) -> Row:
-    """Judge each half of a file's sessions by a model that saw the other; pairs across them by the surer of the two."""
-    ids = sorted(set(source.whole.sessions))
-    random.Random(0).shuffle(ids)
-    first = set(ids[: len(ids) // 2])
-    side = np.array([session in first for session in source.whole.sessions])[source.whole.known.pairs].sum(axis=1)
-    told = np.zeros(len(side))
-    for own, other in ((0, 2), (2, 0)):
-        labels = np.where(side == other, source.whole.labels, np.nan)
-        half = View(source.whole.known, labels, [], source.whole.sessions)
-        model = fit_model([half, *rest], names)
-        said = model.predict_proba(build_matrix(source.whole.known.features, names))[:, 1]
-        told = np.where(side == own, said, np.where(side == 1, np.maximum(told, said), told))
-    return count_called(source, told)
 
 
 def count_called(source: Source, told: Labels) -> Row:

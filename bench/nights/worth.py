@@ -39,6 +39,7 @@ from slowwave.text.sentences import split_sentences
 
 LABELS = LABELLED / "worth.tsv"
 WORTH = ("keep", "context")
+COLUMNS = ("project", "speaker", "label", "category", "became")
 
 
 class Sentence(NamedTuple):
@@ -54,7 +55,8 @@ class Sentence(NamedTuple):
 
 def measure(paths: Sequence[Path], *, labels: Path = LABELS) -> Figures:
     """Return figures of all sentences, then by project, speaker, label, and category of the claim."""
-    frame = pl.DataFrame(match_sentences(read_shown_messages(paths), read_labels(labels)))
+    matched = match_sentences(read_shown_messages(paths), read_labels(labels))
+    frame = pl.DataFrame(matched, schema=dict.fromkeys(COLUMNS, pl.String))
     label, became = pl.col("label"), pl.col("became").is_not_null()
     figures = {
         "labelled": pl.len(),
@@ -121,14 +123,12 @@ def match_sentences(messages: pa.Table, labels: dict[str, tuple[str, str]]) -> l
     ]
     told = {key: list(some) for key, some in groupby(sorted(claims, key=itemgetter(0)), key=itemgetter(0))}
     found = {one.hash: one for one in cut_sentences(messages) if one.hash in labels}
+    became = (
+        next((of for _, text, of in told.get(one.message_id, ()) if one.text in text), None) for one in found.values()
+    )
     return [
-        {
-            "project": one.project,
-            "speaker": one.speaker,
-            **dict(zip(("label", "category"), labels[one.hash], strict=True)),
-            "became": next((of for _, text, of in told.get(one.message_id, ()) if one.text in text), None) or None,
-        }
-        for one in found.values()
+        dict(zip(COLUMNS, (one.project, one.speaker, *labels[one.hash], of or None), strict=True))
+        for one, of in zip(found.values(), became, strict=True)
     ]
 
 

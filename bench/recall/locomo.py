@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.harness import ENCODER, Figures, average, run
 from bench.recall.locomo_files import CATEGORIES, Conversation, build_message_rows, load_conversations
-from bench.recall.talks import build_passage_rows, build_store, rank_down, score_bm25
+from bench.recall.talks import build_store, rank_down, score_bm25
 from slowwave import Memory
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder
@@ -64,7 +64,7 @@ def rank_turns(one: Conversation, questions: Sequence[str], encoder: Encoder) ->
     messages = build_message_rows(one, prefix)
     for name, used in (("slowwave, no vectors", None), ("slowwave", encoder)):
         with tempfile.TemporaryDirectory(prefix="slowwave-locomo-") as scratch:
-            build_store(Path(scratch), messages, build_passage_rows(messages, used), used)
+            build_store(Path(scratch), messages, used)
             memory = Memory.open(scratch, encoder=used)
             hits = (memory.recall(question, k=max(CUTS), kinds=("message",)) for question in questions)
             found[name] = [

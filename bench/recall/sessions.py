@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.harness import ENCODER, SCRATCH, Figures, average, run
 from bench.recall.locomo_files import build_message_rows
-from bench.recall.talks import Talk, build_passage_rows, build_store, rank_down, read_talks, score_bm25
+from bench.recall.talks import Talk, build_store, rank_down, read_talks, score_bm25
 from slowwave import Memory
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.recall.query import build_query
@@ -38,7 +38,7 @@ def open_talk(talk: Talk, stores: Path, encoder: str) -> Memory:
     """Return the memory of a conversation: of LoCoMo's by its passages alone."""
     if talk.conversation and not (stores / talk.name).exists():
         messages, model = build_message_rows(talk.conversation, f"{talk.name}/"), load_encoder(encoder)
-        build_store(stores / talk.name, messages, build_passage_rows(messages, model), model)
+        build_store(stores / talk.name, messages, model)
     return talk.open(stores, encoder)
 
 

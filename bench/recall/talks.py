@@ -19,15 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 import Stemmer  # type: ignore[import-not-found]
 
 from bench.recall.locomo_files import CATEGORIES, Conversation, build_message_rows, load_conversations
 from slowwave import Memory
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.flows.nightly import run_night
-from slowwave.recall.release.calibration import fit_calibration
-from slowwave.recall.release.view import View
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS
 from slowwave.store import Store
@@ -147,24 +144,15 @@ def load_messages(memory: Memory) -> dict[str, tuple[str, str]]:
     return {row["native_id"]: (names[row["session_id"]], row["text"]) for row in rows}
 
 
-def build_passage_rows(messages: pa.Table, encoder: Encoder | None) -> pa.Table:
-    """Return the passages of messages, with their vectors where there is an encoder."""
-    rows = build_passages(messages, "bench")
-    return rows if encoder is None else add_vectors(rows, "text", encode_once(rows["text"].to_pylist(), encoder))
-
-
-def build_store(
-    root: Path, messages: pa.Table, passages: pa.Table, encoder: Encoder | None, without: frozenset[str] = frozenset()
-) -> None:
-    """Make a released store of messages and their passages alone, less some messages; calibrated if it has vectors."""
-    store, gone = Store.open(root, create=True), pa.array(sorted(without), pa.string())
-    for table, rows in ((MESSAGES, messages), (PASSAGES, passages)):
-        store.append(table, rows.filter(pc.invert(pc.is_in(rows["message_id"], gone))))
+def build_store(root: Path, messages: pa.Table, encoder: Encoder | None) -> None:
+    """Make a released store of messages and their passages alone, these with vectors where there is an encoder."""
+    store, passages = Store.open(root, create=True), build_passages(messages, "bench")
+    if encoder is not None:
+        passages = add_vectors(passages, "text", encode_once(passages["text"].to_pylist(), encoder))
+    store.append(MESSAGES, messages)
+    store.append(PASSAGES, passages)
     compact_store(store)
-    if encoder is None:
-        publish(store, "bench", None)
-    else:
-        publish(store, "bench", encoder.name, lambda draft: fit_calibration(View(store.dir, draft), encoder).to_json())
+    publish(store, "bench", encoder.name if encoder else None)
 
 
 def score_bm25(texts: Sequence[str], questions: Sequence[str]) -> npt.NDArray[np.float64]:
