@@ -25,6 +25,7 @@ nights.worth coding/chef_chopsky.jsonl fixtures/pi/large-session.jsonl changes/c
 recall.locomo locomo/locomo_open.json
 recall.sessions locomo/locomo_open.json
 recall.blocks locomo/locomo_open.json --sample 150
+recall.outline locomo/locomo_open.json
 recall.blocks changes/facts.jsonl changes/vehicle.jsonl
 recall.blocks data/labelled/coding.queries.json --talks coding/chef_chopsky.jsonl fixtures/pi/large-session.jsonl
 nights.dedupe dedupe/msr-para-train.tsv dedupe/SICK_train.txt

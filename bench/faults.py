@@ -78,8 +78,8 @@ def measure(
         return Figures([], notes=[f"no faults were made: {why}"])
     rows = [outcome.as_row() for outcome in outcomes]
     if write:
-        told = f"Of the calls that a run makes one in {stride} was failed, the first drawn by chance.\n\n{format_table(rows)}"
-        write.write_text(replace_marked(write.read_text(encoding="utf-8"), told), encoding="utf-8")
+        said = f"Of the calls that a run makes one in {stride} was failed, the first drawn by chance."
+        write.write_text(replace_marked(write.read_text("utf-8"), f"{said}\n\n{format_table(rows)}"), "utf-8")
     broken = [line for outcome in outcomes for line in outcome.broken]
     return Figures(rows, notes=broken, failed=bool(broken))
 

@@ -132,7 +132,6 @@ def print_figures(figures: Figures, as_json: bool) -> None:
     if as_json:
         print(json.dumps(figures.rows, indent=2, ensure_ascii=False, default=str))
         return
-    console = Console(width=max(120, Console().width))
     for headings, some in groupby(figures.rows, key=tuple):
         table, rows = Table(title=figures.title), list(some)
         for heading in headings:
@@ -140,7 +139,8 @@ def print_figures(figures: Figures, as_json: bool) -> None:
             table.add_column(heading, justify="left" if is_text else "right", no_wrap=is_text)
         for row in rows:
             table.add_row(*map(format_figure, row.values()))
-        console.print(table, highlight=False)
+        width = Console(width=1_000).measure(table).maximum  # what does not fit is for the terminal to wrap
+        Console(width=max(width, Console().width)).print(table, highlight=False)
     print(*figures.notes, sep="\n", end="\n" if figures.notes else "")
 
 

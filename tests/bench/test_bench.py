@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import bench.all
-import bench.fit.statements
 import bench.nights.tiny_models
 import bench.recall.scale
 from bench.harness import run
@@ -74,7 +73,6 @@ def surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What no word on the command line makes small."""
-    monkeypatch.setattr(bench.fit.statements, "ENCODER", "hash-384")
     monkeypatch.setattr(bench.recall.scale, "SWAPS", 1)
     monkeypatch.setattr(bench.recall.scale, "PAUSE", 0.05)
     monkeypatch.setattr(bench.nights.tiny_models, "CACHE", folder / "models")
