@@ -73,11 +73,6 @@ class Selection:
         return rows.filter(pl.col("started_at") < convert_to_utc(self.until)) if self.until else rows
 
 
-def forget_files(store: Store, chosen: pl.DataFrame) -> None:
-    """Forget that the chosen sessions' transcripts were read."""
-    store.delete_ids(FILES, chosen["path"].unique().to_list())
-
-
 def forget_rows(store: Store, chosen: pl.DataFrame, table: Any) -> None:
     """Remove derived rows of the chosen sessions."""
     rows = store.read_ids(table, chosen["session_id"].to_list(), [table.key], by="session_id")
@@ -147,17 +142,14 @@ def forget_topics(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
     forget_keys(store, store.read(SUMMARIES, where=pc.field("scope") == SummaryScope.TOPIC), SUMMARIES, keep=keep)
 
 
-def forget_gists(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
-    """Forget the chosen sessions' gists, but for a model's."""
-    forget_keys(store, store.read_ids(GISTS, chosen["session_id"].to_list(), by="session_id"), GISTS, keep=keep)
-
-
 Forget = Callable[..., None]
 Step = Callable[[Job], StepReport]
 FORGET: dict[str, Forget] = {
-    "read": lambda store, chosen, *, keep: forget_files(store, chosen),
+    "read": lambda store, chosen, *, keep: store.delete_ids(FILES, chosen["path"].unique().to_list()),
     "passages": lambda store, chosen, *, keep: forget_rows(store, chosen, PASSAGES),
-    "gists": forget_gists,
+    "gists": lambda store, chosen, *, keep: forget_keys(
+        store, store.read_ids(GISTS, chosen["session_id"].to_list(), by="session_id"), GISTS, keep=keep
+    ),
     "boilerplate": lambda store, chosen, *, keep: forget_marks(store, chosen, "boilerplate"),
     "habits": lambda store, chosen, *, keep: forget_marks(store, chosen, "habits"),
     "observe": lambda store, chosen, *, keep: forget_marks(store, chosen, "observe"),
@@ -229,18 +221,14 @@ def run_reprocess(
         keep = task is not None and keeps_model_rows(job, get_model(job, task))
         FORGET[step](job.store, chosen, keep=keep)
         if step == "read":
-            paths = [p for p in _list_paths(chosen) if p.exists()]
+            paths = [path for path in map(Path, chosen["path"].unique().sort().to_list()) if path.exists()]
             run_step(call, report, read_transcripts, job, paths)
         if step == "gists":
-            _release_gists(job, report, call, chosen)
+            _fill_and_release(job, report, call, write_gists, chosen)
             return report
         other = Job(usual or settings, job.run_id)
         run_steps_after_read(job, report, call, jobs=dict.fromkeys(find_untouched(step), other))
     return report
-
-
-def _list_paths(chosen: pl.DataFrame) -> list[Path]:
-    return [Path(p) for p in chosen["path"].unique().sort().to_list()]
 
 
 def fill_in(
@@ -262,20 +250,16 @@ def fill_in(
         chosen = selection.select_sessions(job.store)
         if step == "summaries" and chosen.is_empty():
             raise UsageError("no session that is chosen is in the vault")
-        if step == "gists":
-            _release_gists(job, report, call, chosen)
-        else:
-            report.steps += [call(roll_up, job, frozenset(chosen["session_id"])), call(publish_release, job)]
-            report.release = find_run_release(job)
+        _fill_and_release(job, report, call, write_gists if step == "gists" else roll_up, chosen)
         masters = {compute_master_id(row["session_id"]): row["native_id"] for row in chosen.iter_rows(named=True)}
         rows = job.store.read_ids(SUMMARIES, masters).to_pylist() if step == "summaries" else []
     named = [{**row, "title": row["title"] or masters[row["summary_id"]]} for row in rows]
     return report, sorted(named, key=lambda row: (row["last_at"] is None, row["last_at"], row["scope_id"]))
 
 
-def _release_gists(job: Job, report: RunReport, call: Caller, chosen: pl.DataFrame) -> None:
-    """Write the gists that the chosen sessions lack, on which nothing else depends, and release them."""
-    report.steps += [call(write_gists, job, frozenset(chosen["session_id"])), call(publish_release, job)]
+def _fill_and_release(job: Job, report: RunReport, call: Caller, write: Step, chosen: pl.DataFrame) -> None:
+    """Write what the chosen sessions lack of a step on which nothing else depends, and release it."""
+    report.steps += [call(write, job, frozenset(chosen["session_id"])), call(publish_release, job)]
     report.release = find_run_release(job)
 
 

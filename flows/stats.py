@@ -40,7 +40,10 @@ def collect_stats(settings: Settings) -> Facts:
     reports = [[StepReport(**step) for step in orjson.loads(row["report"]).get("steps", [])] for row in rows]
     live = Snapshot(settings.store, settings.space)
     return {
-        "answers": {kind: _describe_answers([one for one in asked if one.kind == kind]) for kind in _list_kinds(asked)},
+        "answers": {
+            kind: _describe_answers([one for one in asked if one.kind == kind])
+            for kind in sorted({one.kind for one in asked})
+        },
         "web": Counter(one.web for one in asked if one.web),
         "memories": _count_memories(live, settings),
         "claims": _count_claims(live, reports),
@@ -53,10 +56,6 @@ def collect_stats(settings: Settings) -> Facts:
         "tables": _describe_tables(live),
         "encoder": {"name": settings.encoder, "trouble": _find_encoder_trouble(settings)},
     }
-
-
-def _list_kinds(asked: list[Asked]) -> list[str]:
-    return sorted({one.kind for one in asked})
 
 
 def _describe_answers(asked: list[Asked]) -> Facts:

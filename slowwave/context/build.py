@@ -270,12 +270,11 @@ def _count_chars(part: Part) -> int:
 
 
 def rank_turns(
-    conversation: Iterable[Turn], query: str, settings: ActiveSettings, encoder: Encoder | None
+    turns: Sequence[tuple[str, str]], query: str, settings: ActiveSettings, encoder: Encoder | None
 ) -> list[Told]:
     """Return the conversation's turns as they are to be shown: the latest exchange, the last turn first, then what the
     query calls up of the others (`ActiveMemory`), the most activated first.
     """
-    turns = [parse_turn(turn) for turn in conversation]
     mind = ActiveMemory(encoder, settings)
     for role, text in turns:
         mind.add_turn(role, text)

@@ -113,7 +113,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
     told += [tell_hit(hit, places[hit.id]) for hit in hits if hit.status == Status.NOT_DISTILLED]
     told += [
         make(row, str(row["text"]), str(row["text"]), places[key] * FOLLOWS)
-        for key, row in read_replies(view, query, [hit.id for hit in hits if _asks(hit.text)]).items()
+        for key, row in read_replies(view, query, [hit.id for hit in hits if hit.text.rstrip().endswith("?")]).items()
     ]
     best: dict[object, Told] = {}
     for one in sorted(told, key=lambda one: -one.likelihood):
@@ -201,10 +201,6 @@ def find_named_speaker(view: View, query: Query) -> str | None:
 
 def _flatten(text: str) -> str:
     return " ".join(text.split())
-
-
-def _asks(text: str) -> bool:
-    return text.rstrip().endswith("?")
 
 
 def _has_found_successor(view: View, hit: Hit, found: Collection[str]) -> bool:
