@@ -140,7 +140,7 @@ def collect_sentences(
     """
     found = [
         snippet
-        for place, (share, messages) in enumerate(load_sessions(view, query, vector, hits, settings))
+        for place, (share, messages) in enumerate(load_sessions(view, query, vector, hits, settings, weights.encoder))
         for snippet in score_session(messages, share, 1 / (1 + place), weights)
     ]
     least = LEAST * max((max(one.worths.values()) for one in found), default=0.0)
@@ -148,9 +148,11 @@ def collect_sentences(
 
 
 def load_sessions(
-    view: View, query: Query, vector: Vector | None, hits: Sequence[str], settings: ContextSettings
+    view: View, query: Query, vector: Vector | None, hits: Sequence[str], settings: ContextSettings, encoder: str
 ) -> list[tuple[float, list[PastMessage]]]:
-    """Return the messages of the likeliest sessions, likeliest first, each session with its probability."""
+    """Return the messages of the likeliest sessions, likeliest first, each session with its probability; with vectors
+    where they are of `encoder`.
+    """
     if not hits and not has_similar_session(view, query, vector):
         return []
     try:
@@ -158,18 +160,19 @@ def load_sessions(
     except READ_TROUBLE:  # recall has met it before, and noted it
         ranked = rank_sessions(view, query, vector, settings.sessions, full_text=False)
     likely = {one.session_id for one in ranked if one.probability >= LEAST}
-    sessions = _load_messages(view, query, [one.session_id for one in ranked], likely, hits)
+    sessions = _load_messages(view, query, [one.session_id for one in ranked], likely, hits, encoder)
     return [(one.probability, _select_around_hits(sessions[one.session_id], hits)) for one in ranked]
 
 
 def _load_messages(
-    view: View, query: Query, sessions: Sequence[str], likely: Set[str], hits: Sequence[str]
+    view: View, query: Query, sessions: Sequence[str], likely: Set[str], hits: Sequence[str], encoder: str
 ) -> Mapping[str, list[PastMessage]]:
     """Return what of each session the query's conditions let through, in order, without what was taken back."""
     about = view.read_by_id(SESSIONS, sessions, ["session_id", "inactive"])
     gone = {key for row in about.values() for key in cast(list[str], row["inactive"])}
     allowed = _find_allowed_messages(view, query) if query.since or query.is_narrowed else None
-    vectors, claims, superseded = _load_vectors(view, sessions), defaultdict(list), defaultdict(list)
+    vectors = _load_vectors(view, sessions) if view.release.encoder == encoder else {}
+    claims, superseded = defaultdict(list), defaultdict(list)
     for row in read_rows_where(view, OBSERVATIONS, CLAIMED, "session_id", sessions):
         keys, quote = cast(list[str], row["message_ids"]), " ".join(str(row["quote"]).split())
         if keys and (row["chain_id"] or row["status"] in (Status.ACTIVE, Status.DUPLICATE)):  # else it was withdrawn
@@ -197,12 +200,11 @@ def _find_allowed_messages(view: View, query: Query) -> set[str]:
 
 
 def _load_vectors(view: View, sessions: Sequence[str]) -> dict[str, Vector]:
-    """Return by message the mean vector of its passages; none by another encoder than that of the weights."""
+    """Return by message the mean vector of its passages."""
     parts: dict[str, list[Vector]] = defaultdict(list)
-    if view.release.encoder == WEIGHTS.encoder:
-        for row in read_rows_where(view, PASSAGES, ["message_id", "vector"], "session_id", sessions):
-            if row["vector"] is not None:
-                parts[str(row["message_id"])].append(np.array(row["vector"], np.float32))
+    for row in read_rows_where(view, PASSAGES, ["message_id", "vector"], "session_id", sessions):
+        if row["vector"] is not None:
+            parts[str(row["message_id"])].append(np.array(row["vector"], np.float32))
     return {key: np.mean(some, axis=0) for key, some in parts.items()}
 
 

@@ -85,7 +85,11 @@ def test_vectors_of_another_encoder_count_for_nothing(tmp_path: Path, encoder: s
     view, asked, settings = memory.get_view(), build_query(QUERY, 1, "message"), memory.settings.context
     hits = [hit.id for hit in memory.recall(QUERY, 3, "message")]
     vectors = memory._vectors.encode_texts(view.release.encoder, [QUERY]).get(QUERY)
-    messages = next(some for _, some in load_sessions(view, asked, vectors, hits, settings) if len(some) == len(TALK))
+    messages = next(
+        some
+        for _, some in load_sessions(view, asked, vectors, hits, settings, WEIGHTS.encoder)
+        if len(some) == len(TALK)
+    )
     assert all((one.vector is not None) == (encoder == WEIGHTS.encoder) for one in messages)
     with_meaning, without = (
         [dict(one.worths) for one in collect_sentences(view, asked, vectors, hits, settings, weights)]
