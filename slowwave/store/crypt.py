@@ -83,8 +83,9 @@ def decrypt(source: IO[bytes], out: IO[bytes], key: str) -> None:
             pyrage.decrypt_io(source, out, [pyrage.x25519.Identity.from_str(key)])
         else:
             out.write(pyrage.passphrase.decrypt(source.read(), key))
-    except (pyrage.DecryptError, pyrage.IdentityError, OSError):
-        raise UsageError("the passphrase is wrong, or the file was altered or cut: nothing was restored") from None
+    except (pyrage.DecryptError, pyrage.IdentityError, OSError) as error:
+        why = ascii(f"{error}").replace("\\n", " ")  # on a busy machine, that it takes too long
+        raise UsageError(f"the passphrase is wrong, or the file was altered: nothing was restored ({why})") from None
 
 
 def find_encryption(folder: Path, mounts: Path = Path("/proc/self/mountinfo"), sys: Path = Path("/sys")) -> str | None:

@@ -94,8 +94,7 @@ def _build_wanted(asked: dict[str, str]) -> "Wanted":
     from slowwave.tasks.forget.select import Wanted
 
     names = ("session", "message", "match", "speaker", "workspace", "note")
-    session, message, match, speaker, workspace, note = ((asked[name],) if name in asked else () for name in names)
-    return Wanted(session, message, match, speaker, workspace, note)
+    return Wanted(*((asked[name],) if name in asked else () for name in names))
 
 
 def _keep(at: Explorer, did: str, report: "RunReport | None", undo: Undo | None, lines: Iterable[str] = ()) -> Data:
