@@ -14,16 +14,16 @@ from typing import get_type_hints
 import pyarrow.parquet as pq
 import pytest
 from lancedb.expr import col, lit
-from typer.testing import CliRunner, Result
 
 from slowwave import Filters
 from slowwave.cli.inspect import LEDGERS
-from slowwave.cli.main import COMMANDS, RENAMED, app, context, recall
+from slowwave.cli.main import COMMANDS, RENAMED, context, recall
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.tables import MESSAGES, RELEASED, SESSIONS
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
+from tests.command_line import typed
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"
@@ -40,10 +40,6 @@ def plain_encoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-
-
-def typed(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def test_every_command_and_ledger_has_help() -> None:

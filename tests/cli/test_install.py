@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from slowwave.cli.agents.client_files import KEPT, Client
-from slowwave.cli.main import app
+from tests.command_line import typed
 
 EXAMPLES = Path(__file__).parents[2] / "deployments" / "hooks"
 FILES = {
@@ -37,10 +36,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (work / ".git").mkdir(parents=True)
     monkeypatch.chdir(work)
     return where
-
-
-def typed(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def read_all(folder: Path) -> dict[str, bytes]:

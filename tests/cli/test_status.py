@@ -9,22 +9,17 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner, Result
 
-from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.mcp.server import Tools
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RUNS
 from slowwave.store import Store
+from tests.command_line import typed
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples" / "claude-code" / "projects"
 WAITING = "Covers 6 of 7 transcripts (6 sessions), up to "
 HOUR = 3_600
-
-
-def typed(*words: str) -> Result:
-    return CliRunner().invoke(app, [*words])
 
 
 @pytest.fixture

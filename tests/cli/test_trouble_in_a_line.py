@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
@@ -21,6 +20,7 @@ from slowwave.schemas.tables import QUARANTINE
 from slowwave.store import Snapshot, Store
 from slowwave.store.journal import log_recall
 from slowwave.tasks.ingest.parsing.records import NoSuchPath
+from tests.command_line import typed
 from tests.talk_files import session
 
 QUERY = "Where do the tide gauge readings go?"
@@ -47,10 +47,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def root(built: Path, tmp_path: Path) -> Path:
     return shutil.copytree(built, tmp_path / "store")
-
-
-def typed(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def in_one_line(result: Result, *words: str) -> bool:

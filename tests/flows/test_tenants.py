@@ -9,9 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from slowwave.cli.main import app
+from tests.command_line import typed
 
 
 @pytest.fixture(autouse=True)
@@ -21,10 +20,6 @@ def plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
-
-
-def typed(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def write(folder: Path, name: str, text: str) -> None:

@@ -1,7 +1,6 @@
 """What callers really pass: histories of chat APIs, moments at the edge of time, a text where a list belongs."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,11 +20,6 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     root = tmp_path_factory.mktemp("odd") / "store"
     build(root)
     return Memory.open(root, encoder=HashEncoder())
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.mark.parametrize("edge", [datetime.min, datetime(1, 1, 5), datetime(9999, 12, 31, 23)])

@@ -58,8 +58,7 @@ class Counting(HashEncoder):
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def answers_the_newest_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LiveRelease, "WAIT", 0)
 
 

@@ -33,11 +33,6 @@ SAID: list[tuple[str | None, str]] = [
 ASKED = "poll loop sleeps"
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.fixture(params=["held", "lance", "words"])
 def memory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
     vectors = request.param != "words"

@@ -69,11 +69,6 @@ def stored(root: Path, *, vectors: bool = True, index: bool = True) -> Store:
     return store
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.fixture(params=WAYS)
 def memory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
     """The same store read in each way: vectors in memory, compared by Lance, none at all; without full text."""

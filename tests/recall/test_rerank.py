@@ -22,11 +22,6 @@ HERE: dict[str, Any] = {"k": 20, "kinds": MESSAGES, "workspace": "api"}
 """Of the messages only those that ask nothing: a bare question never leads, whatever a reranker says of it."""
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("rerank") / "store"

@@ -47,8 +47,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def memory(root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Memory:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def memory(root: Path) -> Memory:
     return Memory.open(root, encoder=HashEncoder())
 
 
@@ -123,8 +122,7 @@ def test_what_was_taken_back_finds_no_session_and_is_not_quoted(tmp_path: Path) 
     assert Store.open(settings.store).count(MESSAGES) == 3  # the vault keeps it
 
 
-def test_silence_and_a_store_that_is_away(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_silence_and_a_store_that_is_away(root: Path, tmp_path: Path) -> None:
     moved = Path(shutil.copytree(root, tmp_path / "store"))
     memory = Memory.open(moved, encoder=HashEncoder())
     nothing = memory.sessions("zzyzx", workspace="nowhere")

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from slowwave.cli.main import app
 from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.recall.views.show import show
@@ -16,6 +14,7 @@ from slowwave.schemas.tables import MERGES, MESSAGES, OBSERVATIONS, RELEASED, SE
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.snapshot import Snapshot
+from tests.command_line import typed
 from tests.talk_files import session
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -31,10 +30,6 @@ def plain_encoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def folder(samples_night: tuple[Path, RunReport], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(shutil.copytree(samples_night[0], tmp_path_factory.mktemp("show") / "store"))
-
-
-def typed(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def rows(folder: Path, table: Any) -> list[dict[str, Any]]:

@@ -15,15 +15,14 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from typer.testing import CliRunner, Result
 
 from slowwave import Memory
 from slowwave.cli.common import find_local_prefect_settings
-from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.store.snapshot import Snapshot
+from tests.command_line import typed
 from tests.recall_store import build
 from tests.talk_files import session
 
@@ -49,10 +48,6 @@ def own(project: Path) -> Path:
     folder = project.parent / "config" / "slowwave"
     folder.mkdir(parents=True)
     return folder / "slowwave.toml"
-
-
-def typed(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def fields(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:

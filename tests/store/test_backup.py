@@ -18,9 +18,7 @@ import pytest
 import zstandard
 from mcp.server.mcpserver.exceptions import ToolError
 from pyarrow.parquet.encryption import create_decryption_properties
-from typer.testing import CliRunner, Result
 
-from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.mcp.server import Tools
 from slowwave.memory import Memory
@@ -29,6 +27,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.store.backup import FORMAT, MANIFEST
 from slowwave.store.crypt import MAGIC, find_encryption
 from slowwave.store.lock import writer_lock
+from tests.command_line import typed
 from tests.talk_files import session
 
 SAID = [("user", "I live in Porto with my sister Nina, and I prefer tea to coffee."), ("assistant", "Noted.")]
@@ -53,10 +52,6 @@ def store(tmp_path: Path) -> Path:
 
 def make_settings(folder: Path, space: str) -> Settings:
     return Settings(store=folder / "store", space=space, encoder="hash-384", keywords={"top": 0})
-
-
-def typed(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def digest(folder: Path) -> dict[str, str]:

@@ -8,9 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from slowwave.cli.main import app
 from slowwave.context.rendering import STALE
 from slowwave.context.tokens import count_bytes_by_four
 from slowwave.engines.encoders.protocol import HashEncoder
@@ -23,6 +21,7 @@ from slowwave.schemas.tables import MESSAGES
 from slowwave.store import Store
 from slowwave.store.notes import find_journals, write_note
 from slowwave.store.releases import publish
+from tests.command_line import typed
 from tests.recall_store import add, build, message_rows
 from tests.talk_files import session
 
@@ -45,10 +44,6 @@ def root(tmp_path: Path) -> Path:
     """A store of a real night."""
     run_night([session(tmp_path, "ferry-1", 2, SAID)], Settings(store=tmp_path / "store", encoder="hash-384"))
     return tmp_path / "store"
-
-
-def typed(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def away(root: Path) -> Path:

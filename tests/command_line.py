@@ -1,0 +1,9 @@
+"""The command line, called in the process of the test."""
+
+from typer.testing import CliRunner, Result
+
+from slowwave.cli.main import app
+
+
+def typed(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
