@@ -15,7 +15,8 @@ from slowwave.schemas.vocabulary import EXTRACTIVE, SHARED
 VECTOR_DIM = 384
 """Dimensions of the encoder that ships (all-MiniLM-L6-v2): what a store has until its first vectors say otherwise."""
 VECTOR = pa.list_(pa.float32())
-"""A vector as steps see it. On disk all of a store's are of one length, that of its first encoder's."""
+"""A vector as steps see it. On disk all of a store's are of one length, that of its first encoder's, and of half the
+precision, but for centroids, which every night moves by a little."""
 
 QUANTIZED_ROWS = 10_000_000
 """Rows from which an index of vectors holds four bits of each number; what it finds is compared whole."""
@@ -29,7 +30,7 @@ def string_field(name: str, *, null: bool = True) -> pa.Field:
 
 
 def vector_field(name: str = "vector") -> pa.Field:
-    """Return a unit-length float32 vector column; null where embeddings are off."""
+    """Return a column of vectors of unit length; null where embeddings are off."""
     return pa.field(name, VECTOR)
 
 
@@ -78,7 +79,8 @@ class Table:
 
     def build_disk_schema(self, dim: int = VECTOR_DIM) -> pa.Schema:
         """Return the schema as a store of vectors of `dim` dimensions has it."""
-        return pa.schema([f.with_type(pa.list_(pa.float32(), dim)) if f.type == VECTOR else f for f in self.schema])
+        numbers = pa.float32() if self.vector == "centroid" else pa.float16()
+        return pa.schema([f.with_type(pa.list_(numbers, dim)) if f.type == VECTOR else f for f in self.schema])
 
     def make_empty_table(self) -> pa.Table:
         """Return no rows, with the right columns."""

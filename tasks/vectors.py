@@ -209,7 +209,7 @@ def encode_once(
     missing = _fill_known_vectors(distinct, ids, known)
     wanted = list(rows)
     if missing:
-        distinct[missing] = encoder.encode([wanted[row] for row in missing])
+        distinct[missing] = encoder.encode([wanted[row] for row in missing]).astype(np.float16)  # as they are kept
     return Encoded(
         texts, rows, distinct, _build_vector_rows([ids[row] for row in missing], encoder.name, distinct[missing])
     )

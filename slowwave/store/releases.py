@@ -24,7 +24,7 @@ from slowwave.schemas.errors import (
     UsageError,
 )
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import FILES, MESSAGES, QUARANTINE, RELEASED, RELEASES, SESSIONS, TABLES, VECTOR, Table
+from slowwave.schemas.tables import FILES, MESSAGES, QUARANTINE, RELEASED, RELEASES, SESSIONS, TABLES, Table
 from slowwave.store.bucket.working_copy import refresh, refresh_spaces
 from slowwave.store.manifest import (
     check_files_unaltered,
@@ -125,14 +125,14 @@ def check_columns(table: Table, found: pa.Schema) -> None:
     """
     missing = [field.name for field in table.schema if field.name not in found.names]
     unknown = [name for name in found.names if name not in table.schema.names]
-    pairs = [(field, found.field(field.name)) for field in table.schema if field.name in found.names]
+    pairs = [(field, found.field(field.name)) for field in table.build_disk_schema() if field.name in found.names]
     wrong = [f"{field.name} as {there.type}" for field, there in pairs if not _has_type(there.type, field.type)]
     if missing or wrong or unknown:
         raise SchemaMismatch(table.name, missing, [*wrong, *unknown])
 
 
 def _has_type(found: pa.DataType, expected: pa.DataType) -> bool:
-    if expected == VECTOR and pa.types.is_fixed_size_list(found):
+    if pa.types.is_fixed_size_list(expected) and pa.types.is_fixed_size_list(found):
         return bool(found.value_type == expected.value_type)
     return bool(found == expected)
 
