@@ -154,7 +154,8 @@ def test_they_are_told_by_id_and_by_name(tmp_path: Path) -> None:
     }
     asked = {"redis": "names", "bill.md": "of_file", "ADA": "said_by", "tide": "of_project"}
     assert {name: memory.related(name)[0].relation for name in asked} == asked
-    assert [one.id for one in memory.related("bill.md", 2)] == ["00000002", "00000001", "00000003"]
+    first, *rest = (one.id for one in memory.related("bill.md", 2))
+    assert (first, {*rest}) == ("00000002", {"00000001", "00000003"})  # these two are as close, but for rounding
     assert len(memory.related("tide", limit=2)) == 2
     for wrong in (("nobody", 1), ("", 1), ("redis", 0), ("redis", 6), ("000000", 1)):
         with pytest.raises(UsageError):
