@@ -89,21 +89,21 @@ def correct_names(view: View, query: Query, *, full_text: bool) -> Query:
 
 
 def find_short_form(view: View, word: str) -> str | None:
-    """Return the speaker's name that a word is a form of ("Mel" of "Melanie"): the only one that begins like it, where
-    mostly others say the word where that speaker is, and write it with a capital.
+    """Return the speaker's name that a word is the beginning of ("Mel" of "Melanie"): the only one, where the word is
+    mostly said in that speaker's company, with a capital, and never by that speaker, as "May" is by a Maya.
     """
     names, layout = view.passages.speaker_words, view.passages
-    long = [name for name in names if min(len(name), len(word)) >= SHORTEST]
-    alike = [name for name in long if name.startswith(word) or word.startswith(name)]
+    alike = [name for name in names if name.startswith(word)] if len(word) >= SHORTEST else []
     if len(alike) != 1 or not extract_content_words(word):
         return None
-    bearers = sorted(names[alike[0]])
+    own = np.isin(layout.speaker, sorted(names[alike[0]]))
     for positions, _ in search_words(view, POOLS["message"], build_query(word, 1, "message"), layout):
-        there = np.isin(layout.session[positions], layout.session[np.isin(layout.speaker, bearers)])
-        by_others = positions[there & ~np.isin(layout.speaker[positions], bearers)]
-        texts = view.take(PASSAGES, layout.offsets[by_others[:ROWS_A_NAME]], ["text"])["text"].to_pylist()
-        written = [form for text in texts for form in TERM.findall(text) if form.lower() == word]
-        if 2 * len(by_others) > len(positions) and 2 * sum(form[0].isupper() for form in written) > len(written) > 1:
+        there = positions[np.isin(layout.session[positions], layout.session[own])]
+        texts = view.take(PASSAGES, layout.offsets[there[:ROWS_A_NAME]], ["text"])["text"].to_pylist()
+        by = zip(texts, own[there], strict=False)
+        written = [(form, is_own) for text, is_own in by for form in TERM.findall(text) if form.lower() == word]
+        with_capital = 2 * sum(form[0].isupper() for form, _ in written) > len(written) > 1
+        if 2 * len(there) > len(positions) and with_capital and not any(is_own for _, is_own in written):
             return alike[0]
     return None
 

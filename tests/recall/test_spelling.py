@@ -20,6 +20,11 @@ TOGETHER = (
     ("Katarzyna", "Yes, from the petty cash."),
     ("Ada", "Thanks, Kata! Please mark the calendar, and mark the gate."),
     ("Markus", "The van is full."),
+    ("Maya", "I sow beans in May."),
+    ("Ada", "May suits us."),
+    ("Ada", "May is dry."),
+    ("Chris", "I rent the oven."),
+    ("Ada", "Christmas it is, and Christmas alone."),
 )
 
 
@@ -59,13 +64,15 @@ def test_a_speaker_whose_name_is_spelt_otherwise_is_the_one_who_speaks(memory: M
     assert hits != others
 
 
-def test_a_name_cut_short_by_others_is_the_speaker_and_a_word_like_a_name_is_not(memory: Memory) -> None:
+@pytest.mark.parametrize(
+    ("word", "name", "is_short"),
+    [("kata", "Katarzyna", True), ("mark", "Markus", False), ("May", "Maya", False), ("Christmas", "Chris", False)],
+)
+def test_a_name_cut_short_by_others_is_the_speaker_and_a_word_like_a_name_is_not(
+    memory: Memory, word: str, name: str, is_short: bool
+) -> None:
     asked = "What did {} order?"
-    short, whole, mark, markus = (
-        memory.recall(asked.format(name), 6) for name in ("kata", "Katarzyna", "mark", "Markus")
-    )
-    assert short == whole
-    assert mark != markus
+    assert (memory.recall(asked.format(word), 6) == memory.recall(asked.format(name), 6)) == is_short
 
 
 def test_a_word_that_is_like_none_brings_nothing_of_its_own(memory: Memory) -> None:
