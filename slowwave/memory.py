@@ -563,8 +563,8 @@ class Memory:
 def recall_spaces(
     memories: Sequence[Memory], query: str, k: int = 10, kinds: Iterable[str] = KINDS, **filters: Unpack[Filters]
 ) -> Hits:
-    """Return up to k hits of several spaces, the most relevant first by each release's own scale; `Hit.space` says
-    whose each is. No other call reads two spaces.
+    """Return up to k hits of several spaces, each space's in its own order, merged by relevance on each release's own
+    scale; `Hit.space` says whose each is. No other call reads two spaces.
 
     Raises:
         UsageError: as `Memory.recall`.

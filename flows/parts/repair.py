@@ -86,7 +86,10 @@ def run_repair(settings: Settings, call: Caller = run_as_function) -> RunReport:
         raise StoreMissing(folder)
     done: dict[str, Salvaged] = {}
     told: list[str] = []
-    with open_run("repair", settings, lambda folder: _begin(folder, done, told), create=True) as (job, report):
+    with open_run("repair", settings, lambda folder: _salvage_and_note_rest(folder, done, told), create=True) as (
+        job,
+        report,
+    ):
         mend_releases(job.store)
         before = _list_sessions(job.store)
         if done:
@@ -106,8 +109,8 @@ def run_repair(settings: Settings, call: Caller = run_as_function) -> RunReport:
     return report
 
 
-def _begin(folder: Path, done: dict[str, Salvaged], told: list[str]) -> None:
-    """Salvage; what is to be done after is written down before, with what a repair that was killed left to do."""
+def _salvage_and_note_rest(folder: Path, done: dict[str, Salvaged], told: list[str]) -> None:
+    """Write the tables still to be made anew (also those that a killed repair left) to REPAIR_FILE, then salvage."""
     file, damage = folder / REPAIR_FILE, check_store(folder).damage
     try:
         begun = {TABLES[name].name for name in json.loads(file.read_bytes())} if file.exists() else set()

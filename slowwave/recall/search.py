@@ -1,4 +1,11 @@
-"""One release asked one or more questions: every pool searched, its best rows judged, the hits with their sources.
+"""One release asked one or more questions: the hits with their sources, best first.
+
+    conditions        rows that do not pass are never scored (`filters.py`)
+    score             of each kind: messages and claims a weighted sum of signals (`retrieve/messages.py`, `claims.py`),
+                      summaries and topics reciprocal ranks (`retrieve/pools.py`); relevance is told, and decides only
+                      whether who did not ask gets anything
+    kinds             messages first, in their own order; claims beside them (`ranking/rank.py`)
+    order             what changed another before it, what is of the time asked about (`ranking/order.py`)
 
 A search lives as long as its questions and reads one view throughout, so that a release that arrives meanwhile changes
 nothing under it.

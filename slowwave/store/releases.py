@@ -47,8 +47,8 @@ if TYPE_CHECKING:  # readers import this, and lancedb takes a second to import
     from slowwave.store.store import Store
 
 
-NOTED = (FILES, QUARANTINE)
-"""Of the tables that a release pins those that no reader asks: files read again, or in vain, make no release."""
+UNREAD = (FILES, QUARANTINE)
+"""Pinned tables that no reader queries: a change in these alone makes no release."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def publish(
     """
     known = read_releases(store)
     published = [r for r in known if r.restores is None]
-    if published and not any(_has_changes(store, table, published[-1]) for table in RELEASED if table not in NOTED):
+    if published and not any(_has_changes(store, table, published[-1]) for table in RELEASED if table not in UNREAD):
         return None
     draft = draft_newest(store, known, run_id, encoder)
     if not published and not any(draft.counts.values()):

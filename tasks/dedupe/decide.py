@@ -70,7 +70,7 @@ def compare_sentences(
 
 
 def decide(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Decision:
-    """Return the same, of claims already read and scored; symmetric in a and b."""
+    """Decide on two claims that are read and compared already; symmetric in a and b."""
     scores = compute_scores(a, b, token_sort, cosine, rules)
     if a.folded == b.folded:
         reason = speaker(align_pair(a, b))

@@ -1,4 +1,4 @@
-"""What forbids two claims to be one, however alike they look: each guard returns the reason, or None.
+"""What keeps two claims apart that look alike and are not word for word the same: each guard returns why, or None.
 
 A fuzzy score cannot see a negation, a port or a name; on SICK plain token_set at 90 merges 72% of the contradictions.
 A guard in `STRICT` holds for short claims alone, where each word is a large part of what is said; in a long one a
@@ -72,7 +72,7 @@ def speaker(pair: Pair) -> str | None:
 
 
 def question(pair: Pair) -> str | None:
-    """Refuse a question: it claims nothing."""
+    """Refuse a question beside a claim."""
     return "one is a question" if pair.a.question != pair.b.question else None
 
 
@@ -155,7 +155,7 @@ def restriction(pair: Pair) -> str | None:
 
 
 def modality(pair: Pair) -> str | None:
-    """Return what may be is not what is, and a plan is not an event."""
+    """Refuse a possibility beside a fact, and a plan beside an event."""
     if bool(HEDGES.search(pair.a.folded)) != bool(HEDGES.search(pair.b.folded)):
         return "one is a possibility"
     return "one is a plan" if FUTURE.isdisjoint(pair.a.words) != FUTURE.isdisjoint(pair.b.words) else None

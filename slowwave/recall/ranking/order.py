@@ -1,8 +1,9 @@
 """Which hit comes first: the hits of one chain of changes together, what is of the time asked about, the best score.
 
 Hits keep their scores; their order is their rank. What a later claim changed, or perhaps did, the night has written
-beside each row (`slowwave.recall.release.chains`), and so nothing is read of the words here. Beside a message counts
-the chain of the claim that was found with it, since of one message several claims may be made.
+beside each row (`slowwave.recall.release.chains`). Beside a message counts the chain of the claim that was found with
+it, since of one message several claims may be made. Where the night linked nothing, two rows that are one sentence with
+another value in it, or another figure, are put in order of time.
 """
 
 import re

@@ -48,7 +48,7 @@ def retrieve_claim_candidates(
     said: PassageEvidence,
     full_text: bool,
     settings: RecallSettings,
-    whole: Vector | None = None,
+    named: Vector | None = None,
 ) -> tuple[Candidates, Scores]:
     """Return candidates among the observations, and their scores.
 
@@ -58,7 +58,7 @@ def retrieve_claim_candidates(
         said: what is heard at the passages.
         full_text: whether the observations' own full text may be asked; it is where something else is missing.
         settings: weights.
-        whole: of the query with the names; it ranks nothing, but tells how relevant a claim is.
+        named: of the query with the names; it ranks nothing, but tells how relevant a claim is.
     """
     layout = view.claims
     allowed = mask_allowed_claims(view, query)
@@ -85,9 +85,11 @@ def retrieve_claim_candidates(
     # how relevant they are, with and without the names in the query
     found = Candidates(pool, rows.select(pool.columns).to_pylist(), signals, cosine=signals.get("vector"))
     found.covered = _compute_claim_coverage(layout, claims, query, said, found)
-    if whole is not None and found.cosine is not None:
-        named = compute_stored_cosines(view, pool, claims, whole)
-        found.cosine = np.fmax(found.cosine, compute_cosines(rows["vector"], whole) if named is None else named)
+    if named is not None and found.cosine is not None:
+        with_names = compute_stored_cosines(view, pool, claims, named)
+        found.cosine = np.fmax(
+            found.cosine, compute_cosines(rows["vector"], named) if with_names is None else with_names
+        )
     found.weights = WEIGHTS
     return found, fuse_standardised(signals, WEIGHTS) + settings.later * layout.compute_recency(claims)
 

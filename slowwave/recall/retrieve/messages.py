@@ -97,7 +97,7 @@ def retrieve_message_candidates(
     vector: Vector | None,
     said: PassageEvidence,
     settings: RecallSettings,
-    whole: Vector | None = None,
+    named: Vector | None = None,
 ) -> tuple[Candidates, Scores]:
     """Return candidates for a query, and their scores.
 
@@ -106,7 +106,7 @@ def retrieve_message_candidates(
         vector: the query's; None: full text alone.
         said: the evidence for the query.
         settings: weights.
-        whole: of the query with the names of speakers and workspaces in it. It ranks nothing: greetings are nearest to
+        named: of the query with the names of speakers and workspaces in it. It ranks nothing: greetings are nearest to
             it. But it tells whether the memory knows whom the query names, and so how relevant a passage is.
     """
     # candidates: the best by words, dates and vector
@@ -124,11 +124,11 @@ def retrieve_message_candidates(
     found = Candidates(pool, kept, signals, cosine=signals.get("vector"))
     # how relevant they are, with and without the names in the query
     found.covered = np.zeros(len(positions)) if said.share is None else said.share[positions]
-    if whole is not None and found.cosine is not None:
-        every = compute_stored_cosines(view, pool, said.layout.offsets, whole)
+    if named is not None and found.cosine is not None:
+        every = compute_stored_cosines(view, pool, said.layout.offsets, named)
         found.nearest = -1.0 if every is None else float(np.nanmax(every[said.allowed], initial=-1.0))
-        named = compute_cosines(rows["vector"], whole) if every is None else every[positions]
-        found.cosine = np.fmax(found.cosine, named)
+        with_names = compute_cosines(rows["vector"], named) if every is None else every[positions]
+        found.cosine = np.fmax(found.cosine, with_names)
     found.weights = {**WEIGHTS, "vector": settings.vector}
     return found, fuse_standardised(signals, found.weights)
 

@@ -291,9 +291,6 @@ def merge_candidates(pool: Pool, lanes: Mapping[str, pa.Table]) -> Candidates:
     return Candidates(pool, [rows[key] for key in keys], signals)
 
 
-"""Candidates in, one score a row out, aligned with the rows; higher is better."""
-
-
 def fuse_reciprocal_ranks(candidates: Candidates, k: int = 60) -> Scores:
     """Return sum over the signals of 1 / (k + rank); a row a signal lacks gets nothing from it.
 

@@ -1,7 +1,8 @@
 """Chats that are lists of messages: OpenAI's lines, ShareGPT, Claude.ai, Gemini, Cursor, OpenHands and SWE-agent.
 
 Each format is a `ChatFormat`: `open` finds a conversation's messages, the row says where a message has its role, id and
-time, and `parse` makes its blocks. What a format has of its own stands below its heading.
+time, and `parse` makes its blocks. What a format has of its own stands below its heading. `READERS`, at the end, has a
+row a format too: the first whose `sniff` takes a file reads it.
 """
 
 import mimetypes
