@@ -26,7 +26,6 @@ import orjson
 import polars as pl
 
 from bench.harness import LABELLED, SCRATCH, Figures, Row, run
-from bench.plot import draw_curves
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
@@ -52,7 +51,6 @@ def measure(
     *,
     nights: int = 365,
     people: int = 1,
-    svg: Path | None = None,
     encoder: str = "hash-384",
     each: bool = False,
     folder: Path = SCRATCH,
@@ -63,10 +61,9 @@ def measure(
     lived = pl.DataFrame(live_through(Settings(store=folder / "store", encoder=encoder), talk, nights, people))
     rows = [summarise(lived[max(0, end - MONTH) : end]) for end in sorted({*range(MONTH, nights, MONTH), nights})]
     first, last = summarise(lived[1 : MONTH + 1] if nights > 1 else lived)["for 100"], rows[-1]["for 100"]
-    if svg:
-        draw_curves(svg, "night", lived["night"].to_list(), {name: lived[of].to_list() for name, of in CURVES.items()})
+    curves = "night", lived["night"].to_list(), {name: lived[of].to_list() for name, of in CURVES.items()}
     note = f"a new message costs {last / (first or 1):.2f} times as much CPU in the last month as in the first"
-    return Figures(lived.to_dicts() if each else rows, f"{nights} nights of {people} people", [note])
+    return Figures(lived.to_dicts() if each else rows, f"{nights} nights of {people} people", [note], curves=curves)
 
 
 def read_sessions() -> list[Session]:

@@ -25,6 +25,8 @@ from bench.recall.locomo_files import CATEGORIES, Conversation, build_message_ro
 from slowwave import Memory
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.flows.nightly import run_night
+from slowwave.recall.release.calibration import fit_calibration
+from slowwave.recall.release.view import View
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS
 from slowwave.store import Store
@@ -145,14 +147,18 @@ def load_messages(memory: Memory) -> dict[str, tuple[str, str]]:
 
 
 def build_store(root: Path, messages: pa.Table, encoder: Encoder | None) -> None:
-    """Make a released store of messages and their passages alone, these with vectors where there is an encoder."""
+    """Make a released store of messages and their passages alone, these with vectors, and
+    calibrated, where there is an encoder."""
     store, passages = Store.open(root, create=True), build_passages(messages, "bench")
     if encoder is not None:
         passages = add_vectors(passages, "text", encode_once(passages["text"].to_pylist(), encoder))
     store.append(MESSAGES, messages)
     store.append(PASSAGES, passages)
     compact_store(store)
-    publish(store, "bench", encoder.name if encoder else None)
+    if encoder is None:
+        publish(store, "bench", None)
+    else:
+        publish(store, "bench", encoder.name, lambda draft: fit_calibration(View(store.dir, draft), encoder).to_json())
 
 
 def score_bm25(texts: Sequence[str], questions: Sequence[str]) -> npt.NDArray[np.float64]:
