@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.context.rendering import Line, LineSource, format_day, get_speaker
+from slowwave.context.rendering import Line, LineSource, get_speaker
 from slowwave.context.snippets import OMITTED
 from slowwave.recall.filters import mask_allowed_passages
-from slowwave.recall.hits import Hit, Hits, Successor, has_words
+from slowwave.recall.hits import Hit, Hits, has_words
 from slowwave.recall.query import Query
+from slowwave.recall.release.chains import THEN, format_later
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.schemas.vocabulary import Status
@@ -37,7 +38,6 @@ OTHERS, FOLLOWS = 0.3, 0.6
 something, for what was said next."""
 ONE_SENTENCE = 1.5
 """Times what a message may have, where its best sentence alone has more."""
-THEN = ", then: "
 ENDS = ".!?…)\"”'"
 
 SHOWN = ["session_id", "native_id", "seq", "role", "speaker", "ts"]
@@ -229,14 +229,6 @@ def _format_change(hit: Hit, told: str) -> str:
         return format_later(hit.successor, hit.superseded_by is not None, told)
     reply = hit.get_reply()
     return f"(user{THEN}{_flatten(reply)})" if reply else ""
-
-
-def format_later(successor: Successor, sure: bool, told: str) -> str:
-    """Return until when something held, or perhaps did, and what was said then where that is not told beside it."""
-    at, later = successor.observed_at, _flatten(successor.text)
-    until = f"until {format_day(at)}" if at else "no longer"
-    until = until if sure else f"perhaps {until}"
-    return f"({until})" if later in told else f"({until}{THEN}{later})"
 
 
 def pack_messages(

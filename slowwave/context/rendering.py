@@ -24,6 +24,7 @@ from typing import Literal
 from slowwave.recall.hits import NOT_SURE
 from slowwave.recall.release.view import shorten_session_ids
 from slowwave.schemas.vocabulary import Role
+from slowwave.text.dates import format_day
 from slowwave.text.fence import escape_line, escape_text, escape_values
 
 Format = Literal["markdown", "json"]
@@ -130,11 +131,6 @@ def format_heading(source: LineSource, names: Mapping[str, str]) -> str:
     place = f"topic {source.topic}" if source.topic is not None else session
     place = escape_line(place) if place else place
     return " · ".join(filter(None, (format_day(source.at) if source.at else None, place))) if place else ""
-
-
-def format_day(at: datetime) -> str:
-    """Return a day as blocks have it: 2 Feb 2026."""
-    return f"{at.day} {at:%b %Y}"
 
 
 def format_tag(source: LineSource) -> str:

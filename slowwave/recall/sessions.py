@@ -18,6 +18,7 @@ from slowwave.recall.hits import Answer, Source, parse_iso_datetime
 from slowwave.recall.plan import Plan
 from slowwave.recall.query import Query
 from slowwave.recall.ranking.rank import ScoredPool
+from slowwave.recall.release.chains import mark_changes
 from slowwave.recall.release.columns import NO_TIME, Ints
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
@@ -137,7 +138,7 @@ def _build_hits(
                 probability,
                 _get_text(row, "workspace"),
                 _get_text(row, "title") or _get_text(master, "title"),
-                _get_text(master, "text"),
+                mark_changes(view.chains, text, key, query.as_of) if (text := _get_text(master, "text")) else None,
                 _get_moment(row.get("started_at")),
                 _get_moment(ended),
                 mine,

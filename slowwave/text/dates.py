@@ -260,3 +260,8 @@ def extract_time_words(text: str, now: datetime) -> frozenset[str]:
 def convert_to_utc(moment: datetime) -> datetime:
     """Return a moment in UTC, which one without a zone is taken to be in."""
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def format_day(at: datetime) -> str:
+    """Return a day as blocks have it: 2 Feb 2026."""
+    return f"{at.day} {at:%b %Y}"

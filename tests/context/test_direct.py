@@ -9,12 +9,12 @@ from slowwave import Memory
 from slowwave.context.build import Context, assemble_context
 from slowwave.context.direct import Told, rank_messages, shorten
 from slowwave.context.handed_out import note_block, note_hits
-from slowwave.context.projects.briefing import mark_changes
 from slowwave.context.rendering import Line, LineSource, Part
 from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.query import build_query
+from slowwave.recall.release.chains import mark_changes
 from slowwave.schemas.settings import ContextSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store.journal import load_recalled_spans

@@ -9,10 +9,11 @@ from typer.testing import CliRunner
 
 from slowwave import Memory
 from slowwave.cli.main import app
-from slowwave.context.projects.briefing import mark_changes
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Hit, Kind
+from slowwave.recall.release.chains import mark_changes
+from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, TABLES
 from slowwave.store import Store
@@ -210,3 +211,18 @@ def test_a_summary_of_the_session_that_names_what_was_changed_is_marked_in_other
     marked = mark_changes(view.chains, text, str(change["session_id"]))
     assert "8200" in marked.split(" The tea")[0]
     assert mark_changes(view.chains, text, "another session") == text
+
+
+def test_a_session_summary_tells_what_changed_behind_what_it_says_wherever_it_is_shown(amended: Path) -> None:
+    mine = memory(amended)
+
+    def tell(as_of: str | None) -> set[str]:
+        told = [*mine.sessions(ASKED, 5, as_of=as_of), *mine.recall(ASKED, 20, "summary", as_of=as_of)]
+        return {one.text for one in told if "listens on port 7070" in one.text}
+
+    summaries = [node for node in show(mine.snapshot, "a").node.below if "listens on port 7070" in node.text]
+    told = tell(None) | {node.text for node in summaries}
+    assert summaries
+    assert told
+    assert all("until 9 Mar 2026" in text for text in told)
+    assert not any("until" in text for text in tell("2026-03-05"))

@@ -4,7 +4,6 @@ That of a project has what stands about it for facts, and its own sessions and t
 its id as tells it from all others of the store.
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.build import Context
-from slowwave.context.direct import format_later, tell_hit
+from slowwave.context.direct import tell_hit
 from slowwave.context.projects.standing import (
     STANDING,
     collect_standing_claims,
@@ -26,17 +25,13 @@ from slowwave.context.projects.standing import (
 )
 from slowwave.context.rendering import Format, Line, LineSource, Part, get_renderer
 from slowwave.context.tokens import Tokenizer, cache_counts
-from slowwave.recall.hits import QUOTE_CHARS, Hit, Successor, has_words
-from slowwave.recall.release.chains import Chains, is_changed, is_superseded
+from slowwave.recall.hits import QUOTE_CHARS, Hit
+from slowwave.recall.release.chains import mark_changes
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
-from slowwave.schemas.vocabulary import EXTRACTIVE, LINKED, Origin, Status, SummaryScope, is_shared
-from slowwave.text.sentences import split_sentences
-from slowwave.text.words import extract_stems
+from slowwave.schemas.vocabulary import EXTRACTIVE, Origin, Status, SummaryScope, is_shared
 
 MASTER = -1
-VALUE = re.compile(r"\b(?:[A-Z]|\w*\d)\w*")
-"""A name or a number; a capital that opens a sentence tells nothing."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 MOST_LINES = 200
 """Lines that are looked at of each kind: the foremost ones."""
@@ -232,37 +227,6 @@ def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[
         for row in rows[:MOST_LINES]
         if row["text"] and (session := native.get(str(row["scope_id"])))
     ]
-
-
-def mark_changes(chains: Chains, text: str, scope: str) -> str:
-    """Return a text whose sentences that a later claim changed, or perhaps did, are followed by what it says, as in a
-    hit's line. Such a sentence has a claim word for word, or all names and numbers of one that is superseded and not
-    most of the words that its successor has beside.
-
-    Args:
-        chains: the release's.
-        text: a claim, or a summary of a session or a topic.
-        scope: the text's session or topic, whose claims it tells.
-    """
-    marked, done = "", 0
-    mine = [row for row in chains.claims.values() if scope in (row["session_id"], row["topic_id"])]
-    mine = sorted((row for row in mine if is_changed(row, likely=LINKED)), key=lambda row: not is_superseded(row))
-    for sentence in split_sentences(text) if mine else ():
-        row = next((row for row in mine if _tells(sentence.text, row, chains.find_successor(row))), None)
-        if row is not None and (later := chains.find_successor(row)):
-            note = format_later(Successor.from_claim(later), is_superseded(row), " ".join(text.split()))
-            marked, done = f"{marked}{text[done : sentence.end]} {note}", sentence.end
-    return marked + text[done:]
-
-
-def _tells(sentence: str, row: Row, later: Row | None) -> bool:
-    """Return whether a sentence tells a claim that was changed, and not what changed it."""
-    if has_words(sentence, str(row["summary"])):
-        return True
-    text = str(row["summary"])
-    values = extract_stems(" ".join(VALUE.findall(text[:1].lower() + text[1:])))
-    words, come = extract_stems(sentence), extract_stems(str(later["summary"]) if later else "") - extract_stems(text)
-    return is_superseded(row) and bool(values) and values <= words and len(words & come) * 2 < len(come or "1")
 
 
 def _make_line(view: View, scope: str, text: str, source: LineSource) -> Line:

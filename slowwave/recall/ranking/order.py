@@ -15,10 +15,10 @@ from typing import cast
 from rapidfuzz import fuzz
 
 from slowwave.recall.filters import mask_allowed_claims
-from slowwave.recall.hits import CONFIDENT, Successor
+from slowwave.recall.hits import CONFIDENT, GROUPS, Successor
 from slowwave.recall.query import Query
 from slowwave.recall.ranking.rank import ScoredRow
-from slowwave.recall.release.chains import Chains, is_changed, is_linked, is_superseded
+from slowwave.recall.release.chains import Chains, is_changed, is_linked, is_superseded, mark_changes
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import POOLS
@@ -56,9 +56,8 @@ def order(found: Sequence[ScoredRow], query: Query, chains: Chains) -> list[Scor
         place = next((at for at in same_time if _is_newer(one, ordered[at], query)), len(ordered))
         ordered.insert(place, one)
     ordered += rows[ABOUT:]
-    return sorted(
-        ordered, key=lambda one: (one.row["status"] == Status.SUPERSEDED, _is_only_question(one), not timely[id(one)])
-    )
+    ordered.sort(key=lambda one: (one.row["status"] == Status.SUPERSEDED, _is_only_question(one), not timely[id(one)]))
+    return [_mark_sentences(one, query, chains) if one.kind in GROUPS else one for one in ordered]
 
 
 def _is_newer(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
@@ -138,6 +137,12 @@ def _mark(one: ScoredRow, query: Query, chains: Chains) -> ScoredRow:
         "successor": Successor.from_claim(later) if later else None,
     }
     return replace(one, row={**one.row, **own, **marks})
+
+
+def _mark_sentences(one: ScoredRow, query: Query, chains: Chains) -> ScoredRow:
+    """Return a summary or topic with what changed, by the time asked about, told behind each sentence."""
+    scope = str(one.row.get("scope_id") or one.id)
+    return replace(one, row={**one.row, "text": mark_changes(chains, _get_text(one), scope, query.as_of)})
 
 
 def _find_timely(rows: Sequence[ScoredRow], query: Query) -> list[bool]:

@@ -1,5 +1,6 @@
-"""The chains of claims that the night wrote (`tasks/supersede/chains.py`): which holds, and since when."""
+"""The chains of claims that the night wrote (`tasks/supersede/chains.py`): which holds since when, and telling it."""
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,12 +9,20 @@ from typing import cast
 
 import pyarrow.compute as pc
 
+from slowwave.recall.hits import Successor, has_words
 from slowwave.recall.release.tables import Row, Tables
 from slowwave.schemas.tables import CHAIN, OBSERVATIONS
 from slowwave.schemas.vocabulary import LINKED, Status
+from slowwave.store.snapshot import Snapshot
+from slowwave.text.dates import format_day
+from slowwave.text.sentences import split_sentences
+from slowwave.text.words import extract_stems
 
 COLUMNS = ["observation_id", "session_id", "workspace", "topic_id", "summary", "quote", "message_ids", "speaker"]
 COLUMNS += ["status", "observed_at", *CHAIN]
+THEN = ", then: "
+VALUE = re.compile(r"\b(?:[A-Z]|\w*\d)\w*")
+"""A name or a number; a capital that opens a sentence tells nothing."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +71,54 @@ def is_linked(row: Row, as_of: datetime | None = None) -> bool:
     return is_changed(row, as_of, LINKED) and not is_superseded(row, as_of)
 
 
-def read_chains(view: Tables) -> Chains:
+def read_chains(view: Tables | Snapshot) -> Chains:
     """Return a release's."""
-    rows = view.read(OBSERVATIONS, COLUMNS, pc.field("chain_id").is_valid()) if view.count(OBSERVATIONS) else None
+    any_claims, where = view.release.counts.get(OBSERVATIONS.name), pc.field("chain_id").is_valid()
+    rows = view.read(OBSERVATIONS, COLUMNS, where) if any_claims else None
     claims = {str(row["observation_id"]): row for row in (rows.to_pylist() if rows else ())}
     by_chain = defaultdict[str, list[Row]](list)
     for row in sorted(claims.values(), key=lambda row: (str(row["observed_at"]), str(row["observation_id"]))):
         if row["status"] != Status.DUPLICATE and row["observed_at"] is not None:
             by_chain[str(row["chain_id"])].append(row)
     return Chains(claims, by_chain)
+
+
+def mark_changes(chains: Chains, text: str, scope: str, as_of: datetime | None = None) -> str:
+    """Return a text whose sentences that a later claim changed, or perhaps did, are followed by what it says, as in a
+    hit's line. Such a sentence has a claim word for word, or all names and numbers of one that is superseded and not
+    most of the words that its successor has beside.
+
+    Args:
+        chains: the release's.
+        text: a claim, or a summary of a session or a topic.
+        scope: the text's session or topic, whose claims it tells.
+        as_of: what changed later is not marked.
+    """
+    marked, done = "", 0
+    mine = [row for row in chains.claims.values() if scope in (row["session_id"], row["topic_id"])]
+    mine = [row for row in mine if is_changed(row, as_of, LINKED)]
+    mine.sort(key=lambda row: not is_superseded(row))
+    for sentence in split_sentences(text) if mine else ():
+        row = next((row for row in mine if _tells(sentence.text, row, chains.find_successor(row, as_of))), None)
+        if row is not None and (later := chains.find_successor(row, as_of)):
+            note = format_later(Successor.from_claim(later), is_superseded(row), " ".join(text.split()))
+            marked, done = f"{marked}{text[done : sentence.end]} {note}", sentence.end
+    return marked + text[done:]
+
+
+def format_later(successor: Successor, sure: bool, told: str) -> str:
+    """Return until when something held, or perhaps did, and what was said then where that is not told beside it."""
+    at, later = successor.observed_at, " ".join(successor.text.split())
+    until = f"until {format_day(at)}" if at else "no longer"
+    until = until if sure else f"perhaps {until}"
+    return f"({until})" if later in told else f"({until}{THEN}{later})"
+
+
+def _tells(sentence: str, row: Row, later: Row | None) -> bool:
+    """Return whether a sentence tells a claim that was changed, and not what changed it."""
+    if has_words(sentence, str(row["summary"])):
+        return True
+    text = str(row["summary"])
+    values = extract_stems(" ".join(VALUE.findall(text[:1].lower() + text[1:])))
+    words, come = extract_stems(sentence), extract_stems(str(later["summary"]) if later else "") - extract_stems(text)
+    return is_superseded(row) and bool(values) and values <= words and len(words & come) * 2 < len(come or "1")

@@ -97,7 +97,7 @@ POOLS: Mapping[Kind, Pool] = {
         "summary_id",
         "first_at",
         "last_at",
-        ("summary_id", "text", "scope", "tier", "member_ids", "first_at", "last_at", "workspace"),
+        ("summary_id", "text", "scope", "scope_id", "tier", "member_ids", "first_at", "last_at", "workspace"),
     ),
     "topic": Pool(
         "topic",

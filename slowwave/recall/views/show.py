@@ -8,10 +8,12 @@ SESSION/MESSAGE: what stands behind a skill's line. Reads one release.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import pyarrow.compute as pc
 
+from slowwave.recall.release.chains import Chains, mark_changes, read_chains
 from slowwave.recall.release.view import View
 from slowwave.recall.views.related import rank_relation, tell_relation
 from slowwave.recall.views.themes import FIGURES
@@ -156,6 +158,11 @@ class _RowReader:
     def __init__(self, snapshot: Snapshot | View) -> None:
         self.snapshot = snapshot
 
+    @cached_property
+    def chains(self) -> Chains:
+        """The release's, which mark the sentences of summaries."""
+        return read_chains(self.snapshot)
+
     def find_row(self, wanted: str) -> tuple[str, Row]:
         """Return kind and row of an id; one that a row has whole is no cut one of others."""
         wanted = wanted.removeprefix(f"{SHARED}:")  # as recall tells of a session that another memory gave
@@ -219,7 +226,9 @@ class _RowReader:
             gist = self._read_gist(row["message_id"])
             row = {**row, **gist, "tags": collect_tags(row["blocks"] or ())}
         facts = {name: value for name, value in row.items() if name not in hidden and value not in (None, [], "")}
-        return Node(kind, str(row[KINDS[kind].key]), str(row[texts[kind]] or ""), facts, below)
+        text = str(row[texts[kind]] or "")
+        text = mark_changes(self.chains, text, row["scope_id"]) if kind == "summary" else text
+        return Node(kind, str(row[KINDS[kind].key]), text, facts, below)
 
     def _read_gist(self, message: str) -> Row:
         """Return a message's gist and keywords; nothing where gists are not made."""
