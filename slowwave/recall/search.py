@@ -49,9 +49,6 @@ from slowwave.recall.sessions import SessionHits, find_sessions
 from slowwave.schemas.settings import RecallSettings
 from slowwave.store.trouble import READ_TROUBLE
 
-TOLD_CHARS = 300
-"""Length of what a note tells of a reranker's trouble."""
-
 
 class Reranker(Protocol):
     """Anything that scores texts by how well they answer a query; none ships (`docs/decisions/003-blocks.md`)."""
@@ -145,7 +142,7 @@ class Search:
             if len(scores) != len(rows) or not all(map(math.isfinite, scores)):
                 raise ValueError("not one finite number for each text")
         except Exception as trouble:  # it may be anybody's code
-            reason = " ".join(str(trouble).split())[:TOLD_CHARS] or type(trouble).__name__
+            reason = " ".join(str(trouble).split()) or type(trouble).__name__
             name = type(self._reranker).__name__
             self._note(f"the reranker {name} failed ({reason}): answered in recall's own order")
             return rows
