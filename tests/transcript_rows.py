@@ -23,8 +23,12 @@ def read(path: Path) -> list[Record]:
     return list(detect_reader(path).read(path, Limits()))
 
 
+def select_messages(records: list[Record]) -> list[Message]:
+    return [record for record in records if isinstance(record, Message)]
+
+
 def read_messages(path: Path) -> list[Message]:
-    return [record for record in read(path) if isinstance(record, Message)]
+    return select_messages(read(path))
 
 
 def read_rows(path: Path) -> str:

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from bench.recall.locomo_files import build_message_rows, load_conversations
 from slowwave import Memory
-from slowwave.cli.main import app
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
@@ -29,6 +27,7 @@ from slowwave.text.spans import (
     mask_spans,
     restore_quote,
 )
+from tests.command_line import typed
 
 RULES = """# House rules
 - Use tabs.
@@ -142,9 +141,9 @@ def test_a_rule_of_every_session_is_kept_once_and_a_banner_not_at_all(tmp_path: 
     assert Store.open(options.store).read_versions(RELEASED) == before
     rows = Store.open(options.store).read(BOILERPLATE).to_pylist()
     assert {(row["sessions"], len(row["kept"]), BANNER in row["text"]) for row in rows} == {(7, 4, False), (7, 0, True)}
-    listed = CliRunner().invoke(app, ["inspect", "junk", "--json", "--store", str(options.store)])
+    listed = typed("inspect", "junk", "--json", "--store", options.store)
     assert {row["span_id"] for row in json.loads(listed.output)} == {row["span_id"] for row in rows}
-    compared = CliRunner().invoke(app, ["diff", "r4", "r5", "--format", "json", "--store", str(options.store)])
+    compared = typed("diff", "r4", "r5", "--format", "json", "--store", options.store)
     news = json.loads(compared.output)["differences"]
     assert {(d["kind"], d["reason"], "eight workers" in d["quote"]) for d in news} == {
         ("added", None, False),

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from slowwave.cli.agents.hook import INTRODUCTION
-from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import load_recalled_spans
+from tests.command_line import typed
 from tests.talk_files import session
 
 ROOT = Path(__file__).parents[2]
@@ -205,5 +204,5 @@ def test_a_session_elsewhere_may_be_told_of_everything(store: Path) -> None:
 
 
 def test_a_hook_is_no_command_for_people_and_has_help_all_the_same() -> None:
-    assert " hook " not in CliRunner().invoke(app, ["--help"]).output
-    assert "session-start or user-prompt" in CliRunner().invoke(app, ["hook", "--help"]).output
+    assert " hook " not in typed("--help").output
+    assert "session-start or user-prompt" in typed("hook", "--help").output

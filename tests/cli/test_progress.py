@@ -7,10 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from slowwave.cli.main import app
 from slowwave.tasks import progress
+from tests.command_line import typed
 from tests.talk_files import session
 
 
@@ -21,7 +20,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_piped_night_says_in_plain_lines_what_it_is_at(tmp_path: Path) -> None:
     chat = session(tmp_path, "chat", 2, [("user", "The boiler in the cellar leaks.")])
-    done = CliRunner().invoke(app, ["run", str(chat), "--plain", "--no-embeddings", "--store", str(tmp_path / "s")])
+    done = typed("run", chat, "--plain", "--no-embeddings", "--store", tmp_path / "s")
     assert "Released r1" in done.stdout
     assert all(line.startswith("slowwave: ") and line.isprintable() for line in done.stderr.splitlines())
     told = {line.split()[1].rstrip(",") for line in done.stderr.splitlines()}

@@ -10,15 +10,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.store.lock import wait_alone
 from slowwave.store.notes import Journal
+from tests.command_line import typed
 from tests.talk_files import session
 
 EXAMPLES = Path(__file__).parents[2] / "deployments" / "hooks"
@@ -69,9 +68,9 @@ def test_a_session_whose_night_waits_or_runs_gets_no_second_one(
     store, said = tmp_path / "store", session(tmp_path, "s1", 2, [("user", FACTS["tide"]), ("assistant", "Noted.")])
     words = ["run", str(said), "--background", "--store", str(store)]
     with wait_alone(store / "default", str([said])):
-        assert CliRunner().invoke(app, words).exit_code == 0
+        assert typed(*words).exit_code == 0
     assert not (store / "default" / "releases.lance").exists()
-    assert CliRunner().invoke(app, words, env={"SLOWWAVE_ENCODER": "hash-384"}).exit_code == 0
+    assert typed(*words, env={"SLOWWAVE_ENCODER": "hash-384"}).exit_code == 0
     assert (store / "default" / "releases.lance").exists()
 
 
@@ -89,7 +88,7 @@ def test_what_was_noted_and_talked_since_the_release_is_recalled_and_marked(tmp_
     found = ask(store, "what is the spare call sign of the ferry?")
     assert next(iter(found.items())) == ("The ferry's spare call sign is Razorbill Two.", PENDING)
     assert found["The ferry's radio call sign is Kittiwake Nine."] == "active"
-    shown = CliRunner().invoke(app, ["recall", "two deckhands", "--workspace", "/pier", "--store", str(store)])
+    shown = typed("recall", "two deckhands", "--workspace", "/pier", "--store", store)
     assert re.match(
         rf"1\. The ferry needs two deckhands\.\n   .+ · Ada Byron · pier · note-\w+ · {PENDING}", shown.output
     )

@@ -5,15 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from slowwave.cli.ask import format_hit
 from slowwave.cli.inspect import LEDGERS
-from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.mcp.server import Tools
 from slowwave.recall.hits import Fragment, Hit, Source
 from slowwave.schemas.settings import Settings
+from tests.command_line import typed
 
 FILLER = "The weather was dull and nobody came. " * 20
 ANSWER = "The gauge is read at 07:40 by Clara."
@@ -75,7 +74,7 @@ def test_no_name_or_text_steers_a_terminal_a_page_or_an_agent(tmp_path: Path, mo
     run_night([file], settings)
 
     def run(*words: object) -> str:
-        done = CliRunner().invoke(app, [*map(str, words), "--store", str(settings.store)])
+        done = typed(*words, "--store", settings.store)
         assert "Traceback" not in done.output, done.output
         return done.output
 

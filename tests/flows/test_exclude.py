@@ -3,10 +3,8 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from slowwave import Memory
-from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.exclude import run_exclude, run_include
 from slowwave.flows.nightly import run_night
@@ -15,6 +13,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
+from tests.command_line import typed
 from tests.flows.test_gates import write_talk
 
 
@@ -80,14 +79,14 @@ def test_what_is_no_name_or_was_done_is_refused(settings: Settings) -> None:
 
 
 def test_the_commands_leave_out_list_and_take_in(settings: Settings) -> None:
-    run, where = CliRunner(), ["--store", str(settings.store)]
-    assert run.invoke(app, ["inspect", "excluded", *where]).stdout == "Nothing in excluded.\n"
+    where = ("--store", settings.store)
+    assert typed("inspect", "excluded", *where).stdout == "Nothing in excluded.\n"
     secret = "ghp_" + "a1B2c3D4e5" * 4  # a reason is kept as what is read is
-    assert run.invoke(app, ["exclude", "s20", "--why", f"made\x1b up with {secret[:40]}", *where]).exit_code == 0
-    listed = run.invoke(app, ["inspect", "excluded", "--json", *where]).stdout
+    assert typed("exclude", "s20", "--why", f"made\x1b up with {secret[:40]}", *where).exit_code == 0
+    listed = typed("inspect", "excluded", "--json", *where).stdout
     assert ('"s20"' in listed, "made up with [" in listed, secret[:40] in listed) == (True, True, False)
-    assert run.invoke(app, ["include", "s20", *where]).exit_code == 0
-    assert run.invoke(app, ["inspect", "excluded", *where]).stdout == "Nothing in excluded.\n"
+    assert typed("include", "s20", *where).exit_code == 0
+    assert typed("inspect", "excluded", *where).stdout == "Nothing in excluded.\n"
 
 
 def test_all_that_there_is_may_be_left_out_and_the_next_night_goes_on(tmp_path: Path) -> None:

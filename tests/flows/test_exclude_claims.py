@@ -5,9 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from slowwave.cli.main import app
 from slowwave.flows.exclude import run_exclude, run_include
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
@@ -20,9 +18,8 @@ from slowwave.store.releases import read_releases
 from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds
+from tests.command_line import typed
 from tests.flows.test_gates import START, lose, write_talk
-
-RUNNER = CliRunner()
 
 
 @pytest.fixture
@@ -51,7 +48,7 @@ def test_a_claim_taken_back_comes_back_neither_by_its_session_nor_by_anothers_wo
     assert find_claims(settings, "unit3x service") == []
     assert find_claims(settings, "unit4x service")
     where = ["--store", str(settings.store)]
-    assert "it was made up" in RUNNER.invoke(app, ["inspect", "excluded", *where]).stdout
+    assert "it was made up" in typed("inspect", "excluded", *where).stdout
     with pytest.raises(UsageError, match="left out already"):
         run_exclude([wanted], "again", settings)
     run_include([wanted], settings).check_complete()
@@ -65,7 +62,7 @@ def test_what_can_not_be_taken_back_is_refused_in_a_line(settings: Settings) -> 
         (["abc", "--why", "x"], "6 characters"),
         (["zzzzzz", "--why", " "], "reason"),
     ):
-        result = RUNNER.invoke(app, ["exclude", *words, *where])
+        result = typed("exclude", *words, *where)
         assert (result.exit_code, told in result.stderr) == (1, True)
 
 
@@ -105,7 +102,7 @@ def test_a_forgetting_waits_for_no_decision_and_sets_aside_what_came_with_the_ni
 
 def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings, tmp_path: Path) -> None:
     store, where = Store.open(settings.store), ["--store", str(settings.store)]
-    assert RUNNER.invoke(app, ["exclude", "candidate", "--why", "x", *where]).exit_code == 1  # nothing is held back
+    assert typed("exclude", "candidate", "--why", "x", *where).exit_code == 1  # nothing is held back
     probes = {"which port does the unit3x service listen on": "port 1021"}
     settings = settings.model_copy(update={"gates": settings.gates.model_copy(update={"probes": probes})})
     poison = write_talk(tmp_path / "poison.jsonl", 20, 40)
@@ -125,7 +122,7 @@ def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected(
 ) -> None:
     run_night([write_talk(tmp_path / "b.jsonl", 20, 3)], settings).check_complete()
     where = ["--store", str(settings.store)]
-    RUNNER.invoke(app, ["rollback", "r1", *where])
+    typed("rollback", "r1", *where)
     lose(settings, 0.4)
     assert run_night([write_talk(tmp_path / "c.jsonl", 30, 3)], settings).held
     report = run_exclude(["candidate"], "it was made up", settings)
@@ -137,7 +134,7 @@ def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected(
 def test_a_diff_says_why_a_person_took_a_claim_back_and_left_a_session_out(settings: Settings) -> None:
     run_exclude([find_claims(settings, "unit3x service")[0]], "it was a joke", settings).check_complete()
     run_exclude(["s5"], "a test of Ann's", settings).check_complete()
-    told = RUNNER.invoke(app, ["diff", "r1", "r3", "--store", str(settings.store)]).stdout
+    told = typed("diff", "r1", "r3", "--store", settings.store).stdout
     assert told.startswith("r1 to r3: 4 withdrawn\n")
     assert told.count("\n    left out: it was a joke\n") == 1
     assert told.count("\n    its session was left out: a test of Ann's\n") == 3
@@ -145,7 +142,7 @@ def test_a_diff_says_why_a_person_took_a_claim_back_and_left_a_session_out(setti
 
 def test_the_end_of_a_roll_back_is_said(settings: Settings, tmp_path: Path) -> None:
     run_night([write_talk(tmp_path / "b.jsonl", 20, 3)], settings).check_complete()
-    assert RUNNER.invoke(app, ["rollback", "r1", "--store", str(settings.store)]).exit_code == 0
+    assert typed("rollback", "r1", "--store", settings.store).exit_code == 0
     assert run_night([], settings).release is None
     report = run_night([write_talk(tmp_path / "c.jsonl", 30, 3)], settings)
     assert any("the roll-back to r1 ends with r4" in note for note in report.collect_notes())

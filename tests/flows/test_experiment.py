@@ -9,9 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.flows.experiment import Lab, load_units
 from slowwave.flows.nightly import run_night
@@ -23,6 +21,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.experiment.definition import load_experiment
 from slowwave.tasks.forget.seal import rewrite_store
 from slowwave.tasks.job import Job
+from tests.command_line import typed
 from tests.experiment_files import write_experiment
 from tests.talk_files import session
 
@@ -103,7 +102,7 @@ def test_what_topics_are_is_read_by_their_own_target_and_by_no_other(tmp_path: P
 
 
 def call(*words: object) -> str:
-    done = CliRunner().invoke(app, ["experiment", *map(str, words)], catch_exceptions=False)
+    done = typed("experiment", *words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -130,7 +129,7 @@ def test_an_experiment_by_the_command_line(tmp_path: Path, monkeypatch: pytest.M
 
 def test_an_experiment_makes_no_store_where_there_is_none(tmp_path: Path) -> None:
     file = write_experiment(tmp_path, '"context.budget" = [5, 400]')
-    done = CliRunner().invoke(app, ["experiment", str(file), "--store", str(tmp_path / "lost")])
+    done = typed("experiment", file, "--store", tmp_path / "lost")
     assert done.exit_code == 1
     assert "no store at" in done.stderr
     assert not (tmp_path / "lost").exists()

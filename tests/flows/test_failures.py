@@ -10,9 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
-from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.errors import BadRows, StoreUnwritable
@@ -31,6 +29,7 @@ from slowwave.schemas.tables import (
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.isolate import do_apart
+from tests.command_line import typed
 
 ROOT = Path(__file__).parents[2]
 TALK = {
@@ -220,10 +219,10 @@ def test_the_command_ends_with_its_own_status(talk: Path, tmp_path: Path, monkey
         from slowwave.tasks.observe import task
 
         broken.setattr(task, "observe", fail_on_poison(task.observe))
-        done = CliRunner().invoke(app, words)
+        done = typed(*words)
         assert (done.exit_code, "Released r1" in done.output) == (3, True), done.output
         assert "a session of observe failed, tried again next night: KeyError: 'x'" in done.output
-    assert CliRunner().invoke(app, words).exit_code == 0
+    assert typed(*words).exit_code == 0
 
 
 UNDER_PREFECT = """

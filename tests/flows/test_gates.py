@@ -9,10 +9,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from typer.testing import CliRunner
 
 from slowwave.cli.common import HELD
-from slowwave.cli.main import app
 from slowwave.flows.exclude import promote_candidate, run_exclude, run_include
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts import aside
@@ -34,8 +32,8 @@ from slowwave.tasks.publish.gates import Bounds, ReleaseHeld, check_gates
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.summarize.coherence import Coherence
 from slowwave.tasks.topics import by_model
+from tests.command_line import typed
 
-RUNNER = CliRunner()
 ENVIRONMENT = {
     "SLOWWAVE_ENCODER": "hash-384",
     "SLOWWAVE_KEYWORDS__TOP": "0",
@@ -102,19 +100,19 @@ def test_a_night_that_loses_claims_is_held_until_a_person_promotes_it(settings: 
     assert run_night([], settings).held == report.held  # it stays so
 
     where = ["--store", str(settings.store)]
-    shown = RUNNER.invoke(app, ["diff", "--candidate", *where, "--limit", "1"]).stdout
+    shown = typed("diff", "--candidate", *where, "--limit", "1").stdout
     assert shown.startswith("r1 to candidate: ")
     assert "\ngone (1 of " in shown
-    assert RUNNER.invoke(app, ["status", *where]).exit_code == HELD
-    assert RUNNER.invoke(app, ["promote", "--why", " ", *where]).exit_code == 1
-    assert RUNNER.invoke(app, ["promote", "--why", "these were test data", *where]).exit_code == 0
-    again = RUNNER.invoke(app, ["promote", "--why", "once more", *where])
+    assert typed("status", *where).exit_code == HELD
+    assert typed("promote", "--why", " ", *where).exit_code == 1
+    assert typed("promote", "--why", "these were test data", *where).exit_code == 0
+    again = typed("promote", "--why", "once more", *where)
     assert (again.exit_code, "nothing is held back" in again.stderr) == (1, True)
     assert [one.name for one in read_releases(store)] == ["r1", "r2"]
     kept = orjson.loads(store.read(RUNS).sort_by("started_at")["report"].to_pylist()[-1])
     assert kept["notes"] == ["promoted: these were test data"]
     assert run_night([], settings).held == []
-    assert RUNNER.invoke(app, ["status", *where]).exit_code == 0
+    assert typed("status", *where).exit_code == 0
 
 
 def test_a_night_that_was_held_while_the_clock_was_ahead_is_decided_on(
@@ -172,9 +170,7 @@ def test_a_model_named_for_a_step_is_asked_for_nothing_before_it(settings: Setti
     """`--llm` would otherwise have every claim made anew by that model, and lost where it has none."""
     store, where = Store.open(settings.store), ["--store", str(settings.store)]
     claims = store.read(OBSERVATIONS).sort_by("observation_id")
-    made = RUNNER.invoke(
-        app, ["reprocess", "topics", "--llm", "scripted:tests.llm_scripts:lying", *where], env=ENVIRONMENT
-    )
+    made = typed("reprocess", "topics", "--llm", "scripted:tests.llm_scripts:lying", *where, env=ENVIRONMENT)
     assert made.exit_code in (0, HELD), made.output
     after = store.read(OBSERVATIONS).sort_by("observation_id")
     placed = ["topic_id", "assign_key"]
@@ -188,7 +184,7 @@ def test_what_is_asked_for_by_hand_is_held_as_a_night_is(settings: Settings) -> 
     report = run_reprocess("observe", Selection(), lying)
     assert "100% of 36 claims withdrawn or gone" in report.held[0]
     for words in (["gists", "--gists", "extractive"], ["summaries"]):  # make nothing of it live either
-        again = RUNNER.invoke(app, ["reprocess", *words, "--missing", *where], env=ENVIRONMENT)
+        again = typed("reprocess", *words, "--missing", *where, env=ENVIRONMENT)
         assert again.exit_code == HELD, again.output
     assert [one.name for one in read_releases(store)] == ["r1"]
 

@@ -5,17 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import tests.llm_scripts as scripts
 from slowwave.cli.common import INCOMPLETE
-from slowwave.cli.main import app
 from slowwave.engines.llm.protocol import Request
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
+from tests.command_line import typed
 from tests.fake_llm_server import serving
 from tests.killed_nights import SAMPLES
 
@@ -71,12 +70,12 @@ def test_of_a_dead_model_the_last_lines_tell_and_what_stood_before_stays(
 ) -> None:
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
     store, dead = ("--store", str(tmp_path)), ("--llm", "openai:nope@http://127.0.0.1:9/v1")
-    first = CliRunner().invoke(app, ["run", str(SAMPLES / "generic"), "--plain", *store])
+    first = typed("run", SAMPLES / "generic", "--plain", *store)
     assert first.exit_code == 0
     before = {row["summary_id"]: row["text"] for row in Store.open(tmp_path).read(SUMMARIES).to_pylist()}
-    again = CliRunner().invoke(app, ["reprocess", "topics", *dead, *store])
+    again = typed("reprocess", "topics", *dead, *store)
     assert {row["summary_id"]: row["text"] for row in Store.open(tmp_path).read(SUMMARIES).to_pylist()} == before
-    night = CliRunner().invoke(app, ["run", str(SAMPLES / "generic"), "--plain", *dead, *store])
+    night = typed("run", SAMPLES / "generic", "--plain", *dead, *store)
     assert (again.exit_code, night.exit_code) == (INCOMPLETE, INCOMPLETE)
     left = next(line for line in night.output.splitlines() if line.startswith("Left out: "))
     assert re.search(r"left for another night .*sessions \d+, summaries \d+ \(openai:nope is unavailable: .+\)", left)
@@ -92,7 +91,7 @@ def test_a_model_that_the_server_does_not_have_is_a_failure_in_one_line(
     with serving(lambda prompt, nth: "", model="another") as server:
         spec = f"openai:misspelt@{server.url}{instead}"
         words = ["run", str(SAMPLES / "generic"), "--plain", "--llm", spec, "--store", str(tmp_path)]
-        night = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+        night = typed(*words, env={"COLUMNS": "200"})
     told = [line for line in night.output.splitlines() if "misspelt" in line]
     why = "openai:misspelt is unavailable: the server has other models: another"
     assert len(told) == 1
@@ -106,7 +105,7 @@ def test_a_talk_with_a_model_that_the_server_does_not_have_ends(
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
     with serving(lambda prompt, nth: "", model="another") as server:
         words = ["talk", "--llm", f"openai:misspelt@{server.url}", "--store", str(tmp_path)]
-        talk = CliRunner().invoke(app, words, input="Hello.\nAgain.\n")
+        talk = typed(*words, input="Hello.\nAgain.\n")
     assert talk.exit_code == INCOMPLETE
     assert talk.stderr.splitlines()[1:] == [
         "slowwave: openai:misspelt is unavailable: the server has other models: another"

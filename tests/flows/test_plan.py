@@ -4,9 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from slowwave.cli.main import app
 from slowwave.engines.llm.protocol import Message, Request, count_template_tokens
 from slowwave.flows.nightly import run_night
 from slowwave.flows.plan import (
@@ -21,6 +19,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings, Settings
 from slowwave.schemas.tables import SUMMARIES, TABLES
 from slowwave.store import Store
+from tests.command_line import typed
 
 CHATS = Path(__file__).parents[2] / "data" / "samples" / "generic"
 SAMPLES = CHATS.parent
@@ -131,10 +130,10 @@ def test_what_a_grown_session_lacks_is_foretold_by_its_own_groups(tmp_path: Path
 def test_the_command_prints_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     words = ["plan", str(CHATS), "--llm", SCRIPT, "--max-tokens", "100", "--store", str(tmp_path / "s")]
-    shown = CliRunner().invoke(app, words)
+    shown = typed(*words)
     assert shown.exit_code == 0, shown.output
     assert "observe" in shown.output
     assert "the budget of 100 tokens" in shown.output
-    found = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)
+    found = json.loads(typed(*words, "--json").output)
     assert found["model"] == "scripted"
     assert not (tmp_path / "s").exists()

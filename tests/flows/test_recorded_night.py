@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
-from typer.testing import CliRunner
 
 from slowwave import Memory
-from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
@@ -16,6 +14,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import COMPLETIONS, MERGES, MESSAGES, OBSERVATIONS, QUARANTINE, SUMMARIES, TOPICS
 from slowwave.store import Store
 from tests import cassette
+from tests.command_line import typed
 from tests.killed_nights import SAMPLES
 
 TIDEPOOL = "/home/ada/tidepool"
@@ -32,7 +31,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunReport]:
 
 def read_skill(store: Path) -> str:
     words = ["skill", "--workspace", TIDEPOOL, "--store", str(store)]
-    done = CliRunner().invoke(app, words, env={"SLOWWAVE_CONTEXT__TOKENIZER": "bytes/4"})
+    done = typed(*words, env={"SLOWWAVE_CONTEXT__TOKENIZER": "bytes/4"})
     assert done.exit_code == 0, done.output
     return done.output
 

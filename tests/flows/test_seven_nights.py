@@ -10,9 +10,7 @@ import numpy as np
 import orjson
 import pyarrow.compute as pc
 import pytest
-from typer.testing import CliRunner
 
-from slowwave.cli.main import app
 from slowwave.engines.llm.protocol import Request
 from slowwave.flows.nightly import run_night
 from slowwave.flows.reprocess import FORGET
@@ -23,6 +21,7 @@ from slowwave.store import Store
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
 from slowwave.tasks.pending import is_made_by_model
+from tests.command_line import typed
 from tests.killed_nights import SAMPLES
 from tests.llm_scripts import FIRST_NEW, faithful, kind, material
 
@@ -182,6 +181,6 @@ def test_no_command_without_the_model_changes_a_row_of_its(
     commands = [["run", said, "--plain"], *(["reprocess", step] for step in FORGET)]
     commands += [["reprocess", "summaries", "--missing", "--session", session], ["check"], ["plan", said]]
     for command in commands:
-        done = CliRunner().invoke(app, [*command, "--store", str(root)])
+        done = typed(*command, "--store", root)
         assert done.exit_code == 0, (command, done.output)
         assert read_models_rows(Store.open(root)) == before, command

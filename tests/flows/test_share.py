@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from slowwave.cli.main import app
 from slowwave.context.projects.standing import collect_standing_claims
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows import nightly
@@ -27,6 +25,7 @@ from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
 from slowwave.tasks.forget.proof import check_certificate, load_certificate
 from slowwave.tasks.forget.select import Wanted
+from tests.command_line import typed
 from tests.killed_nights import digests
 
 SAME = ("summary", "detail", "category", "pack", "quote", "speaker", "observed_at")
@@ -143,7 +142,7 @@ def test_what_another_memory_says_a_person_said_stands_nowhere_unasked(tmp_path:
     assert "pnpm" not in memory.briefing().text
     told = {claim.summary: (claim.speaker, claim.observer) for claim in memory.claims()}
     assert told["We use pnpm."] == ("Ann[2J", "shared:ben")
-    listed = CliRunner().invoke(app, ["show", "claims", "--store", str(tmp_path / "s")]).stdout
+    listed = typed("show", "claims", "--store", tmp_path / "s").stdout
     assert listed.count("· shared:ben\n") == 1
 
 
@@ -278,5 +277,5 @@ def test_a_workspace_is_named_as_anywhere_else(tmp_path: Path, monkeypatch: pyte
     for asked in ("./proj", "./proj/", "proj/src", str(place)):
         (tmp_path / "out.md").unlink(missing_ok=True)
         words = ("export", "out.md", "--learnings", "--format", "md", "--workspace", asked, "--store", "s")
-        assert CliRunner().invoke(app, words).output == "2 learnings written to out.md\n"
+        assert typed(*words).output == "2 learnings written to out.md\n"
         assert (tmp_path / "out.md").read_text().startswith("# Learnings of proj\n")

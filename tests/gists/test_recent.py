@@ -4,10 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from slowwave import Memory, summarize_text
-from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
@@ -17,6 +15,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import GISTS, SESSIONS
 from slowwave.store.store import Store
+from tests.command_line import typed
 from tests.talk_files import session
 
 TEXT = "Good morning. The ferry to Hoy leaves from pier seven because pier two is closed. Bye."
@@ -48,7 +47,7 @@ def test_a_tag_is_found_again_after_the_night(tmp_path: Path) -> None:
     run_night([talk], settings).check_complete()
     memory = Memory.open(settings.store, encoder=HashEncoder())
     assert [turn.text for turn in memory.recent(9, tag="harbour")] == ["The spare key hangs in the boathouse."]
-    told = CliRunner().invoke(app, ["recent", "1", "--tag", "harbour", "--store", str(settings.store)])
+    told = typed("recent", "1", "--tag", "harbour", "--store", settings.store)
     assert told.output.startswith("The spare key hangs in the boathouse.\n   ")
     assert "#harbour" in told.output
 

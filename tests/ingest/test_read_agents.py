@@ -10,20 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.tasks.ingest.formats.agents import opencode
-from slowwave.tasks.ingest.formats.registry import detect_reader
-from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session
+from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Rejected, Session
+from tests.transcript_rows import put, read
 
 Fields = dict[str, Any]
-
-
-def put(path: Path, value: object) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=2))
-    return path
-
-
-def read(path: Path) -> list[Record]:
-    return list(detect_reader(path).read(path, Limits()))
 
 
 EXPORT = json.loads((Path(__file__).parent / "transcripts/opencode/ses_1.json").read_text())

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from slowwave.tasks.ingest.formats.agents.claude_code import READER
-from slowwave.tasks.ingest.parsing.lines import read_head
-from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Record, Rejected, Session, Skipped
+from tests.transcript_rows import select_messages as messages
 
 Json = dict[str, Any]
 
@@ -34,10 +34,6 @@ def read(folder: Path, *records: object, name: str = "s1.jsonl") -> list[Record]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in records))
     return list(READER.read(path, Limits()))
-
-
-def messages(records: list[Record]) -> list[Message]:
-    return [r for r in records if isinstance(r, Message)]
 
 
 @pytest.fixture
@@ -94,12 +90,3 @@ def test_resumed_session_replays_the_same_messages(tmp_path: Path) -> None:
     old, new = ([m.identity for m in messages(r)] for r in (first, second))
     assert new[:2] == old
     assert {m.session for m in messages(second)} == {"s2"}
-
-
-def test_sniffs_its_own_and_nothing_else(tmp_path: Path) -> None:
-    read(tmp_path, '"massive error"\n', user("u1", "hi"))
-    assert READER.sniff(read_head(tmp_path / "s1.jsonl"))
-    read(tmp_path, user("u1", "x" * 100_000), name="long.jsonl")
-    assert READER.sniff(read_head(tmp_path / "long.jsonl"))
-    read(tmp_path, {"role": "user", "content": "hi", "session_id": "s"}, name="other.jsonl")
-    assert not READER.sniff(read_head(tmp_path / "other.jsonl"))

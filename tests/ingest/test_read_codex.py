@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from slowwave.tasks.ingest.formats.agents.codex import READER
-from slowwave.tasks.ingest.parsing.lines import read_head
-from slowwave.tasks.ingest.parsing.records import Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.parsing.records import Limits, Record, Rejected, Session, Skipped
+from tests.transcript_rows import select_messages as messages
 
 Json = dict[str, Any]
 TS = "2026-05-02T09:00:00.000Z"
@@ -34,10 +34,6 @@ def read(folder: Path, *lines: object, name: str = "rollout-x.jsonl") -> list[Re
     path = folder / name
     path.write_text("".join(one if isinstance(one, str) else json.dumps(one) + "\n" for one in lines))
     return list(READER.read(path, Limits()))
-
-
-def messages(records: list[Record]) -> list[Message]:
-    return [r for r in records if isinstance(r, Message)]
 
 
 @pytest.fixture
@@ -109,33 +105,6 @@ def test_forks_copy_of_its_parent_is_the_parents(tmp_path: Path, again: bool) ->
 def test_equal_words_in_unrelated_sessions_are_two_messages(tmp_path: Path) -> None:
     one, two = (read(tmp_path, meta(id), says("user", "hi"), name=f"{id}.jsonl") for id in ("c1", "c2"))
     assert messages(one)[0].identity != messages(two)[0].identity
-
-
-@pytest.mark.parametrize(
-    "first",
-    [
-        meta(),
-        {"id": "old1", "timestamp": TS, "instructions": None},
-        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Fire"}]},
-        meta(base_instructions="x" * 100_000),
-    ],
-)
-def test_sniffs_its_own(tmp_path: Path, first: Json) -> None:
-    read(tmp_path, first)
-    assert READER.sniff(read_head(tmp_path / "rollout-x.jsonl"))
-
-
-@pytest.mark.parametrize(
-    "first",
-    [
-        {"type": "session", "version": 3, "id": "x", "timestamp": TS, "cwd": "/"},
-        {"type": "message", "id": "a", "parentId": None, "message": {"role": "user", "content": "hi"}},
-        {"role": "user", "content": "hi"},
-    ],
-)
-def test_leaves_others_alone(tmp_path: Path, first: Json) -> None:
-    read(tmp_path, first)
-    assert not READER.sniff(read_head(tmp_path / "rollout-x.jsonl"))
 
 
 def test_home_is_taken_from_codex_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

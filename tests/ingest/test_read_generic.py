@@ -14,8 +14,9 @@ import zstandard
 
 from slowwave.tasks.ingest.formats.own import columnar, generic
 from slowwave.tasks.ingest.parsing.lines import read_head
-from slowwave.tasks.ingest.parsing.records import Limits, Message, Record, Rejected
+from slowwave.tasks.ingest.parsing.records import Limits, Rejected
 from slowwave.tasks.ingest.parsing.values import coerce_time
+from tests.transcript_rows import read, read_messages, select_messages
 
 ROWS: list[dict[str, object]] = [
     {
@@ -38,22 +39,10 @@ def lines_of(path: Path, rows: list[dict[str, object]] = ROWS) -> Path:
     return path
 
 
-def read(path: Path) -> list[Record]:
-    reader = generic.READER if ".jsonl" in path.name else columnar.READER
-    assert reader.sniff(read_head(path))
-    return list(reader.read(path, Limits()))
-
-
-def messages(records: list[Record]) -> list[Message]:
-    return [record for record in records if isinstance(record, Message)]
-
-
 def test_a_message_without_an_id_is_the_same_in_a_re_export_and_its_repetition_is_another(tmp_path: Path) -> None:
     said = [{"session_id": s, "role": "user", "content": c} for s, c in [("a", "ok"), ("b", "ok"), ("a", "ok")]]
-    first = messages(read(lines_of(tmp_path / "x.jsonl", said)))
-    again = messages(
-        read(lines_of(tmp_path / "y.jsonl", [{"role": "user", "content": "new", "session_id": "c"}, *said]))
-    )
+    first = read_messages(lines_of(tmp_path / "x.jsonl", said))
+    again = read_messages(lines_of(tmp_path / "y.jsonl", [{"session_id": "c", "role": "user", "content": "n"}, *said]))
     assert [m.native_id for m in first] == [m.native_id for m in again[1:]]
     assert len({(m.session, m.native_id) for m in first}) == 3
 
@@ -118,7 +107,7 @@ def test_parquet_with_native_times_and_struct_blocks(tmp_path: Path) -> None:
     times = pa.array([1772355600_000_000_001, None], pa.timestamp("ns"))
     blocks = [[{"type": "text", "text": "hello", "name": None}], [{"type": "image", "text": None, "name": "a.png"}]]
     pq.write_table(pa.table({"role": ["user", "user"], "content": blocks, "ts": times}), tmp_path / "t.parquet")
-    first, second = messages(read(tmp_path / "t.parquet"))
+    first, second = read_messages(tmp_path / "t.parquet")
     assert (first.ts, first.text, first.session, second.blocks[0].type) == (NINE, "hello", "t", "image")
 
 
@@ -126,7 +115,7 @@ def test_parquet_row_with_invalid_utf8_and_one_without_role(tmp_path: Path) -> N
     words = pa.array([b"one", b"\xff", b"two"], pa.binary()).view(pa.utf8())
     pq.write_table(pa.table({"role": ["user", "user", None], "content": words}), tmp_path / "t.parquet")
     records = read(tmp_path / "t.parquet")
-    assert [m.text for m in messages(records)] == ["one"]
+    assert [m.text for m in select_messages(records)] == ["one"]
     assert [(r.line, r.reason) for r in records if isinstance(r, Rejected)] == [
         (2, "invalid UTF-8 at byte 0 of a column"),
         (3, "role is missing"),
@@ -179,4 +168,4 @@ def test_a_first_line_longer_than_the_head_is_recognised_and_over_the_limit_reje
     assert [(r.line, r.reason) for r in records if isinstance(r, Rejected)] == [
         (1, "line of 100031 bytes is over the limit of 1000")
     ]
-    assert [m.native_id for m in messages(records)] == ["m1"]
+    assert [m.native_id for m in select_messages(records)] == ["m1"]

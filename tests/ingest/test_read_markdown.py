@@ -11,22 +11,13 @@ from slowwave.tasks.ingest.formats.agents import markdown
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Limits, Message, Record, Rejected, Session
+from tests.transcript_rows import put, read
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 SPECSTORY_NAME = "shop/.specstory/history/2025-04-29_18-49-available-tasks.md"
 CLI = (TRANSCRIPTS / "specstory/shop/.specstory/history/2026-07-10_20-01-10Z-merge.md").read_text(encoding="utf-8")
 EDITOR = (TRANSCRIPTS / "specstory" / SPECSTORY_NAME).read_text(encoding="utf-8")
 AIDER = (TRANSCRIPTS / "aider/barn" / markdown.AIDER_NAME).read_text(encoding="utf-8")
-
-
-def put(path: Path, text: str | bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
-def read(path: Path) -> list[Record]:
-    return list(detect_reader(path).read(path, Limits()))
 
 
 def told(path: Path) -> list[tuple[str, str, str]]:

@@ -87,11 +87,6 @@ def test_large_fixture_as_read_by_hand(bench_data: Path) -> None:
     assert next(r for r in records if isinstance(r, Session)).workspace == "/tmp/large"
 
 
-@pytest.mark.parametrize("name", ["small.jsonl", "large.jsonl"])
-def test_fixtures_are_recognised(name: str, bench_data: Path) -> None:
-    assert openclaw.READER.sniff(read_head(bench_data / "fixtures" / "openclaw" / name))
-
-
 def test_pi_and_openclaw_are_told_apart(tmp_path: Path) -> None:
     # The events are the same: a wrapped user text is OpenClaw's, a file named by time and id is pi's.
     ours, theirs = tmp_path / "any.jsonl", tmp_path / "2026-03-08T13-00-00-000Z_s1.jsonl"
@@ -135,14 +130,6 @@ def test_a_forks_copy_is_the_same_message_and_a_short_id_alone_is_not(tmp_path: 
     ids = [messages(read(p))["a1"].identity for p in (first, second, third)]
     assert ids[0] == ids[1] != ids[2]
     assert next(r for r in read(second) if isinstance(r, Session)).parent_id == "s1"
-
-
-def test_locations_are_below_the_home(tmp_path: Path) -> None:
-    folder = tmp_path / ".openclaw" / "agents" / "main" / "sessions"
-    folder.mkdir(parents=True)
-    (folder / "s1.jsonl").write_bytes(jsonl([HEADER]))
-    found = [p for place in openclaw.READER.locations(tmp_path) if place.exists for p in place.root.glob(place.pattern)]
-    assert found == [folder / "s1.jsonl"]
 
 
 # --- the database ---------------------------------------------------------------------------------------------------

@@ -5,8 +5,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
@@ -74,11 +72,6 @@ def test_the_small_session(bench_data: Path) -> None:
     assert Counter(r.kind for r in records if isinstance(r, Skipped)) == {"model_change": 1, "thinking_level_change": 1}
     # The answer is word for word the same twice: two messages all the same.
     assert len({m.identity for m in found}) == 6
-
-
-@pytest.mark.parametrize("name", ["small.jsonl", "large-session.jsonl"])
-def test_fixtures_are_recognised(name: str, bench_data: Path) -> None:
-    assert openclaw.PI_READER.sniff(read_head(bench_data / "fixtures" / "pi" / name))
 
 
 def test_a_role_that_is_no_text_is_no_session_of_pis(tmp_path: Path) -> None:

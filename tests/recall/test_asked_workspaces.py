@@ -4,10 +4,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from slowwave import Memory
-from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.schemas.errors import UsageError
@@ -15,6 +13,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.store.releases import publish
 from slowwave.store.store import Store
+from tests.command_line import typed
 from tests.recall_store import add, message_rows, observation, passage_rows, session_rows, summary
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
@@ -83,7 +82,7 @@ def test_an_unknown_one_is_told_with_the_nearest(memory: Memory, folder: Path) -
 @pytest.mark.parametrize("command", ["recall", "context", "show claims", "briefing", "show habits"])
 def test_a_command_ends_with_an_error_for_an_unknown_one(root: Path, command: str) -> None:
     words = [ASKED] if command in ("recall", "context") else []
-    done = CliRunner().invoke(app, [*command.split(), *words, "--workspace", "apo", "--store", str(root)])
+    done = typed(*command.split(), *words, "--workspace", "apo", "--store", root)
     assert done.exit_code != 0
     assert "no workspace 'apo' is known here; the nearest:" in done.stderr
 

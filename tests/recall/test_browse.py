@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from slowwave import Memory
-from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.recall.hits import Hit
 from slowwave.recall.release.claims import compute_confidence
@@ -20,9 +18,8 @@ from slowwave.schemas.tables import MERGES, OBSERVATIONS, TOPICS
 from slowwave.store import Store
 from slowwave.store.releases import publish
 from slowwave.tasks.supersede.task import write_chains
+from tests.command_line import typed
 from tests.recall_store import START, add, observation
-
-RUNNER = CliRunner()
 
 
 @pytest.fixture(scope="module")
@@ -131,24 +128,24 @@ def test_what_can_not_be_asked_is_refused(memory: Memory, asked: dict[str, Any])
 
 def test_the_command_lists_and_hints(root: Path) -> None:
     where = ["--store", str(root)]
-    shown = RUNNER.invoke(app, ["show", "claims", "--topic", "tide gauge", *where]).stdout
+    shown = typed("show", "claims", "--topic", "tide gauge", *where).stdout
     assert shown.splitlines()[0] == f"often  {START + timedelta(days=1):%Y-%m-%d}  the often claim about tides"
     assert "88% sure · 3 sessions · tide gauge · api · app/db.py" in shown
-    plain = json.loads(RUNNER.invoke(app, ["show", "claims", "--json", "--limit", "1", *where]).stdout)
+    plain = json.loads(typed("show", "claims", "--json", "--limit", "1", *where).stdout)
     assert [claim["id"] for claim in plain] == ["foreign"]
-    refused = RUNNER.invoke(app, ["show", "claims", "--workspace", "wep", *where])
+    refused = typed("show", "claims", "--workspace", "wep", *where)
     assert refused.exit_code == 1
     assert "the nearest: 'web'" in refused.stderr
-    refused = RUNNER.invoke(app, ["show", "claims", "--category", "decisions", *where])
+    refused = typed("show", "claims", "--category", "decisions", *where)
     assert refused.exit_code == 1
     assert "no category is called 'decisions': it is one of decision, pattern, gotcha, convention," in refused.stderr
-    assert RUNNER.invoke(app, ["show", "claims", "--category", "gotcha", *where]).stdout == "No claims.\n"
+    assert typed("show", "claims", "--category", "gotcha", *where).stdout == "No claims.\n"
 
 
 def test_claims_by_keyword_in_whatever_case_and_the_keywords_counted(memory: Memory) -> None:
     assert [claim.id for claim in memory.claims(keyword="tide GAUGE")] == ["often"]
     assert memory.claims(keyword="gauge") == []
-    counted = RUNNER.invoke(app, ["show", "claims", "--keywords", "--json", "--store", str(memory.root)])
+    counted = typed("show", "claims", "--keywords", "--json", "--store", memory.root)
     assert json.loads(counted.output) == {"moon": 2, "Tide gauge": 1}
 
 
@@ -174,7 +171,7 @@ def test_a_topic_is_told_by_strength_and_by_week_up_to_the_newest_claim(tmp_path
     assert (tides.name, tides.claims, tides.strength, tides.sessions, tides.weeks) == ("tides", 3, 3, 1, (1, 0))
     assert (moon.name, moon.claims, moon.weeks) == ("moon", 2, (1, 1))
     assert (tides.first_at, tides.last_at) == (START, START + timedelta(days=7))
-    shown = RUNNER.invoke(app, ["show", "topics", "--store", str(tmp_path)]).output.splitlines()
+    shown = typed("show", "topics", "--store", tmp_path).output.splitlines()
     assert shown[0] == f"    3 claims  strength     3  |         █▄ |  {START:%Y-%m-%d} to 2025-03-08  tides"
     with pytest.raises(UsageError, match="at least 1"):
         memory.topics(weeks=0)

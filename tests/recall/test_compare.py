@@ -6,17 +6,14 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
-from slowwave.cli.main import app
 from slowwave.recall.views.compare import compare_releases
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store import Snapshot, Store
 from slowwave.store.releases import publish, roll_back
+from tests.command_line import typed
 from tests.recall_store import observation
-
-RUNNER = CliRunner()
 
 
 def claim(key: str, **other: object) -> dict[str, object]:
@@ -62,20 +59,20 @@ def test_a_release_is_as_itself(store: Store) -> None:
 
 
 def test_the_command_compares_the_last_two_in_each_format(store: Store) -> None:
-    told = RUNNER.invoke(app, ["diff", "--store", str(store.root)]).stdout
+    told = typed("diff", "--store", store.root).stdout
     assert told.startswith("r1 to r2: 1 added, 1 returned, 1 changed, 1 superseded, 1 merged, 1 gone\n")
     assert "  old  the claim old\n    now new  the claim new\n" in told
-    page = RUNNER.invoke(app, ["diff", "r2", "r1", "--format", "md", "--store", str(store.root)]).stdout
+    page = typed("diff", "r2", "r1", "--format", "md", "--store", store.root).stdout
     assert page.startswith("# r2 to r1: ")
     assert "\n\n## gone\n\n- new  the claim new\n" in page
-    plain = RUNNER.invoke(app, ["diff", "r1", "r2", "--format", "json", "--store", str(store.root)]).stdout
+    plain = typed("diff", "r1", "r2", "--format", "json", "--store", store.root).stdout
     assert [one["kind"] for one in orjson.loads(plain)["differences"]][:2] == ["added", "returned"]
 
 
 def test_the_first_release_has_none_before_it(store: Store) -> None:
-    shown = RUNNER.invoke(app, ["diff", "--store", str(store.root)])
+    shown = typed("diff", "--store", store.root)
     assert shown.exit_code == 0
-    alone = RUNNER.invoke(app, ["diff", "r7", "--store", str(store.root)])
+    alone = typed("diff", "r7", "--store", store.root)
     assert alone.exit_code == 1
     assert "no release 'r7'" in alone.stderr
 
@@ -89,12 +86,12 @@ def test_rolling_back_to_what_is_live_is_refused(store: Store) -> None:
 
 
 def test_check_tells_what_it_looked_at_and_fails_on_damage(store: Store) -> None:
-    whole = RUNNER.invoke(app, ["check", "--store", str(store.root)])
+    whole = typed("check", "--store", store.root)
     assert whole.exit_code == 0
     assert whole.stdout.startswith("2 releases, ")
     assert whole.stdout.endswith(" checked: 0 damaged\n")
     data = next((store.dir / "observations.lance" / "data").iterdir())
     data.write_bytes(data.read_bytes()[:-1] + b"\x00")
-    harmed = RUNNER.invoke(app, ["check", "--json", "--store", str(store.root)])
+    harmed = typed("check", "--json", "--store", store.root)
     assert harmed.exit_code == 1
     assert orjson.loads(harmed.stdout)["damage"]

@@ -10,11 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
 
 import slowwave
-from slowwave.cli.ask import recall as recall_command
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
 from slowwave.recall.query import build_query
@@ -24,6 +21,7 @@ from slowwave.recall.retrieve.pools import POOLS, Candidates, fuse_reciprocal_ra
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
 from slowwave.schemas.tables import PASSAGES
 from slowwave.text.dates import extract_dates
+from tests.command_line import typed
 from tests.recall_store import START, TALK, build, build_wordless
 
 
@@ -280,25 +278,23 @@ def test_the_package_gives_memory_and_importing_it_loads_no_model() -> None:
 
 
 def test_the_command_prints_what_memory_returns(root: Path) -> None:
-    app = typer.Typer()
-    app.command()(recall_command)
-    asked = ["Nina Lisbon", "-k", "2", "--kind", "message", "--store", str(root)]
-    told = CliRunner().invoke(app, [*asked, "--json"])
+    asked = ["recall", "Nina Lisbon", "-k", "2", "--kind", "message", "--store", str(root)]
+    told = typed(*asked, "--json")
     assert told.exit_code == 0
     answer = json.loads(told.stdout)
     recalled = Memory.open(root).recall("Nina Lisbon", 2, "message")
     assert answer == {**json.loads(json.dumps(recalled.as_dict())), "notes": []}
     assert (answer["reason"], answer["stale"], answer["relevance"]) == (None, False, recalled.relevance)
     assert answer["hits"][0]["sources"][0] == {"session": "ses-b", "message": "ses-b:0", "quote": TALK["ses-b"][0]}
-    assert f"Ann · home · {answer['hits'][0]['id']}\n" in CliRunner().invoke(app, asked).stdout
-    silent = json.loads(CliRunner().invoke(app, [*asked, "--speaker", "Zed", "--json"]).stdout)
+    assert f"Ann · home · {answer['hits'][0]['id']}\n" in typed(*asked).stdout
+    silent = json.loads(typed(*asked, "--speaker", "Zed", "--json").stdout)
     assert (silent["hits"], silent["reason"]) == ([], "nobody called 'Zed' speaks in this memory")
-    of_ben = json.loads(CliRunner().invoke(app, [*asked, "--speaker", "ben", "--json"]).stdout)
+    of_ben = json.loads(typed(*asked, "--speaker", "ben", "--json").stdout)
     assert {hit["id"] for hit in of_ben["hits"]} == {"ses-b-m1", "ses-b-m3"}
-    neither = CliRunner().invoke(app, [*asked, "--file", "db.py", "--file", "src/x.py"]).stdout
+    neither = typed(*asked, "--file", "db.py", "--file", "src/x.py").stdout
     assert neither.strip() == "Nothing found: no claim and no message is about 'db.py' or 'src/x.py'."
-    then = json.loads(CliRunner().invoke(app, [*asked, "--as-of", "2025-03-05", "--json"]).stdout)
+    then = json.loads(typed(*asked, "--as-of", "2025-03-05", "--json").stdout)
     assert {hit["id"][:5] for hit in then["hits"]} == {"ses-a"}
-    refused = CliRunner().invoke(app, ["?", "--store", str(root)])
+    refused = typed("recall", "?", "--store", root)
     assert refused.exit_code == 1
     assert "no words" in refused.stderr

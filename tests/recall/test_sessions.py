@@ -6,9 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
@@ -22,6 +20,7 @@ from slowwave.schemas.tables import MESSAGES, SESSIONS, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.releases import publish
 from slowwave.text.pyramid import compute_master_id
+from tests.command_line import typed
 from tests.recall_store import START, TALK, add, build, summary
 
 CACHE = "Where did the session cache of Redis go?"
@@ -139,7 +138,7 @@ def test_silence_and_a_store_that_is_away(root: Path, tmp_path: Path) -> None:
 
 def test_the_command_tells_sessions(root: Path) -> None:
     def run(*words: str) -> str:
-        done = CliRunner().invoke(app, ["recall", CACHE, "--store", str(root), *words])
+        done = typed("recall", CACHE, "--store", root, *words)
         return done.output if done.exit_code == 0 else f"{done.exit_code}: {done.output}"
 
     told = run("--kind", "session", "-k", "1")
@@ -159,7 +158,7 @@ def test_recall_names_what_finds_sessions(memory: Memory) -> None:
 
 
 def test_a_kind_that_there_is_not_is_told_with_those_there_are(root: Path) -> None:
-    done = CliRunner().invoke(app, ["recall", CACHE, "--store", str(root), "--kind", "sesion"])
+    done = typed("recall", CACHE, "--store", root, "--kind", "sesion")
     assert done.exit_code == 1
     told = " ".join(done.output.split())
     assert "there is no kind 'sesion': observation, message, summary, topic, or session alone" in told

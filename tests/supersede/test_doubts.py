@@ -5,10 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from slowwave import Memory
-from slowwave.cli.main import app
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
@@ -18,6 +16,7 @@ from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.supersede.task import find_settled_doubts
+from tests.command_line import typed
 from tests.talk_files import session
 
 FIRST = (
@@ -109,10 +108,10 @@ def test_before_the_later_was_said_there_is_no_doubt(doubting: Settings) -> None
 
 
 def test_a_doubt_is_listed_told_in_the_terminal_and_can_be_taken_back(doubting: Settings) -> None:
-    listed = CliRunner().invoke(app, ["inspect", "merges", "--store", str(doubting.store), "--json"])
+    listed = typed("inspect", "merges", "--store", doubting.store, "--json")
     row = next(r for r in json.loads(listed.output) if r["kind"] == "doubt")
     assert row["state"] == "in force"
-    shown = CliRunner().invoke(app, ["recall", ASKED, "--store", str(doubting.store)])
+    shown = typed("recall", ASKED, "--store", doubting.store)
     assert f"perhaps changed since by “{row['winner']}”, 2026-03-09" in shown.output
 
     run_exclude([row["merge_id"]], "wrong", doubting)
@@ -123,15 +122,15 @@ def test_a_doubt_is_listed_told_in_the_terminal_and_can_be_taken_back(doubting: 
 
 
 def test_changes_are_listed_with_how_many_to_expect_wrong(doubting: Settings) -> None:
-    listed = CliRunner().invoke(app, ["inspect", "changes", "--store", str(doubting.store), "--json"])
+    listed = typed("inspect", "changes", "--store", doubting.store, "--json")
     rows = json.loads(listed.output)
     doubt = next(row for row in rows if row["kind"] == "doubt")
     wrong = sum(1 - row["scores"]["likely"] for row in rows if row["kind"] == "doubt")
-    shown = CliRunner().invoke(app, ["inspect", "changes", "--store", str(doubting.store)]).output
+    shown = typed("inspect", "changes", "--store", doubting.store).output
     assert f"{doubt['scores']['likely']:.0%} ?" in shown
     assert f"linked, both standing: {wrong:.1f} expected wrong." in " ".join(shown.split())
     run_exclude([doubt["merge_id"]], "wrong", doubting)
-    left = CliRunner().invoke(app, ["inspect", "changes", "--store", str(doubting.store), "--json"])
+    left = typed("inspect", "changes", "--store", doubting.store, "--json")
     assert doubt["merge_id"] not in [row["merge_id"] for row in json.loads(left.output)]
 
 

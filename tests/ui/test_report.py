@@ -5,15 +5,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 pytest.importorskip("jinja2", reason="the extra `ui` is not installed")
 
-from slowwave.cli.main import app
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.tonight import describe_run
 from slowwave.schemas.settings import Settings
+from tests.command_line import typed
 from tests.talk_files import session
 
 HOSTILE = "We always deploy <script>alert(1)</script></pre> from the \x1b[31mred\u202e branch `{{ 7654*4321 }}`"
@@ -39,7 +38,7 @@ def test_a_report_is_one_file_that_tells_each_thing_once(samples_night: tuple[Pa
     shutil.copytree(samples_night[0], tmp_path / "store")
     settings = Settings(store=tmp_path / "store", encoder="hash-384")
     out, run = tmp_path / "night.html", samples_night[1].run_id
-    done = CliRunner().invoke(app, ["report", run[:8], "--out", str(out), "--store", str(settings.store)])
+    done = typed("report", run[:8], "--out", out, "--store", settings.store)
     assert done.exit_code == 0, done.output
     page, told = Page(out.read_text(encoding="utf-8")), describe_run(settings)
     assert out.stat().st_mode & 0o077 == 0
@@ -48,7 +47,7 @@ def test_a_report_is_one_file_that_tells_each_thing_once(samples_night: tuple[Pa
     learnt = page.pieces[: page.pieces.index("Changed")]
     assert all(learnt.count(claim["summary"]) == 1 for claim in told["learnt"])
     assert all(step["step"] in page.pieces for step in told["steps"])
-    unknown = CliRunner().invoke(app, ["report", "nobody", "--store", str(settings.store)])
+    unknown = typed("report", "nobody", "--store", settings.store)
     assert unknown.exit_code == 1
     assert "nobody" in unknown.output
 
@@ -66,6 +65,6 @@ def test_what_a_night_changed_and_how_near_a_gate_that_came_stands_in_the_report
     assert [night["lag"] is not None and night["lag"] > 0 for night in told["nights"]] == [True, False]
     assert {gate["setting"] for gate in told["gates"]} == {"gates.max_retired", "gates.max_lost"}
     assert "9090" in told["learnt"][0]["summary"]
-    text = CliRunner().invoke(app, ["report", told["nights"][0]["run_id"], "--store", str(settings.store)]).output
+    text = typed("report", told["nights"][0]["run_id"], "--store", settings.store).output
     assert "alert(1)" in text
     assert not any(mark in text for mark in ("<script>alert", "\x1b", "\u202e", str(7654 * 4321)))
