@@ -125,6 +125,8 @@ class Search:
         least = self.settings.automatic_floor if automatic else 0.0
         of_time = plan.is_time_only and any(row.relevance for row in rows)
         rows = [row for row in rows if row.relevance >= least and (row.relevance or not of_time)]
+        if not rows:  # the nearest is none of the best
+            return Hits(reason="nothing relevant among what was found", relevance=best)
         first = self._rerank(query, rows[:depth])
 
         # what changed another before it, and the sources of those that are shown

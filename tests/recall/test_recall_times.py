@@ -134,6 +134,13 @@ def test_of_a_time_in_which_nothing_was_said_the_nearest_is_told(memory: Memory,
     assert (unasked, unasked.reason) == ([], "nothing in memory is of the time that is asked about")
 
 
+def test_what_is_relevant_but_not_of_the_time_is_no_answer_unasked_where_ten_others_are_of_it(tmp_path: Path) -> None:
+    berths = [(at, f"Berth {n} was read in October.", None) for n, at in enumerate(DAYS)]
+    memory = _released(tmp_path / "store", [*berths, (datetime(2025, 1, 9, tzinfo=UTC), "We dropped Redis.", None)])
+    unasked = memory.recall("Redis on October 5", kinds="message", now=NOW, automatic=True)
+    assert (unasked, unasked.reason) == ([], "nothing relevant among what was found")
+
+
 def test_a_time_in_which_much_was_said_makes_nothing_else_relevant(memory: Memory) -> None:
     assert not memory.recall("which violin concerto did I rehearse last month?", now=NOW, kinds="message").confident
 
