@@ -9,8 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from unicodedata import normalize
 
 from slowwave.text.redact import redact
+from slowwave.text.words import TERM
 
 PLACEHOLDER = re.compile(r"\[redacted:[a-z-]+\]")
 EMAIL = re.compile(
@@ -64,13 +66,14 @@ def scrub_personal_data(text: str, never: Iterable[str] = (), names: Iterable[st
 
     Taken out: secrets, e-mail addresses, phone, card, account and social security numbers, IBANs, IP and hardware
     addresses, absolute paths, what follows `?` or `#` or stands before `@` in a URL, the words and phrases in `never`,
-    in any case, and people's `names`: whole in any case, and each of their parts with its capital.
+    in any case and with any spaces or signs between, and people's `names`: whole likewise, and each of their parts with
+    its capital.
     """
     removed: Counter[str] = Counter()
-    text = URL.sub(lambda url: _strip_url(url[0], removed), text)
-    for phrase in filter(None, (one.strip() for one in never)):
-        text = _remove_pattern(re.compile(rf"(?<!\w){re.escape(phrase)}(?!\w)", re.I), text, "private word", removed)
-    for name in sorted({" ".join(one.split()) for one in names} - {""}, key=lambda one: (-len(one), one)):
+    text = URL.sub(lambda url: _strip_url(url[0], removed), normalize("NFC", text))
+    for phrase in _sort_longest_first(never):
+        text = _remove_phrase(phrase, text, "private word", removed)
+    for name in _sort_longest_first(names):
         text = _remove_name(name.split(), text, removed)
     for kind, pattern in FORMS:
         text = _remove_pattern(pattern, text, kind, removed)
@@ -80,14 +83,31 @@ def scrub_personal_data(text: str, never: Iterable[str] = (), names: Iterable[st
     return ScrubResult(" ".join(text.split()), removed)
 
 
+def _sort_longest_first(phrases: Iterable[str]) -> list[str]:
+    """Return the phrases, each once: taking "Ann" out first would leave the rest of "Ann Lee"."""
+    return sorted({normalize("NFC", one) for one in phrases}, key=lambda one: (-len(one), one))
+
+
 def _remove_name(parts: list[str], text: str, removed: Counter[str]) -> str:
     """Return a text without a person's name: whole in any case, its parts, or its one word, as a name is written."""
     if len(parts) > 1:
-        whole = r"\s+".join(map(re.escape, parts))
-        text = _remove_pattern(re.compile(rf"(?<!\w){whole}(?!\w)", re.I), text, "name", removed)
-    for part in (part[0].upper() + part[1:] for part in parts if len(part) > 1):
-        text = _remove_pattern(re.compile(rf"(?<!\w){re.escape(part)}(?!\w)"), text, "name", removed)
+        text = _remove_phrase(" ".join(parts), text, "name", removed)
+    for part in (part[0].upper() + part[1:] for part in parts if len(part.strip(".")) > 1):
+        text = _remove_phrase(part, text, "name", removed, re.NOFLAG)
     return text
+
+
+def _remove_phrase(
+    phrase: str, text: str, kind: str, removed: Counter[str], flags: re.RegexFlag = re.IGNORECASE
+) -> str:
+    """Return a text without a phrase, whatever stands between its words; where a script has no capitals, as it has none
+    of the spaces that part words either, also within a word.
+    """
+    if not (words := TERM.findall(phrase)):
+        return text
+    is_apart = phrase.isascii() or phrase.lower() != phrase.upper()
+    within = r"\W+".join(words)
+    return _remove_pattern(re.compile(rf"(?<!\w){within}(?!\w)" if is_apart else within, flags), text, kind, removed)
 
 
 def _remove_secrets(text: str, removed: Counter[str]) -> str:
