@@ -100,7 +100,7 @@ def run(
     embeddings: Annotated[bool | None, typer.Option("--embeddings/--no-embeddings", show_default=False)] = None,
     redact: Annotated[bool | None, typer.Option("--redact/--no-redact", show_default=False)] = None,
     address: Annotated[
-        str | None, typer.Option(envvar="RAY_ADDRESS", help="Ray cluster of --engine ray; none: Ray on this machine.")
+        str | None, typer.Option(help="Ray cluster of --engine ray; else RAY_ADDRESS; none: Ray on this machine.")
     ] = None,
     space: SpacesOption = None,
     all_spaces: Annotated[bool, typer.Option("--all-spaces", help="A night of each space of the store.")] = False,
@@ -112,9 +112,12 @@ def run(
     Exit status 0: all was done; 3: something failed and is tried again next night, or a named path gave nothing, and
     the rest is released; 4: what was made is outside the bounds of `gates` and held back; 1: nothing was released.
     """
-    ray = (address or "local") if engine == "ray" else None
-    engine = None if ray else engine
-    given = _add_model_options(given, llm, max_tokens, engine, gists=gists, embeddings=embeddings, redact=redact)
+    if engine not in (None, "best", "extractive", "ray") or (address and engine != "ray"):
+        raise UsageError("--engine is best, extractive or ray, and --address goes with ray alone")
+    ray = (address or os.environ.get("RAY_ADDRESS") or "local") if engine == "ray" else None
+    given = _add_model_options(
+        given, llm, max_tokens, None if ray else engine, gists=gists, embeddings=embeddings, redact=redact
+    )
     if all_spaces or len(space or ()) > 1:
         if background or (all_spaces and space):
             raise UsageError("--all-spaces goes without --space, and several spaces without --background")
