@@ -13,11 +13,11 @@ Files = Iterable[str] | str | None
 class MessageFilters(TypedDict, total=False):
     """Conditions on what was said, each with what it is called for on the command line and to an agent."""
 
-    workspace: Annotated[str | None, "Only what was said in this workspace: a project's folder, however written."]
-    speaker: Annotated[str | None, "Only what this person said: the whole name, or the first name."]
-    files: Annotated[Files, "Only what is about one of these files: src/db.py, or db.py."]
-    since: Annotated[When, "Only what was said from this date or time on (ISO, UTC)."]
-    until: Annotated[When, "Only what was said up to this date or time (ISO, UTC)."]
+    workspace: Annotated[str | None, "Only of this workspace: a project's folder, however written."]
+    speaker: Annotated[str | None, "Said by this person: the whole name, or the first."]
+    files: Annotated[Files, "About one of these files: src/db.py, or db.py."]
+    since: Annotated[When, "Said from this date or time on (ISO, UTC)."]
+    until: Annotated[When, "Said up to this date or time (ISO, UTC)."]
     as_of: Annotated[When, "What was known and true on this date or time (ISO, UTC), not now."]
 
 
@@ -35,12 +35,12 @@ class Filters(MessageFilters, total=False):
 class ClaimFilters(TypedDict, total=False):
     """All conditions on claims that are listed without a question."""
 
-    workspace: Annotated[str | None, "Only what was said in this workspace: a project's folder, however written."]
+    workspace: Annotated[str | None, "Only of this workspace: a project's folder, however written."]
     category: Annotated[str | None, "Only claims of this category, as decision."]
     topic: Annotated[str | None, "Only claims of the topic of this name or id."]
     keyword: Annotated[str | None, "Only claims with this keyword, in whatever case."]
     min_confidence: Annotated[float | None, "Only claims that are at least so sure, 0 to 1."]
-    since: Annotated[When, "Only what was said from this date or time on (ISO, UTC)."]
+    since: Annotated[When, "Said from this date or time on (ISO, UTC)."]
     superseded: Annotated[bool | None, "Also what a later claim has changed."]
 
 

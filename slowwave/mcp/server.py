@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from hmac import compare_digest
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Unpack, cast, get_type_hints
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -20,6 +20,8 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -70,12 +72,17 @@ ARGUMENTS: dict[str, object] = {
 }
 """What a filter is given as, where it is no string."""
 Some = TypeVar("Some", MessageFilters, Filters, ClaimFilters)
-Query = Annotated[str, Field(description="What to look for, in plain words.")]
 
 
 def make_filter_argument(name: str, about: str) -> object:
     """Return a filter's annotation as an argument of a tool."""
     return Annotated[ARGUMENTS.get(name, str | None), Field(description=about)]
+
+
+def make_known_argument(name: str, about: str) -> object:
+    """Return the same without a description where `recall` has one: an agent reads all tools' schemas at once."""
+    known = name in get_type_hints(Filters)
+    return ARGUMENTS.get(name, str | None) if known else make_filter_argument(name, about)
 
 
 def drop_empty(filters: Some) -> Some:
@@ -125,7 +132,7 @@ class Tools:
     @spell_out_filters(make_filter_argument)
     def recall(
         self,
-        query: Query,
+        query: str,
         k: Annotated[int, Field(ge=1, le=MAX_K, description="How many hits, at most.")] = 10,
         kinds: Annotated[
             list[str] | None,
@@ -136,8 +143,8 @@ class Tools:
         ] = RECALL_BUDGET,
         **filters: Unpack[Filters],
     ) -> Annotated[CallToolResult, RecallResult]:
-        """Search the memory of earlier sessions: claims, messages and summaries that answer a query, each with a short
-        id for `show`.
+        """Search the memory of earlier sessions in plain words: claims, messages and summaries that answer a query,
+        each with a short id for `show`.
 
         Kind `session` finds the sessions it is about, with their summaries and best quotes.
         """
@@ -151,10 +158,10 @@ class Tools:
         text = TextContent(text=result.model_dump_json())  # as it is counted: the SDK would indent it
         return CallToolResult(content=[text], structured_content=result.model_dump())
 
-    @spell_out_filters(make_filter_argument)
+    @spell_out_filters(make_known_argument)
     def context(
         self,
-        query: Query,
+        query: str,
         budget: Annotated[int, Field(ge=0, le=MAX_BUDGET, description="Tokens of the block, at most.")] = 1_000,
         web: Annotated[
             bool, Field(description="Search the public web as well, where the person has switched that on.")
@@ -162,7 +169,7 @@ class Tools:
         **filters: Unpack[MessageFilters],
     ) -> str:
         """Return a block of what earlier sessions say about a query, packed into a budget of tokens, each line
-        sourced.
+        sourced. Its filters are `recall`'s.
         """
         with convert_to_tool_errors():
             room, memory = max(0, budget - FENCE_TOKENS), self.open_memory()
@@ -203,7 +210,7 @@ class Tools:
 
     def show(
         self,
-        id: Annotated[str, Field(description="An id, or its first characters: of a hit, a summary, a message …")],
+        id: Annotated[str, Field(description="An id, or its first characters: of a hit, summary or message")],
         depth: Annotated[int | None, Field(ge=0, le=20, description="Levels down; by default to the messages.")] = None,
     ) -> dict[str, Any]:
         """Show a memory by its id: what it stands on, down to the messages, and what holds it."""
@@ -214,7 +221,7 @@ class Tools:
     def remember(
         self,
         note: Annotated[str, Field(description="What to remember, in a sentence or two that stand alone.")],
-        workspace: Annotated[str | None, Field(description="The workspace that it belongs to.")] = None,
+        workspace: str | None = None,
     ) -> str:
         """Keep an explicit note: it is recalled at once, and after the next night like anything that an agent said."""
         try:  # never as the person's own words: what an agent was made to read may speak through it
@@ -224,13 +231,13 @@ class Tools:
             raise ToolError(escape_line(f"not noted: {refused}")) from None
         return f"Noted as {session}; recall finds it now, and the next night distils it."
 
-    @spell_out_filters(make_filter_argument)
+    @spell_out_filters(make_known_argument)
     def claims(
         self,
-        limit: Annotated[int, Field(ge=1, le=MAX_K, description="How many, at most.")] = 20,
+        limit: Annotated[int, Field(ge=1, le=MAX_K)] = 20,
         **filters: Unpack[ClaimFilters],
     ) -> ClaimsResult:
-        """List what the memory holds to be so, newest first, without a question."""
+        """List what the memory holds to be so, newest first, without a question; also with filters of `recall`."""
         with convert_to_tool_errors():
             found = self.open_memory().claims(limit, **drop_empty(filters))
         note_listed(self.space_dir, found)
@@ -240,7 +247,7 @@ class Tools:
         self,
         wanted: Annotated[str, Field(description="A claim's id; or a file, person, project or tool, by name.")],
         depth: Annotated[int, Field(ge=1, le=5, description="How many steps away.")] = 1,
-        limit: Annotated[int, Field(ge=1, le=MAX_K, description="How many, at most.")] = 20,
+        limit: Annotated[int, Field(ge=1, le=MAX_K)] = 20,
     ) -> RelatedResult:
         """List the claims that hang together with a claim, or that speak of a file, person, project or tool."""
         with convert_to_tool_errors():
@@ -250,9 +257,9 @@ class Tools:
 
     def rate(
         self,
-        id: Annotated[str, Field(description="The id of a hit, or its first characters.")],
-        verdict: Annotated[Literal["good", "bad"], Field(description="Whether it was of use.")],
-        why: Annotated[str, Field(description="In a few words: wrong, stale, beside the point …")] = "",
+        id: Annotated[str, Field(description="A hit's id, or its first characters.")],
+        verdict: Literal["good", "bad"],
+        why: Annotated[str, Field(description="In a few words: wrong, stale, or beside the point")] = "",
     ) -> str:
         """Say whether a memory was good or bad: it is noted for the person, and changes no answer."""
         with convert_to_tool_errors():
@@ -317,6 +324,29 @@ def convert_to_tool_errors() -> Iterator[None]:
         raise ToolError(escape_line(f"the store can't be read: {format_error(trouble)}")) from None
 
 
+class PlainSchema(GenerateJsonSchema):
+    """A short schema, since an agent has it before it for each answer: without titles, without null for what may be
+    left out, and of several forms with the first alone. The tools take the others too.
+    """
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        """Return that none is."""
+        return False
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        """Return the schema of what is no null."""
+        return self.generate_inner(schema["schema"])
+
+    def union_schema(self, schema: core_schema.UnionSchema) -> JsonSchemaValue:
+        """Return the schema of the first form."""
+        return self.generate_inner(cast(Any, schema["choices"][0]))
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """Return the schema with the default, where it is not null."""
+        plain = super().default_schema(schema)
+        return {name: value for name, value in plain.items() if (name, value) != ("default", None)}
+
+
 class StrictTool(Tool):
     """A tool that says in one line which arguments it refuses."""
 
@@ -357,7 +387,8 @@ def make_strict_tool(method: Callable[..., Any], annotations: ToolAnnotations, s
     tool = StrictTool.from_function(method, annotations=annotations, structured_output=structured)
     known = tool.fn_metadata.arg_model
     tool.fn_metadata.arg_model = create_model(known.__name__, __base__=known, __cls_kwargs__={"extra": "forbid"})
-    tool.parameters = tool.fn_metadata.arg_model.model_json_schema(by_alias=True)
+    tool.parameters = tool.fn_metadata.arg_model.model_json_schema(by_alias=True, schema_generator=PlainSchema)
+    del tool.parameters["title"]
     return tool
 
 

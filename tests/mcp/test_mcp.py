@@ -297,6 +297,7 @@ def test_an_argument_that_no_tool_knows_is_refused(store: Path, inside: Callable
 
     schemas, refused = asyncio.run(use())
     assert all(schema["additionalProperties"] is False for schema in schemas)
+    assert sum(len(json.dumps(schema, separators=(",", ":"))) for schema in schemas) <= 4_000
     assert len(refused) == 9
     assert get_type_hints(Filters).keys() <= schemas[0]["properties"].keys()
     assert get_type_hints(MessageFilters).keys() <= schemas[1]["properties"].keys()
