@@ -4,10 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from slowwave.schemas.tables import ACTIONS, MARKS, RELEASED, VECTORS
+from slowwave.schemas.tables import ACTIONS, MARKS, RELEASED, VECTORS, Table
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
 
@@ -57,6 +58,6 @@ def finished(process: subprocess.Popen[str]) -> int:
     return process.returncode
 
 
-def digests(store: Path) -> dict[str, str]:
+def digests(store: Path, tables: Iterable[Table] = COMPARED) -> dict[str, str]:
     opened = Store.open(store)
-    return {table.name: compute_table_digest(table, opened.read(table)) for table in COMPARED}
+    return {table.name: compute_table_digest(table, opened.read(table)) for table in tables}

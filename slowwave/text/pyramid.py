@@ -116,14 +116,10 @@ class Pyramid:
         return {m for group in self.tiers.get(tier, []) for m in group.members}
 
 
-def split_full_groups(members: Sequence[Member], covered: set[str], size: int) -> Iterator[list[Member]]:
-    """Yield groups of the members that no sealed group holds, in the order given; each is full as soon as its members
-    weigh `size`.
-    """
+def split_full_groups(members: Sequence[Member], size: int) -> Iterator[list[Member]]:
+    """Yield groups of members in the order given; each is full as soon as its members weigh `size`."""
     group, weight = list[Member](), 0
     for member in members:
-        if member.id in covered:
-            continue
         group.append(member)
         weight += member.weight
         if weight >= size:
@@ -279,7 +275,7 @@ def _draft_tier(
             whole = [*(by_id[m] for m in held[place].members), *fills.get(place, [])]
             again[place] = draft(held[place].seq, sorted(whole, key=lambda m: order[m.id]), held[place])
     # new ones of what is in no group yet
-    full = list(split_full_groups(free, set(), size))
+    full = list(split_full_groups(free, size))
     full = full if tier or held or len(full) >= shape.least else []
     return again, [draft(pyramid.find_next_place(tier) + n, group) for n, group in enumerate(full)], dissolved
 

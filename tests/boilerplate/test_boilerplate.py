@@ -19,14 +19,7 @@ from slowwave.store.journal import load_recalled_spans, log_recall
 from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.boilerplate.echo import mask_echoes
 from slowwave.tasks.forget.select import Wanted
-from slowwave.text.spans import (
-    extract_spans,
-    find_recurring_spans,
-    find_repeating_sessions,
-    hash_session_spans,
-    mask_spans,
-    restore_quote,
-)
+from slowwave.text.spans import extract_spans, find_recurring_spans, hash_session_spans, mask_spans, restore_quote
 from tests.command_line import typed
 
 RULES = """# House rules
@@ -69,9 +62,9 @@ def claims(options: Settings) -> list[dict[str, str]]:
 
 
 def test_a_short_line_counts_with_its_neighbours_and_a_long_one_alone() -> None:
-    text = "Use tabs.\nWe keep every secret in the vault of the team.\nNever commit to main."
-    found = [text[s.start : s.end] for s in extract_spans(text)]
     long = "We keep every secret in the vault of the team."
+    text = f"Use tabs.\n{long}\nNever commit to main."
+    found = [text[s.start : s.end] for s in extract_spans(text)]
     assert found == [f"Use tabs.\n{long}", long, f"{long}\nNever commit to main."]
 
 
@@ -84,26 +77,12 @@ def test_banners_that_differ_in_their_time_and_id_alone_are_the_same() -> None:
 
 
 def test_masking_keeps_every_other_character_in_its_place() -> None:
-    sessions = [hash_session_spans([RULES + said]) for said in SAID]
-    known = find_recurring_spans(sessions, 5)
-    assert set(known.values()) == {6}
+    known = find_recurring_spans([hash_session_spans([RULES + said]) for said in SAID], 5)
     text = f"{SAID[0]}\n{RULES}{SAID[1]}"
     kept = mask_spans(text, known)
-    assert len(kept) == len(text)
     assert kept.split() == f"{SAID[0]} {SAID[1]}".split()
-    assert kept.index(SAID[1]) == text.index(SAID[1])
+    assert (len(kept), kept.index(SAID[1])) == (len(text), text.index(SAID[1]))
     assert restore_quote(kept, kept, text) == text
-    assert find_recurring_spans(sessions[:4], 5) == {}
-    assert find_recurring_spans(sessions, 0) == {}
-
-
-def test_a_quote_is_repeated_by_those_who_hold_all_of_it() -> None:
-    text = f"{RULES}{SAID[0]} {SAID[1]}"
-    holders = {s.hash: {"a"} if SAID[0] in text[s.start : s.end] else {"a", "b"} for s in extract_spans(text)}
-    assert find_repeating_sessions("the vault of the team", text, holders) == {"a", "b"}
-    assert find_repeating_sessions("Never commit to main", text, holders) == {"a", "b"}
-    assert find_repeating_sessions(f"{SAID[0]} {SAID[1]}", text, holders) == {"a"}
-    assert find_repeating_sessions("never said", text, holders) == set()
 
 
 BANNER = "We decided to run the nightly agent of the tide service with eight workers."

@@ -100,24 +100,6 @@ def test_the_command_line_has_the_filters_of_python() -> None:
     assert get_type_hints(MessageFilters).keys() <= inspect.signature(context).parameters.keys()
 
 
-def test_run_then_recall_shows_the_source(tmp_path: Path) -> None:
-    chat = tmp_path / "chat.jsonl"
-    said = ["Where shall we keep the gauge readings?", "We decided to keep the gauge readings in PostgreSQL 17."]
-    lines = [
-        {"session_id": "s-1", "message_id": f"m-{i}", "role": role, "content": text, "ts": "2026-11-01T10:00:00Z"}
-        for i, (role, text) in enumerate(zip(["user", "assistant"], said, strict=True))
-    ]
-    chat.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    done = typed("run", chat, "--plain", "--store", tmp_path / "s")
-    assert done.exit_code == 0, done.output
-    assert "Released r1: 2 messages" in done.output
-    hits = json.loads(typed("recall", "PostgreSQL", "--json", "--store", tmp_path / "s").output)["hits"]
-    assert hits
-    assert {"session": "s-1", "message": "m-1"}.items() <= hits[0]["sources"][0].items()
-    again = typed("run", chat, "--plain", "--store", tmp_path / "s")
-    assert "Nothing changed" in again.output
-
-
 def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(tmp_path: Path) -> None:
     def write(name: str, said: list[str], torn: str = "") -> Path:
         lines = [

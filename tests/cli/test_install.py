@@ -105,17 +105,6 @@ def test_half_a_character_in_the_settings_stays_an_escape(home: Path, half: str)
 
 
 @clients
-def test_a_server_of_our_name_without_arguments_is_somebodys(home: Path, client: Client) -> None:
-    last = FILES[client][1]
-    (home / last).parent.mkdir(exist_ok=True)
-    own = '{"mcpServers": {"slowwave": {"args": null}}}'
-    (home / last).write_text("mcp_servers = 3\n" if last.endswith("toml") else own)
-    before = read_all(home)
-    done = typed("install", client)
-    assert (done.exit_code, "is left as it is" in done.output, read_all(home)) == (1, True, before)
-
-
-@clients
 def test_a_dry_run_changes_nothing(home: Path, client: Client) -> None:
     done = typed("install", client, "--dry-run")
     assert ("hook session-start" in done.output, read_all(home)) == (True, {})
@@ -142,16 +131,22 @@ def test_what_can_not_be_read_is_left_alone_and_nothing_else_is_written(
 
 
 @clients
-def test_a_server_of_the_same_name_is_not_taken_over(home: Path, client: Client) -> None:
+@pytest.mark.parametrize(
+    ("own", "toml", "why"),
+    [
+        ('{"url": "http://x"}', '[mcp_servers.slowwave]\nurl = "http://x"\n', "has a server slowwave of its own"),
+        ('{"args": null}', "mcp_servers = 3\n", "is left as it is"),
+    ],
+)
+def test_a_server_of_the_same_name_is_not_taken_over(home: Path, client: Client, own: str, toml: str, why: str) -> None:
     last = FILES[client][1]
     (home / last).parent.mkdir(exist_ok=True)
-    own = '{"mcpServers": {"slowwave": {"url": "http://x"}}}'
-    if last.endswith("toml"):
-        own = '[mcp_servers.slowwave]\nurl = "http://x"\n'
-    (home / last).write_text(own)
-    assert "has a server slowwave of its own" in typed("install", client).output
-    assert typed("uninstall", client).exit_code == 0
-    assert (home / last).read_text() == own
+    (home / last).write_text(toml if last.endswith("toml") else f'{{"mcpServers": {{"slowwave": {own}}}}}')
+    before = read_all(home)
+    done = typed("install", client)
+    assert (done.exit_code, why in done.output, read_all(home)) == (1, True, before)
+    typed("uninstall", client)
+    assert read_all(home) == before
 
 
 @clients

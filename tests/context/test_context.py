@@ -1,7 +1,6 @@
 """Context blocks: packing within any budget, the order, the sources; a real night's store under them."""
 
 import json
-import math
 import os
 import re
 from collections.abc import Callable
@@ -16,22 +15,12 @@ from slowwave.context.build import Context, assemble_context
 from slowwave.context.packing import Piece, pack
 from slowwave.context.projects.briefing import collect_facts
 from slowwave.context.rendering import Format, LineSource
-from slowwave.context.report import (
-    SENTENCE_SIGNS,
-    PastMessage,
-    Sentence,
-    _select_around_hits,
-    compute_sentence_signs,
-    compute_word_signs,
-    extract_sentences,
-    score_session,
-)
+from slowwave.context.report import PastMessage, _select_around_hits, score_session
 from slowwave.context.snippets import Snippet
 from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.hits import NOT_SURE
-from slowwave.recall.release.view import shorten_session_ids
 from slowwave.recall.retrieve.sessions import order_sessions_by_chains
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import MessageFilters
@@ -51,10 +40,7 @@ TALK = [
     ("assistant", "It assumes UTF-8 everywhere. Two suppliers send Windows-1252, so their lines can't be decoded."),
     ("user", "Then reject a file when 5 percent of its lines are bad."),
     ("assistant", "Done in importer.py, with a test. All 48 tests pass."),
-    (
-        "user",
-        "Too strict: reject a file only when 20 percent of its lines are bad, skip bad ones into quarantine.",
-    ),
+    ("user", "Too strict: reject a file only when 20 percent of its lines are bad, skip bad ones into quarantine."),
     ("assistant", "Changed. Skipped lines stand in the report with their line number."),
 ]
 
@@ -276,15 +262,6 @@ def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
     messages = heard(talk)
     quotes = {0: "must be locked", 1: "I'd lock editor sessions for 20 minutes. I left"}  # a part of one, and more
     messages = [replace(one, claims=((quotes[n], None),) if n in quotes else ()) for n, one in enumerate(messages)]
-    signs = compute_sentence_signs(messages, extract_sentences(messages))
-    told = {name: signs[:, n].tolist() for n, name in enumerate(SENTENCE_SIGNS)}
-    assert told["claim"] == [1, 1, 0, 0, 0, 0]
-    assert told["opens"] == [1, 0, 0, 0, 0, 0]
-    assert told["said before"] == pytest.approx([0, 0.4, 0, 1, 1, 0])  # the editor and its sessions were named before
-    assert told["shared"] == pytest.approx([0.75, 1, 0, 1, 1, 0])  # both sides say "locked", "sessions", "editor"
-    assert told["figures"] == pytest.approx([0, math.log(2), 0, math.log(2), 0, 0])  # the 20 minutes
-    assert told["number"] == [0, 0, 1, 0, 0, 1]
-    assert told["long"] == pytest.approx([math.log(4 / 5), 0, 0, math.log(4 / 5), 0, 0])  # 4, 9, 4, 3 words; a person's
     found = score_session(messages, 0.9)
     assert found[1].relevance > found[2].relevance
 
@@ -294,16 +271,6 @@ def test_of_a_long_session_what_is_nearest_to_a_hit_is_read_or_else_its_end() ->
     for hits, seqs in (({"m2"}, [1, 2, 3]), ({"m0", "m8"}, [0, 1, 8]), (set(), [6, 7, 8])):
         assert [one.source.seq for one in _select_around_hits(talk, hits, 3)] == seqs
     assert _select_around_hits(talk, set(), 9) == talk
-
-
-def test_the_signs_of_a_word_are_of_the_sentences_that_hold_it() -> None:
-    texts = ["Sessions must be locked", "Lock them for 20 minutes", "Agreed, 20 minutes"]
-    kept = [Sentence(n, 0, text, frozenset(extract_content_words(text))) for n, text in enumerate(texts)]
-    words, signs = compute_word_signs([*zip(kept, [2.0, 1.0, 0.5], strict=True)], 3)
-    told = dict(zip(words, signs.tolist(), strict=True))
-    assert told["must"] == pytest.approx([2, 0, 0])
-    either = math.log((1 + math.e) * (1 + math.e**0.5) - 1)  # log-odds that one of two independent ones does
-    assert told["20"] == pytest.approx([either, math.log(2), 1])
 
 
 @pytest.mark.parametrize(
@@ -349,11 +316,6 @@ def test_packing_prefers_new_words_and_keeps_the_budget() -> None:
     tagged = [Piece({word: worth}, 5, line, 5) for word, worth, line in zip("abc", (0.9, 0.4, 0.8), lines, strict=True)]
     # the second has the tag of its line already, the third would need one that there is no room for
     assert pack(tagged, 15, lambda some: 5 * len(some) + 5 * len({lines[n] for n in some})) == [0, 1]
-
-
-def test_a_session_id_is_cut_where_it_is_long_and_stays_its_own() -> None:
-    ids = ["019a8f32-aaaa-7000", "019a8f32-bbbb-7000", "short-1"]
-    assert shorten_session_ids(ids) == {ids[0]: "019a8f32-a", ids[1]: "019a8f32-b", "short-1": "short-1"}
 
 
 TEXT = st.text(max_size=200) | st.sampled_from([text for _, text in TALK]) | st.just("word " * 60 + "end. Next one.")
@@ -419,10 +381,7 @@ def test_the_commands_print_the_blocks(store: Path) -> None:
 
 
 REVISED = {
-    "cache-1": [
-        "We deploy the shop on Friday.",
-        "The tide service listens on port 8080.",
-    ],
+    "cache-1": ["We deploy the shop on Friday.", "The tide service listens on port 8080."],
     "cache-2": [
         "We deploy the shop on Tuesday now instead of Friday.",
         "The tide service listens on port 9090 from now on.",

@@ -35,10 +35,7 @@ TALK = {
         ("user", "Commit messages are written in German."),
     ],
     5: [("user", COFFEE), ("assistant", "Ingrid, on Saturdays.")],
-    9: [
-        ("user", "The standup of the harbour team begins at 10:40 in the room Oslo."),
-        ("user", MOVED),
-    ],
+    9: [("user", "The standup of the harbour team begins at 10:40 in the room Oslo."), ("user", MOVED)],
 }
 COUNT = load_tokenizer("minilm")
 

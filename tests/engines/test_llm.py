@@ -9,12 +9,7 @@ from pydantic import Field
 
 from slowwave.engines.llm import vllm
 from slowwave.engines.llm.budget import Budget, BudgetedLLM, MeteredLLM, estimate_tokens
-from slowwave.engines.llm.cache import (
-    CachedLLM,
-    build_completion_rows,
-    compute_completion_id,
-    parse_completion_rows,
-)
+from slowwave.engines.llm.cache import CachedLLM, build_completion_rows, compute_completion_id, parse_completion_rows
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import (
     AnswerModel,

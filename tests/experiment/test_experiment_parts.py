@@ -9,15 +9,7 @@ import pytest
 
 from slowwave.schemas.errors import UsageError
 from slowwave.tasks.experiment.comparison import compute_interval, compute_p_value, correct_by_holm
-from slowwave.tasks.experiment.definition import (
-    Experiment,
-    Params,
-    Range,
-    Search,
-    Target,
-    check_name,
-    load_experiment,
-)
+from slowwave.tasks.experiment.definition import Experiment, Params, Range, Search, Target, check_name, load_experiment
 from slowwave.tasks.experiment.questions import Item, Question, name_message, score_answer, split_questions
 from slowwave.tasks.experiment.search import Space, run_search
 

@@ -27,9 +27,9 @@ from slowwave.schemas.tables import (
     TOPICS,
 )
 from slowwave.store import Store
-from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.isolate import do_apart
 from tests.command_line import typed
+from tests.killed_nights import digests
 
 ROOT = Path(__file__).parents[2]
 TALK = {
@@ -59,16 +59,11 @@ def settings(root: Path) -> Settings:
     return Settings(store=root, encoder="hash-384", keywords={"top": 0}, gists="extractive")
 
 
-def digests(root: Path) -> dict[str, str]:
-    store = Store.open(root)
-    return {table.name: compute_table_digest(table, store.read(table)) for table in (*DERIVED, MARKS)}
-
-
 @pytest.fixture(scope="module")
 def undisturbed(talk: Path) -> dict[str, str]:
     root = talk.parent / "whole"
     run_night([talk], settings(root))
-    return digests(root)
+    return digests(root, (*DERIVED, MARKS))
 
 
 def fail_on_poison(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,7 +126,7 @@ def test_a_session_that_fails_stops_no_other(
     mended = run_night([talk], settings(root))
     assert mended.release is not None
     assert (mended.failures, open_failures(root)) == ([], [])
-    assert digests(root) == undisturbed
+    assert digests(root, (*DERIVED, MARKS)) == undisturbed
     runs = sorted(Store.open(root).read(RUNS).to_pylist(), key=lambda row: str(row["started_at"]))
     assert [row["status"] for row in runs] == ["incomplete", "incomplete", "done"]
 
@@ -169,7 +164,7 @@ def test_a_step_that_fails_stops_no_other(
         assert Store.open(root).count(TOPICS) == 0  # nothing half done is released
     mended = run_night([talk], settings(root))
     assert (mended.failures, open_failures(root)) == ([], [])
-    assert digests(root) == undisturbed
+    assert digests(root, (*DERIVED, MARKS)) == undisturbed
 
 
 def test_what_fails_everywhere_ends_the_night(talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

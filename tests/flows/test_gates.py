@@ -34,11 +34,7 @@ from slowwave.tasks.summarize.coherence import Coherence
 from slowwave.tasks.topics import by_model
 from tests.command_line import typed
 
-ENVIRONMENT = {
-    "SLOWWAVE_ENCODER": "hash-384",
-    "SLOWWAVE_KEYWORDS__TOP": "0",
-    "SLOWWAVE_GATES__MAX_LOST": "0.2",
-}
+ENVIRONMENT = {"SLOWWAVE_ENCODER": "hash-384", "SLOWWAVE_KEYWORDS__TOP": "0", "SLOWWAVE_GATES__MAX_LOST": "0.2"}
 """The settings of the stores here, for a command."""
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 FACTS = (

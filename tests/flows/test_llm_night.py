@@ -38,17 +38,17 @@ from slowwave.schemas.tables import (
     TOPICS,
 )
 from slowwave.store import Store
-from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.library import Library
 from slowwave.tasks.observe.by_model import extract_claims
 from slowwave.tasks.topics import by_model
+from tests.killed_nights import SAMPLES, digests
 from tests.llm_scripts import faithful
 from tests.talk_files import session
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 CHATS = SAMPLES / "generic"
+MADE = (*RELEASED, COMPLETIONS)
 SAID = [
     "I moved to Porto in March and I love the river.",
     "My sister Clara lives there too, she teaches chemistry.",
@@ -77,11 +77,6 @@ def chat(path: Path, session: str, said: list[str], times: int = 1) -> Path:
 
 def steps(report: RunReport) -> dict[str, StepReport]:
     return {step.step: step for step in report.steps}
-
-
-def digests(store: Path) -> dict[str, str]:
-    opened = Store.open(store)
-    return {t.name: compute_table_digest(t, opened.read(t)) for t in (*RELEASED, COMPLETIONS)}
 
 
 def paid(report: RunReport) -> int:
@@ -162,10 +157,10 @@ def test_a_second_night_asks_nothing_new_and_makes_no_version(night: tuple[Path,
 
 
 def test_doing_it_again_gives_the_same_rows_from_the_cache(night: tuple[Path, RunReport]) -> None:
-    before = digests(night[0])
+    before = digests(night[0], MADE)
     for step in ("gists", "observe", "summaries"):
         assert paid(run_reprocess(step, Selection(), settings(night[0]))) == 0
-        assert digests(night[0]) == before, step
+        assert digests(night[0], MADE) == before, step
 
 
 def test_another_prompt_makes_what_rests_on_it_pending_and_nothing_else(
@@ -411,7 +406,7 @@ def test_killed_between_two_answers_the_night_ends_as_if_it_had_not_been_and_pay
         assert killed(tmp_path / "s", source, die_after).returncode == -signal.SIGKILL
     last = killed(tmp_path / "s", source, 0)
     assert last.returncode == 0, last.stderr
-    assert digests(tmp_path / "s") == digests(tmp_path / "whole")
+    assert digests(tmp_path / "s", MADE) == digests(tmp_path / "whole", MADE)
     # All but the batch of two in hand at each death is kept.
     assert int(last.stdout) <= everything - sum(at) + 2 * len(at)
 

@@ -13,11 +13,11 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, SUMMARIES
 from slowwave.store import Store
-from slowwave.store.manifest import compute_table_digest
 from tests.command_line import typed
 from tests.fake_llm_server import serving
-from tests.killed_nights import SAMPLES
+from tests.killed_nights import SAMPLES, digests
 
+MADE = (MESSAGES, OBSERVATIONS, SUMMARIES)
 KINDS = ("claims", "gist", "account", "master", "topics")
 
 
@@ -26,16 +26,11 @@ def make_settings(root: Path) -> Settings:
     return Settings(store=root, encoder="hash-384", llm=spec, gists="llm")
 
 
-def digests(root: Path) -> dict[str, str]:
-    store = Store.open(root)
-    return {table.name: compute_table_digest(table, store.read(table)) for table in (MESSAGES, OBSERVATIONS, SUMMARIES)}
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     root = tmp_path_factory.mktemp("whole")
     run_night([SAMPLES / "generic"], make_settings(root))
-    return digests(root)
+    return digests(root, MADE)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -61,7 +56,7 @@ def test_a_server_that_goes_down_at_a_stage_costs_no_night(
     for table in RELEASED:
         keys = store.read(table, [table.key])[table.key].to_pylist()
         assert len(set(keys)) == len(keys)
-    assert digests(tmp_path) == whole
+    assert digests(tmp_path, MADE) == whole
     assert run_night([SAMPLES / "generic"], make_settings(tmp_path)).release is None
 
 

@@ -35,6 +35,7 @@ from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import find_pending
 from slowwave.tasks.ingest.vault import build_message_table, find_broken_chains
 from slowwave.tasks.job import Job, StepReport
+from tests.killed_nights import digests
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 LEFT_ALONE = {"files", "runs", "releases"}
@@ -236,17 +237,6 @@ def test_reprocessing_a_part_keeps_the_evidence_of_the_whole(tmp_path: Path) -> 
     assert compute_table_digest(OBSERVATIONS, Store.open(options.store).read(OBSERVATIONS)) == before
 
 
-def test_a_copy_of_a_session_adds_nothing(tmp_path: Path) -> None:
-    options = settings(tmp_path / "store")
-    path = chat(tmp_path / "a.jsonl", "a", 1, SAID)
-    run_night([path], options)
-    (tmp_path / "backup").mkdir()
-    shutil.copy(path, tmp_path / "backup" / "a.jsonl")
-    report = run_night([tmp_path / "backup"], options)
-    assert steps(report)["read"].rows_out == 0
-    assert Store.open(options.store).count(MESSAGES) == 6
-
-
 def test_a_file_that_nobody_knows_is_quarantined_and_later_resolved(tmp_path: Path) -> None:
     path, options = tmp_path / "a.jsonl", settings(tmp_path / "store")
     path.write_text("{}\n")
@@ -272,27 +262,17 @@ def test_gists_off_cost_nothing_and_can_be_filled_in_later(tmp_path: Path) -> No
     assert [steps(report)["gists"].rows_out for report in filled] == [6, 0]
 
 
-def test_without_embeddings_there_are_no_vectors_and_still_a_memory(tmp_path: Path) -> None:
-    options = settings(tmp_path / "store", embeddings=False)
-    report = run_night([chat(tmp_path / "a.jsonl", "a", 1, SAID)], options)
-    store = Store.open(options.store)
-    assert report.release is not None
-    assert report.release.encoder is None
-    assert store.read(PASSAGES, ["vector"])["vector"].null_count == 6
-    assert store.count(OBSERVATIONS) > 0
-
-
 def test_reprocessing_without_a_change_gives_the_same_rows(night: tuple[Path, RunReport], tmp_path: Path) -> None:
     folder = tmp_path / "store"
     shutil.copytree(night[0], folder, ignore=shutil.ignore_patterns("recalls*.jsonl"))  # what other tests asked since
-    before = {t.name: compute_table_digest(t, Store.open(folder).read(t)) for t in RELEASED}
+    before = digests(folder, RELEASED)
     again = {STEP_NAMES[step.__name__] for step in nightly.STEPS} - {"rollup"}
     assert set(FORGET) == again | {"read", "topics", "summaries"}
     for step in FORGET:
         # Topics depend on what was there before: placed again in part they may differ, all again they may not.
         some = Selection() if step in ("assign", "topics") else Selection(workspace="/home/ada/tidepool")
         run_reprocess(step, some, settings(folder))
-        after = {t.name: compute_table_digest(t, Store.open(folder).read(t)) for t in RELEASED}
+        after = digests(folder, RELEASED)
         assert after == before, step
     assert [one.name for one in read_releases(Store.open(folder))] == ["r1"]  # equal rows are no news
 

@@ -7,14 +7,7 @@ import pytest
 
 from slowwave.engines.llm.protocol import Message, Request, count_template_tokens
 from slowwave.flows.nightly import run_night
-from slowwave.flows.plan import (
-    Estimate,
-    Line,
-    MeasuredUsage,
-    add_costs,
-    measure_usage,
-    plan_night,
-)
+from slowwave.flows.plan import Estimate, Line, MeasuredUsage, add_costs, measure_usage, plan_night
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings, Settings
 from slowwave.schemas.tables import SUMMARIES, TABLES
@@ -77,11 +70,7 @@ def test_without_a_model_there_is_nothing_to_pay(tmp_path: Path) -> None:
 
 def test_money_by_the_prices_that_are_set_and_time_by_the_rate_that_was_measured() -> None:
     estimate = Estimate("m", lines=[Line("observe", 1, 1, 2_000_000, 100_000)])
-    rates = LLMSettings(
-        usd_per_million_prompt=0.5,
-        usd_per_million_completion=2.0,
-        max_tokens=1_000_000,
-    )
+    rates = LLMSettings(usd_per_million_prompt=0.5, usd_per_million_completion=2.0, max_tokens=1_000_000)
     add_costs(estimate, rates, MeasuredUsage(answer_per_second=500))
     assert (estimate.usd, estimate.seconds) == (pytest.approx(1.2), pytest.approx(200.0))
     assert estimate.notes == ["the budget of 1,000,000 tokens a night makes this about 3 nights"]

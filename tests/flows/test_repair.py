@@ -21,12 +21,13 @@ from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RUNS, TABLES
 from slowwave.store import Store
-from slowwave.store.manifest import REPAIR_FILE, compute_table_digest, list_versions
+from slowwave.store.manifest import REPAIR_FILE, list_versions
 from slowwave.store.repair import check_store
 from slowwave.tasks.ingest.vault import find_broken_chains
-from tests.killed_nights import SAMPLES
+from tests.killed_nights import SAMPLES, digests
 
 QUERY = "Which database does tidepool use for the gauge readings?"
+HELD = [table for table in TABLES.values() if table != RUNS]
 FLIPS = int(os.environ.get("SLOWWAVE_FLIPS", "4"))
 COMMANDS = (
     "import sys\n"
@@ -58,11 +59,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def root(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return shutil.copytree(built / "store", tmp_path / "store")
-
-
-def digest(root: Path) -> dict[str, str]:
-    store = Store.open(root)
-    return {name: compute_table_digest(table, store.read(table)) for name, table in TABLES.items() if table != RUNS}
 
 
 def ask(root: Path) -> list[tuple[str, str]]:
@@ -119,7 +115,7 @@ PAIRS = (
 def test_a_damaged_table_is_found_stops_the_night_and_is_made_what_it_was(
     root: Path, built: Path, damage: Callable[[Path], bool], table: str
 ) -> None:
-    before, asked = digest(built / "store"), ask(built / "store")
+    before, asked = digests(built / "store", HELD), ask(built / "store")
     assert damage(root / "default" / f"{table}.lance")
     assert any(table in one.where for one in check_store(root / "default").damage)
     with pytest.raises(StoreUnreadable, match="slowwave check --repair"):
@@ -127,7 +123,7 @@ def test_a_damaged_table_is_found_stops_the_night_and_is_made_what_it_was(
     report = run_repair(make_settings(root))
     assert report.failures == []
     assert any(table in note or note.startswith("r1: its row") for note in report.notes)
-    after = digest(root)
+    after = digests(root, HELD)
     assert {name for name in before if name != "releases" and after[name] != before[name]} <= {"vectors"}  # a cache
     assert (check_store(root / "default").damage, ask(root)) == ([], asked)
     assert find_broken_chains(Store.open(root))[1] == []
@@ -175,7 +171,7 @@ def test_a_ledger_that_is_lost_with_its_manifests_is_begun_anew(root: Path, buil
 
 
 def test_a_repair_that_was_killed_is_gone_on_with_and_no_night_begins_before(root: Path, built: Path) -> None:
-    before = digest(root)
+    before = digests(root, HELD)
     store = Store.open(root)
     for name in ("observations", "passages"):  # what a repair had emptied when it was killed
         table = TABLES[name]
@@ -185,7 +181,7 @@ def test_a_repair_that_was_killed_is_gone_on_with_and_no_night_begins_before(roo
     with pytest.raises(StoreUnreadable, match="is not done yet"):
         run_night([built / "talk"], make_settings(root))
     run_repair(make_settings(root)).check_complete()
-    after = digest(root)
+    after = digests(root, HELD)
     assert {name for name in before if name != "releases" and after[name] != before[name]} <= {"vectors"}
     assert not (root / "default" / REPAIR_FILE).exists()
 

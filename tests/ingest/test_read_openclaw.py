@@ -104,8 +104,7 @@ def test_pi_and_openclaw_are_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["s1.jsonl", "s1.jsonl.deleted.2026-03-09T10-00-00.000Z", "s1.jsonl.reset.2026-03-09T10-00-00.000Z"],
+    "name", ["s1.jsonl", "s1.jsonl.deleted.2026-03-09T10-00-00.000Z", "s1.jsonl.reset.2026-03-09T10-00-00.000Z"]
 )
 @pytest.mark.parametrize("packed", [False, True])
 def test_deleted_reset_and_cold_files_are_the_same_session(tmp_path: Path, name: str, packed: bool) -> None:

@@ -18,14 +18,14 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings
 from slowwave.schemas.tables import MESSAGES
-from slowwave.tasks.llm.chunks import Turn, build_turns, split_into_chunks, split_text
-from slowwave.tasks.llm.claims import SCHEMA, ParsedClaims, build_claims_table, drop_repeated_claims, read_answer
+from slowwave.tasks.llm.chunks import build_turns, split_into_chunks
+from slowwave.tasks.llm.claims import ParsedClaims, build_claims_table, drop_repeated_claims, read_answer
 from slowwave.tasks.llm.library import Library, limit_answer
 from slowwave.tasks.llm.quotes import compute_support, find_anchor
 from slowwave.tasks.observe import by_model as consolidate
 from slowwave.tasks.observe.by_model import Plan, build_claims_answer, plan_requests
-from slowwave.tasks.summarize.by_model import GistAnswer, SummaryAnswer, build_summary_answer, parse_gist, parse_summary
-from slowwave.tasks.topics.by_model import BatchAnswer, Board, Topic, split_waves
+from slowwave.tasks.summarize.by_model import GistAnswer, SummaryAnswer, build_summary_answer, parse_summary
+from slowwave.tasks.topics.by_model import BatchAnswer, Board, Topic
 from tests.llm_scripts import claim
 
 SAID = [
@@ -260,13 +260,6 @@ def test_chunks_hold_every_turn_in_order_and_fit(lengths: list[int], overlap: in
     assert all(list(c.turns) == sorted(c.turns, key=lambda t: t.number) for c in chunks)
 
 
-def test_a_long_text_is_cut_where_it_hurts_least_and_nothing_is_lost() -> None:
-    paragraphs = [f"Here are five words {n}." for n in range(6)]
-    assert split_text("\n\n".join(paragraphs), 8, count) == paragraphs
-    assert split_text(" ".join(paragraphs), 8, count) == paragraphs
-    assert "".join(split_text("x" * 50, 10, lambda ts: [len(t) for t in ts])) == "x" * 50
-
-
 def settle(made: Plan, said: list[dict[str, Any]], *drops: tuple[int, int, str]) -> ParsedClaims:
     """What is left of some claims when the model says (claim, kept, why)."""
     whole = drop_repeated_claims([("s/0", answered(made, said))])
@@ -348,13 +341,6 @@ def test_a_prompt_of_ones_own_with_a_stray_dollar_is_named(tmp_path: Path, text:
     assert Library(tmp_path).load_prompt("gist").render_messages(mark="m", fenced="f")[0]["content"] == "It is $5."
 
 
-def test_an_empty_gist_is_none() -> None:
-    assert parse_gist(Completion("g", value=GistAnswer(summary=" ", keywords=[]))) is None
-    got = parse_gist(Completion("g", value=GistAnswer(summary="A note.", keywords=["a b", "a  b", " "])))
-    assert got
-    assert got.keywords == ("a b",)
-
-
 def test_claims_are_placed_once_and_what_is_not_is_said() -> None:
     board = Board([Topic("t1", "garden", "Plants and beds."), Topic("u", "user", "Who the user is.", base=True)], 5)
     claims = [
@@ -369,18 +355,3 @@ def test_claims_are_placed_once_and_what_is_not_is_said() -> None:
     board.apply_answer(batch, reuse_completion(batch.request, Completion(batch.request.id, json.dumps(answer))))
     (sailing,) = board.list_opened()
     assert board.placed == {"o0": "t1", "o1": "t1", "o2": sailing.id}  # "Gardens" is "garden"
-
-
-def test_waves_grow_and_hold_every_claim_once() -> None:
-    claims = [{"observation_id": str(n)} for n in range(1_000)]
-    got = list(split_waves(claims, 25))
-    assert [len(wave) for wave in got] == [1, 2, 4, 8, 16, 9]
-    assert [c for wave in got for batch in wave for c in batch] == claims
-
-
-def test_a_claims_table_has_the_schema_and_a_piece_keeps_its_number() -> None:
-    assert build_claims_table([]).schema == SCHEMA
-    (turn,) = build_turns(rows(["a b c. " * 100]))
-    pieces = [t for chunk in split_into_chunks([turn], 50, 0, count) for t in chunk.turns]
-    assert len(pieces) > 3
-    assert all(isinstance(t, Turn) and t.number == 1 for t in pieces)

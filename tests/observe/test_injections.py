@@ -19,13 +19,7 @@ from slowwave.schemas.settings import ExtractSettings, ObserveSettings
 from slowwave.schemas.tables import MESSAGES
 from slowwave.tasks.llm.chunks import build_turns
 from slowwave.tasks.llm.claims import read_answer
-from slowwave.tasks.llm.fence import (
-    LEFT_OUT,
-    count_injections,
-    find_injections,
-    has_injection,
-    mask_injections,
-)
+from slowwave.tasks.llm.fence import LEFT_OUT, count_injections, find_injections, has_injection, mask_injections
 from slowwave.tasks.llm.library import Library
 from slowwave.tasks.observe.by_model import Plan, plan_requests
 from slowwave.tasks.summarize.by_model import GistAnswer, SummaryAnswer, parse_gist, parse_summary

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -11,16 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import slowwave
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.lexical import compute_word_evidence, search_words
-from slowwave.recall.retrieve.pools import POOLS, Candidates, fuse_reciprocal_ranks, fuse_standardised
+from slowwave.recall.retrieve.lexical import compute_word_evidence
+from slowwave.recall.retrieve.pools import POOLS, Candidates, fuse_reciprocal_ranks
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
-from slowwave.schemas.tables import PASSAGES
-from slowwave.text.dates import extract_dates
 from tests.command_line import typed
 from tests.recall_store import START, TALK, build, build_wordless
 
@@ -187,21 +182,6 @@ def test_a_broken_index_leaves_vectors(tmp_path: Path) -> None:
     assert memory.notes[0].startswith("full text of passages can't be read")
 
 
-def test_words_are_heard_over_neighbouring_messages(memory: Memory) -> None:
-    # "bakery" stands in the first message alone, "surfs" in the third: the one between hears both, as do they.
-    asked = build_query("bakery surfs", 3, "message")
-    view, pool = View.open(memory.root, "default"), POOLS["message"]
-    layout = view.passages
-    (bakery,), (surfs,) = [scores for _, scores in search_words(view, pool, asked, layout)]
-    heard = compute_word_evidence(view, pool, asked, layout, layout.mask_allowed(asked), 0.75)
-    place = view.read(PASSAGES, ["message_id"])["message_id"].to_pylist().index("ses-b-m0")
-    first = layout.offsets.tolist().index(place)
-    expected = [bakery + 0.75**2 * surfs, 0.75 * (bakery + surfs), 0.75**2 * bakery + surfs]
-    assert heard.worth[first : first + 3] == pytest.approx(expected)
-    assert heard.share[first : first + 3] == pytest.approx([each / (bakery + surfs) for each in expected])
-    assert heard.worth[first - 1] == 0  # another session
-
-
 def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(memory: Memory) -> None:
     view, pool = View.open(memory.root, "default"), POOLS["message"]
     layout = view.passages
@@ -222,21 +202,6 @@ def test_a_named_speaker_is_asked_about_not_searched_for(memory: Memory) -> None
     assert layout.strip_speakers("What does Ann's sister do, Ben?") == "What does sister do, ?"
     assert layout.strip_speakers("Ann") == "Ann"
     assert layout.mask_speakers("what did BEN say").sum() == 3  # two messages, one of them in two parts
-
-
-@pytest.mark.parametrize(
-    ("text", "years", "months", "days"),
-    [
-        ("What happened on 7 May 2023?", {2023}, {5}, {7}),
-        ("since March 3rd", set(), {3}, {3}),
-        ("logs of 2024-11-05", {2024}, {11}, {5}),
-        ("it may break, so march on", set(), set(), set()),
-        ("the 3 tests of Sept. 2021", {2021}, {9}, set()),
-    ],
-)
-def test_dates_that_a_query_names(text: str, years: set[int], months: set[int], days: set[int]) -> None:
-    named = extract_dates(text)
-    assert (named.years, named.months, named.days) == (years, months, days)
 
 
 def test_a_named_month_brings_what_was_said_in_it(memory: Memory) -> None:
@@ -262,19 +227,6 @@ def test_reciprocal_rank_by_hand() -> None:
     signals = {"text": np.array([3.0, 1.0, np.nan]), "vector": np.array([np.nan, 0.9, 0.2])}
     fused = fuse_reciprocal_ranks(Candidates(POOLS["summary"], rows, signals), 60)
     assert fused == pytest.approx([1 / 61, 1 / 62 + 1 / 61, 1 / 62])
-
-
-def test_standardised_sum_by_hand() -> None:
-    signals = {"a": np.array([1.0, 3.0, np.nan]), "same": np.array([5.0, 5.0, 5.0])}
-    assert fuse_standardised(signals, {"a": 2.0, "same": 9.0}) == pytest.approx([-2.0, 2.0, 0.0])
-
-
-def test_the_package_gives_memory_and_importing_it_loads_no_model() -> None:
-    assert slowwave.Memory is Memory
-    heavy = "{'torch', 'sentence_transformers', 'prefect', 'polars', 'tasks', 'flows'}"
-    code = f"import sys, slowwave.memory, slowwave.cli.ask; print({heavy} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
 
 
 def test_the_command_prints_what_memory_returns(root: Path) -> None:

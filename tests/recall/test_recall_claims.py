@@ -56,14 +56,7 @@ def test_a_query_without_a_name_is_answered_by_everybody(memory: Memory) -> None
     assert {word for hit in hits for word in ("Porto", "Turin") if word in hit.text} == {"Porto", "Turin"}
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("vector", "message"),
-        ("fade", "message"),
-        ("later", "observation"),
-    ],
-)
+@pytest.mark.parametrize(("name", "kind"), [("vector", "message"), ("fade", "message"), ("later", "observation")])
 def test_each_weight_among_the_settings_moves_the_scores_of_its_kind(memory: Memory, name: str, kind: Kind) -> None:
     asked, view = build_query("Who drinks tea in the morning?", 5, kind), View.open(memory.root, "default")
 

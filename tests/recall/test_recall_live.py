@@ -23,14 +23,7 @@ from slowwave.last_answers import LastAnswers
 from slowwave.memory import Memory
 from slowwave.recall.hits import NOT_SURE, Fragment, Hit, Hits
 from slowwave.recall.live import LiveRelease
-from slowwave.recall.release.calibration import (
-    Calibration,
-    Scale,
-    compute_cosine_deviation,
-    fit_calibration,
-    load_negatives,
-    put_under_names,
-)
+from slowwave.recall.release.calibration import Calibration, Scale, fit_calibration, put_under_names
 from slowwave.recall.release.passages import Layout
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import StoreMissing, UsageError
@@ -39,7 +32,6 @@ from slowwave.schemas.tables import MESSAGES, PASSAGES, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish, read_releases, roll_back
 from slowwave.store.upkeep import compact_store
-from slowwave.text.dates import extract_spans
 from tests.recall_store import START, TALK, add, build, build_wordless, message_rows, passage_rows, summary
 from tests.talk_files import session
 
@@ -147,12 +139,6 @@ def test_the_scale_by_hand() -> None:
     assert Calibration.from_json(told.to_json()) == told
 
 
-def test_the_unit_of_the_scale_is_how_far_unrelated_questions_spread() -> None:
-    vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], dtype=np.float32)
-    assert compute_cosine_deviation(vectors) == pytest.approx(np.std([0.0, 0.6, 0.8]))
-    assert compute_cosine_deviation(vectors[:1]) > 0
-
-
 def test_every_kind_answers_who_asks_and_only_what_is_near_who_does_not(tmp_path: Path) -> None:
     store = Store.open(tmp_path, create=True)
     build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
@@ -162,11 +148,6 @@ def test_every_kind_answers_who_asks_and_only_what_is_near_who_does_not(tmp_path
         assert [hit.kind for hit in claims] == ["observation"] * len(claims) != []
         assert not claims.confident
         assert memory.recall(asked, kinds="observation", automatic=True) == []
-
-
-def test_known_negatives_are_questions() -> None:
-    assert len(set(load_negatives())) == len(load_negatives()) == 64
-    assert all(line.endswith("?") for line in load_negatives())
 
 
 def test_a_release_keeps_its_scale_and_a_roll_back_takes_it_along(tmp_path: Path) -> None:
@@ -378,49 +359,6 @@ def test_the_cache_of_answers_is_bounded_private_and_may_be_broken(tmp_path: Pat
     answers.put("q9", {"hits": []}, None)
     assert answers.get("q9") is None
     assert not LastAnswers(tmp_path, "default", size=0).has_answers
-
-
-@pytest.mark.parametrize(
-    ("text", "start", "days"),
-    [
-        ("what did I say yesterday?", "2025-05-13", 1),
-        ("last week's plan", "2025-05-05", 7),
-        ("two months ago", "2025-02-28", 31),
-        ("3 days ago", "2025-05-11", 1),
-        ("last spring", "2024-03-01", 92),
-        ("this spring", "2025-03-01", 92),
-        ("last winter", "2024-12-01", 90),
-        ("the party last month", "2025-04-01", 30),
-        ("last year", "2024-01-01", 366),
-        ("last Friday", "2025-05-09", 1),
-        ("last weekend", "2025-05-10", 2),
-    ],
-)
-def test_spans_counted_back_from_now(text: str, start: str, days: int) -> None:
-    begins = datetime.fromisoformat(start).replace(tzinfo=UTC)
-    assert extract_spans(text, NOW) == [(begins, begins + timedelta(days=days))]
-
-
-@pytest.mark.parametrize(
-    ("asked_on", "saturday"),
-    [
-        ("2025-05-12", "2025-05-10"),  # a Monday
-        ("2025-05-13", "2025-05-10"),
-        ("2025-05-14", "2025-05-10"),
-        ("2025-05-15", "2025-05-10"),
-        ("2025-05-16", "2025-05-10"),
-        ("2025-05-17", "2025-05-10"),  # a Saturday: this weekend is not over
-        ("2025-05-18", "2025-05-10"),
-        ("2025-05-19", "2025-05-17"),
-    ],
-)
-def test_the_last_weekend_is_the_latest_that_is_over(asked_on: str, saturday: str) -> None:
-    now, begins = (datetime.fromisoformat(day).replace(tzinfo=UTC) for day in (asked_on, saturday))
-    assert extract_spans("last weekend", now + timedelta(hours=15)) == [(begins, begins + timedelta(days=2))]
-
-
-def test_no_span_where_none_is_named() -> None:
-    assert extract_spans("it may last, and a long time ago we said 90000 years ago", NOW) == []
 
 
 def test_yesterday_brings_what_was_said_then(memory: Memory) -> None:

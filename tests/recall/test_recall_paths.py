@@ -1,6 +1,5 @@
 """Conditions on files: absolute paths, files that very many rows are about, and whom a name means."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from slowwave.recall.hits import KINDS
 from slowwave.recall.query import Query, build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import search_words
-from slowwave.recall.retrieve.pools import POOLS, build_row_filter, find_nearest_rows, search_full_text
+from slowwave.recall.retrieve.pools import POOLS, find_nearest_rows, search_full_text
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.store.releases import publish
 from slowwave.store.upkeep import compact_store
@@ -95,16 +94,6 @@ def _view_and_query(memory: Memory, text: str = ASKED) -> tuple[View, Query]:
     return memory.get_view(), asked
 
 
-def test_files_of_very_many_rows_are_no_filter_of_keys(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    view, asked = _view_and_query(memory)
-    for kind in KINDS[:2]:
-        assert "is_in(" in str(build_row_filter(view, POOLS[kind], asked))
-    monkeypatch.setattr(scope, "MOST_KEYS", 0)
-    for kind in KINDS[:2]:
-        assert scope.build_scope_filters(view, kind, asked) == []
-        assert len(scope.build_scope_filters(view, kind, replace(asked, speaker="Ann"))) == 1
-
-
 def test_what_a_sieve_lets_through_is_what_the_filter_does(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     filtered = [found(memory, name, **more) for name in ("poll.py", POLL) for more in ({}, {"workspace": HOME})]
     assert all(filtered)
@@ -147,18 +136,3 @@ def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
     sieved = looked_up(View(view.dir, view.release))
     for one, other in zip(sieved, filtered, strict=True):
         assert one == pytest.approx(other)
-
-
-def test_names_are_read_once_a_release(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    view, plain, plained = memory.get_view(), scope.normalise_name, list[str]()
-
-    def counted(name: str) -> str:
-        plained.append(name)
-        return plain(name)
-
-    monkeypatch.setattr(scope, "normalise_name", counted)
-    monkeypatch.setattr("slowwave.recall.release.view.normalise_name", counted)
-    assert scope.resolve_speakers(view, "ann") == scope.resolve_speakers(view, " ANN ") == {"Ann"}
-    once = len(plained)
-    assert scope.resolve_speakers(view, "Ann") == {"Ann"}
-    assert len(plained) == once + 1  # the name that is asked for, and no other

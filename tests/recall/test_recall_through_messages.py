@@ -10,10 +10,7 @@ import pytest
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Kind
-from slowwave.recall.query import build_query
 from slowwave.recall.ranking.rank import ScoredRow, merge_kinds
-from slowwave.recall.release.claims import ClaimLayout
-from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.messages import compute_statement_length
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -76,37 +73,6 @@ def test_filters_hold_for_claims_that_a_message_brings(root: Path) -> None:
     assert decided
     rows = memory.snapshot.read(OBSERVATIONS).to_pylist()
     assert {hit.id for hit in decided} <= {row["observation_id"] for row in rows if row["category"] == "decision"}
-
-
-def test_claims_and_passages_know_each_other(root: Path) -> None:
-    view = View.open(root, "default")
-    claims, layout = view.claims, view.passages
-    rows = view.read(OBSERVATIONS, ["observation_id", "session_id"]).to_pylist()
-    every = np.arange(len(rows))
-    at, positions = claims.find_claim_positions(every)
-    assert set(at.tolist()) == set(every.tolist())  # every claim was made somewhere
-    for claim, position in zip(at.tolist(), positions.tolist(), strict=True):
-        assert claim in claims.find_claims_at(np.array([position]))
-    assert claims.find_claims_at(np.arange(len(layout.session))).tolist() == every.tolist()
-    assert claims.mask_allowed(build_query("x", 1, "observation", workspace="b")).sum() == sum(
-        claims.workspaces[place] == "b" for place in claims.workspace
-    )
-
-
-def test_later_is_told_within_a_workspace() -> None:
-    claims = ClaimLayout(
-        row_ids=np.arange(5, dtype=np.uint64),
-        answers=np.ones(5, dtype=bool),
-        workspace=np.array([0, 0, 0, 1, 1]),
-        workspaces=("x", "y"),
-        category=np.zeros(5, dtype=np.int64),
-        categories=("fact",),
-        moment=np.array([30, 10, 20, 5, np.iinfo(np.int64).min]),
-        made=(np.array([0, 0, 3]), np.array([2, 4, 2])),
-    )
-    assert claims.compute_recency(np.arange(5)).tolist() == [1.0, 0.0, 0.5, 0.0, 0.0]
-    assert claims.find_claims_at(np.array([2, 3])).tolist() == [0, 3]
-    assert [pairs.tolist() for pairs in claims.find_claim_positions(np.array([3, 0]))] == [[0, 1, 1], [2, 2, 4]]
 
 
 def test_what_is_asked_does_not_count_as_stated() -> None:

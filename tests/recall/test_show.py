@@ -12,9 +12,9 @@ from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.tables import MERGES, MESSAGES, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.store import Store
-from slowwave.store.manifest import compute_table_digest
 from slowwave.store.snapshot import Snapshot
 from tests.command_line import typed
+from tests.killed_nights import digests
 from tests.talk_files import session
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -161,9 +161,9 @@ def test_a_supersession_is_taken_back_for_good(tmp_path: Path) -> None:
 def test_consolidating_what_is_consolidated_changes_nothing(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
-    before = {t.name: compute_table_digest(t, Store.open(copy).read(t)) for t in RELEASED}
+    before = digests(copy, RELEASED)
     assert typed("reprocess", "dedupe", "--store", copy).exit_code == 0
-    assert {t.name: compute_table_digest(t, Store.open(copy).read(t)) for t in RELEASED} == before
+    assert digests(copy, RELEASED) == before
 
 
 def test_what_stands_over_the_lines_of_a_block_is_found(tmp_path: Path) -> None:

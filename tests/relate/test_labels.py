@@ -38,10 +38,7 @@ def test_a_question_is_about_one_claim_and_stays_the_same_whatever_comes_later()
     of = [tie("c15", f"c{n:02}", n / 20) for n in range(12)]
     more = [tie("c15", "c03", 0.9, "same_file"), tie("c15", "c02", 1, "contradicts")]
     asked = build_questions([*of, *more], texts, Library())
-    assert [[pair.end for pair in one.about] for one in asked] == [
-        [f"c{n:02}" for n in range(10)],
-        ["c10", "c11"],
-    ]
+    assert [[pair.end for pair in one.about] for one in asked] == [[f"c{n:02}" for n in range(10)], ["c10", "c11"]]
     assert asked[0].about[3].weight == 0.9
     assert "10. Claim 9" in asked[0].request.messages[1]["content"]
     later = build_questions([tie("c16", "c15", 1.0), *of, *more], texts, Library())

@@ -34,8 +34,7 @@ def test_a_folder_is_one_workspace_however_it_is_written(
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["git@github.com:ada/tide.git", "ssh://git@GitHub.com:22/ada/tide", "https://token@github.com/ada/tide.git/"],
+    "url", ["git@github.com:ada/tide.git", "ssh://git@GitHub.com:22/ada/tide", "https://token@github.com/ada/tide.git/"]
 )
 def test_checkouts_of_one_remote_are_one_workspace(tmp_path: Path, url: str) -> None:
     one, two = clone(tmp_path / "one", "https://github.com/ada/tide"), clone(tmp_path / "two", url)

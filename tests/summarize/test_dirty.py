@@ -18,16 +18,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES
 from slowwave.store import Store
 from slowwave.tasks.summarize.mend import mend
-from slowwave.text.pyramid import (
-    Group,
-    GrowthResult,
-    Member,
-    Pyramid,
-    Shape,
-    grow,
-    grow_by_tier,
-    grow_many,
-)
+from slowwave.text.pyramid import Group, GrowthResult, Member, Pyramid, Shape, grow, grow_by_tier, grow_many
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 SHAPE = Shape(first=3, above=3)
@@ -51,41 +42,6 @@ def ids(pyramid: Pyramid) -> set[str]:
 
 def copy(pyramid: Pyramid) -> Pyramid:
     return Pyramid({tier: list(groups) for tier, groups in pyramid.tiers.items()})
-
-
-def test_a_member_that_went_dirties_its_ancestors_alone() -> None:
-    pyramid = Pyramid()
-    night(pyramid, list(range(18)))  # 6 groups of 3, and 2 of 3 groups
-    before = copy(pyramid)
-    made, gone = night(pyramid, [n for n in range(18) if n != 4])
-    assert [(g.tier, g.seq, len(g.members)) for g in made] == [(0, 1, 2), (1, 0, 3)]
-    assert gone == sorted(before.tiers[t][s].compute_id("topic", "t") for t, s in ((0, 1), (1, 0)))
-    assert pyramid.tiers[0][1].members == ("m3", "m5")
-    assert "number 4" not in pyramid.tiers[0][1].text
-    assert pyramid.tiers[0][1].member_hash != before.tiers[0][1].member_hash
-    assert [pyramid.tiers[0][i] for i in (0, 2, 3, 4, 5)] == [before.tiers[0][i] for i in (0, 2, 3, 4, 5)]
-    assert pyramid.tiers[1][1] == before.tiers[1][1]
-    assert pyramid.tiers[1][0].members[1] == pyramid.tiers[0][1].compute_id("topic", "t")
-
-
-def test_a_group_without_members_is_gone_and_its_place_stays_empty() -> None:
-    pyramid = Pyramid()
-    night(pyramid, list(range(9)))
-    night(pyramid, [0, 1, 2, 6, 7, 8])
-    assert [g.seq for g in pyramid.tiers[0]] == [0, 2]
-    night(pyramid, [0, 1, 2, 6, 7, 8, 9, 10, 11])
-    assert [g.seq for g in pyramid.tiers[0]] == [0, 2, 3]
-    made, _ = night(pyramid, [])
-    assert (made, ids(pyramid)) == ([], set())
-
-
-def test_one_that_comes_back_joins_the_next_group() -> None:
-    pyramid = Pyramid()
-    night(pyramid, list(range(6)))
-    night(pyramid, [0, 2, 3, 4, 5])
-    made, gone = night(pyramid, [0, 1, 2, 3, 4, 5, 6, 7])
-    assert [g.members for g in made if g.tier == 0] == [("m1", "m6", "m7")]
-    assert gone == []
 
 
 steps = st.lists(st.tuples(st.integers(0, 8), st.lists(st.integers(0, 60), max_size=4)), min_size=1, max_size=6)

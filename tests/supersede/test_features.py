@@ -29,19 +29,6 @@ def find(known: Evidence, old: int, new: int) -> dict[str, float]:
     return known.features[known.pairs.tolist().index([old, new])]
 
 
-def test_one_sentence_with_another_value_is_a_frame_with_one_place() -> None:
-    found = features("Our power comes from Nordlicht", "Our power comes from Solwind")
-    assert (found["places"], found["values in places"], found["governed by one word"]) == (1, 1, 1)
-    assert 0 < found["frame with one place"] == found["frame of the earlier"] < 1
-    assert (found["other names"], found["a value for a value"], found["names the old value"]) == (1, 1, 0)
-    other = features("Our power comes from Nordlicht", "My sister plays the viola in Leeds")
-    assert (other["frame of the earlier"], other["of both"]) == (0, 0)
-    more = features("Our power comes from Nordlicht", "Since the cold winter our power comes from Solwind")
-    assert 0 < more["frame with one place"] == more["frame of the later"] < more["frame of the earlier"]
-    tale = features("For power it has been with Nordlicht", "For power see Solwind turbines beside Hull")
-    assert (tale["places"], tale["values in places"]) == (1, 0)  # so many words are no value
-
-
 @pytest.mark.parametrize(
     ("old", "new", "begin", "end", "run"),
     [
@@ -67,21 +54,6 @@ def test_a_claim_without_a_word_that_carries_has_no_share_of_any() -> None:
     found = features("It is", "So it was")
     assert all(value == 0 or name.startswith(("letters", "words")) for name, value in found.items())
     assert all(math.isfinite(value) for value in found.values())
-
-
-def test_a_pair_stands_among_the_others_of_its_claims() -> None:
-    rows = [
-        observation(0, "The hearing of Marlow against Denholm is on 3 June"),
-        observation(1, "The hearing of Marlow is in room 4"),
-        observation(2, "The hearing of Marlow against Denholm is on 17 July"),
-    ]
-    known = evidence(*rows)
-    first, second = find(known, 0, 2), find(known, 1, 2)
-    assert (first["nearer before"], second["nearer before"], first["nearer after"]) == (0, 1, 0)
-    assert first["lead"] == pytest.approx(second["behind before"])
-    assert first["lead"] == pytest.approx(-second["lead"])
-    assert first["lead"] > 0
-    assert "cosine" not in first
 
 
 def test_of_a_claim_without_a_vector_no_cosine_is_known() -> None:
@@ -120,7 +92,3 @@ def test_talk_around_two_claims_is_compared_by_turns_and_sessions() -> None:
     # None has a detail: each has its own words there.
     assert found["earlier's words in the later's detail"] == found["shared with details"] == found["of the earlier"] > 0
     assert found["later's words in the earlier's detail"] == found["of the later"]
-
-
-def test_claims_of_one_moment_are_no_pair() -> None:
-    assert len(evidence(*(observation(n, "The hearing is on 3 June", observed_at=DAY) for n in range(2))).pairs) == 0

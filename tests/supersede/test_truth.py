@@ -33,10 +33,7 @@ LATER = [
     ("user", "Move the booking API from port 7070 to port 8200."),
     ("assistant", "The booking API listens on port 8200 from now on."),
 ]
-BACK = [
-    ("user", "Decision: the booking API listens on port 7070."),
-    ("assistant", "Changed."),
-]
+BACK = [("user", "Decision: the booking API listens on port 7070."), ("assistant", "Changed.")]
 WEDDING = [
     ("user", "The wedding cake comes from Bageriet Aspen now instead of Konditorei Lindt."),
     ("user", "Her flight lands on 28 April now instead of 14 April."),

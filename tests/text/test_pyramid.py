@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.text.pyramid import MASTER, Group, Member, Pyramid, Shape, grow, split_full_groups
+from slowwave.text.pyramid import MASTER, Member, Pyramid, Shape, grow, split_full_groups
 from slowwave.text.summarise import Part, build_extractive_summary
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -52,25 +52,6 @@ def test_session_levels_stop_at_three() -> None:
     assert sizes(pyramid) == {0: 27, 1: 9, 2: 3}
 
 
-def test_late_members_join_the_next_group() -> None:
-    first = grown(range(100, 110))
-    later = grown(range(100, 110), range(0, 10))  # the second night's members are older
-    assert first.tiers[0][0].members == later.tiers[0][0].members
-    assert later.tiers[0][1].members == tuple(f"m{n}" for n in range(10))
-
-
-def test_times_of_a_group_span_its_members() -> None:
-    group = grown(range(10)).tiers[0][0]
-    assert (group.first_at, group.last_at) == (START, START + timedelta(minutes=9))
-
-
-def test_sealed_id_is_made_of_members_and_the_masters_is_the_sessions() -> None:
-    sealed, other = Group(0, 0, ("a", "b"), "x", None, None), Group(0, 0, ("a", "c"), "x", None, None)
-    assert sealed.compute_id("topic", "t") != other.compute_id("topic", "t")
-    small, large = (Group(MASTER, 0, m, "x", None, None, sealed=False) for m in (("a",), ("a", "b")))
-    assert small.compute_id("session", "s") == large.compute_id("session", "s")
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(2, 12))
 def test_any_nights_hold_each_member_once_and_never_move_a_group(nights: list[int], step: int) -> None:
@@ -84,7 +65,7 @@ def test_any_nights_hold_each_member_once_and_never_move_a_group(nights: list[in
     assert len(held) == len(set(held)) == total // step * step
     # The same members in one night seal the same groups.
     assert [g.members for g in pyramid.tiers[0]] == [
-        tuple(m.id for m in group) for group in split_full_groups(members(range(total)), set(), step)
+        tuple(m.id for m in group) for group in split_full_groups(members(range(total)), step)
     ]
 
 
@@ -113,7 +94,7 @@ def test_a_summary_of_nothing_is_empty() -> None:
 
 def test_groups_are_full_by_weight_and_a_short_session_has_none() -> None:
     said = [Member(f"m{n}", f"Word {n}.", weight=weight) for n, weight in enumerate([5, 5, 30, 2, 2, 2, 9])]
-    assert [[m.id for m in group] for group in split_full_groups(said, set(), 10)] == [
+    assert [[m.id for m in group] for group in split_full_groups(said, 10)] == [
         ["m0", "m1"], ["m2"], ["m3", "m4", "m5", "m6"],
     ]  # fmt: skip
     shape = Shape(first=10, above=9, master=True, least=3)

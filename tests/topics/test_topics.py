@@ -22,13 +22,7 @@ from slowwave.store import Store
 from slowwave.store.journal import log_recall
 from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.topics.assign import assign, find_oversized_topics, split_topic
-from slowwave.tasks.topics.cluster import (
-    Bundle,
-    bisect_vectors,
-    cluster_by_leader,
-    match_base_topic,
-    merge_bundles,
-)
+from slowwave.tasks.topics.cluster import Bundle, bisect_vectors, cluster_by_leader, match_base_topic, merge_bundles
 from slowwave.tasks.topics.names import TopicClaim, name_topics
 from tests.talk_files import session
 
