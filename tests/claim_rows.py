@@ -1,8 +1,8 @@
-"""Claims made by hand, for tests of the steps that compare them."""
+"""Claims and messages made by hand, for tests of the steps that read them."""
 
 from datetime import UTC, datetime, timedelta
 
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
 
 DAY = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
@@ -28,4 +28,15 @@ def observation(number: int, summary: str, **values: object) -> dict[str, object
         "status": "active",
         "evidence_sessions": [f"s{number}"],
     }
+    return row | values
+
+
+def message(number: int, text: str, session: str = "s", **values: object) -> dict[str, object]:
+    """A person's message, said `number` minutes after DAY."""
+    row: dict[str, object] = dict.fromkeys(MESSAGES.schema.names)
+    row |= {
+        "message_id": f"{session}-{number}", "session_id": session, "seq": number, "native_id": str(number),
+        "role": "user", "origin": "human", "blocks": [], "text": text, "ts": DAY + timedelta(minutes=number),
+        "source": "generic", "tokens": len(text) // 4, "identity": f"{session}-{number}", "prev_hash": "", "hash": "",
+    }  # fmt: skip
     return row | values

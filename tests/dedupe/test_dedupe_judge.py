@@ -1,7 +1,6 @@
 """The grey band: which pairs a language model is asked about, and what its answers do."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import pyarrow as pa
 
@@ -13,6 +12,7 @@ from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.dedupe import dedupe
 from slowwave.tasks.dedupe.judge_llm import build_batches, read_verdicts
 from slowwave.tasks.llm.library import Library
+from tests.claim_rows import observation
 
 LIKE = "The nightly importer skips rows without any customer number"
 ALSO = "Rows that lack a customer number are skipped by the nightly importer job"
@@ -21,14 +21,7 @@ PORTS = "The booking API listens on port 7070", "The booking API listens on port
 
 
 def table(*texts: str) -> pa.Table:
-    rows = [
-        dict.fromkeys(OBSERVATIONS.schema.names)
-        | {"observation_id": f"o{n}", "session_id": f"s{n}", "workspace": "/w", "summary": text, "category": "context",
-           "pack": "coding", "files": [], "quote": text, "message_ids": [f"m{n}"], "confidence": 0.5,
-           "observed_at": datetime(2026, 3, n + 1, tzinfo=UTC), "observer": "extractive", "keywords": [],
-           "step_key": "k", "status": "active", "evidence_sessions": [f"s{n}"]}
-        for n, text in enumerate(texts)
-    ]  # fmt: skip
+    rows = [observation(n, text, observation_id=f"o{n}", category="context") for n, text in enumerate(texts)]
     return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
 
 

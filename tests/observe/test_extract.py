@@ -26,6 +26,7 @@ from slowwave.tasks.observe import by_model as consolidate
 from slowwave.tasks.observe.by_model import Plan, build_claims_answer, plan_requests
 from slowwave.tasks.summarize.by_model import GistAnswer, SummaryAnswer, build_summary_answer, parse_summary
 from slowwave.tasks.topics.by_model import BatchAnswer, Board, Topic
+from tests.claim_rows import message
 from tests.llm_scripts import claim
 
 SAID = [
@@ -43,15 +44,8 @@ def count(texts: Any) -> list[int]:
 
 
 def rows(said: list[str], session: str = "s", **more: Any) -> list[dict[str, Any]]:
-    return [
-        {
-            "message_id": f"{session}-{n}", "session_id": session, "seq": n, "native_id": str(n), "parent_id": None,
-            "role": "user", "origin": "human", "speaker": "Ada", "blocks": [], "text": text,
-            "ts": datetime(2026, 11, 2, 10, n % 60, tzinfo=UTC), "workspace": None, "source": "generic", "tokens": 9,
-            "identity": compute_content_id(session, str(n)), "prev_hash": "", "hash": "", **more,
-        }
-        for n, text in enumerate(said)
-    ]  # fmt: skip
+    at, who = datetime(2026, 11, 2, 10, tzinfo=UTC), {"speaker": "Ada"} | more
+    return [message(n, text, session, ts=at.replace(minute=n % 60), **who) for n, text in enumerate(said)]
 
 
 def table(said: list[str], **more: Any) -> pa.Table:

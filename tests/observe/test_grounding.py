@@ -14,7 +14,6 @@ import pytest
 from bench.recall.locomo_files import Conversation, load_conversations
 from slowwave.engines.llm.cache import reuse_completion
 from slowwave.engines.llm.protocol import Completion
-from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings
 from slowwave.schemas.tables import MESSAGES
 from slowwave.tasks.llm.claims import NEAR, SUPPORT, ParsedClaims, drop_repeated_claims, read_answer
@@ -22,6 +21,7 @@ from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.llm.library import Library
 from slowwave.tasks.llm.quotes import compute_support
 from slowwave.tasks.observe.by_model import plan_requests
+from tests.claim_rows import message
 from tests.llm_scripts import claim
 
 SAID = [
@@ -37,14 +37,7 @@ MONDAY = datetime(2026, 11, 2, 10, 0, tzinfo=UTC)
 
 
 def read(claims: list[dict[str, Any]], said: list[tuple[str, str]] = SAID) -> ParsedClaims:
-    rows: list[dict[str, Any]] = [
-        {
-            "message_id": f"s-{n}", "session_id": "s", "seq": n, "native_id": str(n), "parent_id": None, "role": "user",
-            "origin": "human", "speaker": who, "blocks": [], "text": text, "ts": MONDAY, "workspace": "tidepool",
-            "source": "generic", "tokens": 9, "identity": compute_content_id("s", str(n)), "prev_hash": "", "hash": "",
-        }
-        for n, (who, text) in enumerate(said)
-    ]  # fmt: skip
+    rows = [message(n, text, speaker=who, ts=MONDAY, workspace="tidepool") for n, (who, text) in enumerate(said)]
     table = pa.Table.from_pylist(rows, schema=MESSAGES.schema)
     settings = ObserveSettings(pack="personal"), ExtractSettings()
     plan = plan_requests(table, *settings, Library(), lambda texts: [len(t) // 4 + 1 for t in texts], 32_768)

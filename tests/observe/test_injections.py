@@ -14,7 +14,6 @@ import pytest
 
 from slowwave.engines.llm.cache import reuse_completion
 from slowwave.engines.llm.protocol import Completion, Request
-from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings
 from slowwave.schemas.tables import MESSAGES
 from slowwave.tasks.llm.chunks import build_turns
@@ -24,6 +23,7 @@ from slowwave.tasks.llm.library import Library
 from slowwave.tasks.observe.by_model import Plan, plan_requests
 from slowwave.tasks.summarize.by_model import GistAnswer, SummaryAnswer, parse_gist, parse_summary
 from slowwave.text.fence import fence_entries, format_entry, neutralize_template_marks
+from tests.claim_rows import message
 from tests.llm_scripts import claim
 
 CORPUS = Path(__file__).parents[2] / "data" / "labelled" / "injections.jsonl"
@@ -36,16 +36,12 @@ BEFORE, AFTER = "Where shall we keep the gauge readings?", "We decided to keep t
 
 
 def messages(*said: tuple[str, str]) -> pa.Table:
+    roles = {"human": "user", "model": "assistant", "tool": "tool"}
     rows = [
-        {
-            "message_id": f"m{n}", "session_id": "s", "seq": n, "native_id": str(n), "parent_id": None,
-            "role": {"human": "user", "model": "assistant", "tool": "tool"}[origin], "origin": origin, "speaker": None,
-            "blocks": [{"type": "text", "text": text}], "text": text if origin != "tool" else "", "ts": None,
-            "workspace": None, "source": "test", "tokens": len(text) // 4, "identity": compute_content_id(text),
-            "prev_hash": "", "hash": "",
-        }
-        for n, (origin, text) in enumerate(said)
-    ]  # fmt: skip
+        message(n, "" if by == "tool" else text, role=roles[by], origin=by, ts=None)
+        | {"blocks": [{"type": "text", "text": text}]}
+        for n, (by, text) in enumerate(said)
+    ]
     return pa.Table.from_pylist(rows, schema=MESSAGES.schema)
 
 

@@ -13,31 +13,17 @@ from slowwave.schemas.tables import CODING, GATES, MESSAGES, PERSONAL
 from slowwave.tasks.observe.coding import extract_file_paths
 from slowwave.tasks.observe.observe import SCHEMA, compute_observe_key, observe
 from slowwave.text.sentences import split_sentences
+from tests.claim_rows import message
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 HUMAN, MODEL = ("user", "human"), ("assistant", "model")
 
 
 def said(*turns, session="s1", source="generic", tools=()):
+    called = [{"type": "tool_call", "name": name} for name in tools]
     rows = [
-        {
-            "message_id": f"{session}-{i}",
-            "session_id": session,
-            "seq": i,
-            "native_id": str(i),
-            "role": role,
-            "origin": origin,
-            "speaker": speaker,
-            "blocks": [{"type": "text", "text": text}, *({"type": "tool_call", "name": t} for t in tools)],
-            "text": text,
-            "ts": START + timedelta(minutes=i),
-            "workspace": "boat",
-            "source": source,
-            "tokens": len(text) // 4,
-            "identity": f"{session}-{i}",
-            "prev_hash": "",
-            "hash": "",
-        }
+        message(i, text, session, role=role, origin=origin, speaker=speaker, workspace="boat", source=source)
+        | {"blocks": [{"type": "text", "text": text}, *called], "ts": START + timedelta(minutes=i)}
         for i, (role, origin, speaker, text) in enumerate(turns)
     ]
     return pa.Table.from_pylist(rows, schema=MESSAGES.schema)

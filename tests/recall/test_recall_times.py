@@ -16,6 +16,7 @@ from slowwave.store import Store
 from slowwave.store.releases import Release, publish
 from slowwave.store.upkeep import compact_store
 from slowwave.text.dates import extract_dates, extract_spans, extract_time_words
+from tests.claim_rows import message
 from tests.recall_store import add, observation, passage_rows, session_rows, summary
 
 DAYS = [datetime(2026, 8, 28, 9, tzinfo=UTC) + timedelta(days=n) for n in range(0, 64, 2)]
@@ -55,24 +56,8 @@ def _released(root: Path, said: Sequence[Said], *, told: bool = True) -> Memory:
 
 
 def _message(n: int, at: datetime, text: str, speaker: str | None) -> dict[str, object]:
-    return {
-        "message_id": f"m{n:02}",
-        "session_id": f"hash-{n:02}",
-        "seq": 0,
-        "native_id": f"n{n:02}",
-        "role": "user",
-        "origin": "human",
-        "speaker": speaker,
-        "blocks": [],
-        "text": text,
-        "ts": at,
-        "workspace": "harbour",
-        "source": "generic",
-        "tokens": 16,
-        "identity": "",
-        "prev_hash": "",
-        "hash": "",
-    }
+    here = {"message_id": f"m{n:02}", "session_id": f"hash-{n:02}", "native_id": f"n{n:02}", "workspace": "harbour"}
+    return message(0, text, speaker=speaker, ts=at, tokens=16, **here)
 
 
 def _note(n: int, at: datetime, speaker: str | None = None) -> Said:

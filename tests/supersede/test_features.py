@@ -29,6 +29,19 @@ def find(known: Evidence, old: int, new: int) -> dict[str, float]:
     return known.features[known.pairs.tolist().index([old, new])]
 
 
+def test_one_sentence_with_another_value_is_a_frame_with_one_place() -> None:
+    found = features("Our power comes from Nordlicht", "Our power comes from Solwind")
+    assert (found["places"], found["values in places"], found["governed by one word"]) == (1, 1, 1)
+    assert 0 < found["frame with one place"] == found["frame of the earlier"] < 1
+    assert (found["other names"], found["a value for a value"], found["names the old value"]) == (1, 1, 0)
+    other = features("Our power comes from Nordlicht", "My sister plays the viola in Leeds")
+    assert (other["frame of the earlier"], other["of both"]) == (0, 0)
+    more = features("Our power comes from Nordlicht", "Since the cold winter our power comes from Solwind")
+    assert 0 < more["frame with one place"] == more["frame of the later"] < more["frame of the earlier"]
+    tale = features("For power it has been with Nordlicht", "For power see Solwind turbines beside Hull")
+    assert (tale["places"], tale["values in places"]) == (1, 0)  # so many words are no value
+
+
 @pytest.mark.parametrize(
     ("old", "new", "begin", "end", "run"),
     [
