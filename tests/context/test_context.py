@@ -1,6 +1,7 @@
 """Context blocks: packing within any budget, the order, the sources; a real night's store under them."""
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable
@@ -15,7 +16,14 @@ from slowwave.context.build import Context, assemble_context
 from slowwave.context.packing import Piece, pack
 from slowwave.context.projects.briefing import collect_facts
 from slowwave.context.rendering import Format, LineSource
-from slowwave.context.report import PastMessage, _select_around_hits, score_session
+from slowwave.context.report import (
+    SENTENCE_SIGNS,
+    PastMessage,
+    _select_around_hits,
+    compute_sentence_signs,
+    extract_sentences,
+    score_session,
+)
 from slowwave.context.snippets import Snippet
 from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
 from slowwave.flows.nightly import run_night
@@ -262,6 +270,15 @@ def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
     messages = heard(talk)
     quotes = {0: "must be locked", 1: "I'd lock editor sessions for 20 minutes. I left"}  # a part of one, and more
     messages = [replace(one, claims=((quotes[n], None),) if n in quotes else ()) for n, one in enumerate(messages)]
+    signs = compute_sentence_signs(messages, extract_sentences(messages))
+    told = {name: signs[:, n].tolist() for n, name in enumerate(SENTENCE_SIGNS)}
+    assert told["claim"] == [1, 1, 0, 0, 0, 0]
+    assert told["opens"] == [1, 0, 0, 0, 0, 0]
+    assert told["said before"] == pytest.approx([0, 0.4, 0, 1, 1, 0])  # the editor and its sessions were named before
+    assert told["shared"] == pytest.approx([0.75, 1, 0, 1, 1, 0])  # both sides say "locked", "sessions", "editor"
+    assert told["figures"] == pytest.approx([0, math.log(2), 0, math.log(2), 0, 0])  # the 20 minutes
+    assert told["number"] == [0, 0, 1, 0, 0, 1]
+    assert told["long"] == pytest.approx([math.log(4 / 5), 0, 0, math.log(4 / 5), 0, 0])  # 4, 9, 4, 3 words; a person's
     found = score_session(messages, 0.9)
     assert found[1].relevance > found[2].relevance
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from slowwave import Memory
@@ -13,8 +12,6 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import compute_word_evidence
 from slowwave.recall.retrieve.pools import POOLS
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import PASSAGES
-from slowwave.text.words import compute_idf
 from tests.talk_files import session
 
 SAID = {
@@ -74,16 +71,6 @@ def test_an_unanswerable_question_is_not_answered_for_the_name_in_it(view: View)
 
 def test_without_full_text_nobody_knows_what_is_said_and_the_name_stays(view: View) -> None:
     assert strip_names(view, asked("What does gale-force use?"), full_text=False) == "What does gale-force use?"
-
-
-def test_the_name_of_a_workspace_is_heard_all_over_it(view: View) -> None:
-    layout, query = view.passages, asked("gale")
-    heard = compute_word_evidence(view, POOLS["message"], query, layout, layout.mask_allowed(query), 0.75)
-    here = layout.mask_workspace("gale")
-    assert here.sum() == 2
-    assert heard.worth[here] == pytest.approx(2.2 * compute_idf(int(here.sum()), view.count(PASSAGES)))
-    assert not np.any(heard.worth[~here])
-    assert heard.share[here] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("place", "name"), [("gale-force", "a"), ("lanterns", "b")])
