@@ -99,7 +99,7 @@ def list_metrics(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]
     used = {(name,): one["budget_used"] for name, one in answers.items() if one["budget_used"] is not None}
     yield "budget_used_ratio", "Share of a block's budget that was used.", ("kind",), used
     quality = by_name(stats["summaries"]["quality"])
-    yield "summary_quality", "A model's summaries, as the last run that wrote any measured them.", ("what",), quality
+    yield "quality_of_texts", "A model's summaries, as the last run that wrote any measured them.", ("what",), quality
     yield "web_queries_total", "Queries sent to the web.", ("why",), by_name(stats["web"])
     yield "model_requests_total", "Requests to a language model.", ("model",), by_name(models, "requests")
     errors = {(model, name): n for model, one in models.items() for name, n in one["errors"].items()}
