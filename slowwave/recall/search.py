@@ -246,7 +246,6 @@ def format_row(row: ScoredRow) -> str:
     """Return what a reranker reads of a row: the day and the speaker, which a query may name, and the claim or the
     passage.
     """
-    pool = POOLS[row.kind]
-    at, speaker = row.row.get(pool.last), row.row.get("speaker")
-    text = f"{speaker}: {row.row[pool.text]}" if speaker else str(row.row[pool.text])
+    at, speaker = row.row.get(POOLS[row.kind].last), row.row.get("speaker")
+    text = f"{speaker}: {row.text}" if speaker else row.text
     return f"{at:%Y-%m-%d} {text}" if isinstance(at, datetime) else text

@@ -116,7 +116,7 @@ def test_a_claim_is_found_by_words_that_only_a_models_detail_has(tmp_path: Path)
 
 def test_the_model_writes_gists_summaries_titles_and_topics(night: tuple[Path, RunReport]) -> None:
     store = Store.open(night[0])
-    assert b'slowwave_summary_quality{what="tier 0' in render_metrics(settings(night[0]))
+    assert b'slowwave_quality_of_texts{what="tier 0' in render_metrics(settings(night[0]))
     gists = store.read(GISTS).to_pylist()
     assert {g["strategy"] for g in gists} >= {"llm", "extractive"}
     assert all(g["summary"] == "A message in few words." for g in gists if g["strategy"] == "llm")

@@ -76,15 +76,15 @@ def _is_newer(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
         return False
     if linked and is_changed(other.row, query.as_of, LINKED):
         return True
-    text = _get_text(one)
-    asked, here, words = (_collect_stems(told) for told in (query.text, _get_text(other), text))
+    text = one.text
+    asked, here, words = (_collect_stems(told) for told in (query.text, other.text, text))
     asked &= here
     if linked:
         return len(asked) < 2 * len(asked & words)
     by_one = one.row.get("speaker") is not None and one.row.get("speaker") == other.row.get("speaker")
-    figures, others = (set(FIGURE.findall(said)) for said in (text, _get_text(other)))
+    figures, others = (set(FIGURE.findall(said)) for said in (text, other.text))
     new_figure = bool(others and figures - others) and len(asked) > 1
-    alike = new_figure or fuzz.ratio(text, _get_text(other)) >= SAME
+    alike = new_figure or fuzz.ratio(text, other.text) >= SAME
     return (by_one or after - before > SITTING) and asked <= words and alike
 
 
@@ -142,7 +142,7 @@ def _mark(one: ScoredRow, query: Query, chains: Chains) -> ScoredRow:
 def _mark_sentences(one: ScoredRow, query: Query, chains: Chains) -> ScoredRow:
     """Return a summary or topic with what changed, by the time asked about, told behind each sentence."""
     scope = str(one.row.get("scope_id") or one.id)
-    return replace(one, row={**one.row, "text": mark_changes(chains, _get_text(one), scope, query.as_of)})
+    return replace(one, row={**one.row, "text": mark_changes(chains, one.text, scope, query.as_of)})
 
 
 def _find_timely(rows: Sequence[ScoredRow], query: Query) -> list[bool]:
@@ -152,13 +152,9 @@ def _find_timely(rows: Sequence[ScoredRow], query: Query) -> list[bool]:
     edges = [(one.row[POOLS[one.kind].first], one.row[POOLS[one.kind].last]) for one in rows]
     inside = query.times.mask_inside(*(convert_datetimes(list(ends)) for ends in zip(*edges, strict=True)))
     return [
-        one.relevance >= CONFIDENT and (there or query.times.is_named_in(_get_text(one)))
+        one.relevance >= CONFIDENT and (there or query.times.is_named_in(one.text))
         for one, there in zip(rows, inside.tolist(), strict=True)
     ]
-
-
-def _get_text(one: ScoredRow) -> str:
-    return str(one.row[POOLS[one.kind].text])
 
 
 def _get_time(one: ScoredRow) -> float:

@@ -29,6 +29,12 @@ class ScoredRow:
     """Of a message: the best claim found that was made of it."""
     contributions: Mapping[str, float] = field(default_factory=dict)
     """What each signal added to its score, before it became one with those of other kinds."""
+
+    @property
+    def text(self) -> str:
+        """What full text searches of it: the claim, the passage or the summary."""
+        return str(self.row[POOLS[self.kind].text])
+
     copies: tuple[str, ...] = ()
     """Of a message: others in the same words, by the same speaker and of the same workspace."""
 
@@ -90,7 +96,7 @@ def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[Score
     for claim in lists.get("observation", ()):
         ids = cast(list[str], claim.row.get("message_ids") or [])
         there = [messages[key] for key in ids if key in messages]
-        source = next((row for row in there if len(ids) == 1 or has_words(_get_text(row), _get_text(claim))), None)
+        source = next((row for row in there if len(ids) == 1 or has_words(row.text, claim.text)), None)
         if source is not None:
             claims.setdefault(source.id, claim)
         else:
@@ -126,7 +132,3 @@ def score_by_time_alone(candidates: Candidates, scores: Scores, times: QueryTime
     relevance = (inside | named).astype(np.float64)
     first = np.where(inside, scores, scores - np.ptp(scores) - 1.0)
     return ScoredPool(candidates, first, relevance, float(relevance.max()))
-
-
-def _get_text(one: ScoredRow) -> str:
-    return str(one.row[POOLS[one.kind].text])
