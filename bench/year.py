@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import process_time
+from unittest import mock
 
 import orjson
 import polars as pl
@@ -40,7 +41,6 @@ MONTH = 30
 
 Session = list[dict[str, str]]
 
-
 CURVES = {
     "CPU seconds a night": "CPU s", "messages a night": "new", "peak memory, MB": "peak MB", "claims": "claims",
     "files": "files", "store, MB": "MB",
@@ -56,9 +56,9 @@ def measure(
     folder: Path = SCRATCH,
 ) -> Figures:
     """Live through it; return a row every thirtieth night, or with `each` one a night."""
-    upkeep.GRACE = timedelta(0)
     (talk := folder / "talk").mkdir()
-    lived = pl.DataFrame(live_through(Settings(store=folder / "store", encoder=encoder), talk, nights, people))
+    with mock.patch.object(upkeep, "GRACE", timedelta(0)):  # hours, which these nights do not last
+        lived = pl.DataFrame(live_through(Settings(store=folder / "store", encoder=encoder), talk, nights, people))
     rows = [summarise(lived[max(0, end - MONTH) : end]) for end in sorted({*range(MONTH, nights, MONTH), nights})]
     first, last = summarise(lived[1 : MONTH + 1] if nights > 1 else lived)["for 100"], rows[-1]["for 100"]
     curves = "night", lived["night"].to_list(), {name: lived[of].to_list() for name, of in CURVES.items()}
