@@ -8,7 +8,7 @@ are a session. Queries are ten words long, reports four queries; a block of cont
 flat vector search of the same table with the query's encoding, by the same encoder; *overhead* is recall's p50 over
 its. The ways take turns, so that what else the machine does hits all alike; beside the clock's time stands the
 processor's, which a busy machine disturbs less. Below the table: the share of the ten nearest by brute force that
-recall's own vectors bring, and what eight readers meet while three releases are published. Stores stay in the folder
+a search by vector brings, and what eight readers meet while three releases are published. Stores stay in the folder
 and are used again. About 3 minutes for the two sizes, half of it writing rows.
 """
 
@@ -32,9 +32,8 @@ from bench.harness import ENCODER, SAMPLES, SCRATCH, Figures, Row, run
 from slowwave.engines.encoders.load import load_encoder, load_query_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.memory import Memory
-from slowwave.recall.query import build_query
-from slowwave.recall.retrieve.messages import compute_stored_cosines, select_top
-from slowwave.recall.retrieve.pools import POOLS, find_nearest_rows
+from slowwave.recall.probes import measure_nearest_found
+from slowwave.recall.retrieve.pools import POOLS
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES, PASSAGES, VECTOR_DIM
 from slowwave.store import Store
@@ -78,7 +77,7 @@ def measure(
         found += [{"rows": size, "search": name, **quantiles} for name, quantiles in took.items()]
         overhead = took["slowwave"]["p50"] / took["bare LanceDB, flat"]["p50"]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        near = f"of the ten nearest {measure_nearest_recall(memory, model, asked):.1%} found"
+        near = f"of the ten nearest {measure_nearest_found(memory.get_view(), POOLS['message']):.1%} found"
         count, releases, errors = recall_while_swapping(root, model, asked)
         met = f"{count} queries over {releases} releases, {len(errors)} errors {'; '.join(sorted(errors))}"
         notes.append(f"{size:,} rows: overhead {overhead:.2f}, {peak:,} MB; {near}; {met}")
@@ -175,33 +174,6 @@ def _compute_quantiles(took: np.ndarray) -> dict[str, float]:
     quantiles = zip(("p50", "p95", "p99"), np.percentile(took[1:, 0], [50, 95, 99]), strict=True)
     found = {"first": took[0, 0], **dict(quantiles), "cpu": np.median(took[1:, 1])}
     return {name: round(float(value), 1) for name, value in found.items()}
-
-
-def measure_nearest_recall(memory: Memory, encoder: Encoder, queries: Sequence[str]) -> float:
-    """Return the share of each query's ten nearest passages, by brute force in double precision, that recall's vectors
-    bring.
-    """
-    view, pool = memory.get_view(), POOLS["message"]
-    vectors = encoder.encode(queries)
-    keys = np.array(view.read(PASSAGES, ["passage_id"])["passage_id"].to_pylist())
-    batches = view.open_dataset(PASSAGES).to_batches(["vector"])
-    cosines = np.concatenate([
-        batch.column("vector").flatten().to_numpy().reshape(batch.num_rows, -1).astype(np.float64)
-        @ vectors.T.astype(np.float64)
-        for batch in batches
-    ])  # fmt: skip
-    layout, shares = view.passages, []
-    for at, (text, vector) in enumerate(zip(queries, vectors, strict=True)):
-        wanted = set(keys[np.argsort(-cosines[:, at], kind="stable")[:NEAREST]])
-        near = compute_stored_cosines(view, pool, layout.offsets, vector)
-        if near is None:
-            asked = build_query(text, NEAREST, "message")
-            found = find_nearest_rows(view, pool, asked, NEAREST, vector, ["passage_id"])["passage_id"].to_pylist()
-        else:
-            best = select_top(np.where(np.isnan(near), -np.inf, near), NEAREST, -np.inf)
-            found = keys[layout.offsets[best]].tolist()
-        shares.append(len(wanted.intersection(found)) / NEAREST)
-    return float(np.mean(shares))
 
 
 def recall_while_swapping(root: Path, encoder: Encoder, queries: Sequence[str]) -> tuple[int, int, set[str]]:

@@ -86,10 +86,7 @@ def run_repair(settings: Settings, call: Caller = run_as_function) -> RunReport:
         raise StoreMissing(folder)
     done: dict[str, Salvaged] = {}
     told: list[str] = []
-    with open_run("repair", settings, lambda folder: _salvage_and_note_rest(folder, done, told), create=True) as (
-        job,
-        report,
-    ):
+    with open_run("repair", settings, lambda folder: _salvage(folder, done, told), create=True) as (job, report):
         mend_releases(job.store)
         before = _list_sessions(job.store)
         if done:
@@ -109,7 +106,7 @@ def run_repair(settings: Settings, call: Caller = run_as_function) -> RunReport:
     return report
 
 
-def _salvage_and_note_rest(folder: Path, done: dict[str, Salvaged], told: list[str]) -> None:
+def _salvage(folder: Path, done: dict[str, Salvaged], told: list[str]) -> None:
     """Write the tables still to be made anew (also those that a killed repair left) to REPAIR_FILE, then salvage."""
     file, damage = folder / REPAIR_FILE, check_store(folder).damage
     try:

@@ -12,6 +12,7 @@ from slowwave.cli.common import OUT, SpacesOption, command, echo, find_project, 
 from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.vocabulary import Status
+from slowwave.text.dates import format_day
 from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     text = truncate_line(hit.shorten(SHOWN_CHARS).text, SHOWN_CHARS)
     claim = hit.get_claim_in_other_words()
     facts = [
-        f"{hit.observed_at:%-d %b %Y}" if hit.observed_at else "undated",
+        format_day(hit.observed_at) if hit.observed_at else "undated",
         hit.speaker if hit.kind == "message" else "claim" if hit.kind == "observation" else hit.kind,
         PurePath(hit.workspace).name if hit.workspace else None,
         f"space {hit.space}" if hit.space else None,
@@ -130,7 +131,7 @@ def recent(
     for one in found:
         place = PurePath(one.workspace).name if one.workspace else None
         words = ", ".join([*one.keywords, *(f"#{tag}" for tag in one.tags)])
-        facts = [f"{one.said_at:%-d %b %Y, %H:%M}", one.speaker, place, one.id[:SHORT_ID], words]
+        facts = [f"{format_day(one.said_at)}, {one.said_at:%H:%M}", one.speaker, place, one.id[:SHORT_ID], words]
         OUT.print(Text(truncate_line(one.gist or one.text, SHOWN_CHARS)))
         OUT.print(Text(f"   {escape_line(' · '.join(filter(None, facts)))}", "dim"))
     return None

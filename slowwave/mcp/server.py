@@ -80,7 +80,7 @@ def make_filter_argument(name: str, about: str) -> object:
 
 
 def make_known_argument(name: str, about: str) -> object:
-    """Return the same without a description where `recall` has one: an agent reads all tools' schemas at once."""
+    """Return a filter's argument, described only where `recall` does not: an agent reads all tools at once."""
     known = name in get_type_hints(Filters)
     return ARGUMENTS.get(name, str | None) if known else make_filter_argument(name, about)
 
@@ -330,11 +330,11 @@ class PlainSchema(GenerateJsonSchema):
     """
 
     def field_title_should_be_set(self, schema: object) -> bool:
-        """Return that none is."""
+        """Return False: no field has a title."""
         return False
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
-        """Return the schema of what is no null."""
+        """Return the schema of a value that is not null."""
         return self.generate_inner(schema["schema"])
 
     def union_schema(self, schema: core_schema.UnionSchema) -> JsonSchemaValue:

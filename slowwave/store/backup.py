@@ -167,7 +167,7 @@ def _open_for_reading(source: IO[bytes], key: str | None, root: Path) -> Iterato
 
 
 class _Member(tarfile.TarInfo):
-    """A file of an archive; what names one is held in memory, and is short."""
+    """A member of an archive. `tarfile` holds a long name's whole record in memory, so one of any size is refused."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Member":

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from slowwave.schemas.errors import NoRelease, SlowwaveError, StoreLocked, StoreMissing, name_install
 from slowwave.schemas.settings import Settings
+from slowwave.text.dates import format_day
 from slowwave.text.fence import escape_control
 from slowwave.ui.actions import ACTIONS
 from slowwave.ui.actions import PAGES as ACTION_PAGES
@@ -111,8 +112,8 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: escape_control(value) if isinstance(value, str) and type(value) is str else value,
     )
-    made.filters["day"] = lambda at: f"{at:%-d %b %Y}" if at else "undated"
-    made.filters["moment"] = lambda at: f"{at:%-d %b %Y, %H:%M} UTC" if at else "undated"
+    made.filters["day"] = lambda at: format_day(at) if at else "undated"
+    made.filters["moment"] = lambda at: f"{format_day(at)}, {at:%H:%M} UTC" if at else "undated"
     made.globals["url"] = make_url
     return made
 
