@@ -47,8 +47,10 @@ SCHEMA = pa.schema([("unit", pa.string()), ("number", pa.int64()), ("note", pa.s
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A machine with one core and an object store of 80 MB."""
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 * MIB})
+    """A machine with one core and an object store of 80 MB, which may spill however full the disk is."""
+    spills = {"local_fs_capacity_threshold": 1.0}
+    head = {"num_cpus": 1, "object_store_memory": 80 * MIB, "_system_config": spills}
+    made = Cluster(initialize_head=True, head_node_args=head)
     ray.init(made.address, log_to_driver=False)
     yield made
     ray.shutdown()
