@@ -74,7 +74,7 @@ def test_the_wheel_holds_every_file_of_the_four_folders_and_slowwave_alone_on_to
     assert modules(wheel) == sorted(f"slowwave/{name}" for name in [*own, *inside])
     for data in (
         "schemas/py.typed",
-        "tasks/supersede/changes.npz",
+        "tasks/supersede/changes.onnx",
         "tasks/llm/prompts/extract.md",
         "context/weights.json",
     ):

@@ -16,10 +16,11 @@ two sessions tell is left out), and drawn small, since in a new store nothing is
 A source is a file less the number at its name's end, so that one author's files stay together; each is judged by a
 model from the others, those held by a model from all. Columns: *claims*; *cases*;
 then at each threshold, of claims without a case those called changed between sessions, some of them rightly, and cases
-of which every stale claim is. `--write` puts the model from all files into `tasks/supersede/changes.npz`.
+of which every stale claim is. `--write` puts the model from all files into `tasks/supersede/changes.onnx`.
 """
 
 import csv
+import json
 import random
 import re
 import tempfile
@@ -50,7 +51,6 @@ from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirme
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import LINKED, SUPERSEDED
 from slowwave.tasks.supersede.model import CHANGES_FILE
-from slowwave.tasks.supersede.trees import Trees
 
 WRITTEN = ROOT / "tasks" / CHANGES_FILE
 THRESHOLDS = (LINKED, 0.5, 0.6, 0.7, SUPERSEDED, 0.9)
@@ -118,7 +118,7 @@ def measure(
     names = find_names([source for source in sources if source.learnt])
     rows = judge_sources(sources, pairs, names)
     if write:
-        Trees.from_classifier(list(names), fit_model([*pairs, *_list_views(sources)], names)).save(WRITTEN)
+        WRITTEN.write_bytes(build_graph(fit_model([*pairs, *_list_views(sources)], names), names))
     title = "changes between sessions: claims without a case | cases, called changed from a probability"
     return Figures(rows, title)
 
@@ -226,6 +226,45 @@ def fit_model(views: Sequence[View], names: Sequence[str]) -> Any:
         matrices += [matrix[told], within]
         labels += [view.labels[told], view.labels[told & view.known.apart]]
     return HistGradientBoostingClassifier(**TREES).fit(np.concatenate(matrices), np.concatenate(labels))
+
+
+def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
+    """Return a fitted classifier of two classes as ONNX; skl2onnx 1.20 fails on scikit-learn 1.9 with missing values.
+
+    It reads no categories, and its thresholds are rounded down: of two numbers of 32 bits the lower goes left.
+    """
+    from onnx import TensorProto, helper
+
+    # all trees' nodes in a row
+    trees = [predictor.nodes for (predictor,) in classifier._predictors]
+    nodes, sizes = np.concatenate(trees), [len(tree) for tree in trees]
+    tree, place = np.repeat(np.arange(len(trees)), sizes), np.concatenate([np.arange(size) for size in sizes])
+    leaf, exact = nodes["is_leaf"].astype(bool), nodes["num_threshold"]
+    near = exact.astype(np.float32)
+    attributes = {
+        "nodes_treeids": tree,
+        "nodes_nodeids": place,
+        "nodes_featureids": nodes["feature_idx"],
+        "nodes_values": np.where(near > exact, np.nextafter(near, np.float32(-np.inf)), near),
+        "nodes_modes": np.where(leaf, "LEAF", "BRANCH_LEQ"),
+        "nodes_truenodeids": nodes["left"],
+        "nodes_falsenodeids": nodes["right"],
+        "nodes_missing_value_tracks_true": nodes["missing_go_to_left"],
+        "target_treeids": tree[leaf],
+        "target_nodeids": place[leaf],
+        "target_ids": np.zeros(leaf.sum(), int),
+        "target_weights": nodes["value"][leaf],
+        "base_values": np.ravel(classifier._baseline_prediction),
+    }
+    lists = {name: values.tolist() for name, values in attributes.items()}
+    # one node, from pairs to log odds
+    node = helper.make_node("TreeEnsembleRegressor", ["pairs"], ["odds"], domain="ai.onnx.ml", n_targets=1, **lists)
+    ends = (("pairs", len(names)), ("odds", 1))
+    pairs, odds = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, width]) for name, width in ends)
+    graph, version = helper.make_graph([node], "changes", [pairs], [odds]), helper.make_opsetid("ai.onnx.ml", 3)
+    model = helper.make_model(graph, opset_imports=[version], ir_version=8)
+    helper.set_model_props(model, {"names": json.dumps(list(names))})
+    return bytes(model.SerializeToString())
 
 
 def find_names(sources: Sequence[Source]) -> list[str]:

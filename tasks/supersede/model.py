@@ -5,41 +5,39 @@ not known of a pair (a cosine without an encoder, company within one session) as
 between sessions, within one and without vectors.
 """
 
-from dataclasses import dataclass
+import json
 from functools import cache
-from io import BytesIO
 
 import numpy as np
 
+from slowwave.engines.encoders.onnx import open_session
 from slowwave.tasks.job import read_shipped
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.supersede.candidates import Scores
 from slowwave.tasks.supersede.evidence import Evidence, build_matrix
-from slowwave.tasks.supersede.trees import Trees
 
 AT_ONCE = 2_000
 """Pairs that are worked out and judged at a time."""
-CHANGES_FILE = "supersede/changes.npz"
+CHANGES_FILE = "supersede/changes.onnx"
 
 
-@dataclass(frozen=True)
 class ChangeModel:
-    """A fitted classifier, and the names of its columns."""
+    """A fitted classifier: an ONNX graph from a matrix of features to log odds, with the names of its columns."""
 
-    names: tuple[str, ...]
-    trees: Trees
+    def __init__(self, graph: bytes) -> None:
+        self.session = open_session(graph)
+        self.names: list[str] = json.loads(self.session.get_modelmeta().custom_metadata_map["names"])
 
     def predict_probabilities(self, known: Evidence) -> Scores:
         """Return of each pair how likely the later changes the earlier, 0 to 1."""
-        found = np.zeros(len(known.pairs))
-        for start in track_items("changes", range(0, len(found), AT_ONCE)):
+        odds = np.zeros(len(known.pairs))
+        for start in track_items("changes", range(0, len(odds), AT_ONCE)):
             matrix = build_matrix(known.features[start : start + AT_ONCE], self.names)
-            found[start : start + AT_ONCE] = self.trees.predict_probabilities(matrix)
-        return found
+            odds[start : start + AT_ONCE] = self.session.run(["odds"], {"pairs": matrix})[0][:, 0]
+        return np.asarray(1 / (1 + np.exp(-odds)), dtype=np.float64)
 
 
 @cache
 def load_change_model() -> ChangeModel:
     """Return the one that ships."""
-    trees = Trees.load(BytesIO(read_shipped(CHANGES_FILE)))
-    return ChangeModel(tuple(trees.names.tolist()), trees)
+    return ChangeModel(read_shipped(CHANGES_FILE))

@@ -1,51 +1,32 @@
 """The classifier that ships: what it is made of, what it reads, and what it learns from."""
 
-from dataclasses import fields
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
-import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from bench.fit.changes import FEW, Source, count_called, find_names, fit_model, label_claims, label_source
+from bench.fit.changes import FEW, Source, build_graph, count_called, find_names, fit_model, label_claims, label_source
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.supersede.claims import build_candidate_claims
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import LINKED, SUPERSEDED
-from slowwave.tasks.supersede.model import CHANGES_FILE, load_change_model
-from slowwave.tasks.supersede.trees import Trees
-from tests.bench_inputs import ROOT
+from slowwave.tasks.supersede.model import ChangeModel, load_change_model
 from tests.claim_rows import observation
 from tests.supersede.test_supersede import AGAIN, COMPANY, MOVED, SAME, claim, told_by
 
-SHIPPED = ROOT / "tasks" / CHANGES_FILE
 
-
-def test_it_is_made_of_arrays_and_what_else_is_in_a_file_is_not_loaded(tmp_path: Path) -> None:
-    with np.load(SHIPPED, allow_pickle=False) as kept:
-        assert set(kept.files) == {one.name for one in fields(Trees)}
-        assert kept["column"].max() < len(kept["names"])
-        arrays = dict(kept)
-    np.savez(tmp_path / "odd.npz", **arrays | {"names": np.array([ROOT], dtype=object)})
-    with (tmp_path / "odd.npz").open("rb") as file, pytest.raises(ValueError, match="pickle"):
-        Trees.load(file)
-
-
-def test_arrays_say_what_scikit_learns_classifier_says(tmp_path: Path) -> None:
+def test_a_graph_says_what_scikit_learns_classifier_says_of_one_pair_and_of_many() -> None:
     drawn = np.random.default_rng(7)
-    matrix = np.round(drawn.normal(size=(4_500, 6)), 1)  # rounded, so that many a value is a threshold
+    matrix = np.round(drawn.normal(size=(4_500, 6)), 1).astype(np.float32)  # rounded: many a value is a threshold
     matrix[drawn.random(matrix.shape) < 0.2] = np.nan
     labels = (np.nan_to_num(matrix[:, 0]) * np.nan_to_num(matrix[:, 1], nan=1.0) > 0.3) ^ np.isnan(matrix[:, 2])
     original = HistGradientBoostingClassifier(max_iter=30, random_state=0).fit(matrix, labels)
-    Trees.from_classifier(list("abcdef"), original).save(tmp_path / "some.npz")
-    with (tmp_path / "some.npz").open("rb") as file:
-        trees = Trees.load(file)
-    assert trees.names.tolist() == list("abcdef")
-    told = trees.predict_probabilities(matrix)
-    assert np.allclose(told, original.predict_proba(matrix)[:, 1], rtol=0, atol=1e-12)
+    model = ChangeModel(build_graph(original, list("abcdef")))
+    assert model.names == list("abcdef")
+    (odds,) = model.session.run(["odds"], {"pairs": matrix})
+    told = 1 / (1 + np.exp(-odds[:, 0]))
+    assert np.allclose(told, original.predict_proba(matrix)[:, 1], rtol=0, atol=1e-5)
     assert told.min() < 0.1 < 0.9 < told.max()
-    assert np.array_equal(trees.predict_probabilities(matrix[:1]), told[:1])
+    assert np.array_equal(model.session.run(["odds"], {"pairs": matrix[:1]})[0], odds[:1])
 
 
 def test_it_reads_features_that_are_computed() -> None:

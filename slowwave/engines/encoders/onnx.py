@@ -50,7 +50,7 @@ class OnnxEncoder:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(int(limit or config["max_position_embeddings"]))
-        self._session = _open_session(graph if isinstance(graph, bytes) else str(graph))
+        self._session = open_session(graph if isinstance(graph, bytes) else str(graph))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return unit vectors, float32, shape (len(texts), dim); a text longer than the model reads is cut.
@@ -77,7 +77,12 @@ class OnnxEncoder:
         return vectors
 
 
-def _open_session(graph: bytes | str) -> "InferenceSession":
+def open_session(graph: bytes | str) -> "InferenceSession":
+    """Return what runs a graph on one thread.
+
+    Raises:
+        ValueError: it is none.
+    """
     # Else it reports to Microsoft, and keeps an id of the machine in the user's cache. A user may set it otherwise.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     from onnxruntime import InferenceSession, SessionOptions
