@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +41,6 @@ def match_base_topic(summary: str, by_agent: bool = False) -> str | None:
     if by_agent and RULES["user"].search(summary):
         return "self"
     return next((name for name, rule in RULES.items() if rule.search(summary)), None)
-
-
-Matrix = npt.NDArray[np.float64]
 
 
 @dataclass
@@ -89,64 +87,35 @@ def merge_bundles(bundles: list[Bundle], limits: TopicSettings, largest: float) 
     """
     if not bundles:
         return []
-    work = _Work(bundles, limits, largest)
-    while (pair := work.find_next_pair()) is not None:
-        work.join(*pair)
-    return [sorted(group) for group in work.groups if group]
+    # every group that ever stands, a merged one behind those that it is made of
+    count = len(bundles)
+    groups = {at: [at] for at in range(count)}
+    means = np.concatenate([[bundle.mean for bundle in bundles], np.zeros((count, len(bundles[0].total)))])
+    sizes = np.array([*(bundle.size for bundle in bundles), *[0] * count])
+    heap: list[tuple[float, tuple[int, int], int, int]] = []
 
+    def push_pairs(one: int) -> None:
+        """Add the groups before one that it may become one with: the likest, of equals the first by place, on top."""
+        # rounded, so that the order of the additions in a matrix product can't decide between equals
+        likeness = np.round(means[:one] @ means[one], 6)
+        least = np.where(np.minimum(sizes[:one], sizes[one]) < limits.small, limits.fold_at, limits.merge_at)
+        near = np.flatnonzero((likeness >= least) & (sizes[:one] + sizes[one] <= largest))
+        for other, alike in zip(near.tolist(), likeness[near].tolist(), strict=True):
+            if other in groups:
+                a, b = groups[one][0], groups[other][0]
+                heappush(heap, (-alike, (min(a, b), max(a, b)), one, other))
 
-class _Work:
-    """The pairwise likenesses with each row's best kept, so that a merge costs one row."""
-
-    def __init__(self, bundles: list[Bundle], limits: TopicSettings, largest: float) -> None:
-        self.limits, self.largest = limits, largest
-        self.means = np.array([b.mean for b in bundles])
-        self.sizes = np.array([b.size for b in bundles], dtype=np.float64)
-        self.groups: list[list[int]] = [[i] for i in range(len(bundles))]
-        # Rounded, so that the order of the additions in a matrix product can't decide between equals.
-        self.likeness = np.round(self.means @ self.means.T, 6)
-        np.fill_diagonal(self.likeness, -np.inf)
-        self.best = np.array([self._mask_similarities(row).max() for row in range(len(bundles))])
-
-    def _mask_similarities(self, row: int) -> npt.NDArray[np.float64]:
-        """Return likeness to each other group; minus infinity where the two may not become one."""
-        least = np.minimum(self.sizes, self.sizes[row])
-        from_ = np.where(least < self.limits.small, self.limits.fold_at, self.limits.merge_at)
-        fits = (self.likeness[row] >= from_) & (self.sizes + self.sizes[row] <= self.largest)
-        found: npt.NDArray[np.float64] = np.where(fits, self.likeness[row], -np.inf)
-        return found
-
-    def find_next_pair(self) -> tuple[int, int] | None:
-        """Return the likest two that may become one."""
-        row = int(np.argmax(self.best))
-        if self.best[row] == -np.inf:
-            return None
-        other = int(np.argmax(self._mask_similarities(row)))
-        return min(row, other), max(row, other)
-
-    def join(self, into: int, gone: int) -> None:
-        """Put the second group into the first."""
-        sizes = self.sizes[into], self.sizes[gone]
-        self.means[into] = (self.means[into] * sizes[0] + self.means[gone] * sizes[1]) / sum(sizes)
-        self.sizes[into] = sum(sizes)
-        self.groups[into] += self.groups[gone]
-        self.groups[gone] = []
-        leaning = (self.likeness[:, into] >= self.best) | (self.likeness[:, gone] >= self.best)
-        stale = {into, *np.flatnonzero(leaning & np.isfinite(self.best)).tolist()}
-        self.likeness[gone, :] = self.likeness[:, gone] = -np.inf
-        fresh = np.round(self.means @ self.means[into], 6)
-        fresh[~np.isfinite(self.likeness[into])] = -np.inf
-        self.likeness[into, :] = self.likeness[:, into] = fresh
-        self.best[gone] = -np.inf
-        for row in stale:
-            if self.groups[row]:
-                self.best[row] = self._mask_similarities(row).max()
-        self._raise_best(into)
-
-    def _raise_best(self, into: int) -> None:
-        """Raise the best likeness of rows to which the grown group is now the likest."""
-        allowed = self._mask_similarities(into)
-        self.best = np.maximum(self.best, np.where(np.isfinite(allowed), allowed, -np.inf))
+    for at in range(count):
+        push_pairs(at)
+    while heap:
+        *_, one, other = heappop(heap)
+        if one in groups and other in groups:  # else either is part of another by now
+            sizes[count] = sizes[one] + sizes[other]
+            means[count] = (means[one] * sizes[one] + means[other] * sizes[other]) / sizes[count]
+            groups[count] = sorted(groups.pop(one) + groups.pop(other))
+            push_pairs(count)
+            count += 1
+    return sorted(groups.values())
 
 
 def bisect_vectors(vectors: npt.NDArray[np.float32], rounds: int = 20) -> npt.NDArray[np.bool_] | None:
