@@ -26,7 +26,7 @@ from slowwave.flows.parts.aside import (
     set_inactive,
 )
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import Caller, is_held, open_run, run_as_function, take_reason
+from slowwave.flows.parts.run import is_held, open_run, take_reason
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import EXCLUSIONS, MERGES, OBSERVATIONS, SESSIONS
@@ -61,7 +61,7 @@ class Named:
     """Ids of MERGES."""
 
 
-def run_exclude(names: Sequence[str], why: str, settings: Settings, call: Caller = run_as_function) -> RunReport:
+def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport:
     """Leave rows out, and make all that depended on them anew.
 
     Args:
@@ -69,7 +69,6 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings, call: Caller
             with a night that is held back: what could not be used or was paid for is then decided on too.
         why: kept with the exclusion and the run.
         settings: of the store.
-        call: how a step is run.
 
     Raises:
         UsageError: no reason is given, a name means nothing or several rows, or all is left out already.
@@ -87,19 +86,17 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings, call: Caller
             report.notes.append(NO_SESSION)
             names = [name for name in names if name != CANDIDATE]
         named = find_named(job.store, names)
-        done = [
-            *exclude_sessions(job.store, list(named.sessions.values()), why),
-            *_exclude_claims(job.store, list(named.claims.values()), why),
-            *(_undo_merge(job.store, merge_id) for merge_id in named.merges),
-        ]
+        done = [exclude_sessions(job.store, [*named.sessions.values()], why)]
+        done += [_exclude_claims(job.store, [*named.claims.values()], why)]
+        done = [*filter(None, done), *(_undo_merge(job.store, merge_id) for merge_id in named.merges)]
         if names and not done:
             raise UsageError(f"left out already: {', '.join(names)}")
         report.notes += [f"left out: {what}: {why}" for what in done]
-        run_steps_after_read(job, report, call, gated=is_held(job.store))  # what was asked for is no loss
+        run_steps_after_read(job, report, gated=is_held(job.store))  # what was asked for is no loss
     return report
 
 
-def run_include(names: Sequence[str], settings: Settings, call: Caller = run_as_function) -> RunReport:
+def run_include(names: Sequence[str], settings: Settings) -> RunReport:
     """Take in again what was left out; an agent's note counts as a person's own word from then on.
 
     Raises:
@@ -122,7 +119,7 @@ def run_include(names: Sequence[str], settings: Settings, call: Caller = run_as_
         if not report.notes:
             raise UsageError(f"not left out: {', '.join(names)}; `slowwave inspect excluded` lists what is")
         if sessions or claims or merges:  # a note's verdict counts at once
-            run_steps_after_read(job, report, call)
+            run_steps_after_read(job, report)
     return report
 
 
@@ -201,22 +198,16 @@ def _find_claims(store: Store, name: str) -> list[Row]:
     return [rows[claim], *(r for key, r in rows.items() if key != claim and head in (key, r["canonical_id"]))]
 
 
-def _exclude_claims(store: Store, claims: Sequence[Row], why: str) -> list[str]:
+def _exclude_claims(store: Store, claims: Sequence[Row], why: str) -> str:
     """Leave claims out that are not yet; return what was done."""
     known = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
-    new = [row for row in claims if row["observation_id"] not in known]
-    rows = [
-        {
-            "row_id": row["observation_id"],
-            "kind": CLAIM,
-            "session_id": row["session_id"],
-            "inactive": [],
-            "words": hash_words(row["workspace"], row["summary"]),
-        }
-        for row in new
+    new = [
+        row | {"row_id": key, "kind": CLAIM, "inactive": [], "words": hash_words(row["workspace"], row["summary"])}
+        for row in claims
+        if (key := row["observation_id"]) not in known
     ]
-    keep_reasons(store, rows, why)
-    return [f"{new[0]['observation_id']} and {len(new) - 1} that repeat it"] if new else []
+    keep_reasons(store, new, why)
+    return f"{new[0]['row_id']} and {len(new) - 1} that repeat it" if new else ""
 
 
 def _undo_merge(store: Store, merge_id: str) -> str:

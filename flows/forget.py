@@ -15,7 +15,7 @@ from typing import Any
 from slowwave.flows.nightly import erase_plans, run_steps_after_read
 from slowwave.flows.parts.aside import set_aside_candidate
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import Caller, open_run, run_as_function, run_step
+from slowwave.flows.parts.run import open_run, run_step
 from slowwave.schemas.errors import SlowwaveError, StoreError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
@@ -81,7 +81,7 @@ def preview_forgetting(wanted: Wanted, settings: Settings, *, search_files: bool
 
 
 def run_forget(
-    wanted: Wanted, settings: Settings, call: Caller = run_as_function, *, rebuild: bool = True, exports: bool = False
+    wanted: Wanted, settings: Settings, *, rebuild: bool = True, exports: bool = False
 ) -> tuple[RunReport, list[Path]]:
     """Forget what is wanted; the run's report, and the certificates.
 
@@ -94,7 +94,7 @@ def run_forget(
         StoreUnwritable: the disk fails.
         StoreLocked: another run is at it.
     """
-    take_in_notes(settings, call)
+    take_in_notes(settings)
     with (
         open_memory_span("delete_memory", settings.store / settings.space) as count_records,
         open_run("forget", settings) as (job, report),
@@ -111,14 +111,14 @@ def run_forget(
         if pending := bool(read_plans(job.store.dir)):
             set_aside_candidate(job, report)
         if pending and rebuild:
-            _rebuild(job, report, call)
+            _rebuild(job, report)
         certificates = seal_plans(job)
         if pending:
             report.release = find_live(job.store)
     return report, certificates
 
 
-def take_in_notes(settings: Settings, call: Caller = run_as_function) -> None:
+def take_in_notes(settings: Settings) -> None:
     """Read the notes and talks that no night has read yet: they may be meant.
 
     Raises:
@@ -126,12 +126,12 @@ def take_in_notes(settings: Settings, call: Caller = run_as_function) -> None:
         StoreLocked: a run is at it.
     """
     with open_run("forget", settings) as (job, report):
-        run_step(call, report, read_transcripts, job, find_journals(job.store.dir))
+        run_step(job, report, read_transcripts, find_journals(job.store.dir))
 
 
-def _rebuild(job: Job, report: RunReport, call: Caller) -> None:
+def _rebuild(job: Job, report: RunReport) -> None:
     try:
-        run_steps_after_read(job, report, call, gated=False)  # erasing is what a forgetting is for
+        run_steps_after_read(job, report, gated=False)  # erasing is what a forgetting is for
     except StoreError:  # what is half made anew is not released
         raise
     except SlowwaveError as error:

@@ -8,12 +8,14 @@ mended by the next, and a night without news changes nothing. A step that fails,
 others nor the release (`run_step`, `slowwave/tasks/isolate.py`).
 """
 
+import operator
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from slowwave.flows.parts.aside import set_aside_candidate, set_aside_floods
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import Caller, open_run, run_as_function, run_step
+from slowwave.flows.parts.run import open_run, run_step
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import find_journals
 from slowwave.tasks.boilerplate.task import find_boilerplate
@@ -52,7 +54,11 @@ STEPS: tuple[Callable[[Job], StepReport], ...] = (
 
 
 def run_night(
-    paths: list[Path], settings: Settings, call: Caller = run_as_function, wait: float = 0, ray: str | None = None
+    paths: list[Path],
+    settings: Settings,
+    call: Callable[..., Any] = operator.call,
+    wait: float = 0,
+    ray: str | None = None,
 ) -> RunReport:
     """Run a night over the paths; with no path, over the transcripts of the installed tools. A run under way is waited
     for so many seconds. With `ray`, "local" or a cluster's address, Ray computes what costs most.
@@ -63,17 +69,17 @@ def run_night(
         StoreLocked: another run is at it.
     """
     paths = check_paths(paths)
-    with open_run("nightly", settings, create=True, wait=wait, ray=ray) as (job, report):
+    with open_run("nightly", settings, create=True, call=call, wait=wait, ray=ray) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         set_aside_candidate(job, report)
         erase_plans(job, report)
         if not (found := paths or collect_transcript_roots()):
             report.notes.append("no tool installed here left a transcript: name a file or folder, `slowwave run PATH`")
-        run_step(call, report, read_transcripts, job, [*found, *written], paths)
+        run_step(job, report, read_transcripts, [*found, *written], paths)
         if settings.retention.has_limits:
-            run_step(call, report, forget_due, job)
+            run_step(job, report, forget_due)
         set_aside_floods(job, report, paths)
-        run_steps_after_read(job, report, call, gated=not read_plans(job.store.dir))
+        run_steps_after_read(job, report, gated=not read_plans(job.store.dir))
         if seal_plans(job):
             report.release = find_live(job.store)
     return report
@@ -90,7 +96,6 @@ def erase_plans(job: Job, report: RunReport) -> None:
 def run_steps_after_read(
     job: Job,
     report: RunReport,
-    call: Caller,
     *,
     gated: bool = True,
     jobs: Mapping[Callable[[Job], StepReport], Job] | None = None,
@@ -102,7 +107,6 @@ def run_steps_after_read(
     Args:
         job: the run.
         report: of the run.
-        call: how a step is run.
         gated: outside the bounds of `gates` the live release stays. Off where a loss is what a person asks for, or
             where damage has taken the rows already.
         jobs: by step, the job of one that is run under other settings than the rest.
@@ -110,11 +114,11 @@ def run_steps_after_read(
     for step in STEPS:
         mine = (jobs or {}).get(step, job)
         if step is not write_gists or mine.settings.gists != "off":
-            run_step(call, report, step, mine)
+            run_step(mine, report, step)
     if read_plans(job.store.dir):
         rewrite_store(job)
     with open_span("slowwave.step", **{"slowwave.step.name": "publish"}):
-        report.steps.append(call(publish_release, job, gated))
+        report.steps.append(job.call(publish_release, job, gated))
     report.release = find_run_release(job)
 
 

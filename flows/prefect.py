@@ -148,7 +148,7 @@ def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dic
     """
     given = overrides or {}
     usual = Settings(**{name: value for name, value in given.items() if name not in OF_THE_STEP})
-    report = run_reprocess(step, Selection(**selection or {}), Settings(**given), run_as_task, usual)
+    report = run_reprocess(step, Selection(**selection or {}), Settings(**given), usual, call=run_as_task)
     save_artifact(report, "reprocess-report", "What was done again")
     return report.check_complete()
 

@@ -3,11 +3,13 @@
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
+from operator import call
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -26,6 +28,8 @@ class Job:
     run_id: str
     executor: Executor = HERE
     """Computes what is worth spreading."""
+    call: Callable[..., Any] = call
+    """Runs a step: as the plain function that it is, or as a task of Prefect's."""
 
     @cached_property
     def store(self) -> Store:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.parts.aside import set_aside_candidate
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import Caller, open_run, run_as_function, run_step
+from slowwave.flows.parts.run import open_run, run_step
 from slowwave.flows.reprocess import FORGET, Selection
 from slowwave.schemas.errors import StoreError, StoreMissing
 from slowwave.schemas.settings import Settings
@@ -75,7 +75,7 @@ Held = dict[str, tuple[str, str, int]]
 """By session: the transcript's own id, its path, its messages."""
 
 
-def run_repair(settings: Settings, call: Caller = run_as_function) -> RunReport:
+def run_repair(settings: Settings) -> RunReport:
     """Mend what is damaged, release, and take releases from the ledger that can't be read any more.
 
     Raises:
@@ -93,11 +93,11 @@ def run_repair(settings: Settings, call: Caller = run_as_function) -> RunReport:
             lost = {name for name, salvaged in done.items() if salvaged.lost != 0}
             if FORGOTTEN.name in lost:
                 _note_blank(job)
-            _read_again(job, report, call, lost, before)
+            _read_again(job, report, lost, before)
             _forget_made(job.store, lost)
             with suppress(StoreError):  # of a live release that is damaged itself
                 set_aside_candidate(job, report)
-            run_steps_after_read(job, report, call, gated=False)  # what is lost was lost to the damage
+            run_steps_after_read(job, report, gated=False)  # what is lost was lost to the damage
         dropped = drop_unreadable(job.store)
         told += [line for name, salvaged in done.items() for line in _tell_lost(job.store, name, salvaged, before)]
         told += [f"{name} can't be read any more and is no longer kept" for name in dropped]
@@ -140,7 +140,7 @@ def _note_blank(job: Job) -> None:
     write_ledger(job.store, plan)
 
 
-def _read_again(job: Job, report: RunReport, call: Caller, lost: set[str], before: Held) -> None:
+def _read_again(job: Job, report: RunReport, lost: set[str], before: Held) -> None:
     """Read the transcripts again, where they are still there, of sessions that have lost messages or their row."""
     store, held = job.store, _count_messages(job.store)
     short = {sid: path for sid, (_, path, messages) in before.items() if held.get(sid, 0) < messages}
@@ -153,7 +153,7 @@ def _read_again(job: Job, report: RunReport, call: Caller, lost: set[str], befor
     if there:
         refill_vault(store, job.settings, there)
         store.delete_ids(FILES, [str(path) for path in there])
-        run_step(call, report, read_transcripts, job, there)
+        run_step(job, report, read_transcripts, there)
     if lost & {MESSAGES.name, SESSIONS.name}:
         _drop_orphans(store, set(short))
 

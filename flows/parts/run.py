@@ -1,5 +1,6 @@
 """A run from its start to its row in `runs`: the lock, how its steps are called, and a trace of whatever went wrong."""
 
+import operator
 import os
 import secrets
 import shutil
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,7 +39,7 @@ from slowwave.store.crypt import check_encrypted
 from slowwave.store.lock import writer_lock
 from slowwave.store.manifest import check_newest_whole, has_table
 from slowwave.store.private import make_files_private
-from slowwave.store.releases import load_releases, read_releases
+from slowwave.store.releases import Release, load_releases, read_releases
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.parsing.lines import LEFT
 from slowwave.tasks.isolate import find_failed_steps, is_lasting, note_failed_step, settle_step
@@ -70,14 +71,6 @@ TAKEN_BACK = tuple(table for table in (*RELEASED, MARKS, LINES, ACTIONS) if tabl
 encoded and paid for stays; but the first vectors of a store, of another dimension than it was made for, go with the
 tables that were made to fit them.
 """
-Result = TypeVar("Result")
-Caller = Callable[..., StepReport]
-"""Runs a step: as the plain function that it is, or as a task of Prefect's."""
-
-
-def run_as_function(step: Callable[..., Result], *args: Any) -> Result:
-    """Run a step, or a trial, as a plain function: no server, no client, no Prefect."""
-    return step(*args)
 
 
 def make_run_id() -> str:
@@ -92,11 +85,13 @@ def open_run(
     prepare: Callable[[Path], None] = check_newest_whole,
     *,
     create: bool = False,
+    call: Callable[..., Any] = operator.call,
     wait: float = 0,
     ray: str | None = None,
 ) -> Iterator[tuple[Job, RunReport]]:
     """Hold the writer's lock for a run, and write its row at the end. `prepare` comes before Lance reads anything.
-    A run under way is waited for so many seconds. With `ray`, "local" or a cluster's address, Ray computes what it can.
+    `call` runs each step; a run under way is waited for so many seconds. With `ray`, "local" or a cluster's address,
+    Ray computes what it can.
 
     What a run before it left torn is mended first, so whoever writes looks at the tables inside. A run that changed
     nothing and asked nothing of a model leaves no row: no table gets a new version from it. Neither does what can't be
@@ -123,7 +118,7 @@ def open_run(
         writer_lock(folder := settings.store / settings.space, run_id, kind, wait) as died,
         open_executor(folder / "shards", ray) as executor,
     ):
-        job = Job(settings, run_id, executor)
+        job = Job(settings, run_id, executor, call)
         prepare(folder)
         report.notes += (
             [] if has_table(folder, RELEASES.name) else [f"there was no store at {name_place(folder)}: it is made"]
@@ -157,7 +152,7 @@ def _drop_plain_copies(root: Path) -> None:
                 shutil.rmtree(left)
 
 
-def run_step(call: Caller, report: RunReport, step: Callable[..., StepReport], job: Job, *args: Any) -> None:
+def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args: Any) -> None:
     """Run a step, and add its report. One that fails is noted, and what it wrote taken back but for what was read.
 
     Raises:
@@ -168,7 +163,7 @@ def run_step(call: Caller, report: RunReport, step: Callable[..., StepReport], j
     dim, before = job.store.dim, job.store.read_versions((VECTORS, *TAKEN_BACK))
     try:
         with open_span("slowwave.step", **{"slowwave.step.name": name}) as set_attribute:
-            done = call(step, job, *args)
+            done: StepReport = job.call(step, job, *args)
             set_attribute("slowwave.step.rows", done.rows_out)
     except Exception as error:
         if is_lasting(error):
@@ -218,9 +213,14 @@ def is_held(store: Store) -> bool:
     return _find_published(store) in held
 
 
+def list_made(store: Store) -> list[Release]:
+    """Return the releases that are no roll-back, oldest first."""
+    return [release for release in read_releases(store) if release.restores is None]
+
+
 def _find_published(store: Store) -> str:
     """Return the newest release that is no roll-back, by its id; empty where there is none."""
-    return next((one.release_id for one in reversed(read_releases(store)) if one.restores is None), "")
+    return made[-1].release_id if (made := list_made(store)) else ""
 
 
 def _write_run(

@@ -285,13 +285,14 @@ def reprocess(
     What comes out as before costs nothing after it; without --llm what a model made stands. `topics` are made anew from
     all sessions; `assign` places the claims of some among the topics that there are.
     """
-    from slowwave.flows.reprocess import OF_THE_STEP, Selection, fill_in, run_reprocess
+    from slowwave.flows.reprocess import OF_THE_STEP, Selection, list_masters, run_reprocess
 
     chosen = Selection(tuple(session or ()), workspace, since, until)
     given = _add_model_options(given, llm, max_tokens, engine, gists=gists)
     settings = load_settings(**given)
     if missing:
-        report, summaries = fill_in(step, chosen, settings)
+        report = run_reprocess(step, chosen, settings, missing=True)
+        summaries = list_masters(chosen, settings) if step == "summaries" else []
         for row in summaries:
             when = f"{row['last_at']:%Y-%m-%d}  " if row["last_at"] else ""
             OUT.print(f"{when}{escape_line(row['title'])}", style="bold")

@@ -10,7 +10,7 @@ import pytest
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.reprocess import FORGET, Selection, fill_in, run_reprocess
+from slowwave.flows.reprocess import FORGET, Selection, run_reprocess
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import GISTS, MERGES, OBSERVATIONS, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import WITHDRAWN
@@ -86,7 +86,7 @@ def test_no_command_without_a_model_changes_what_one_made(made: tuple[Path, Path
     for step in FORGET:
         run_reprocess(step, Selection(), plain)
         assert read_made(store) == before, step
-    fill_in("summaries", Selection(("s0",)), plain)
+    run_reprocess("summaries", Selection(("s0",)), plain, missing=True)
     assert read_made(store) == before
     assert Store.open(store).read_versions([OBSERVATIONS, SUMMARIES, TOPICS]) == versions
 

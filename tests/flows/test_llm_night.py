@@ -23,7 +23,7 @@ from slowwave.flows.metrics import render_metrics
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.plan import plan_night
-from slowwave.flows.reprocess import Selection, fill_in, run_reprocess
+from slowwave.flows.reprocess import Selection, list_masters, run_reprocess
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
@@ -305,7 +305,7 @@ def test_a_workspace_that_is_not_there_is_refused_and_costs_nothing(tmp_path: Pa
     run_night([CHATS], settings(tmp_path, gists="off"))
     before = figures(tmp_path)
     with pytest.raises(UsageError, match="/nope"):
-        fill_in("summaries", Selection(workspace="/nope"), settings(tmp_path))
+        run_reprocess("summaries", Selection(workspace="/nope"), settings(tmp_path), missing=True)
     assert figures(tmp_path) == before
 
 
@@ -353,12 +353,14 @@ def test_summarize_brings_one_session_up_to_date(tmp_path: Path) -> None:
     store = tmp_path / "s"
     run_night([one, other], settings(store, model={"max_tokens": 1}))
     assert Store.open(store).count(SUMMARIES) == 0
-    report, found = fill_in("summaries", Selection(("a",)), settings(store))
+    wanted = Selection(("a",))
+    report = run_reprocess("summaries", wanted, settings(store), missing=True)
+    found = list_masters(wanted, settings(store))
     assert [(s["title"], s["text"]) for s in found] == [("What it is about", "An account of the whole conversation.")]
     assert report.release is not None
     assert {s["scope"] for s in Store.open(store).read(SUMMARIES).to_pylist()} == {"session"}
-    again, found = fill_in("summaries", Selection(("a",)), settings(store))
-    assert (again.release, len(found), paid(again)) == (None, 1, 0)
+    again = run_reprocess("summaries", wanted, settings(store), missing=True)
+    assert (again.release, list_masters(wanted, settings(store)), paid(again)) == (None, found, 0)
 
 
 KILLED = """

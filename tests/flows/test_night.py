@@ -12,7 +12,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES
 from slowwave.flows.plan import list_sources, plan_night
-from slowwave.flows.reprocess import FORGET, Selection, fill_in, run_reprocess
+from slowwave.flows.reprocess import FORGET, Selection, run_reprocess
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
@@ -255,10 +255,11 @@ def test_gists_off_cost_nothing_and_can_be_filled_in_later(tmp_path: Path) -> No
     report = run_night([chat(tmp_path / "a.jsonl", "a", 1, SAID)], options)
     assert "gists" not in steps(report)
     assert Store.open(options.store).count(GISTS) == 0
-    for asked in (fill_in, run_reprocess):
+    for missing in (True, False):
         with pytest.raises(UsageError, match="gists are off"):
-            asked("gists", Selection(), options)
-    filled = [fill_in("gists", Selection(), settings(tmp_path / "store", gists="extractive"))[0] for _ in range(2)]
+            run_reprocess("gists", Selection(), options, missing=missing)
+    options = settings(tmp_path / "store", gists="extractive")
+    filled = [run_reprocess("gists", Selection(), options, missing=True) for _ in range(2)]
     assert [steps(report)["gists"].rows_out for report in filled] == [6, 0]
 
 
