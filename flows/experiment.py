@@ -7,10 +7,9 @@ space's own tables are read and never written; the stores of trials lie in its f
 
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from importlib.metadata import version
 from itertools import zip_longest
 from pathlib import Path
@@ -31,7 +30,7 @@ from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.protocol import KnownEncoder
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night, run_steps_after_read
-from slowwave.flows.parts.run import make_run_id, open_run, run_as_function, run_step
+from slowwave.flows.parts.run import make_run_id, open_run, run_step
 from slowwave.memory import Memory
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
@@ -70,6 +69,8 @@ from slowwave.tasks.pending import read_spoken_messages
 FINISHED = "finished"
 """A file in the store of a trial that is whole."""
 KINDS = ("observation", "message")
+Ask = Callable[[Question], tuple[list[Item], int]]
+"""Returns what an answer shows, and its tokens."""
 
 
 @dataclass(frozen=True)
@@ -134,60 +135,53 @@ def run_experiment(file: Path, base: Mapping[str, Any]) -> Findings:
 
 def search_settings(lab: "Lab", parts: Mapping[str, list[Question]]) -> Findings:
     """Return the findings: settings tried on training, the best of them on validation, the best of these on test."""
-    experiment = lab.experiment
+    experiment, at = lab.experiment, Score._fields.index(lab.experiment.metric)
     sign = -1.0 if experiment.metric in LESS_IS_BETTER else 1.0
+    clusters = {split: [question.cluster for question in some] for split, some in parts.items()}
 
     # 1. Training: the search rates each setting by its mean.
-    ratings: dict[str, tuple[float, Params]] = {}
+    tried: list[tuple[float, Params]] = []
 
     def rate(params: Params, share: float) -> float:
         scores = lab.score_questions(params, parts["train"][: max(1, round(share * len(parts["train"])))])
-        known = [value for score in scores if (value := getattr(score, experiment.metric)) == value]
+        known = [score[at] for score in scores if score[at] == score[at]]
         rating = sign * fmean(known) if known else float("-inf")
         if params and share == 1.0:
-            ratings[repr(params)] = rating, params
+            tried.append((rating, params))
         return rating
 
     run_search(experiment.search, experiment.space, experiment.seed, rate)
-    finalists = [params for _, params in sorted(ratings.values(), key=lambda pair: -pair[0])]
+    tried.sort(key=lambda pair: -pair[0])
 
     # 2. Validation and test: held against the settings in force, question by question.
+    def measure(split: str, params: Params) -> np.ndarray:
+        return np.array(lab.score_questions(params, parts[split]))
+
+    def describe(split: str, scores: np.ndarray) -> dict[str, Interval]:
+        return {name: compute_interval(scores[:, n].tolist(), clusters[split]) for n, name in enumerate(Score._fields)}
+
     def compare(split: str, some: Sequence[Params]) -> list[Candidate]:
-        clusters, before = [question.cluster for question in parts[split]], values[split][experiment.metric]
-        figures = [_transpose(lab.score_questions(params, parts[split])) for params in some]
-        gains = [
-            [sign * (new - old) for new, old in zip(one[experiment.metric], before, strict=True)] for one in figures
-        ]
-        corrected = correct_by_holm([compute_p_value(gain, clusters) for gain in gains])
+        scores = [measure(split, params) for params in some]
+        gains = [sign * (one - in_force[split])[:, at] for one in scores]
+        corrected = correct_by_holm([compute_p_value(gain, clusters[split]) for gain in gains])
         return [
-            Candidate(split, params, _compute_intervals(one, clusters), compute_interval(gain, clusters), p)
-            for params, one, gain, p in zip(some, figures, gains, corrected, strict=True)
+            Candidate(split, params, describe(split, one), compute_interval(gain, clusters[split]), p)
+            for params, one, gain, p in zip(some, scores, gains, corrected, strict=True)
         ]
 
-    values = {split: _transpose(lab.score_questions({}, some)) for split, some in parts.items()}
-    candidates = compare("validation", finalists[: experiment.search.finalists])
+    in_force = {split: measure(split, {}) for split in parts}
+    candidates = compare("validation", [params for _, params in tried[: experiment.search.finalists]])
     winner = max(candidates, key=lambda candidate: candidate.gain.mean, default=None)
     best = winner.params if winner and winner.gain.mean > 0 else {}
     return Findings(
         experiment.name,
         experiment.metric,
         {split: len(some) for split, some in parts.items()},
-        len(ratings),
-        {
-            split: _compute_intervals(values[split], [question.cluster for question in some])
-            for split, some in parts.items()
-        },
+        len(tried),
+        {split: describe(split, scores) for split, scores in in_force.items()},
         [*candidates, *(compare("test", [best]) if best else [])],
         best,
     )
-
-
-def _transpose(scores: Sequence[Score]) -> dict[str, list[float]]:
-    return {name: [getattr(score, name) for score in scores] for name in Score._fields}
-
-
-def _compute_intervals(values: Mapping[str, Sequence[float]], clusters: Sequence[str]) -> dict[str, Interval]:
-    return {name: compute_interval(some, clusters) for name, some in values.items()}
 
 
 class Lab:
@@ -211,6 +205,7 @@ class Lab:
         """Stores that were made."""
         self._first = dict[tuple[str, str, bool], Path]()
         self._load_encoder = cache(lambda name: KnownEncoder(load_query_encoder(name)))
+        self._load_counter = cache(lambda name: cache_counts(load_tokenizer(name)))
         self._scores_file = folder / "scores.jsonl"
         self._scores = dict(_read_scores(self._scores_file))
 
@@ -231,33 +226,36 @@ class Lab:
             if ids[question.id] not in self._scores:
                 by_unit[self.units[question.id].name].append(question)
         for some in by_unit.values():
-            scores = self._answer(self.units[some[0].id], settings, some)
-            new = {ids[question.id]: score for question, score in zip(some, scores, strict=True)}
+            ask = self._set_up(self.units[some[0].id], settings)
+            new = {ids[question.id]: score_answer(question, *ask(question)) for question in some}
             with self._scores_file.open("ab") as out:
                 out.writelines(orjson.dumps([key, list(score)]) + b"\n" for key, score in new.items())
             self._scores |= new
         return [self._scores[ids[question.id]] for question in questions]
 
-    def _answer(self, unit: Unit, settings: Settings, questions: Sequence[Question]) -> list[Score]:
-        experiment = self.experiment
+    def _set_up(self, unit: Unit, settings: Settings) -> Ask:
+        """Return what answers the unit's questions under settings."""
+        target, budget, active = self.experiment.target, self.experiment.budget, settings.context
         encoder = self._load_encoder(settings.encoder) if settings.embeddings else None
-        count = load_counter(settings.context.tokenizer)
-        if experiment.target == "talk":
-            room = experiment.budget or int(settings.context.budget * settings.context.conversation_share)
-            return _ask_talk(unit, settings, questions, encoder, room, count)
-        if experiment.target == "prompt":
+        count = self._load_counter(active.tokenizer)
+        # 1. A conversation alone, of all that is told.
+        if target == "talk":
+            turns = Turns(settings, lambda texts: [count(text) for text in texts], encoder)
+            room = budget or int(active.budget * active.conversation_share)
+            return partial(_ask_talk, turns, _tell_turns(turns, unit, unit.messages), room, count)
+        # 2. A memory: of all that is told, or of its earlier half beside a conversation of the later one.
+        if target == "prompt":
             unit, running = part_unit(unit)
         prepared = self._prepare(unit, settings)
         memory = Memory(prepared, prepared.store, None, encoder)
-        if experiment.target == "prompt":
-            model = ScriptedLLM(context_window=experiment.budget or 8_192)  # asked for no answer: it counts tokens
+        if target == "prompt":
+            model = ScriptedLLM(context_window=budget or 8_192)  # asked for no answer: it counts tokens
             talk = Conversation(model, memory, prepared, encoder=encoder)
             talk.turns = Turns(prepared, model.count_tokens, encoder)  # without it also where a recap is wanted
-            return _ask_prompt(talk, unit, running, questions)
-        if experiment.target in ("recall", "topics"):
-            kinds = KINDS if experiment.target == "recall" else ("topic",)
-            return [_ask_recall(memory, question, experiment.k, kinds, count) for question in questions]
-        return [_ask_context(memory, question, experiment.budget) for question in questions]
+            return partial(_ask_prompt, talk, _tell_turns(talk.turns, unit, running))
+        if target == "context":
+            return partial(_ask_context, memory, budget)
+        return partial(_ask_recall, memory, self.experiment.k, KINDS if target == "recall" else ("topic",), count)
 
     def _prepare(self, unit: Unit, settings: Settings) -> Settings:
         """Return the settings with the store of a unit that was made under them; made now where there is none."""
@@ -280,7 +278,7 @@ class Lab:
                 repair_sessions(job.store)
             if self.seed is not None:
                 share_models_output(self.seed, job.store)
-            run_steps_after_read(job, report, run_as_function, gated=False)
+            run_steps_after_read(job, report, gated=False)
         report.check_complete()
         (settings.store / FINISHED).touch()
         self.seed, self.made = job.store, self.made + 1
@@ -305,7 +303,9 @@ def share_models_output(source: Store, store: Store) -> None:
         store.append(table, rows.filter(pc.invert(pc.is_in(rows[table.key], known.combine_chunks()))))
 
 
-def _ask_recall(memory: Memory, question: Question, k: int, kinds: Sequence[str], count: Callable[[str], int]) -> Score:
+def _ask_recall(
+    memory: Memory, k: int, kinds: Sequence[str], count: Callable[[str], int], question: Question
+) -> tuple[list[Item], int]:
     hits = memory.recall(question.text, k, kinds, automatic=question.kind == "retold", now=question.at)
     items = [
         Item(
@@ -315,12 +315,12 @@ def _ask_recall(memory: Memory, question: Question, k: int, kinds: Sequence[str]
         )
         for hit in hits
     ]
-    return score_answer(question, items, sum(count(item.text) for item in items))
+    return items, sum(count(item.text) for item in items)
 
 
-def _ask_context(memory: Memory, question: Question, budget: int | None) -> Score:
+def _ask_context(memory: Memory, budget: int | None, question: Question) -> tuple[list[Item], int]:
     block = memory.context(question.text, budget, automatic=question.kind == "retold")
-    return score_answer(question, _list_block_items(block), block.tokens)
+    return _list_block_items(block), block.tokens
 
 
 def _list_block_items(block: Context) -> list[Item]:
@@ -332,41 +332,26 @@ def _list_block_items(block: Context) -> list[Item]:
 
 
 def _ask_talk(
-    unit: Unit,
-    settings: Settings,
-    questions: Sequence[Question],
-    encoder: KnownEncoder | None,
-    room: int,
-    count: Callable[[str], int],
-) -> list[Score]:
-    """Return the scores of prompts of the unit told as one conversation; no question moves what another one gets."""
-    turns = Turns(settings, lambda texts: [count(text) for text in texts], encoder)
-    names = _tell_turns(turns, unit, unit.messages)
-    scores = []
-    for question in questions:
-        with _keep_strengths(turns):
-            recalled = turns.recall(question.text, room)
-        tokens = count(recalled.text) + sum(count(turn["content"]) for turn in recalled.recent)
-        scores.append(score_answer(question, _list_turn_items(recalled, names), tokens))
-    return scores
+    turns: Turns, names: Sequence[str], room: int, count: Callable[[str], int], question: Question
+) -> tuple[list[Item], int]:
+    recalled = turns.recall(question.text, room)
+    tokens = count(recalled.text) + sum(count(turn["content"]) for turn in recalled.recent)
+    return _list_turn_items(recalled, names), tokens
 
 
-def _ask_prompt(talk: Conversation, unit: Unit, running: pa.Table, questions: Sequence[Question]) -> list[Score]:
-    """Return the scores of whole prompts of a talk of some messages, beside a memory of the unit's."""
-    names = _tell_turns(talk.turns, unit, running)
-    scores = []
-    for question in questions:
-        with _keep_strengths(talk.turns):
-            prompt = talk.build_prompt(question.text)
-        recalled = talk.recalled or TurnContext("")
-        items = [*_list_turn_items(recalled.turns, names), Item(prompt[0]["content"], ())]
-        items += _list_block_items(recalled.block) if recalled.block else []
-        scores.append(score_answer(question, items, sum(talk.llm.count_tokens([turn["content"] for turn in prompt]))))
-    return scores
+def _ask_prompt(talk: Conversation, names: Sequence[str], question: Question) -> tuple[list[Item], int]:
+    prompt = talk.build_prompt(question.text)
+    recalled = talk.recalled or TurnContext("")
+    items = [*_list_turn_items(recalled.turns, names), Item(prompt[0]["content"], ())]
+    items += _list_block_items(recalled.block) if recalled.block else []
+    return items, sum(talk.llm.count_tokens([turn["content"] for turn in prompt]))
 
 
 def _tell_turns(turns: Turns, unit: Unit, messages: pa.Table) -> list[str]:
-    """Tell messages of a unit as one conversation, and return the name of each turn."""
+    """Tell messages of a unit as one conversation, and return the name of each turn; no question moves what another
+    one gets.
+    """
+    turns.active.weights = replace(turns.active.weights, used=0.0)
     rows = messages.sort_by([("ts", "ascending"), ("session_id", "ascending"), ("seq", "ascending")]).to_pylist()
     rows = [row for row in rows if is_spoken(row)]
     said = [(row["speaker"] or row["role"], row["text"]) for row in rows]
@@ -377,26 +362,11 @@ def _tell_turns(turns: Turns, unit: Unit, messages: pa.Table) -> list[str]:
     return [name_message(unit.names.get(row["session_id"], row["session_id"]), row["native_id"]) for row in rows]
 
 
-@contextmanager
-def _keep_strengths(turns: Turns) -> Iterator[None]:
-    """Leave the turns' strengths as they were: no question moves what another one gets."""
-    strengths = [(trace, trace.strength, trace.set_at) for trace in turns.active.traces]
-    yield
-    for trace, strength, set_at in strengths:
-        trace.strength, trace.set_at = strength, set_at
-
-
 def _list_turn_items(recalled: Recalled, names: Sequence[str]) -> list[Item]:
     latest = zip(recalled.recent, names[len(names) - len(recalled.recent) :], strict=True)
     items = [Item(turn["content"], (name,)) for turn, name in latest]
     items += [Item(text, ()) for text in recalled.recap]
     return items + [Item(one.text, () if one.shortened else (names[one.trace.number],)) for one in recalled.shown]
-
-
-@cache
-def load_counter(name: str) -> Callable[[str], int]:
-    """Return what counts tokens, by a tokenizer's name."""
-    return cache_counts(load_tokenizer(name))
 
 
 def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tuple[list[Unit], Store]:
@@ -415,7 +385,7 @@ def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tupl
             run_night(list(data.paths), whole).check_complete()
         else:
             with open_run("experiment", whole, create=True) as (job, report):
-                run_step(run_as_function, report, read_transcripts, job, list(data.paths))
+                run_step(job, report, read_transcripts, list(data.paths))
     store = Store.open(whole.store, whole.space)
     left_out = store.read(EXCLUSIONS, ["row_id"])["row_id"].combine_chunks()
     messages, sessions = (
