@@ -264,7 +264,9 @@ def collect_news(new: View, old: View | None) -> News:
     among = surest[:MOST_STANDING]
     standing = collect_standing_claims(new, (), (*STANDING, *PERSONAL), among=among) if among else []
     foremost = [*(one.id for one in take_in_turn(standing)), *surest]
-    doubted = [row for key, row in new.chains.linked.items() if not old or key not in old.chains.linked]
+    before = set(known["observation_id"].to_pylist())
+    linked = old.chains.linked if old else {}
+    doubted = [row for key, row in new.chains.linked.items() if key in before and key not in linked]
     changed = [(one.claim_id, "is now", one.by_summary, one.by) for one in found if one.by_summary and one.by]
     changed += [
         (str(row["observation_id"]), "is perhaps now", str(later["summary"]), str(later["observation_id"]))
