@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 
 SHOWN_CHARS = 300
 """Of a hit's text, in a terminal."""
-Budget = Annotated[int | None, typer.Option(help="Tokens, at most; by default the settings'.", show_default=False)]
+Budget = Annotated[int | None, typer.Option(help="Tokens, at most; by default the settings'.")]
 TokenizerOption = Annotated[
-    str | None,
-    typer.Option("--tokenizer", help="minilm, bytes/4, tiktoken:ENCODING or a tokenizer.json.", show_default=False),
+    str | None, typer.Option("--tokenizer", help="minilm, bytes/4, tiktoken:ENCODING or a tokenizer.json.")
 ]
 
 
@@ -206,8 +205,7 @@ def briefing(
     memory: "Memory",
     budget: Budget = None,
     workspace: Annotated[
-        str | None,
-        typer.Option(help="Of this project; by default that of this folder, where known.", show_default=False),
+        str | None, typer.Option(help="Of this project; by default that of this folder, where known.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Of all that is known, in whatever folder.")] = False,
     tokenizer: TokenizerOption = None,
@@ -249,12 +247,10 @@ def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool
 def remember(
     settings: "Settings",
     text: Annotated[str, typer.Argument(help="What to remember, in words that stand alone; - reads standard input.")],
-    workspace: Annotated[str | None, typer.Option(help="The project that it belongs to.", show_default=False)] = None,
+    workspace: Annotated[str | None, typer.Option(help="The project that it belongs to.")] = None,
     of_agent: Annotated[bool, typer.Option("--agent", help="An agent's words, as all are without a terminal.")] = False,
-    speaker: Annotated[str | None, typer.Option(help="Who says it.", show_default=False)] = None,
-    tag: Annotated[
-        list[str] | None, typer.Option(help="A word to keep with it; may be repeated.", show_default=False)
-    ] = None,
+    speaker: Annotated[str | None, typer.Option(help="Who says it.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A word to keep with it; may be repeated.")] = None,
 ) -> None:
     """Write down a note.
 

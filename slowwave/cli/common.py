@@ -49,22 +49,15 @@ INCOMPLETE = 3
 HELD = 4
 """Exit status of a run whose release is held back."""
 
-SpacesOption = Annotated[
-    list[str] | None, typer.Option("--space", help="Whose memory; may be repeated.", show_default=False)
-]
+SpacesOption = Annotated[list[str] | None, typer.Option("--space", help="Whose memory; may be repeated.")]
 KeyFileOption = Annotated[
     Path | None, typer.Option("--key-file", help="A file whose first line is the passphrase (or an age key).")
 ]
 SHARED = {
     "as_json": Annotated[bool, typer.Option("--json", help="Print JSON.")],
-    "store": Annotated[
-        Path | None,
-        typer.Option("--store", help="Folder or s3:// of the store.", show_default=False),
-    ],
-    "space": Annotated[str | None, typer.Option("--space", help="Whose memory.", show_default=False)],
-    "release": Annotated[
-        str | None, typer.Option("--release", help="An earlier release, by name (r3) or id.", show_default=False)
-    ],
+    "store": Annotated[Path | None, typer.Option("--store", help="Folder or s3:// of the store.")],
+    "space": Annotated[str | None, typer.Option("--space", help="Whose memory.")],
+    "release": Annotated[str | None, typer.Option("--release", help="An earlier release, by name (r3) or id.")],
 }
 """Options that mean the same to every command that has them, by the parameter that they fill."""
 OPENED = {"given": (), "settings": (), "memory": ("release",)}

@@ -23,30 +23,17 @@ UNREACHED = "Not reached: backups, disk snapshots, and other machines' copies; d
 @command(progress=True)
 def forget(
     settings: "Settings",
-    session: Annotated[
-        list[str] | None, typer.Option(help="Sessions, by the transcript's own id.", show_default=False)
-    ] = None,
-    message: Annotated[
-        list[str] | None, typer.Option(help="Messages, by the transcript's own id or a hit's.", show_default=False)
-    ] = None,
+    session: Annotated[list[str] | None, typer.Option(help="Sessions, by the transcript's own id.")] = None,
+    message: Annotated[list[str] | None, typer.Option(help="Messages, by the transcript's own id or a hit's.")] = None,
     match: Annotated[
-        list[str] | None,
-        typer.Option(help="Messages that hold this text, also in a tool's output.", show_default=False),
+        list[str] | None, typer.Option(help="Messages that hold this text, also in a tool's output.")
     ] = None,
-    speaker: Annotated[list[str] | None, typer.Option(help="What these people said.", show_default=False)] = None,
-    workspace: Annotated[
-        list[str] | None, typer.Option(help="What was said in this workspace.", show_default=False)
-    ] = None,
-    before: Annotated[datetime | None, typer.Option(help="What was said before this day.", show_default=False)] = None,
-    note: Annotated[
-        list[str] | None, typer.Option(help="Notes, by the id that they were noted under.", show_default=False)
-    ] = None,
-    source: Annotated[
-        list[str] | None, typer.Option(help="What this format's transcripts say; shared:NAME.", show_default=False)
-    ] = None,
-    check: Annotated[
-        Path | None, typer.Option(help="Hold a certificate against the store as it is.", show_default=False)
-    ] = None,
+    speaker: Annotated[list[str] | None, typer.Option(help="What these people said.")] = None,
+    workspace: Annotated[list[str] | None, typer.Option(help="What was said in this workspace.")] = None,
+    before: Annotated[datetime | None, typer.Option(help="What was said before this day.")] = None,
+    note: Annotated[list[str] | None, typer.Option(help="Notes, by the id that they were noted under.")] = None,
+    source: Annotated[list[str] | None, typer.Option(help="What this format's transcripts say; shared:NAME.")] = None,
+    check: Annotated[Path | None, typer.Option(help="Hold a certificate against the store as it is.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go, and end.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     rebuild: Annotated[

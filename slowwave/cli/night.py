@@ -33,29 +33,19 @@ if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
     from slowwave.flows.plan import Estimate, Source
 
-Paths = Annotated[
-    list[Path] | None,
-    typer.Argument(help="Files, folders, s3:// prefixes; none: the installed tools'."),
-]
+Paths = Annotated[list[Path] | None, typer.Argument(help="Files, folders, s3:// prefixes; none: the installed tools'.")]
 LlmOption = Annotated[
     str | None,
-    typer.Option(
-        "--llm", help="Language model: off, vllm:MODEL, openai:MODEL@URL, … > extractive.", show_default=False
-    ),
+    typer.Option("--llm", help="Language model: off, vllm:MODEL, openai:MODEL@URL, … > extractive."),
 ]
 MaxTokens = Annotated[
-    int | None,
-    typer.Option("--max-tokens", help="Tokens this run may spend; then it stops cleanly.", show_default=False),
+    int | None, typer.Option("--max-tokens", help="Tokens this run may spend; then it stops cleanly.")
 ]
 EngineOption = Annotated[
     str | None,
-    typer.Option(
-        "--engine", help="extractive: make again without a model what a model made; else it stands.", show_default=False
-    ),
+    typer.Option("--engine", help="extractive: make again without a model what a model made; else it stands."),
 ]
-GistsOption = Annotated[
-    str | None, typer.Option("--gists", help="off, extractive, llm or truncated.", show_default=False)
-]
+GistsOption = Annotated[str | None, typer.Option("--gists", help="off, extractive, llm or truncated.")]
 LOG = logging.getLogger(__name__)
 SPACE = "{space}"
 """What of a path stands for the name of the space."""
@@ -93,12 +83,11 @@ def run(
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
     engine: Annotated[
-        str | None,
-        typer.Option(help="extractive: make again without a model what one made. ray: compute on Ray."),
+        str | None, typer.Option(help="extractive: make again without a model what one made. ray: compute on Ray.")
     ] = None,
     gists: GistsOption = None,
-    embeddings: Annotated[bool | None, typer.Option("--embeddings/--no-embeddings", show_default=False)] = None,
-    redact: Annotated[bool | None, typer.Option("--redact/--no-redact", show_default=False)] = None,
+    embeddings: Annotated[bool | None, typer.Option("--embeddings/--no-embeddings")] = None,
+    redact: Annotated[bool | None, typer.Option("--redact/--no-redact")] = None,
     address: Annotated[
         str | None, typer.Option(help="Ray cluster of --engine ray; else RAY_ADDRESS; none: Ray on this machine.")
     ] = None,
@@ -265,16 +254,10 @@ def reprocess(
     missing: Annotated[
         bool, typer.Option("--missing", help="Only what lacks it (gists, summaries); nothing is made anew.")
     ] = False,
-    session: Annotated[
-        list[str] | None, typer.Option(help="Sessions, by the transcript's own id.", show_default=False)
-    ] = None,
-    workspace: Annotated[str | None, typer.Option(help="Sessions of this workspace.", show_default=False)] = None,
-    since: Annotated[
-        datetime | None, typer.Option(help="Sessions that ended on or after this day.", show_default=False)
-    ] = None,
-    until: Annotated[
-        datetime | None, typer.Option(help="Sessions that began before this day.", show_default=False)
-    ] = None,
+    session: Annotated[list[str] | None, typer.Option(help="Sessions, by the transcript's own id.")] = None,
+    workspace: Annotated[str | None, typer.Option(help="Sessions of this workspace.")] = None,
+    since: Annotated[datetime | None, typer.Option(help="Sessions that ended on or after this day.")] = None,
+    until: Annotated[datetime | None, typer.Option(help="Sessions that began before this day.")] = None,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
     engine: EngineOption = None,

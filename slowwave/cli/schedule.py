@@ -40,9 +40,9 @@ LOOK = {
 @command
 def schedule(
     given: dict[str, Any],
-    action: Annotated[Action, typer.Argument(help="install or remove.", show_default=False)],
+    action: Annotated[Action, typer.Argument(help="install or remove.")],
     at: Annotated[str, typer.Option(help="When, by this machine's clock.")] = "03:00",
-    by: Annotated[Scheduler | None, typer.Option("--with", help="By default what works.", show_default=False)] = None,
+    by: Annotated[Scheduler | None, typer.Option("--with", help="By default what works.")] = None,
 ) -> None:
     """Do a night every day, without a server.
 

@@ -43,10 +43,8 @@ def show(
     name: Annotated[
         str | None, typer.Argument(help="Related to it: a claim's id, a file, person, project or tool.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="How many claims, at most.", show_default=False)] = None,
-    depth: Annotated[
-        int | None, typer.Option(help="Levels below an id; steps to what is related, 1 to 5.", show_default=False)
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="How many claims, at most.")] = None,
+    depth: Annotated[int | None, typer.Option(help="Levels below an id; steps to what is related, 1 to 5.")] = None,
     keywords: Annotated[bool, typer.Option("--keywords", help="Count the keywords of these claims.")] = False,
     file: Annotated[
         list[str] | None, typer.Option("--file", help="Habits: what changes with this file. May be repeated.")

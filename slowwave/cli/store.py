@@ -140,19 +140,14 @@ def export(
     settings: "Settings",
     to: Annotated[Path, typer.Argument(help="A folder that is made; with --learnings a file.")],
     form: Annotated[
-        str | None,
-        typer.Option("--format", help="parquet, lance, jsonl, graphml; of learnings json, md.", show_default=False),
+        str | None, typer.Option("--format", help="parquet, lance, jsonl, graphml; of learnings json, md.")
     ] = None,
     table: Annotated[list[str] | None, typer.Option(help="Only these tables.")] = None,
-    release: Annotated[
-        str | None, typer.Option(help="A release's name; none: the live one.", show_default=False)
-    ] = None,
+    release: Annotated[str | None, typer.Option(help="A release's name; none: the live one.")] = None,
     learnings: Annotated[
         bool, typer.Option("--learnings", help="Claims with quotes, redacted anew, for somebody else's memory.")
     ] = False,
-    workspace: Annotated[
-        str | None, typer.Option(help="Learnings of this workspace alone.", show_default=False)
-    ] = None,
+    workspace: Annotated[str | None, typer.Option(help="Learnings of this workspace alone.")] = None,
     encrypted: Annotated[
         bool, typer.Option("--encrypted", help="Parquet by a passphrase: --key-file, SLOWWAVE_BACKUP_KEY.")
     ] = False,
@@ -187,8 +182,7 @@ def import_learnings(
     file: Annotated[Path, typer.Argument(help="What `slowwave export --learnings` wrote as json.")],
     name: Annotated[str, typer.Option("--as", help="Whose learnings they are.")],
     workspace: Annotated[
-        list[str] | None,
-        typer.Option(help="PATH that stands for them here, or NAME=PATH for each.", show_default=False),
+        list[str] | None, typer.Option(help="PATH that stands for them here, or NAME=PATH for each.")
     ] = None,
 ) -> "RunReport":
     """Take in another memory's learnings.

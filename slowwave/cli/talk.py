@@ -34,14 +34,10 @@ SHOWN_CHARS = 100
 @command
 def talk(
     given: dict[str, Any],
-    llm: Annotated[
-        str | None, typer.Option(help="The language model, as in the setting llm.", show_default=False)
-    ] = None,
-    web: Annotated[
-        bool | None, typer.Option("--web/--no-web", help="Ask the web where needed.", show_default=False)
-    ] = None,
+    llm: Annotated[str | None, typer.Option(help="The language model, as in the setting llm.")] = None,
+    web: Annotated[bool | None, typer.Option("--web/--no-web", help="Ask the web where needed.")] = None,
     workspace: Annotated[
-        str | None, typer.Option(help="Only memories of this workspace; it becomes the talk's.", show_default=False)
+        str | None, typer.Option(help="Only memories of this workspace; it becomes the talk's.")
     ] = None,
 ) -> None:
     """Chat with a language model that has the memory at hand.

@@ -21,7 +21,7 @@ NEXT = {
     Client.CODEX: "Codex runs new hooks once you have trusted them: type /hooks there, and again after an update.",
     Client.CURSOR: "Cursor takes context at a session's start alone; `slowwave project --to cursor` keeps a rule.",
 }
-ClientArgument = Annotated[Client, typer.Argument(help="The agent.", show_default=False)]
+ClientArgument = Annotated[Client, typer.Argument(help="The agent.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")]
 OfProject = Annotated[bool, typer.Option("--project/--user", help="For this folder's project, or for all of yours.")]
 

@@ -28,8 +28,7 @@ def mcp(
     read_only: Annotated[bool, typer.Option("--read-only", help="Take no notes.")] = False,
     ui: Annotated[bool, typer.Option("--ui", help="With --http: the pages of `slowwave ui` too.")] = False,
     keys: Annotated[
-        Path | None,
-        typer.Option(help='With --http: a TOML file with a line NAME = "KEY" for each space.', show_default=False),
+        Path | None, typer.Option(help='With --http: a TOML file with a line NAME = "KEY" for each space.')
     ] = None,
 ) -> None:
     """Serve the memory to agents over MCP (stdio, or --http).

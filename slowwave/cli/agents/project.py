@@ -40,19 +40,11 @@ FILES = {
 @command
 def project(
     memory: "Memory",
-    to: Annotated[
-        Target | None, typer.Option(help="Whose file: CLAUDE.md, AGENTS.md, .cursor/rules/.", show_default=False)
-    ] = None,
-    workspace: Annotated[
-        str | None, typer.Option(help="The project; by default that of this folder.", show_default=False)
-    ] = None,
+    to: Annotated[Target | None, typer.Option(help="Whose file: CLAUDE.md, AGENTS.md, .cursor/rules/.")] = None,
+    workspace: Annotated[str | None, typer.Option(help="The project; by default that of this folder.")] = None,
     budget: Annotated[int, typer.Option(min=0, help="Tokens of the block, at most.")] = BUDGET,
-    out: Annotated[
-        Path | None, typer.Option(help="Another file, as MEMORY.md; - prints the block.", show_default=False)
-    ] = None,
-    pages: Annotated[
-        Path | None, typer.Option(help="A folder of small pages, to ls and grep.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Another file, as MEMORY.md; - prints the block.")] = None,
+    pages: Annotated[Path | None, typer.Option(help="A folder of small pages, to ls and grep.")] = None,
     min_confidence: Annotated[float, typer.Option(min=0, max=1, help="Confidence from which a claim is told.")] = 0.5,
 ) -> None:
     """Keep what stands about a project in CLAUDE.md and the like.

@@ -18,19 +18,14 @@ FILE = "SKILL.md"
 @command
 def skill(
     memory: "Memory",
-    workspace: Annotated[
-        str | None, typer.Option(help="The project; by default that of this folder.", show_default=False)
-    ] = None,
-    days: Annotated[
-        int | None, typer.Option(min=1, help="Only of so many days before the release.", show_default=False)
-    ] = None,
+    workspace: Annotated[str | None, typer.Option(help="The project; by default that of this folder.")] = None,
+    days: Annotated[int | None, typer.Option(min=1, help="Only of so many days before the release.")] = None,
     min_confidence: Annotated[float, typer.Option(min=0, max=1, help="Confidence from which a claim is told.")] = 0.5,
     budget: Annotated[int, typer.Option(min=0, help="Tokens of the block, at most.")] = BUDGET,
     out: Annotated[
-        Path | None,
-        typer.Option(help="The file, or the folder of the skill; without, it is printed.", show_default=False),
+        Path | None, typer.Option(help="The file, or the folder of the skill; without, it is printed.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Of the skill; by default its folder's.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Option(help="Of the skill; by default its folder's.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Add the block to a file that has no marks.")] = False,
 ) -> None:
     """Write SKILL.md: a project's decisions, conventions, commands.
