@@ -8,11 +8,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from slowwave.cli.agents.files import project, skill
 from slowwave.cli.agents.hook import NeverBlocking, hook
 from slowwave.cli.agents.install import install, uninstall
 from slowwave.cli.agents.mcp import mcp
-from slowwave.cli.agents.project import project
-from slowwave.cli.agents.skill import skill
 from slowwave.cli.agents.ui import report, ui
 from slowwave.cli.ask import briefing, context, recall, recent, remember
 from slowwave.cli.forget import forget

@@ -1,21 +1,23 @@
-"""`slowwave project`: what stands about a project, kept where its agents look anyway."""
+"""`slowwave project` and `slowwave skill`: what stands about a project, in files that its agents load anyway."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slowwave.cli.common import OUT, command, echo, find_project, print_notes
 from slowwave.schemas.errors import UsageError
+from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
     from slowwave.context.projects.projection import Pages
     from slowwave.memory import Memory
 
-BUDGET = 1_000
+BLOCK_BUDGET, SKILL_BUDGET = 1_000, 1_500
+SKILL = "SKILL.md"
 RULE = "---\ndescription: What earlier sessions settled about this project\nalwaysApply: true\n---\n"
 """What a rule of Cursor's begins with."""
 
@@ -35,17 +37,20 @@ FILES = {
     Target.AGENTS: "AGENTS.md",
     Target.CURSOR: ".cursor/rules/slowwave.mdc",
 }
+Workspace = Annotated[str | None, typer.Option(help="The project; by default that of this folder.")]
+Confidence = Annotated[float, typer.Option(min=0, max=1, help="Confidence from which a claim is told.")]
+Budget = Annotated[int, typer.Option(min=0, help="Tokens of the block, at most.")]
 
 
 @command
 def project(
     memory: "Memory",
     to: Annotated[Target | None, typer.Option(help="Whose file: CLAUDE.md, AGENTS.md, .cursor/rules/.")] = None,
-    workspace: Annotated[str | None, typer.Option(help="The project; by default that of this folder.")] = None,
-    budget: Annotated[int, typer.Option(min=0, help="Tokens of the block, at most.")] = BUDGET,
+    workspace: Workspace = None,
+    budget: Budget = BLOCK_BUDGET,
     out: Annotated[Path | None, typer.Option(help="Another file, as MEMORY.md; - prints the block.")] = None,
     pages: Annotated[Path | None, typer.Option(help="A folder of small pages, to ls and grep.")] = None,
-    min_confidence: Annotated[float, typer.Option(min=0, max=1, help="Confidence from which a claim is told.")] = 0.5,
+    min_confidence: Confidence = 0.5,
 ) -> None:
     """Keep what stands about a project in CLAUDE.md and the like.
 
@@ -57,14 +62,10 @@ def project(
     from slowwave.context.projects.projection import build_block, build_pages, collect_told_claims
     from slowwave.context.projects.standing import STANDING
     from slowwave.context.tokens import resolve_tokenizer
-    from slowwave.store.workspaces import anchor_workspace, require_workspaces
     from slowwave.tasks.llm.fence import has_injection
 
     view = memory.get_view()
-    place = workspace or find_project(memory)
-    if place is None and (to or out):
-        raise UsageError("this folder is no project that the memory knows: name one with --workspace")
-    places = require_workspaces(anchor_workspace(place), view.workspaces) if place else ()
+    places = _find_places(memory, workspace, needed=bool(to or out))
     if to or out:
         claims = collect_told_claims(view, places, STANDING, has_injection, min_confidence)
         count = resolve_tokenizer(None, memory.settings.context.tokenizer)
@@ -76,6 +77,73 @@ def project(
         if _keep_pages(due, pages):
             note_claims(memory.root / memory.space, told)
     print_notes(memory.notes)
+
+
+@command
+def skill(
+    memory: "Memory",
+    workspace: Workspace = None,
+    days: Annotated[int | None, typer.Option(min=1, help="Only of so many days before the release.")] = None,
+    min_confidence: Confidence = 0.5,
+    budget: Budget = SKILL_BUDGET,
+    out: Annotated[
+        Path | None, typer.Option(help="The file, or the folder of the skill; without, it is printed.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Of the skill; by default its folder's.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Add the block to a file that has no marks.")] = False,
+) -> None:
+    """Write SKILL.md: a project's decisions, conventions, commands.
+
+    Each line names its session and message. Between two marks; what stands around them stays. The same release gives
+    the same bytes.
+    """
+    from slowwave.context.handed_out import note_skill_lines
+    from slowwave.context.projects.skill import build_front_matter, build_skill, collect_skill_lines, make_skill_name
+    from slowwave.context.tokens import resolve_tokenizer
+    from slowwave.tasks.llm.fence import has_injection
+    from slowwave.text.marked import find_marked, read_as_it_is, replace_marked, write_whole
+
+    # What the skill is called, and its block.
+    places = _find_places(memory, workspace)
+    file = out and (out / SKILL if out.is_dir() or not out.suffix else out)
+    title = PurePath(places[0].replace("\\", "/")).name or places[0]
+    called = make_skill_name(name or (file.absolute().parent.name if file and file.name == SKILL else title))
+    if name and called != name:
+        raise UsageError(f"name is {name!r}; it is a-z, 0-9 and single hyphens, at most 64 long, as {called!r}")
+    lines = collect_skill_lines(memory.get_view(), places, has_injection, min_confidence, days)
+    count = resolve_tokenizer(None, memory.settings.context.tokenizer)
+    block, told = build_skill(lines, title, budget, count)
+    front = build_front_matter(called, title, lines)
+    print_notes(memory.notes)
+    # Printed, or put into its file.
+    changed = True
+    if file is None:
+        echo(replace_marked(front, block), nl=False)
+    else:
+        before = read_as_it_is(file)
+        with _name_file(file):
+            marked = find_marked(before) is not None
+            text = replace_marked(before if before.startswith("---") else front + before, block)
+        if before and not force and not marked:
+            raise UsageError(f"{file} has no marks of slowwave's: --force adds the block below what stands there")
+        changed = bool(before or told) and write_whole(file, text)
+        OUT.print(f"{file}: {_describe_lines(len(told), changed)}")
+    if changed:
+        note_skill_lines(memory.root / memory.space, told)
+
+
+def _find_places(memory: "Memory", workspace: str | None, *, needed: bool = True) -> tuple[str, ...]:
+    """Return the names of the project: the one that is named, else this folder's; none where none is `needed`.
+
+    Raises:
+        UsageError: the memory does not know it.
+    """
+    from slowwave.store.workspaces import anchor_workspace, require_workspaces
+
+    place = workspace or find_project(memory)
+    if place is None and needed:
+        raise UsageError("this folder is no project that the memory knows: name one with --workspace")
+    return require_workspaces(anchor_workspace(place), memory.get_view().workspaces) if place else ()
 
 
 def _find_file(to: Target, places: tuple[str, ...]) -> Path:
@@ -105,6 +173,10 @@ def _name_file(path: Path) -> Iterator[None]:
         raise UsageError(f"{path}: {broken}") from None
 
 
+def _describe_lines(count: int, changed: bool) -> str:
+    return f"{count_noun(count, 'line')}, {'written' if changed else 'as they were'}."
+
+
 def _keep_block(block: str, file: Path, to: Target | None) -> bool:
     """Put the block into the file, or take it out where nothing stands; or print it. Return whether that is news."""
     from slowwave.text.marked import read_as_it_is, remove_marked, replace_marked, write_whole
@@ -122,14 +194,14 @@ def _keep_block(block: str, file: Path, to: Target | None) -> bool:
         return True
     changed = bool(block or before) and write_whole(file, after)
     lines = block.count("\n- ")
-    OUT.print(f"{file}: {lines} line{'s' * (lines != 1)}, {'written' if changed else 'as they were'}.")
+    OUT.print(f"{file}: {_describe_lines(lines, changed)}")
     return changed
 
 
 def _keep_pages(due: "Pages", folder: Path) -> bool:
     """Write the pages that are due, and take out of the others what is ours; return whether one was written."""
     from slowwave.context.projects.projection import FOLDERS
-    from slowwave.text.marked import find_marked, read_as_it_is, remove_marked, replace_marked, write_whole
+    from slowwave.text.marked import read_as_it_is, remove_marked, replace_marked, write_whole
 
     written = removed = 0
     if out := [one for one in (*due, *FOLDERS) if not (folder / one).resolve().is_relative_to(folder.resolve())]:
@@ -137,13 +209,12 @@ def _keep_pages(due: "Pages", folder: Path) -> bool:
     for name, block in due.items():
         with _name_file(folder / name):
             written += write_whole(folder / name, replace_marked(read_as_it_is(folder / name), block))
-    old = [path for kind in FOLDERS for path in sorted((folder / kind).glob("*.md"))]
-    for path in old:
-        text = read_as_it_is(path)
+    # Pages of before that nothing stands for any more.
+    for path in (path for kind in FOLDERS for path in sorted((folder / kind).glob("*.md"))):
         with _name_file(path):
-            if path.relative_to(folder).as_posix() in due or find_marked(text) is None:
-                continue
-            rest = remove_marked(text)
+            rest = remove_marked(text := read_as_it_is(path))
+        if path.relative_to(folder).as_posix() in due or rest == text:
+            continue
         removed += 1
         if rest:
             write_whole(path, rest)
