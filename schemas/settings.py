@@ -8,16 +8,20 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeI
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from slowwave.schemas.places import find_working_copy
-from slowwave.schemas.settings_files import OF_PROJECT, load_file_settings
+from slowwave.schemas.settings_files import load_file_settings
 
 SPACE_NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 """What a space may be called: its name is a folder's, and must not lead out of the store."""
 
 
-class ActiveSettings(BaseModel):
-    """What of a running conversation stays in mind and goes into a prompt."""
+class Section(BaseModel):
+    """A group of settings; an unknown field is an error, not a silence."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ActiveSettings(Section):
+    """What of a running conversation stays in mind and goes into a prompt."""
 
     capacity: int = Field(5_000, ge=1, description="Turns kept in mind; beyond it the weakest go.")
     recent: int = Field(6, ge=0, description="Latest turns that always go along, word for word, while they fit.")
@@ -31,10 +35,8 @@ class ActiveSettings(BaseModel):
     )
 
 
-class TalkSettings(BaseModel):
+class TalkSettings(Section):
     """How a talk shares out the model's window, how long its answers are, and how long it waits for memory."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     answer_tokens: int = Field(1_024, ge=1, description="Tokens of an answer, at most.")
     memory_seconds: float = Field(30.0, gt=0, description="Seconds a message waits for memory; then it goes without.")
@@ -47,10 +49,8 @@ class TalkSettings(BaseModel):
     )
 
 
-class ContextSettings(BaseModel):
+class ContextSettings(Section):
     """How a block of context is packed for a model."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     budget: int = Field(2_000, ge=0, description="Tokens of a context block, at most.")
     tokenizer: str = Field(
@@ -77,10 +77,8 @@ class ContextSettings(BaseModel):
         return round(max(0.0, 1 - self.web_share - self.memory_share), 6)
 
 
-class ExtractSettings(BaseModel):
+class ExtractSettings(Section):
     """What a language model is asked for, and how much at once."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     prompts: Path | None = Field(
         None, description="Folder whose NAME.md and packs/NAME.toml are taken instead of those that ship."
@@ -91,20 +89,16 @@ class ExtractSettings(BaseModel):
     gist_words: int = Field(30, ge=0, description="Messages of fewer words get their gist without the model.")
 
 
-class LLMSettings(BaseModel):
+class LLMSettings(Section):
     """How a language model is asked. The API key is never a setting: it stays in the environment."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     temperature: float = Field(0.0, ge=0, le=2, description="Randomness of the answers; 0 takes the likeliest token.")
     seed: int | None = Field(0, description="Seed of the draw, where the engine takes one.")
-    repetition_penalty: float = Field(1.0, gt=0, le=2, description="Above 1 keeps a small model from circles (vLLM).")
     context_window: int | None = Field(None, gt=0, description="Tokens of prompt and answer; by default the model's.")
     max_tokens: int | None = Field(None, ge=1, description="Tokens a night may spend; then it stops cleanly.")
 
     concurrency: int = Field(32, ge=1, description="Requests in flight at one server.")
     timeout: float = Field(300.0, gt=0, description="Seconds one answer may take in all, however slowly it drips.")
-    api_key_env: str = Field("SLOWWAVE_LLM_API_KEY", description="Name of the variable that holds the server's key.")
     tokenizer: str | None = Field(None, description="Folder of the server model's tokenizer, to count as it does.")
 
     gpu_memory: float = Field(0.9, gt=0, le=1, description="Share of the GPU's memory that in-process vLLM takes.")
@@ -124,10 +118,8 @@ class LLMSettings(BaseModel):
 EngineName = Literal["searxng", "google", "ddgs"]
 
 
-class WebSettings(BaseModel):
+class WebSettings(Section):
     """Web search. A query leaves this machine only when `enabled` is set, and never with personal data in it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(False, description="Ask the web where a question needs it; without it nothing is sent.")
     engines: tuple[EngineName, ...] = Field(
@@ -158,12 +150,6 @@ def find_default_store() -> Path:
     return user_data_path("slowwave", appauthor=False) / "store"
 
 
-class Section(BaseModel):
-    """A group of settings; an unknown field is an error, not a silence."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 class ModelsSettings(Section):
     """Language models by task, in the forms of `llm`; an empty one is `llm`'s. `--llm` names one for all."""
 
@@ -180,9 +166,7 @@ class ReadSettings(Section):
     max_line_bytes: int = Field(
         32 * 1024 * 1024, gt=0, description="A longer line is quarantined, never held in memory."
     )
-    exclude: tuple[str, ...] = Field(
-        (), description="Globs of paths and workspaces that are never read.", json_schema_extra=OF_PROJECT
-    )
+    exclude: tuple[str, ...] = Field((), description="Globs of paths and workspaces that are never read.")
 
 
 class ObserveSettings(Section):
@@ -196,12 +180,6 @@ class ObserveSettings(Section):
     max_share: float = Field(
         0.27, gt=0, le=1, description="Words of claims over words said in everyday talk; more where more is told."
     )
-
-
-class BoilerplateSettings(Section):
-    """What counts as junk: text that comes back session after session."""
-
-    min_sessions: int = Field(5, ge=0, description="Sessions that hold a line, from which on it is masked; 0: never.")
 
 
 class HabitSettings(Section):
@@ -397,7 +375,6 @@ class Settings(BaseSettings):
     model: LLMSettings = LLMSettings()
     extract: ExtractSettings = ExtractSettings()
     read: ReadSettings = ReadSettings()
-    boilerplate: BoilerplateSettings = BoilerplateSettings()
     observe: ObserveSettings = ObserveSettings()
     habits: HabitSettings = HabitSettings()
     keywords: KeywordSettings = KeywordSettings()

@@ -1,26 +1,26 @@
 """The files that settings come from: the user's own, and a project's, which may say little.
 
 A `slowwave.toml` in the folder of a command came with that project, perhaps from a stranger. It may set what concerns
-the project alone: the fields marked `OF_PROJECT`. Whatever else stands in it has no effect, and a line says so, once a
+the project alone (`OF_PROJECT`). Whatever else stands in it has no effect, and a line says so, once a
 process. It is no error: a stranger's file must not be able to turn a memory off either.
 """
 
 import logging
 import os
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.config import JsonDict
 
 from slowwave.schemas.errors import UsageError
 
 LOG = logging.getLogger(__name__)
 
-OF_PROJECT: JsonDict = {"project": True}
-"""Marks a field that a project's own file may set (`json_schema_extra`)."""
+OF_PROJECT = "read.exclude"
+"""The setting that a project's own file may set."""
 NAME = "slowwave.toml"
 LARGEST = 64 * 1024
 """Bytes of a project's file; a larger one is left out unread."""
@@ -67,7 +67,7 @@ def load_user_settings(model: type[BaseModel]) -> dict[str, Any]:
     return table
 
 
-def load_project_excludes(model: type[BaseModel]) -> list[str]:
+def load_project_excludes() -> list[str]:
     """Return globs of what the project's file leaves out of a night, none of which reaches out of the project's folder.
 
     Raises nothing: what can't be read or may not be set there is told and left out.
@@ -76,13 +76,13 @@ def load_project_excludes(model: type[BaseModel]) -> list[str]:
     if path is None:
         return []
     try:
-        allowed, refused = _split_allowed(_read_toml(path, LARGEST), model)
+        named = dict(_list_values(_read_toml(path, LARGEST)))
     except UsageError as unreadable:
         _warn_once(f"{unreadable}; it is left out")
         return []
-    patterns = allowed.get("read.exclude", [])
+    patterns, refused = named.pop(OF_PROJECT, []), list(named)
     if not _has_only_relative_globs(patterns):
-        patterns, refused = [], [*refused, "read.exclude with other than globs relative to its folder"]
+        patterns, refused = [], [*refused, f"{OF_PROJECT} with other than globs relative to its folder"]
     if refused:
         more = f" and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
         _warn_once(
@@ -98,7 +98,7 @@ def load_file_settings(model: type[BaseModel]) -> dict[str, Any]:
     Raises:
         UsageError: as `load_user_settings`.
     """
-    own, excluded = load_user_settings(model), load_project_excludes(model)
+    own, excluded = load_user_settings(model), load_project_excludes()
     read = own.get("read", {})
     kept = read.get("exclude", []) if isinstance(read, dict) else None
     if not excluded or not isinstance(kept, list):
@@ -129,21 +129,14 @@ def _read_toml(path: Path, largest: int | None = None) -> dict[str, Any]:
         raise UsageError(f"{path} is no valid TOML: {error}") from None
 
 
-def _split_allowed(table: dict[str, Any], model: type[BaseModel], above: str = "") -> tuple[dict[str, Any], list[str]]:
-    """Return by dotted name what a project may set, and the names of all else."""
-    allowed: dict[str, Any] = {}
-    refused: list[str] = []
+def _list_values(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values in a file's table, each with its dotted name; what lies deeper than any setting is one value."""
     for name, value in table.items():
-        field = model.model_fields.get(name)
-        section = field.annotation if field else None
-        if isinstance(value, dict) and isinstance(section, type) and issubclass(section, BaseModel):
-            more, others = _split_allowed(value, section, f"{above}{name}.")
-            allowed, refused = allowed | more, refused + others
-        elif field is not None and field.json_schema_extra == OF_PROJECT:
-            allowed[above + name] = value
+        named = above + name[:80]
+        if isinstance(value, dict) and named.count(".") < 2:
+            yield from _list_values(value, f"{named}.")
         else:
-            refused.append(above + name[:80])
-    return allowed, refused
+            yield named, value
 
 
 def _has_only_relative_globs(patterns: object) -> bool:

@@ -397,7 +397,7 @@ def _load_file_origins() -> Row:
     )
 
     own = _map_to_path(str(find_user_file()), load_user_settings(Settings))
-    if load_project_excludes(Settings):
+    if load_project_excludes():
         read = own.setdefault("read", {})
         read["exclude"] = " and ".join([*([read["exclude"]] if "exclude" in read else []), str(find_project_file())])
     return own

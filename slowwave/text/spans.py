@@ -23,6 +23,8 @@ VERSION = 1
 LINE = re.compile(r"\S[^\n]*")
 STOP = re.compile(r"(?<![.!?…])(?P<stops>[.!?…]++)[\"'”’)\]*]*+(?=\s)")
 """Ends a sentence. It begins where a run of stops does, and keeps what it took: a line of stops alone is read once."""
+MIN_SESSIONS = 5
+"""Sessions that hold a shingle, from which on it recurs."""
 MIN_WORDS = 8
 """Words of a line; shorter ones count together with their neighbours. Raise VERSION with it."""
 DIGIT = re.compile(r"\d")
@@ -104,18 +106,17 @@ def hash_session_spans(texts: Iterable[str]) -> set[int]:
     return {span.hash for text in texts for span in extract_spans(text)}
 
 
-def find_recurring_spans(sessions: Iterable[Collection[int]], min_sessions: int) -> dict[int, int]:
-    """Return hash of each shingle that at least `min_sessions` sessions hold -> how many do. None when turned off.
+def find_recurring_spans(sessions: Iterable[Collection[int]]) -> dict[int, int]:
+    """Return hash of each shingle that at least `MIN_SESSIONS` sessions hold -> how many do.
 
     Args:
         sessions: the distinct hashes of each session.
-        min_sessions: 0 turns the mask off.
     """
     held = [np.fromiter(hashes, dtype=np.int64, count=len(hashes)) for hashes in sessions]
-    if not held or not min_sessions:
+    if not held:
         return {}
     values, counts = np.unique(np.concatenate(held), return_counts=True)
-    often = counts >= min_sessions
+    often = counts >= MIN_SESSIONS
     return dict(zip(values[often].tolist(), counts[often].tolist(), strict=True))
 
 

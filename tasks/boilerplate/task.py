@@ -19,6 +19,7 @@ from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
 from slowwave.tasks.progress import show_progress
 from slowwave.text.spans import (
+    MIN_SESSIONS,
     VERSION,
     find_recurring_spans,
     find_repeating_sessions,
@@ -81,8 +82,7 @@ def _update_boilerplate(job: Job, key: str) -> int:
     begun = pl.DataFrame(job.store.read(SESSIONS, ["session_id", "started_at"]))
     known = pl.DataFrame(job.store.read(LINES, where=pc.field("step_key") == key)).join(begun, on="session_id")
     lines = known.sort("started_at", "session_id", nulls_last=True).to_dicts()
-    often = find_recurring_spans([row["hashes"] for row in lines], job.settings.boilerplate.min_sessions)
-    listed = compute_step_key("boilerplate", VERSION, job.settings.boilerplate)
+    often = find_recurring_spans([row["hashes"] for row in lines])
     held = {r["span_id"]: r for r in job.store.read(BOILERPLATE).to_pylist()}
     holders: dict[int, list[str]] = {number: [] for number in often}
     typed: set[int] = set()
@@ -93,14 +93,14 @@ def _update_boilerplate(job: Job, key: str) -> int:
     texts = {n: held[format_span_id(n)]["text"] for n in often if format_span_id(n) in held}
     texts |= _read_span_texts(job, {n: sids[0] for n, sids in holders.items() if n not in texts})
     # Kept are as many sessions as held it before it recurred: no claim that was made of it has to go.
-    most = max(1, job.settings.boilerplate.min_sessions - 1)
+    most = MIN_SESSIONS - 1
     rows = [
         {
             "span_id": format_span_id(number),
             "text": texts[number],
             "sessions": often[number],
             "kept": holders[number][:most] if number in typed else [],
-            "step_key": listed,
+            "step_key": key,
         }
         for number in sorted(often)
     ]

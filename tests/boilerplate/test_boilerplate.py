@@ -77,7 +77,7 @@ def test_banners_that_differ_in_their_time_and_id_alone_are_the_same() -> None:
 
 
 def test_masking_keeps_every_other_character_in_its_place() -> None:
-    known = find_recurring_spans([hash_session_spans([RULES + said]) for said in SAID], 5)
+    known = find_recurring_spans([hash_session_spans([RULES + said]) for said in SAID])
     text = f"{SAID[0]}\n{RULES}{SAID[1]}"
     kept = mask_spans(text, known)
     assert kept.split() == f"{SAID[0]} {SAID[1]}".split()
@@ -146,7 +146,7 @@ def test_no_turn_of_a_public_chat_is_boilerplate(bench_data: Path) -> None:
     for one in load_conversations(bench_data / "locomo" / "locomo_open.json"):
         for row in build_message_rows(one).to_pylist():
             sessions.setdefault(row["session_id"], []).append(row["text"])
-    assert find_recurring_spans([hash_session_spans(texts) for texts in sessions.values()], 5) == {}
+    assert find_recurring_spans([hash_session_spans(texts) for texts in sessions.values()]) == {}
 
 
 def test_an_echo_of_recall_is_no_news_but_what_came_before_it_is(tmp_path: Path) -> None:

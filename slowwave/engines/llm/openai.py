@@ -46,6 +46,8 @@ from slowwave.schemas.settings import LLMSettings
 
 ATTEMPTS = 6
 """Times a request is sent, at most, with some 16 s of waits between; none is sent after twice the timeout."""
+KEY = "SLOWWAVE_LLM_API_KEY"
+"""The variable that holds the server's key."""
 THREAD = "slowwave-async"
 """The name of the thread with the event loop: callers may be sync, or inside a loop of their own."""
 DEFAULT_WINDOW = 8_192
@@ -259,8 +261,6 @@ class OpenAIServer(LLM):
         }
         if self.sampling.seed is not None:
             body["seed"] = self.sampling.seed
-        if self.sampling.repetition_penalty != 1.0:
-            body["repetition_penalty"] = self.sampling.repetition_penalty
         if request.schema is not None:
             schema = {"name": "answer", "strict": True, "schema": request.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -300,8 +300,7 @@ class OpenAIServer(LLM):
     def _explain_refusal(self, response: httpx.Response) -> str:
         """Return why there is no answer, with what to do where that is known."""
         hints = {
-            401: f"set the key in {self.settings.api_key_env}: ",
-            403: f"set the key in {self.settings.api_key_env}: ",
+            **dict.fromkeys((401, 403), f"set the key in {KEY}: "),
             404: f"no model {self.model!r} there, or no API (does the base URL end in /v1?): ",
         }
         status = response.status_code
@@ -309,12 +308,12 @@ class OpenAIServer(LLM):
 
     def _read_excerpt(self, response: httpx.Response) -> str:
         """Return the beginning of what the server said."""
-        return mask_key(response.text, self.settings.api_key_env)[:500]
+        return mask_key(response.text, KEY)[:500]
 
     @property
     def _client_options(self) -> dict[str, Any]:
         try:
-            return build_client_options(self.url, self.settings.api_key_env, self.settings.timeout)
+            return build_client_options(self.url, KEY, self.settings.timeout)
         except ValueError as error:
             raise self._make_unavailable(str(error)) from None
 

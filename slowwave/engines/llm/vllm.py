@@ -216,7 +216,6 @@ class VLLMOffline(LLM):
         return SamplingParams(
             temperature=self.sampling.temperature,
             seed=self.sampling.seed if self.sampling.temperature else None,
-            repetition_penalty=self.sampling.repetition_penalty,
             max_tokens=request.max_tokens,
             structured_outputs=schema,
             repetition_detection=RepetitionDetectionParams(
