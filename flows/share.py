@@ -20,7 +20,7 @@ from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.private import make_files_private, make_private_folder, replace_file
 from slowwave.store.workspaces import anchor_workspace
-from slowwave.tasks.ingest.formats.own.learnings import FOLDER, WITHDRAWN, read, read_claims
+from slowwave.tasks.ingest.formats.own.export import FOLDER, WITHDRAWN, read_claims, read_learnings
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message
 from slowwave.tasks.publish.learnings import SCHEMA
 
@@ -63,7 +63,7 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
 
 def _list_withdrawn(kept: Path, name: str, claims: list[dict[str, Any]]) -> list[dict[str, str]]:
     """Return session and id of what was in NAME's documents until now, and is not in these claims."""
-    before = read(kept, Limits()) if kept.exists() else ()
+    before = read_learnings(kept, Limits()) if kept.exists() else ()
     held = {(one.session, one.native_id) for one in before if isinstance(one, Message | Inactive)}
     now = {(one.session, one.native_id) for one in read_claims(name, claims) if isinstance(one, Message)}
     return [{"session": session, "id": native} for session, native in sorted(held - now)]

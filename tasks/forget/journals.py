@@ -12,8 +12,8 @@ import orjson
 from slowwave.store.journal import FILES, Line, Rating, Recall, parse_line, rewrite
 from slowwave.store.notes import find_journals
 from slowwave.store.private import replace_file
-from slowwave.tasks.ingest.formats.own.learnings import FOLDER as SHARED_FOLDER
-from slowwave.tasks.ingest.formats.own.learnings import read as read_learnings
+from slowwave.tasks.ingest.formats.own.export import FOLDER as SHARED_FOLDER
+from slowwave.tasks.ingest.formats.own.export import read_learnings
 from slowwave.tasks.ingest.parsing.records import Limits, Message
 
 AGENT = "agent"

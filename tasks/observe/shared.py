@@ -1,4 +1,4 @@
-"""Claims of another memory, made from the messages that keep them (`tasks/ingest/formats/own/learnings.py`)."""
+"""Claims of another memory, made from the messages that keep them (`tasks/ingest/formats/own/export.py`)."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import SHARED
-from slowwave.tasks.ingest.formats.own.learnings import LEARNING
+from slowwave.tasks.ingest.formats.own.export import LEARNING
 from slowwave.tasks.observe.observe import NOT_JUDGED
 
 TRUST = 0.8

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from slowwave.tasks.ingest.formats.own import columnar, generic
+from slowwave.tasks.ingest.formats.own import generic
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Limits, Rejected
 from slowwave.tasks.ingest.parsing.values import coerce_time
@@ -130,7 +130,7 @@ def test_a_damaged_or_foreign_parquet(tmp_path: Path) -> None:
     assert isinstance(rejected, Rejected)
     assert rejected.reason.startswith("file is damaged after row 0")
     pq.write_table(pa.table({"price": [1]}), tmp_path / "other.parquet")
-    assert not columnar.READER.sniff(read_head(tmp_path / "other.parquet"))
+    assert not generic.COLUMNS_READER.sniff(read_head(tmp_path / "other.parquet"))
 
 
 PACKERS = [(".gz", gzip.compress), (".zst", zstandard.compress)]

@@ -17,8 +17,7 @@ from slowwave.tasks.ingest.formats import chatgpt, chats, pmm
 from slowwave.tasks.ingest.formats.agents import claude_code, codex, markdown, opencode
 from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
 from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sqlite
-from slowwave.tasks.ingest.formats.own import columnar, generic, learnings
-from slowwave.tasks.ingest.formats.own import slowwave_export as exported
+from slowwave.tasks.ingest.formats.own import export, generic
 from slowwave.tasks.ingest.parsing.lines import DAMAGE, get_inner_suffix, read_head
 from slowwave.tasks.ingest.parsing.records import NoSuchPath, Reader, UnknownFormat
 
@@ -30,9 +29,9 @@ OWN: tuple[Reader, ...] = (
     openclaw_sqlite.READER,
     opencode.READER,
     pmm.READER,
-    exported.READER,
-    learnings.READER,
-    columnar.READER,
+    export.READER,
+    export.LEARNINGS_READER,
+    generic.COLUMNS_READER,
     claude_code.READER,
     codex.READER,
     openclaw.READER,
@@ -132,9 +131,9 @@ def check_paths(paths: Iterable[Path]) -> list[Path]:
 
 def _walk_folder(folder: Path) -> Iterator[Path]:
     for root, folders, files in os.walk(folder, followlinks=False):
-        if exported.MANIFEST in files and exported.is_export(Path(root)):
+        if export.MANIFEST in files and export.is_export(Path(root)):
             folders.clear()
-            yield Path(root, exported.MANIFEST)  # of which its tables are parts
+            yield Path(root, export.MANIFEST)  # of which its tables are parts
             continue
         if any(name.endswith(".lance") for name in folders):
             folders.clear()  # a store among the transcripts: its tables are none

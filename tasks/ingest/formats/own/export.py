@@ -1,0 +1,287 @@
+"""What another slowwave wrote, read back: its exports and its learnings.
+
+An export (`slowwave export OUT` from one store, `slowwave run OUT` into another) is one transcript: its
+`manifest.json`, or its messages' file alone. What the store knew a message and its session by is kept: a message's
+identity hangs on its tool's own ids, so it can't be made again, and must be the same when the tool's transcript is read
+too. Without the sessions' file the sessions have no names of their own.
+
+Of learnings (`slowwave export OUT --learnings`) a claim is a message whose text is its quote and whose blocks keep what
+was claimed (`LEARNING` names them); one document is one session of source `shared` for each workspace.
+`slowwave.tasks.observe.shared` makes claims of them.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import orjson
+from pydantic import BaseModel, Field, ValidationError, field_validator
+
+from slowwave.schemas.tables import MESSAGES, SESSIONS, Table
+from slowwave.schemas.vocabulary import LEARNINGS, SHARED
+from slowwave.tasks.ingest.formats.own import generic
+from slowwave.tasks.ingest.parsing.lines import (
+    format_excerpt,
+    has_leading_keys,
+    iter_documents,
+    iter_json,
+    open_binary,
+    read_head,
+)
+from slowwave.tasks.ingest.parsing.records import (
+    MODEL,
+    Block,
+    Head,
+    Inactive,
+    Limits,
+    Message,
+    Origin,
+    Reader,
+    Record,
+    Rejected,
+    Role,
+    Session,
+    SessionKind,
+    StoredMessage,
+    StoredSession,
+    read_each,
+)
+from slowwave.tasks.ingest.parsing.values import (
+    coerce_dict,
+    coerce_list,
+    coerce_text,
+    coerce_time,
+    drop_control,
+    parse_role,
+)
+
+MANIFEST = "manifest.json"
+_TOLD = frozenset(("message_id", "session_id", "native_id", "identity", "blocks", "prev_hash", "hash"))
+"""Columns that messages have, and no other table nor tool."""
+Id = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+
+
+class _SessionRow(BaseModel):
+    session_id: Id
+    native_id: str
+    source: str
+    inactive: list[Id]
+    workspace: str | None = None
+    title: str | None = None
+    kind: SessionKind | None = None
+    parent_id: str | None = None
+
+
+class _MessageRow(BaseModel):
+    message_id: Id
+    session_id: Id
+    identity: Id
+    native_id: str
+    source: str
+    role: Role
+    origin: Origin
+    blocks: list[Block]
+    text: str
+    ts: Any = None
+    parent_id: str | None = None
+    speaker: str | None = None
+    workspace: str | None = None
+
+
+Row = TypeVar("Row", bound=BaseModel)
+
+
+def sniff(head: Head) -> bool:
+    """Return whether it is an export's manifest, or the file of its messages."""
+    first = next(iter(head.lines), None)
+    try:
+        names = set(first if isinstance(first, dict) else generic.read_column_names(head))
+    except generic.DAMAGED:
+        return False
+    return names >= _TOLD or bool(_parse_format(head.data))
+
+
+def is_export(folder: Path) -> bool:
+    """Return whether the folder's manifest says that it is an export."""
+    path = folder / MANIFEST
+    try:
+        return path.is_file() and bool(_parse_format(read_head(path).data))
+    except OSError:
+        return False
+
+
+def _parse_format(manifest: bytes) -> str | None:
+    """Return the format that an export's manifest names; None when it is no such manifest."""
+    try:
+        found = coerce_dict(orjson.loads(manifest))
+    except orjson.JSONDecodeError:
+        return None
+    form = found.get("format")
+    return form if form in ("parquet", "lance", "jsonl") and {"release_id", "tables"} <= found.keys() else None
+
+
+def read(path: Path, limits: Limits) -> Iterator[Record]:
+    """Yield records in order of the messages' rows; a session comes before its first message."""
+    messages, sessions = _locate_tables(path)
+    if not _is_there(messages):
+        yield Rejected(0, f"this export holds no messages: `slowwave export OUT --table {MESSAGES.name}` writes them")
+        return
+    if messages.is_file() and _begins_with(messages, b"PARE"):
+        yield Rejected(0, "this export is encrypted, and only its passphrase opens it: nothing of it was read")
+        return
+    known: dict[str, Session] = {}
+    for _, row in _read_table(sessions, SESSIONS, _SessionRow, limits):
+        if isinstance(row, Rejected):
+            yield row
+            continue
+        stored = StoredSession(row.session_id, row.source, tuple(row.inactive))
+        known[row.session_id] = Session(row.native_id, row.workspace, row.title, row.kind, row.parent_id, stored)
+    told: set[str] = set()
+    for line, message in _read_table(messages, MESSAGES, _MessageRow, limits):
+        if isinstance(message, Rejected):
+            yield message
+            continue
+        sid, source = message.session_id, message.source
+        if sid not in told:
+            told.add(sid)
+            yield known.get(sid) or Session(sid, stored=StoredSession(sid, source))
+        yield Message(
+            sid,
+            **message.model_dump(include={"native_id", "role", "origin", "text", "parent_id", "speaker"}),
+            blocks=message.blocks,
+            ts=coerce_time(message.ts),
+            line=line,
+            stored=StoredMessage(message.message_id, message.identity, source, message.workspace),
+        )
+
+
+def _locate_tables(path: Path) -> tuple[Path, Path]:
+    """Return where an export's messages and sessions are; no name that it holds is followed."""
+    if path.name != MANIFEST:
+        return path, path.with_name(SESSIONS.name + path.name.removeprefix(MESSAGES.name))
+    form = _parse_format(path.read_bytes())
+    return path.with_name(f"{MESSAGES.name}.{form}"), path.with_name(f"{SESSIONS.name}.{form}")
+
+
+def _read_table(path: Path, table: Table, form: type[Row], limits: Limits) -> Iterator[tuple[int, Row | Rejected]]:
+    """Yield number and values of each row of a table's file; a row that is none is rejected with the reason."""
+    if not _is_there(path):
+        return
+    is_lines = not path.is_dir() and _begins_with(path, b"{")
+    for item in iter_json(path, limits) if is_lines else generic.read_rows(path, table.schema.names):
+        if isinstance(item, Rejected):
+            yield item.line, item
+            continue
+        line, row = item
+        try:
+            yield line, form.model_validate(row)
+        except ValidationError as error:
+            name = error.errors()[0]["loc"][0]
+            why = f"{name} is {row.get(str(name))!r:.60}: no export has that"
+            yield line, Rejected(line, why, format_excerpt(row))
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a table is there, and no pipe: whoever opens one waits for one who writes."""
+    return path.is_file() or path.is_dir()
+
+
+def _begins_with(path: Path, mark: bytes) -> bool:
+    with open_binary(path) as stream:
+        return stream.read(len(mark)) == mark
+
+
+# Learnings.
+
+FOLDER = "shared"
+"""Of a space: the documents that were imported, `NAME.json`."""
+WITHDRAWN = "withdrawn"
+"""What an earlier document of the same name had and this one has not: session and id."""
+LEARNING = "learning."
+"""Before a field's name in a block's: one block a field, so that redaction of one breaks no other."""
+
+
+class _Learning(BaseModel):
+    """A claim that is shared, its words without control characters: they go to terminals and into files."""
+
+    id: str = Field(pattern=r"\S")
+    summary: str = Field(pattern=r"\S", max_length=1_000)
+    quote: str = Field(pattern=r"\S", max_length=20_000)
+    pack: Literal["coding", "personal"]
+    category: str | None = Field(None, pattern=r"^[^\W\d_]+([_-][^\W\d_]+){0,3}$", max_length=40)
+    detail: str | None = Field(None, max_length=4_000)
+    speaker: str | None = Field(None, max_length=200)
+    observed_at: Any = None
+    confidence: float = Field(strict=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _clean(cls, value: object) -> object:
+        return drop_control(value) or None if isinstance(value, str) else value
+
+    @field_validator("observed_at")
+    @classmethod
+    def _refuse_future(cls, value: object) -> datetime | None:
+        at = coerce_time(value)
+        if at and at > datetime.now(UTC) + timedelta(days=1):
+            raise ValueError("it would be the latest of all for ever")
+        return at
+
+
+def sniff_learnings(head: Head) -> bool:
+    """Return whether it is a document of learnings."""
+    return has_leading_keys(head, LEARNINGS, "claims")
+
+
+def read_learnings(path: Path, limits: Limits) -> Iterator[Record]:
+    """Yield records in order of the claims; `line` is a claim's number, from 1."""
+    return read_each(iter_documents(path, limits), partial(_read_document, path))
+
+
+def _read_document(path: Path, number: int, document: dict[str, object]) -> Iterator[Record]:
+    if document.get(LEARNINGS) != 1:
+        yield Rejected(0, f"learnings of version {document.get(LEARNINGS)!r:.20}: this slowwave reads version 1")
+        return
+    name = coerce_text(document.get("name")) or path.name.split(".")[0]
+    yield from read_claims(name, [coerce_dict(one) for one in coerce_list(document.get("claims"))])
+    for gone in map(coerce_dict, coerce_list(document.get(WITHDRAWN))):
+        session, native = coerce_text(gone.get("session")), coerce_text(gone.get("id"))
+        if session and native and session.split("/")[0] == name:
+            yield Inactive(session, native, "no longer shared")
+
+
+def read_claims(name: str, claims: list[dict[str, object]]) -> Iterator[Record]:
+    """Yield the records of what a memory of that name claims."""
+    places = dict.fromkeys(coerce_text(one.get("workspace")) for one in claims)
+    for place in places:
+        session = name if len(places) == 1 else f"{name}/{place or ''}"
+        yield Session(session, workspace=place, title=f"Learnings of {name}")
+        for number, one in enumerate(claims, 1):
+            if coerce_text(one.get("workspace")) == place:
+                yield _parse_claim(session, name, number, one)
+
+
+def _parse_claim(session: str, name: str, number: int, fields: dict[str, object]) -> Message | Rejected:
+    try:
+        claim = _Learning.model_validate(fields)
+    except ValidationError as error:
+        return Rejected(number, f"claim {number}: no usable {error.errors()[0]['loc'][0]}", format_excerpt(fields))
+    kept = {
+        "summary": claim.summary,
+        "category": claim.category,
+        "pack": claim.pack,
+        "detail": claim.detail,
+        "files": "\n".join(file for file in coerce_list(fields.get("files")) if isinstance(file, str)),
+        "confidence": str(fields["confidence"]),
+        "from": name,
+    }
+    cited = coerce_dict(next(iter(coerce_list(fields.get("cited"))), None))
+    blocks = [Block("text", claim.quote), *(Block("other", v, name=LEARNING + k) for k, v in kept.items() if v)]
+    who, at = parse_role(cited.get("role")) or MODEL, claim.observed_at
+    return Message(session, claim.id, *who, blocks, claim.quote, at, speaker=claim.speaker, line=number)
+
+
+READER = Reader("slowwave", 1, sniff, read)
+LEARNINGS_READER = Reader("learnings", 1, sniff_learnings, read_learnings, tool=SHARED)
