@@ -1,4 +1,4 @@
-"""Claims gather into topics: three base topics by rule, the rest as they arise, by likeness, each within one project.
+"""Claims gather into topics: of talk three base ones by rule, the rest as they arise, by likeness, each of one project.
 
 New claims are gathered into bundles of what is nearly the same, and bundles and topics merge by average link
 (`slowwave.tasks.topics.cluster`), so a topic is as tight whatever came first. What a topic already holds is never sent
@@ -28,7 +28,7 @@ from slowwave.tasks.topics.cluster import (
     merge_bundles,
 )
 
-VERSION = "assign/4"
+VERSION = "assign/5"
 PLACED = ["topic_id", "session_id", "pack", "workspace"]
 AT_ONCE = 2_000
 """New claims sorted together: the likenesses of their bundles are held in memory."""
@@ -114,7 +114,7 @@ class _Board:
         self.count = sum(t["size"] for t in topics)
 
     def place(self, rows: list[Row]) -> None:
-        """Place claims: by rule, by workspace where there is no vector, the others by likeness.
+        """Place claims: by rule what is not over code, by workspace where there is no vector, the others by likeness.
 
         What is no coding claim of a session over code a person said of themselves: that is the user.
         """
@@ -123,7 +123,8 @@ class _Board:
         by_likeness: defaultdict[Place, list[Row]] = defaultdict(list)
         for row in rows:
             aside = row["pack"] == "personal" and row["session_id"] in self.over_code
-            base = match_base_topic(row["summary"], row.get("by_agent", False)) or ("user" if aside else None)
+            ruled = match_base_topic(row["summary"], row.get("by_agent", False)) if get_place(row) is None else None
+            base = ruled or ("user" if aside else None)
             if base:
                 self.placed[row["observation_id"]] = compute_content_id("topic", base)
             elif row["vector"] is None:

@@ -134,9 +134,10 @@ def topic(name: str, centre: np.ndarray, size: int) -> dict[str, Any]:
 
 
 def test_what_is_said_over_code_gathers_within_its_project_and_of_oneself_with_the_user() -> None:
+    machine = "This machine runs Debian 13"  # a base topic in talk; over code it stays within the project
     said = [
-        claim(1, unit(1), pack="coding", workspace="tidepool", session_id="a"),
-        claim(2, unit(1), pack="coding", workspace="heron", session_id="b"),
+        claim(1, unit(1), machine, pack="coding", workspace="tidepool", session_id="a"),
+        claim(2, unit(1), machine, pack="coding", workspace="heron", session_id="b"),
         claim(3, unit(1), workspace="friends", session_id="c"),
         claim(4, unit(1), workspace="family", session_id="d"),
         claim(5, unit(1), workspace="heron", session_id="b"),
