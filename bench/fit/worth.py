@@ -1,12 +1,13 @@
 """Learns from labels by hand which sentences are worth remembering, and how well that tells of projects not seen.
 
-    python -m bench.fit.worth PATH… [--standing] [--labels data/labelled/worth.tsv] [--write] [--json]
+    python -m bench.fit.worth PATH… [--standing] [--held PROJECT] [--labels data/labelled/worth.tsv] [--write] [--json]
 
 PATHs are the transcripts that the labelled sentences were drawn from; labels of others are left out. Each project is
 judged by a model of the others'. Columns: *sentences* of the project, *worth*, the share labelled keep or context;
 *AUC*; precision (*p*) and recall (*r*) of what is called worth remembering at .3, .4 and .5. `--standing` learns what
 is worth telling unasked: keep alone, also from invented sentences (`INVENTED`); it judges what people said that has a
-category of its own, as skills and blocks tell it. `--write` fits all of them and writes the model that ships.
+category of its own, as skills and blocks tell it. `--write` fits all of them, the held project apart, and writes the
+model that ships.
 """
 
 import csv
@@ -54,14 +55,16 @@ class Labelled:
     """Whether a person said it over code and it has a category of its own: what skills and blocks tell."""
 
 
-def measure(paths: Sequence[Path], *, standing: bool = False, labels: Path = LABELS, write: bool = False) -> Figures:
+def measure(
+    paths: Sequence[Path], *, standing: bool = False, labels: Path = LABELS, held: str = "", write: bool = False
+) -> Figures:
     """Return a row a project, and all; write the model."""
     sentences, invented = collect_labelled(paths, read_labels(labels)), read_invented() if standing else []
     wanted, count = (("keep",), STANDING_COUNT) if standing else (WORTH, 1)
     rows = judge_projects(sentences, invented, wanted, count)
     if write:
         file = ROOT / "tasks" / (STANDING_FILE if standing else WORTH_FILE)
-        fit_worth_model([*sentences, *invented], wanted, count).save(file)
+        fit_worth_model([*(one for one in sentences if one.project != held), *invented], wanted, count).save(file)
     return Figures(rows)
 
 

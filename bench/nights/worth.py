@@ -97,7 +97,7 @@ def cut_sentences(messages: pa.Table) -> Iterator[Sentence]:
             for text in (strip_emphasis(one.text) for one in split_sentences(row["text"], names)):
                 if count_words(text) >= MIN_WORDS:
                     yield Sentence(
-                        _hash(" ".join(text.lower().split()), _hash(row["whole"]))[:16],
+                        hash_parts(" ".join(text.lower().split()), hash_parts(row["whole"]))[:16],
                         (row["workspace"] or row["source"]).rstrip("/").rsplit("/", 1)[-1],
                         "person" if row["origin"] == Origin.HUMAN else "model",
                         text,
@@ -105,7 +105,8 @@ def cut_sentences(messages: pa.Table) -> Iterator[Sentence]:
                     )
 
 
-def _hash(*parts: str) -> str:
+def hash_parts(*parts: str) -> str:
+    """Return by what `data/labelled` knows a text without holding it."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
