@@ -93,7 +93,8 @@ def test_each_hit_is_another_piece_of_evidence() -> None:
         _found("observation", "of one again", "It opens at seven", ["m2"]),
         _found("observation", "not found", "The crane is green", ["m7"]),
     ]
-    merged = merge_kinds([claims, messages, [_found("summary", "s1", "A harbour")]])
+    summaries = [_found("summary", "of one message", "At seven then"), _found("summary", "s1", "A harbour")]
+    merged = merge_kinds([claims, messages, summaries])
     assert [row.id for row in merged] == ["m1", "seven hours", "m2", "not found", "s1"]
     assert {row.id: row.claim.id for row in merged if row.claim} == {"m1": "in words", "m2": "of one"}
     assert [row.score for row in merged] == sorted((row.score for row in merged), reverse=True)
