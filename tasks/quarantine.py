@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import QUARANTINE
+from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
 from slowwave.tasks.forget.ledger import read_forgotten
 
@@ -35,3 +36,15 @@ def update_quarantine(store: Store, step: str, rows: Iterable[Row], is_settled: 
         table = pa.Table.from_pylist([*fresh.values(), *resolved], schema=QUARANTINE.schema)
         store.merge_changed(QUARANTINE, table)
     return len(fresh.keys() - known.keys())
+
+
+def collect_quarantined(store: Store, before: Snapshot | None) -> tuple[list[str], list[str]]:
+    """Return reasons of what newly is in quarantine, all of it where nothing was `before`: lines that were read, and
+    claims that were made.
+    """
+    known = set(before.read(QUARANTINE, ["quarantine_id"])["quarantine_id"].to_pylist()) if before else set()
+    columns = ["quarantine_id", "step", "row_id", "reason"]
+    rows: list[dict[str, Any]] = store.read(QUARANTINE, columns, ~pc.field("resolved")).to_pylist()
+    fresh = [row for row in rows if row["quarantine_id"] not in known]
+    unread = [row["reason"] for row in fresh if row["step"] == "read"]
+    return unread, [row["reason"] for row in fresh if row["step"] == "observe" and "#" in (row["row_id"] or "")]

@@ -28,7 +28,6 @@ OVER_THE_STORE = {
     "slowwave.tasks.ingest.vault": "computes the vault's chains again, from its rows",
     "slowwave.tasks.publish.export": "streams a released table into a file",
     "slowwave.tasks.publish.graph": "writes a release as a graph",
-    "slowwave.tasks.publish.news": "compares the newest tables with the live release",
     "slowwave.tasks.forget.select": "reads which messages are meant",
     "slowwave.tasks.forget.lineage": "finds by way of the tables what goes, and writes it down",
     "slowwave.tasks.forget.stages": "the erasing itself",

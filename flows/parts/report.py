@@ -21,7 +21,7 @@ from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.publish.gates import BOUNDS
-from slowwave.tasks.publish.news import collect_quarantined
+from slowwave.tasks.quarantine import collect_quarantined
 from slowwave.text.fence import escape_line
 from slowwave.text.words import count_noun
 

@@ -5,9 +5,9 @@ notes into 3. So is one whose model put all under one topic, or wrote summaries 
 The main bounds are settings; a memory of few claims is not held, since there a share says nothing.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from slowwave.schemas.settings import GateSettings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
@@ -52,42 +52,38 @@ class ReleaseHeld(Exception):
         super().__init__("; ".join(reasons))
 
 
-def check_gates(
-    settings: GateSettings,
-    active: int,
-    became: Sequence[tuple[str, str]],
-    counts: tuple[Mapping[str, int], Mapping[str, int]],
-    unanswered: Iterable[tuple[str, str]] = (),
-    base_share: float = 0.0,
-    summaries: Sequence[Coherence] = (),
-    fewer: int = 0,
-    summarised: tuple[int, int] = (0, 0),
-) -> list[str]:
-    """Return why a release should not be made, a line a gate with examples; none where it should.
+@dataclass(frozen=True)
+class Changes:
+    """What a release to be has otherwise than the live one."""
 
-    Args:
-        settings: the bounds.
-        active: claims that hold in the live release.
-        became: what became of claims since (a kind of `slowwave.recall.views.compare`), and the claim.
-        counts: rows of each table in the live release, and in the one to be.
-        unanswered: questions, and answers, that the live release knows and the one to be does not.
-        base_share: of all claims, those in one base topic of the release to be, where a model placed any since.
-        summaries: those of it that a model wrote since.
-        fewer: how many claims less there are of the sessions that were observed anew since.
-        summarised: sessions and topics that have a summary in the live release, and those of them that lost it.
-    """
-    return [
-        *_check_rows(*counts),
-        *(f"a probe is no longer answered: {question!r} by {answer!r}" for question, answer in unanswered),
-        *(_check_shares(settings, active, became, fewer) if active >= BOUNDS.claims else ()),
-        *(
-            [f"{base_share:.0%} of the claims in one base topic, {BOUNDS.base_topic:.0%} at most is right"]
-            if base_share > BOUNDS.base_topic and active >= BOUNDS.claims
-            else []
-        ),
-        *(_check_summaries(summaries) if len(summaries) >= BOUNDS.summaries else ()),
-        *_check_summarised(settings, *summarised),
-    ]
+    active: int = 0
+    """Claims that hold in the live release."""
+    became: Sequence[tuple[str, str]] = ()
+    """What became of claims since (a kind of `slowwave.recall.views.compare`), and the claim."""
+    fewer: int = 0
+    """How many claims less there are of the sessions that were observed anew since."""
+    counts: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
+    """Rows of each table in the live release, and in the one to be."""
+    unanswered: Sequence[tuple[str, str]] = ()
+    """Questions, and answers, that the live release knows and the one to be does not."""
+    new_claims: int = 0
+    """New ones that hold."""
+    rejected: Sequence[str] = ()
+    """Reasons of a model's claims that were not kept: most often a quote that stands in no message."""
+    junk: Sequence[str] = ()
+    """New claims that were found trivial or of no use later."""
+    tokens: int = 0
+    base_share: float = 0.0
+    """Of all claims, those in one base topic, where a model placed any since."""
+    summaries: Sequence[Coherence] = ()
+    """Those that a model wrote since."""
+    summarised: tuple[int, int] = (0, 0)
+    """Sessions and topics that have a summary in the live release, and those of them that lost it."""
+
+
+def check_gates(settings: GateSettings, changes: Changes) -> list[str]:
+    """Return why a release should not be made, a line a gate with examples; none where it should."""
+    return [*_check_losses(settings, changes), *_check_made(settings, changes), *_check_summaries(changes.summaries)]
 
 
 def check_nearest(found: Mapping[str, float]) -> list[str]:
@@ -97,54 +93,64 @@ def check_nearest(found: Mapping[str, float]) -> list[str]:
     return [f"{name}: the index of vectors finds {share:.1%} of the nearest rows, {least}" for name, share in short]
 
 
-def _check_rows(live: Mapping[str, int], candidate: Mapping[str, int]) -> Iterator[str]:
-    """Yield the tables of what was read that have fewer rows: nothing but a loss takes any from them."""
+def _check_losses(settings: GateSettings, changes: Changes) -> Iterator[str]:
+    # 1. What was read, of which nothing but a loss takes any row, and what a person wants answered.
+    live, candidate = changes.counts
     for table in (MESSAGES, SESSIONS):
-        before, after = live.get(table.name, 0), candidate.get(table.name, 0)
-        if after < before:
+        if (after := candidate.get(table.name, 0)) < (before := live.get(table.name, 0)):
             yield f"{table.name}: {after:,} rows, {before:,} in the live release"
-
-
-def _check_shares(settings: GateSettings, active: int, became: Sequence[tuple[str, str]], fewer: int) -> Iterator[str]:
-    counts = Counter(kind for kind, _ in became)
-    for kinds, more, bound, name in (
-        (RETIRED, 0, settings.max_retired, "max_retired"),
-        (LOST, fewer, settings.max_lost, "max_lost"),
-    ):
-        share = (sum(counts[kind] for kind in kinds) + more) / active
-        if share > bound:
-            examples = _show_texts([claim for kind, claim in became if kind in kinds][: BOUNDS.examples])
-            less = [f"{more:,} fewer in the sessions that were observed anew"] if more else []
-            which = " or ".join(kinds)
-            told = "; ".join([*less, *([examples] if examples else [])])
-            yield f"{share:.0%} of {active:,} claims {which}, gates.{name} allows {bound:.0%}: {told}"
-
-
-def _check_summarised(settings: GateSettings, had: int, lost: int) -> Iterator[str]:
+    for question, answer in changes.unanswered:
+        yield f"a probe is no longer answered: {question!r} by {answer!r}"
+    # 2. Claims, of which some go every night.
+    for kinds, fewer, name in ((RETIRED, 0, "max_retired"), (LOST, changes.fewer, "max_lost")):
+        texts = [claim for kind, claim in changes.became if kind in kinds]
+        share, bound = (len(texts) + fewer) / max(1, changes.active), getattr(settings, name)
+        if share > bound and changes.active >= BOUNDS.claims:
+            told = [f"{fewer:,} fewer in the sessions that were observed anew"] if fewer else []
+            told += [_show_texts(texts)] if texts else []
+            what = f"{share:.0%} of {changes.active:,} claims {' or '.join(kinds)}"
+            yield f"{what}, gates.{name} allows {bound:.0%}: {'; '.join(told)}"
+    had, lost = changes.summarised
     if had >= BOUNDS.summaries and lost > settings.max_lost * had:
-        share = f"gates.max_lost allows {settings.max_lost:.0%}"
-        yield f"{lost:,} of {had:,} sessions and topics lost their summaries, {share}"
+        what = f"{lost:,} of {had:,} sessions and topics lost their summaries"
+        yield f"{what}, gates.max_lost allows {settings.max_lost:.0%}"
+
+
+def _check_made(settings: GateSettings, changes: Changes) -> Iterator[str]:
+    """Yield what is amiss with new claims: how many a model's answers were not kept, how many say nothing, where they
+    were put, and what they cost.
+    """
+    for bad, good, what, name in (
+        (changes.rejected, changes.new_claims, "were not kept", "max_rejected"),
+        (changes.junk, changes.new_claims - len(changes.junk), "are of no use", "max_junk"),
+    ):
+        total, bound = len(bad) + good, getattr(settings, name)
+        if total >= BOUNDS.new_claims and len(bad) > bound * total:
+            share = f"{len(bad) / total:.0%} of the new claims {what}"
+            yield f"{share}, gates.{name} allows {bound:.0%}: {_show_texts(dict.fromkeys(bad))}"
+    if settings.max_tokens and changes.tokens > settings.max_tokens:
+        yield f"{changes.tokens:,} tokens since the live release, gates.max_tokens allows {settings.max_tokens:,}"
+    if changes.base_share > BOUNDS.base_topic and changes.active >= BOUNDS.claims:
+        yield f"{changes.base_share:.0%} of the claims in one base topic, {BOUNDS.base_topic:.0%} at most is right"
 
 
 def _check_summaries(summaries: Sequence[Coherence]) -> Iterator[str]:
     """Yield what is amiss with a model's new summaries, with the worst of them."""
-    covered = sorted(((one.coverage, one) for one in summaries if one.coverage is not None), key=lambda pair: pair[0])
-    if covered and (mean := compute_mean(share for share, _ in covered)) < BOUNDS.coverage:
-        why = f"{mean:.0%} of their members' words, {BOUNDS.coverage:.0%} at least is right"
-        yield _name_worst(f"new summaries have {why}", [one for _, one in covered])
-    unfounded = [one for one in summaries if one.unfounded]
-    if (share := len(unfounded) / len(summaries)) > BOUNDS.unfounded:
+    if (count := len(summaries)) < BOUNDS.summaries:
+        return
+    unfounded = [one.text for one in summaries if one.unfounded]
+    if (share := len(unfounded) / count) > BOUNDS.unfounded:
         why = f"say what no member says, {BOUNDS.unfounded:.0%} at most is right"
-        yield _name_worst(f"{share:.0%} of the {len(summaries):,} new summaries {why}", unfounded)
-    alike = sorted(((one.likeness, one) for one in summaries if one.likeness is not None), key=lambda pair: pair[0])
-    if alike and (mean := compute_mean(likeness for likeness, _ in alike)) < BOUNDS.likeness:
-        why = f"a cosine of {mean:.2f} to their members, {BOUNDS.likeness:.2f} at least is right"
-        yield _name_worst(f"new summaries have {why}", [one for _, one in alike])
-
-
-def _name_worst(why: str, worst: Sequence[Coherence]) -> str:
-    return f"{why}: {_show_texts(one.text for one in worst[: BOUNDS.examples])}"
+        yield f"{share:.0%} of the {count:,} new summaries {why}: {_show_texts(unfounded)}"
+    for name, least, form, what in (
+        ("coverage", BOUNDS.coverage, "{:.0%}", "of their members' words"),
+        ("likeness", BOUNDS.likeness, "a cosine of {:.2f}", "to their members"),
+    ):
+        known = [(value, one.text) for one in summaries if (value := getattr(one, name)) is not None]
+        if known and (mean := compute_mean(value for value, _ in known)) < least:
+            why = f"{form.format(mean)} {what}, {form.removeprefix('a cosine of ').format(least)} at least is right"
+            yield f"new summaries have {why}: {_show_texts(text for _, text in sorted(known))}"
 
 
 def _show_texts(texts: Iterable[str]) -> str:
-    return "; ".join(" ".join(text.split())[:100] for text in texts)
+    return "; ".join(" ".join(text.split())[:100] for text in islice(texts, BOUNDS.examples))

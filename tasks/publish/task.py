@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import pyarrow as pa
+import polars as pl
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import load_query_encoder
@@ -12,21 +12,26 @@ from slowwave.engines.errors import EncoderFailed, EncoderNotFound
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, compare_claims
-from slowwave.schemas.tables import OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
+from slowwave.schemas.tables import COMPLETIONS, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.manifest import list_pinned_files
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.snapshot import Snapshot
+from slowwave.store.store import Store
 from slowwave.store.upkeep import compact_store, count_unindexed, drop_old_versions, find_index
 from slowwave.tasks.job import Job, StepReport, report_step
-from slowwave.tasks.pending import is_made_by_model, read_inactive_ids
+from slowwave.tasks.pending import MODEL_KEY, is_made_by_model, read_inactive_ids
 from slowwave.tasks.progress import show_progress
-from slowwave.tasks.publish.gates import ReleaseHeld, check_gates, check_nearest
-from slowwave.tasks.publish.news import check_news, collect_news
+from slowwave.tasks.publish.gates import Changes, ReleaseHeld, check_gates, check_nearest
+from slowwave.tasks.quarantine import collect_quarantined
 from slowwave.tasks.summarize.by_model import MEASURED, measure_summaries
-from slowwave.tasks.summarize.coherence import Coherence
 from slowwave.tasks.topics.task import measure_base_share
 from slowwave.tasks.vectors import is_encoder_away
+
+OF_USE = ("reusable", "non_trivial")
+"""What a language model says of a claim; null where none judged it. Whether it is `specific` is a matter of style: of a
+model that begins every summary with "It was said" no claim is.
+"""
 
 
 def publish_release(job: Job, gated: bool = True) -> StepReport:
@@ -90,85 +95,75 @@ def _measure_indexes(job: Job, draft: Release) -> dict[str, float]:
 
 
 def check_candidate(job: Job, draft: Release) -> None:
-    """Compare the release to be with the live one, and look at what a language model made since.
-
-    Claims of sessions that were observed anew, by other rules or since they grew, take the place of those before: they
-    are chosen among others now, so of these only how many fewer there are is compared. One is lost where its message
-    was taken back or changed.
+    """Hold the release to be against the live one, if there is any.
 
     Raises:
         ReleaseHeld: it is outside the bounds.
     """
     releases = read_releases(job.store)
-    if not releases:
-        return
-    columns = list(dict.fromkeys((*COLUMNS, "step_key", "message_ids")))
-    live = Snapshot(job.settings.store, job.settings.space, releases[-1].release_id).read(OBSERVATIONS, columns)
-    newest = job.store.read(OBSERVATIONS, columns)
-    other_rules = pc.invert(pc.is_in(newest["step_key"], live["step_key"].combine_chunks()))
-    observed_anew = newest["session_id"].filter(other_rules).combine_chunks()
-    changed = _find_changed_sessions(job, releases[-1])
-    gone = set(read_inactive_ids(job.store))
-    of_changed = (
-        live.filter(pc.is_in(live["session_id"], changed)).select(["observation_id", "message_ids"]).to_pylist()
-    )
-    still_said = [row["observation_id"] for row in of_changed if gone.isdisjoint(row["message_ids"])]
-    replaced = pc.or_(
-        pc.is_in(live["session_id"], observed_anew), pc.is_in(live["observation_id"], pa.array(still_said, pa.string()))
-    )
-    active = _count_active(live)
-    now = newest.filter(pc.is_in(newest["session_id"], pa.concat_arrays([observed_anew, changed])))
-    fewer = max(0, _count_active(live.filter(replaced)) - _count_active(now))
-    became = [(one.kind, one.summary) for one in compare_claims(live.filter(pc.invert(replaced)), newest, {})]
-    lost = _find_lost_probes(job, releases[-1], draft)
-    counts = releases[-1].counts, draft.counts
-    base_share, summaries = _measure_model_rows(job, releases[-1])
-    news = collect_news(job.store, releases[-1], observed_anew.to_pylist())
-    summarised = _count_summarised(job, releases[-1])
-    reasons = check_gates(job.settings.gates, active, became, counts, lost, base_share, summaries, fewer, summarised)
-    reasons += check_news(job.settings.gates, news)
-    if reasons:
+    if releases and (reasons := check_gates(job.settings.gates, _collect_changes(job, releases[-1], draft))):
         raise ReleaseHeld(reasons)
 
 
-def _find_changed_sessions(job: Job, live: Release) -> pa.Array:
-    """Return ids of the sessions of which other messages count now than in the live release."""
-    columns = ["session_id", "head_hash", "inactive"]
-    before, now = (
-        {row["session_id"]: row for row in tables.read(SESSIONS, columns).to_pylist()}
-        for tables in (Snapshot(job.settings.store, job.settings.space, live.release_id), job.store)
+def _collect_changes(job: Job, live: Release, draft: Release) -> Changes:
+    """Return what the newest tables have otherwise than the live release.
+
+    Claims of sessions that were observed anew, by other rules or since they grew, take the place of those before: they
+    are chosen among others now, so of these only how many fewer there are is compared. One is lost where its message
+    was taken back or changed.
+    """
+    store, before = job.store, Snapshot(job.settings.store, job.settings.space, live.release_id)
+    columns = list(dict.fromkeys((*COLUMNS, "step_key", "message_ids", "assign_key", *OF_USE)))
+    old, new = before.read(OBSERVATIONS, columns), store.read(OBSERVATIONS, columns)
+    was, now = pl.DataFrame(old), pl.DataFrame(new)
+    holds, by_model = pl.col("status") == Status.ACTIVE, pl.col("assign_key").str.starts_with(MODEL_KEY)
+
+    # 1. What became of claims, and how many fewer there are where they were chosen anew.
+    of_anew = pl.col("session_id").is_in(
+        now.filter(~pl.col("step_key").is_in(was["step_key"].implode()))["session_id"].implode()
     )
-    return pa.array([key for key, row in now.items() if key in before and row != before[key]], pa.string())
+    of_changed = pl.col("session_id").is_in(_find_changed_sessions(store, before))
+    said = pl.col("message_ids").list.set_intersection(sorted(read_inactive_ids(store))).list.len() == 0
+    replaced = was.select(of_anew | (of_changed & said)).to_series()
+    fewer = was.filter(replaced, holds).height - now.filter(of_anew | of_changed, holds).height
+    became = compare_claims(old.filter(replaced.not_().to_arrow()), new, {})
+
+    # 2. What is new: claims, what was not kept of a model's, tokens, and where a model placed any.
+    fresh = now.filter(holds, ~of_anew, ~pl.col("observation_id").is_in(was.filter(holds)["observation_id"].implode()))
+    junk = fresh.filter(pl.any_horizontal(pl.col(name) == pl.lit(False) for name in OF_USE))["summary"]
+    since = store.read(COMPLETIONS, ["prompt_tokens", "completion_tokens"], pc.field("created_at") > live.created_at)
+    placed = now.filter(by_model).join(was.filter(by_model), on="observation_id", how="anti")
+
+    # 3. Summaries that a model wrote since, and what lost all of its own.
+    told = before.read(SUMMARIES, ["summary_id", "text", "scope_id"])
+    known = set(zip(told["summary_id"].to_pylist(), told["text"].to_pylist(), strict=True))
+    rows = store.read(SUMMARIES, [*MEASURED, "stale"], is_made_by_model(pc.field("step_key"))).to_pylist()
+    written = [row for row in rows if (row["summary_id"], row["text"]) not in known and not row["stale"]]
+    there = {key for table in (SESSIONS, TOPICS) for key in store.read(table, [table.key])[table.key].to_pylist()}
+    had = there.intersection(told["scope_id"].to_pylist())
+    return Changes(
+        active=was.filter(holds).height,
+        became=[(one.kind, one.summary) for one in became],
+        fewer=max(0, fewer),
+        counts=(live.counts, draft.counts),
+        unanswered=_find_lost_probes(job, live, draft),
+        new_claims=fresh.height,
+        rejected=collect_quarantined(store, before)[1],
+        junk=junk.to_list(),
+        tokens=sum(pc.sum(since[name]).as_py() or 0 for name in since.column_names),
+        base_share=measure_base_share(store) if placed.height else 0.0,
+        summaries=measure_summaries(store, written, job.settings.pyramid.sum_window),
+        summarised=(len(had), len(had.difference(store.read(SUMMARIES, ["scope_id"])["scope_id"].to_pylist()))),
+    )
 
 
-def _count_active(claims: pa.Table) -> int:
-    return pc.sum(pc.equal(claims["status"], Status.ACTIVE)).as_py() or 0
-
-
-def _count_summarised(job: Job, live: Release) -> tuple[int, int]:
-    """Return sessions and topics that have summaries in the live release and are still there, and those without any
-    now.
-    """
-    before = Snapshot(job.settings.store, job.settings.space, live.release_id)
-    there = {*job.store.read(SESSIONS, ["session_id"])["session_id"].to_pylist()}
-    there |= {*job.store.read(TOPICS, ["topic_id"])["topic_id"].to_pylist()}
-    had = there.intersection(before.read(SUMMARIES, ["scope_id"])["scope_id"].to_pylist())
-    return len(had), len(had.difference(job.store.read(SUMMARIES, ["scope_id"])["scope_id"].to_pylist()))
-
-
-def _measure_model_rows(job: Job, live: Release) -> tuple[float, list[Coherence]]:
-    """Return the share of the largest base topic where a model placed claims since, and how its new summaries stand on
-    theirs.
-    """
-    before = Snapshot(job.settings.store, job.settings.space, live.release_id)
-    told = {(row["summary_id"], row["text"]) for row in before.read(SUMMARIES, ["summary_id", "text"]).to_pylist()}
-    of_model = is_made_by_model(pc.field("step_key"))
-    rows = job.store.read(SUMMARIES, [*MEASURED, "stale"], of_model).to_pylist()
-    new = [row for row in rows if (row["summary_id"], row["text"]) not in told and not row["stale"]]
-    placed = before.read(OBSERVATIONS, ["observation_id"], is_made_by_model(pc.field("assign_key")))["observation_id"]
-    now = job.store.read(OBSERVATIONS, ["observation_id"], is_made_by_model(pc.field("assign_key")))["observation_id"]
-    base_share = measure_base_share(job.store) if set(now.to_pylist()) - set(placed.to_pylist()) else 0.0
-    return base_share, measure_summaries(job.store, new, job.settings.pyramid.sum_window)
+def _find_changed_sessions(store: Store, before: Snapshot) -> list[str]:
+    """Return ids of the sessions of which other messages count now than in a release."""
+    known, now = (
+        {row["session_id"]: row for row in tables.read(SESSIONS, ["session_id", "head_hash", "inactive"]).to_pylist()}
+        for tables in (before, store)
+    )
+    return [key for key, row in now.items() if key in known and row != known[key]]
 
 
 def _find_lost_probes(job: Job, live: Release, draft: Release) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from slowwave.store.releases import read_releases
 from slowwave.tasks.job import Job
 from slowwave.tasks.pending import is_made_by_model
 from slowwave.tasks.publish import gates
-from slowwave.tasks.publish.gates import Bounds, ReleaseHeld, check_gates
+from slowwave.tasks.publish.gates import Bounds, Changes, ReleaseHeld, check_gates
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.summarize.coherence import Coherence
 from slowwave.tasks.topics import by_model
@@ -236,11 +237,11 @@ def test_a_model_whose_summaries_tell_nothing_or_whose_base_topic_holds_all_is_h
 
 
 def test_summaries_that_are_lost_are_told() -> None:
-    assert check_gates(GateSettings(), 5, [], ({}, {}), summarised=(20, 3)) == [
+    assert check_gates(GateSettings(), Changes(5, summarised=(20, 3))) == [
         "3 of 20 sessions and topics lost their summaries, gates.max_lost allows 10%"
     ]
-    assert check_gates(GateSettings(), 5, [], ({}, {}), summarised=(20, 2)) == []
-    assert check_gates(GateSettings(), 5, [], ({}, {}), summarised=(19, 19)) == []  # too few to tell
+    assert check_gates(GateSettings(), Changes(5, summarised=(20, 2))) == []
+    assert check_gates(GateSettings(), Changes(5, summarised=(19, 19))) == []  # too few to tell
 
 
 def test_a_night_that_loses_summaries_is_held(tmp_path: Path) -> None:
@@ -253,24 +254,37 @@ def test_a_night_that_loses_summaries_is_held(tmp_path: Path) -> None:
     assert ["sessions and topics lost their summaries" in line for line in held] == [True]
 
 
+def test_claims_that_were_not_kept_or_are_of_no_use_and_what_they_cost_are_told_beyond_a_bound() -> None:
+    bounds, calm = GateSettings(max_tokens=1_000), Changes(new_claims=200)
+    assert check_gates(bounds, calm) == check_gates(bounds, Changes(rejected=["nobody said it"] * 19)) == []
+    for name, changes, reason in (
+        ("max_rejected", replace(calm, rejected=["nobody said it"] * 801), "80% of the new claims were not kept"),
+        ("max_junk", replace(calm, junk=["Let me check."] * 181), "90% of the new claims are of no use"),
+        ("max_tokens", replace(calm, tokens=1_001), "1,001 tokens"),
+    ):
+        (told,) = check_gates(bounds, changes)
+        assert reason in told
+        assert f"gates.{name} allows" in told
+
+
 def test_a_base_topic_with_most_of_all_claims_is_told() -> None:
-    assert check_gates(GateSettings(), 100, [], ({}, {}), base_share=0.6) == [
+    assert check_gates(GateSettings(), Changes(100, base_share=0.6)) == [
         "60% of the claims in one base topic, 50% at most is right"
     ]
-    assert check_gates(GateSettings(), 99, [], ({}, {}), base_share=0.6) == []
+    assert check_gates(GateSettings(), Changes(99, base_share=0.6)) == []
 
 
 def test_summaries_that_say_what_nobody_said_are_told_with_examples() -> None:
     wrong = [Coherence(0, f"Account {n}", 0.5, "7 is nowhere", 0.9, None) for n in range(13)]
     right = [Coherence(0, "Fine", 0.5, None, 0.9, None)] * 7
-    assert check_gates(GateSettings(), 5, [], ({}, {}), summaries=[*wrong, *right]) == [
+    assert check_gates(GateSettings(), Changes(5, summaries=[*wrong, *right])) == [
         "65% of the 20 new summaries say what no member says, 60% at most is right: Account 0; Account 1; Account 2"
     ]
-    assert check_gates(GateSettings(), 5, [], ({}, {}), summaries=[*wrong, *right[1:]]) == []  # too few to tell
+    assert check_gates(GateSettings(), Changes(5, summaries=[*wrong, *right[1:]])) == []  # too few to tell
     mute = [Coherence(0, "今日は", None, None, None, None)] * 20  # no words, no vectors: nothing is known of them
-    assert check_gates(GateSettings(), 5, [], ({}, {}), summaries=mute) == []
+    assert check_gates(GateSettings(), Changes(5, summaries=mute)) == []
     unlike = [Coherence(0, "Off the point", 0.5, None, 0.1, None)] * 20
-    assert "0.20 at least is right: Off the point" in check_gates(GateSettings(), 5, [], ({}, {}), summaries=unlike)[0]
+    assert "0.20 at least is right: Off the point" in check_gates(GateSettings(), Changes(5, summaries=unlike))[0]
 
 
 def test_a_session_that_grew_and_chats_that_were_edited_hold_no_night(settings: Settings, tmp_path: Path) -> None:
