@@ -11,7 +11,8 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, filterfalse, groupby
+from functools import cached_property
+from itertools import filterfalse, groupby
 from pathlib import Path
 from typing import Any
 
@@ -172,16 +173,20 @@ def list_sources(paths: list[Path], settings: Settings) -> list[Source]:
 
     With no path, the transcripts of the tools installed for this user, by the folder the tool keeps them in.
     """
-    refresh(settings.store / settings.space)
-    there = (settings.store / settings.space / f"{FILES.name}.lance").is_dir()
+    # 1. The files, each with where it lies, and what the store knows of them.
+    folder, home = settings.store / settings.space, Path.home()
+    refresh(folder)
+    there = (folder / f"{FILES.name}.lance").is_dir()
     rows = Store.open(settings.store, settings.space).read(FILES).to_pylist() if there else []
     known = {row["path"]: row for row in rows}
+    places = [
+        (next(place.root for place in reader.locations(home) if path.is_relative_to(place.root)), path)
+        for reader, path in (() if paths else find_installed(home))
+    ]
+    places += [(place, path) for place in (*paths, *find_journals(folder)) for path in find_files([place])]
+    # 2. What reads each, and whether it is news.
     found: dict[tuple[str, str], Source] = {}
     trouble: list[Source] = []
-    places = chain(
-        _find_files_below(paths) if paths else _find_installed_files(Path.home()),
-        _find_files_below(find_journals(settings.store / settings.space)),
-    )
     for place, path in places:
         if is_excluded(path, settings.read.exclude):
             continue
@@ -195,18 +200,6 @@ def list_sources(paths: list[Path], settings: Settings) -> list[Source]:
         news = stored is None or detect_change(path, stored, settings) is not None
         source.files, source.bytes, source.new = source.files + 1, source.bytes + size, source.new + news
     return [*found.values(), *trouble]
-
-
-def _find_files_below(paths: list[Path]) -> Iterator[tuple[Path, Path]]:
-    for place in paths:
-        yield from ((place, path) for path in find_files([place]))
-
-
-def _find_installed_files(home: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield each transcript with the folder its tool keeps it in."""
-    for reader, path in find_installed(home):
-        roots = [place.root for place in reader.locations(home) if path.is_relative_to(place.root)]
-        yield (roots[0] if roots else path.parent), path
 
 
 def plan_night(paths: list[Path], settings: Settings) -> Estimate:
@@ -267,9 +260,21 @@ class Planner:
         """Expected of the sessions that are distilled."""
         self.waiting_claims = 0
         """Distilled by an earlier night, and not assigned yet."""
-        self.window = 32_768
-        self.counter: Callable[[Sequence[str]], list[int]]
-        self.counter = models["extract"].count if "extract" in models else estimate_tokens
+
+    @cached_property
+    def counting(self) -> tuple[Callable[[Sequence[str]], list[int]], int]:
+        """What counts tokens, and the context window: the model's, or where it can't be had an estimate and a guess."""
+        window = self.job.settings.model.context_window or 32_768
+        if "extract" not in self.models:
+            return estimate_tokens, window
+        model = self.models["extract"]
+        try:
+            model.count(["."])
+            return model.count, model.llm.context_window
+        except EngineUnavailable as error:
+            guess = f"tokens are estimated, and the context window is taken to be {window:,} tokens"
+            self.estimate.notes.append(f"{guess}: {error}")
+            return estimate_tokens, window
 
     def add(self, messages: pa.Table) -> None:
         """Count whole sessions (rows of MESSAGES) that are to be distilled."""
@@ -280,8 +285,8 @@ class Planner:
         if "observe" in self.lines:
             try:
                 self._add_claims(messages, self.of_step["observe"])
-            except EngineUnavailable as error:
-                self._note(str(error))
+            except EngineUnavailable as error:  # the window is too small
+                self.estimate.notes = [*dict.fromkeys([*self.estimate.notes, str(error)])]
         else:
             self.claims += CLAIMS_A_TURN * len(turns)
         self._add_gists(turns)
@@ -348,10 +353,7 @@ class Planner:
 
     def _add_claims(self, messages: pa.Table, model: Model) -> None:
         settings, line = self.job.settings, self.lines["observe"]
-        self.window = self._find_context_window(model)
-        plan = extract.plan_requests(
-            messages, settings.observe, settings.extract, model.library, self._count, self.window
-        )
+        plan = extract.plan_requests(messages, settings.observe, settings.extract, model.library, *self.counting)
         self.estimate.skipped += len(plan.skipped)
         line.units += len({part.session_id for part in plan.parts})
         self.chunks.update(part.session_id for part in plan.parts)
@@ -368,7 +370,7 @@ class Planner:
         lack = [row for row in rows if by_model.needs_gist(row, self.job.settings.extract)]
         library = self.of_step["gists"].library
         self.lines["gists"].units += len(lack)
-        requests = by_model.build_gist_requests(lack, library, self._count, self.window)
+        requests = by_model.build_gist_requests(lack, library, *self.counting)
         self._add_requests("gists", requests)
 
     def _add_requests(self, step: str, requests: Sequence[Request], answers: Sequence[float] | None = None) -> None:
@@ -387,7 +389,7 @@ class Planner:
             for draft in filterfalse(is_single_message, drafts):
                 of = about if draft.scope == SummaryScope.TOPIC else None
                 words = get_words(draft.tier)
-                request = build_summary_request(draft, of, words, library, self._count, self.window)
+                request = build_summary_request(draft, of, words, library, *self.counting)
                 answer = self.known.answer_tokens.get("rollup", words * TOKENS_A_WORD)
                 line.expect(1, self._count_request(request), answer)
             return ["word " * get_words(draft.tier) for draft in drafts]
@@ -396,36 +398,16 @@ class Planner:
             grow_many([growth], write)
 
     def _count_request(self, request: Request) -> int:
-        return count_template_tokens(request) + sum(self._count([m["content"] for m in request.messages]))
+        return count_template_tokens(request) + sum(self.counting[0]([m["content"] for m in request.messages]))
 
     def _count_prompt(self, name: str, **values: object) -> int:
         """Return tokens of a prompt without its material."""
         (model, *_) = self.of_step.values()
-        return -model.library.count_room(name, 0, self._count, 0, **values)
+        return -model.library.count_room(name, 0, self.counting[0], 0, **values)
 
     def _expect_answer(self, step: str) -> float:
         """Return tokens of an answer, as measured where it was."""
         return self.known.answer_tokens.get(step, ANSWER_TOKENS[step])
-
-    def _count(self, texts: Sequence[str]) -> list[int]:
-        """Count by the model's tokenizer, or where that can't be had by estimate."""
-        try:
-            return self.counter(texts)
-        except EngineUnavailable as error:
-            self._note(f"tokens are estimated: {error}")
-            self.counter = estimate_tokens
-            return self.counter(texts)
-
-    def _find_context_window(self, model: Model) -> int:
-        try:
-            return model.llm.context_window
-        except EngineUnavailable as error:
-            self._note(f"the context window is taken to be {self.window:,} tokens: {error}")
-            return self.job.settings.model.context_window or self.window
-
-    def _note(self, text: str) -> None:
-        if text not in self.estimate.notes:
-            self.estimate.notes.append(text)
 
 
 def _grow_session(session: str, rows: Sequence[Mapping[str, Any]], settings: PyramidSettings) -> Growth:
