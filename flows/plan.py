@@ -16,7 +16,6 @@ from itertools import filterfalse, groupby
 from pathlib import Path
 from typing import Any
 
-import orjson
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +23,7 @@ import pyarrow.compute as pc
 from slowwave.engines.llm.budget import estimate_tokens
 from slowwave.engines.llm.protocol import EngineUnavailable, Request, count_template_tokens
 from slowwave.flows.nightly import collect_transcript_roots
+from slowwave.flows.parts.report import parse_steps, parse_usage
 from slowwave.schemas.settings import LLMSettings, ModelTask, PyramidSettings, Settings
 from slowwave.schemas.tables import BASE_TOPICS, FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS, TOPICS
 from slowwave.schemas.vocabulary import SHARED, Status, SummaryScope, is_spoken, is_turn
@@ -432,11 +432,11 @@ def measure_usage(reports: Iterable[str], model: str) -> MeasuredUsage:
     answers: Counter[str] = Counter()
     seconds = 0.0
     for report in reports:
-        for step in orjson.loads(report).get("steps", []):
-            name, counts = step["step"], Counter(step["counts"])
-            requests[name] += counts[f"{model}: requests"] - counts[f"{model}: cache hits"]
-            answers[name] += counts[f"{model}: answer tokens"]
-            seconds += counts[f"{model}: milliseconds"] / 1000
+        for step in parse_steps(report):
+            counts = parse_usage([step])[model]
+            requests[step.step] += counts["requests"] - counts["cache hits"]
+            answers[step.step] += counts["answer tokens"]
+            seconds += counts["milliseconds"] / 1000
         if answers.total() > 100_000:
             break
     means = {step: answers[step] / n for step, n in requests.items() if n > 0}

@@ -3,14 +3,13 @@
 Counted over what is kept anyway: `asked.jsonl`, `recalls.jsonl`, the table of runs and the live release.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from datetime import UTC
+from itertools import chain
 from statistics import quantiles
 from typing import Any
 
-import orjson
-
-from slowwave.flows.parts.report import ERRORS, parse_usage
+from slowwave.flows.parts.report import ERRORS, parse_steps, parse_usage
 from slowwave.recall.release.chains import is_linked
 from slowwave.recall.views.usage import count_usage
 from slowwave.schemas.settings import LLMSettings, Settings
@@ -37,7 +36,7 @@ def collect_stats(settings: Settings) -> Facts:
     space_dir = settings.store / settings.space
     asked = read(space_dir, Asked)
     rows = sorted(Store.open(settings.store, settings.space).read(RUNS).to_pylist(), key=lambda row: row["started_at"])
-    reports = [[StepReport(**step) for step in orjson.loads(row["report"]).get("steps", [])] for row in rows]
+    reports = [parse_steps(row["report"]) for row in rows]
     live = Snapshot(settings.store, settings.space)
     return {
         "answers": {
@@ -107,10 +106,6 @@ def _measure_summaries(reports: list[list[StepReport]]) -> Facts:
 
 def _describe_models(reports: list[list[StepReport]], prices: LLMSettings) -> Facts:
     """Return what each language model was asked by all runs: requests, tokens, money, seconds, and errors by kind."""
-    asked: dict[str, Counter[str]] = defaultdict(Counter)
-    for step in (step for steps in reports for step in steps):
-        for model, counts in parse_usage(step).items():
-            asked[model] += counts
     return {
         model: {
             "requests": counts["requests"],
@@ -120,7 +115,7 @@ def _describe_models(reports: list[list[StepReport]], prices: LLMSettings) -> Fa
             "seconds": counts["milliseconds"] / 1000,
             "errors": {name.removeprefix(ERRORS).rstrip(")"): n for name, n in counts.items() if ERRORS in name},
         }
-        for model, counts in asked.items()
+        for model, counts in parse_usage(chain.from_iterable(reports)).items()
     }
 
 

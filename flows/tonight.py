@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pyarrow.compute as pc
 
-from slowwave.flows.parts.report import RunReport, collect_left_out, collect_news, open_views, parse_usage
+from slowwave.flows.parts.report import RunReport, collect_left_out, collect_news, open_views, parse_steps, parse_usage
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -16,7 +16,6 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RUNS, SESSIONS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.releases import read_releases
 from slowwave.store.store import Store
-from slowwave.tasks.job import StepReport
 from slowwave.tasks.publish.gates import LOST, RETIRED
 
 SHOWN, NIGHTS = 50, 60
@@ -59,7 +58,7 @@ def describe_run(settings: Settings, run_id: str = "", live: View | None = None)
         "notes": report.collect_notes(),
         "steps": [step.as_dict() for step in report.steps],
         "seconds": report.seconds,
-        "usage": _sum_usage(report.steps),
+        "usage": [{"model": model, **counts} for model, counts in parse_usage(report.steps).items()],
         "nights": [
             _describe_night(one, by_run.get(one["run_id"])) | {"lag": lag}
             for one, lag in [*zip(ended, _measure_lags(store, ended), strict=True)][-NIGHTS:]
@@ -68,9 +67,8 @@ def describe_run(settings: Settings, run_id: str = "", live: View | None = None)
 
 
 def _parse_report(row: Data, made: Any) -> RunReport:
-    facts = orjson.loads(row["report"] or b"{}")
-    steps = [StepReport(**{**step, "counts": Counter(step["counts"])}) for step in facts.get("steps", ())]
-    return RunReport(row["run_id"], row["kind"], steps, made, notes=facts.get("notes", []))
+    notes = orjson.loads(row["report"] or b"{}").get("notes", [])
+    return RunReport(row["run_id"], row["kind"], parse_steps(row["report"]), made, notes=notes)
 
 
 def _describe_claims(settings: Settings, new: View | None, old: View | None) -> Data:
@@ -118,15 +116,6 @@ def _list_sessions(new: View, old: View | None) -> list[Data]:
     return sorted((row for row in rows if row["new"] > 0), key=lambda row: (-row["new"], row["session_id"]))[:SHOWN]
 
 
-def _sum_usage(steps: Sequence[StepReport]) -> list[Data]:
-    """Return by model what was asked of it."""
-    asked: dict[str, Counter[str]] = {}
-    for step in steps:
-        for model, counts in parse_usage(step).items():
-            asked[model] = asked.get(model, Counter()) + counts
-    return [{"model": model, **counts} for model, counts in asked.items()]
-
-
 def _measure_lags(store: Store, runs: Sequence[Data]) -> Iterator[float | None]:
     """Yield of each run how many hours had passed at its end since the first session ended that ended after the run
     before began; None where no session did.
@@ -142,7 +131,6 @@ def _measure_lags(store: Store, runs: Sequence[Data]) -> Iterator[float | None]:
 def _describe_night(row: Data, made: Any) -> Data:
     """Return the line of a run in the timeline, without its lag."""
     report = _parse_report(row, made)
-    usage = _sum_usage(report.steps)
     return {
         "run_id": row["run_id"],
         "at": row["started_at"],
@@ -152,6 +140,6 @@ def _describe_night(row: Data, made: Any) -> Data:
         "new": next((step.rows_out for step in report.steps if step.step == "read"), 0),
         "claims": made.counts.get(OBSERVATIONS.name) if made else None,
         "messages": made.counts.get(MESSAGES.name) if made else None,
-        "tokens": sum(one.get("prompt tokens", 0) + one.get("answer tokens", 0) for one in usage),
+        "tokens": sum(one["prompt tokens"] + one["answer tokens"] for one in parse_usage(report.steps).values()),
         "seconds": report.seconds,
     }

@@ -1,7 +1,7 @@
 """What a run says of itself: a table on the terminal, Markdown for Prefect, JSON for the ledger."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from textwrap import fill, shorten
 from typing import Self
@@ -145,14 +145,12 @@ class RunReport:
         steps = [
             (s.step, f"{s.rows_in:,}", f"{s.rows_out:,}", f"{s.seconds:.1f}", format_counts(s)) for s in self.steps
         ]
-        asked: dict[str, dict[str, Counter[str]]] = defaultdict(dict)
-        for step in self.steps:
-            for model, counts in parse_usage(step).items():
-                asked[model][step.step] = counts
-        for of in asked.values():
-            of["in all"] = sum(of.values(), Counter())
         usage = {
-            model: [_format_usage_line(name, counts) for name, counts in of.items()] for model, of in asked.items()
+            model: [
+                *(_format_usage_line(s.step, used[model]) for s in self.steps if model in (used := parse_usage([s]))),
+                _format_usage_line("in all", whole),
+            ]
+            for model, whole in parse_usage(self.steps).items()
         }
         return {
             f"{self.kind} {self.run_id}": [STEP_HEADINGS, *steps],
@@ -161,8 +159,7 @@ class RunReport:
 
     def count_paid_requests(self) -> int:
         """Return requests that a model had to answer: those that the completions cache did not."""
-        usage = [counts for step in self.steps for counts in parse_usage(step).values()]
-        return sum(counts["requests"] - counts["cache hits"] for counts in usage)
+        return sum(counts["requests"] - counts["cache hits"] for counts in parse_usage(self.steps).values())
 
     def add_closing(self, store: Store, width: int, options: str) -> None:
         """Have the report end with what a night brought, and with the next command where all was done.
@@ -318,10 +315,16 @@ def format_counts(step: StepReport) -> str:
     return escape_line(" · ".join(counted))
 
 
-def parse_usage(step: StepReport) -> dict[str, Counter[str]]:
-    """Return model to what the step asked of it; in the step's counts that is `MODEL: name`."""
+def parse_steps(report: bytes | str | None) -> list[StepReport]:
+    """Return the steps of a run, of the report in its row."""
+    steps = orjson.loads(report or b"{}").get("steps", ())
+    return [StepReport(**{**step, "counts": Counter(step["counts"])}) for step in steps]
+
+
+def parse_usage(steps: Iterable[StepReport]) -> dict[str, Counter[str]]:
+    """Return model to what steps asked of it; in a step's counts that is `MODEL: name`."""
     usage: dict[str, Counter[str]] = defaultdict(Counter)
-    for name, n in step.counts.items():
+    for name, n in (pair for step in steps for pair in step.counts.items()):
         model, mark, what = name.rpartition(MODEL_MARK)
         if mark:
             usage[model][what] += n
