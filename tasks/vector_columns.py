@@ -6,12 +6,11 @@ import pyarrow as pa
 from slowwave.engines.encoders.protocol import Vectors
 
 
-def build_vector_array(vectors: Vectors, absent: np.ndarray | None = None) -> pa.ListArray:
-    """Return an Arrow column of vectors, shape (n, dim); null where `absent` is true."""
+def build_vector_array(vectors: Vectors) -> pa.ListArray:
+    """Return an Arrow column of vectors, shape (n, dim)."""
     flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-    mask = None if absent is None or not absent.any() else pa.array(absent)
     starts = np.arange(len(vectors) + 1, dtype=np.int32) * vectors.shape[1]
-    return pa.ListArray.from_arrays(pa.array(starts), flat, mask=mask)
+    return pa.ListArray.from_arrays(pa.array(starts), flat)
 
 
 def build_vector_matrix(column: pa.Array | pa.ChunkedArray) -> Vectors:

@@ -1,8 +1,8 @@
 """The process's encoder, and vectors for rows on their way into the store: a distinct text is encoded once, ever."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from collections.abc import Iterable, Sequence
+from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -57,11 +57,6 @@ class SpreadEncoder:
         return matrix[[places[distinct[text]] for text in texts]] if texts else matrix.reshape(0, self.dim)
 
 
-def get_encoder(settings: Settings) -> Encoder | None:
-    """Return the encoder, or None where embeddings are off."""
-    return load_shared_encoder(settings.encoder) if settings.embeddings else None
-
-
 TEXT = [("vector_id", pa.string()), ("text", pa.string())]
 _away: dict[str, str] = {}
 """Why the encoder could not be had, by run_id: it is looked for once a run, and what lacks a vector waits."""
@@ -76,9 +71,10 @@ def get_encoder_if_there(job: Job, report: StepReport) -> Encoder | None:
         _note_away(job, report)
         return None
     try:
-        encoder = get_encoder(job.settings)
-        executor = get_encoder_executor(job)
-        if encoder is None or executor is HERE:  # in one process, shards would only make batches smaller
+        if not job.settings.embeddings:
+            return None
+        encoder, executor = load_shared_encoder(job.settings.encoder), get_encoder_executor(job)
+        if executor is HERE:  # in one process, shards would only make batches smaller
             return encoder
         return SpreadEncoder(encoder, job.settings.encoder, executor)
     except (EncoderNotFound, EncoderFailed) as missing:
@@ -161,25 +157,16 @@ def attach_vectors(store: Store, rows: pa.Table, column: str, encoder: Encoder |
     known = store.read_ids(VECTORS, compute_vector_ids(texts, encoder.name))
     encoded = encode_once(texts, encoder, known)
     store.append(VECTORS, encoded.new)
-    return add_vectors(rows, column, encoded)
+    return add_vectors(rows, encoded.vectors)
 
 
-@dataclass(frozen=True)
-class Encoded:
+class Encoded(NamedTuple):
     """Vectors of some texts, and the rows that the store lacks."""
 
-    texts: Sequence[str]
-    rows: Mapping[str, int]
-    """Distinct text -> its row in `distinct`."""
-    distinct: Vectors
-    """Shape (distinct texts, dim)."""
+    vectors: Vectors
+    """One row a text, in their order; shape (len(texts), dim)."""
     new: pa.Table
     """Rows for the `vectors` table: what was encoded now."""
-
-    @cached_property
-    def vectors(self) -> Vectors:
-        """One row a text, in the order of `texts`; shape (len(texts), dim)."""
-        return self.distinct[[self.rows[text] for text in self.texts]]
 
 
 def compute_vector_id(model: str, text: str) -> str:
@@ -192,59 +179,32 @@ def compute_vector_ids(texts: Iterable[str], model: str) -> list[str]:
     return [compute_vector_id(model, text) for text in dict.fromkeys(texts)]
 
 
-def encode_once(
-    texts: Sequence[str], encoder: Encoder, known: pa.Table | Mapping[str, Vectors] | None = None
-) -> Encoded:
+def encode_once(texts: Sequence[str], encoder: Encoder, known: pa.Table | None = None) -> Encoded:
     """Return vectors of all `texts`; the encoder is asked only for distinct texts that `known` lacks, in one call.
 
     Args:
         texts: any strings, repeats welcome.
         encoder: makes unit vectors.
-        known: rows of `vectors` (`compute_vector_id`, `vector`), or a mapping from vector_id to vector. Other rows do
-        no harm.
+        known: rows of `vectors`. Other rows do no harm.
     """
-    rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    ids = compute_vector_ids(rows, encoder.name)
-    distinct = np.zeros((len(rows), encoder.dim), dtype=np.float32)
-    missing = _fill_known_vectors(distinct, ids, known)
-    wanted = list(rows)
+    ids = {text: compute_vector_id(encoder.name, text) for text in texts}
+    found = known if known is not None else VECTORS.schema.empty_table()
+    by_id = dict(zip(found["vector_id"].to_pylist(), build_vector_matrix(found["vector"]), strict=True))
+    missing = {key: text for text, key in ids.items() if key not in by_id}
+    made = np.zeros((0, encoder.dim), dtype=np.float32)
     if missing:
-        distinct[missing] = encoder.encode([wanted[row] for row in missing]).astype(np.float16)  # as they are kept
-    return Encoded(
-        texts, rows, distinct, _build_vector_rows([ids[row] for row in missing], encoder.name, distinct[missing])
-    )
+        made = encoder.encode([*missing.values()]).astype(np.float16).astype(np.float32)  # as they are kept
+    by_id |= dict(zip(missing, made, strict=True))
+    vectors = np.array([by_id[ids[text]] for text in texts], dtype=np.float32).reshape(len(texts), encoder.dim)
+    return Encoded(vectors, _build_vector_rows([*missing], encoder.name, made))
 
 
-def add_vectors(table: pa.Table, text_column: str, encoded: Encoded, vector_column: str = "vector") -> pa.Table:
-    """Return `table` with `vector_column` set from `text_column`; null where the text is null.
-
-    Raises:
-        KeyError: a text that is not among the encoded ones.
-    """
-    texts = table.column(text_column).to_pylist()
-    absent = np.array([text is None for text in texts], dtype=bool)
-    vectors = np.zeros((len(texts), encoded.distinct.shape[1]), dtype=np.float32)
-    if not absent.all():
-        vectors[~absent] = encoded.distinct[[encoded.rows[text] for text in texts if text is not None]]
-    column = build_vector_array(vectors, absent)
-    if vector_column not in table.column_names:
-        return table.append_column(pa.field(vector_column, VECTOR), column)
-    place = table.column_names.index(vector_column)
-    return table.set_column(place, table.schema.field(vector_column), column)
-
-
-def _fill_known_vectors(distinct: Vectors, ids: list[str], known: pa.Table | Mapping[str, Vectors] | None) -> list[int]:
-    """Put the known vectors in their rows; the rows still missing, in order."""
-    if isinstance(known, pa.Table):
-        matrix = build_vector_matrix(known.column("vector"))
-        known = dict(zip(known.column("vector_id").to_pylist(), matrix, strict=True))
-    missing = []
-    for row, key in enumerate(ids):
-        if known and key in known:
-            distinct[row] = known[key]
-        else:
-            missing.append(row)
-    return missing
+def add_vectors(table: pa.Table, vectors: Vectors) -> pa.Table:
+    """Return `table` with its column `vector` set to one of these a row."""
+    column, place = build_vector_array(vectors), table.schema.get_field_index("vector")
+    if place < 0:
+        return table.append_column(pa.field("vector", VECTOR), column)
+    return table.set_column(place, table.schema.field(place), column)
 
 
 def _build_vector_rows(ids: list[str], model: str, vectors: Vectors) -> pa.Table:

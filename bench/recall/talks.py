@@ -151,7 +151,7 @@ def build_store(root: Path, messages: pa.Table, encoder: Encoder | None) -> None
     calibrated, where there is an encoder."""
     store, passages = Store.open(root, create=True), build_passages(messages, "bench")
     if encoder is not None:
-        passages = add_vectors(passages, "text", encode_once(passages["text"].to_pylist(), encoder))
+        passages = add_vectors(passages, encode_once(passages["text"].to_pylist(), encoder).vectors)
     store.append(MESSAGES, messages)
     store.append(PASSAGES, passages)
     compact_store(store)

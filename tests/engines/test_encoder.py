@@ -119,15 +119,10 @@ def test_ids_tell_models_apart() -> None:
 
 
 def test_vectors_join_their_table(fake_encoder: HashEncoder) -> None:
-    table = pa.table({"summary": [CAT, None, PORT]})
-    joined = add_vectors(table, "summary", encode_once([PORT, CAT], fake_encoder))
-    assert joined["vector"].null_count == 1
-    assert np.array_equal(
-        build_vector_matrix(joined["vector"])[[0, 2]], fake_encoder.encode([CAT, PORT]).astype(np.float16)
-    )
-    assert add_vectors(joined, "summary", encode_once([CAT, PORT], fake_encoder)).column_names == ["summary", "vector"]
-    with pytest.raises(KeyError):
-        add_vectors(table, "summary", encode_once([CAT], fake_encoder))
+    encoded = encode_once([CAT, PORT], fake_encoder)
+    joined = add_vectors(pa.table({"summary": [CAT, PORT]}), encoded.vectors)
+    assert np.array_equal(build_vector_matrix(joined["vector"]), fake_encoder.encode([CAT, PORT]).astype(np.float16))
+    assert add_vectors(joined, encoded.vectors[::-1]).column_names == ["summary", "vector"]
 
 
 def test_the_first_vectors_bind_a_store_to_their_dimension(tmp_path: Path) -> None:
