@@ -45,7 +45,6 @@ from slowwave.tasks.pending import (
     find_missing_messages,
     find_pending_sessions,
     group_sessions,
-    iter_batches,
     read_inactive_ids,
     read_spoken_messages,
 )
@@ -299,7 +298,7 @@ class Planner:
         spoken = read_spoken_messages(store, ["tokens"]).filter(~pl.col("session_id").is_in(seen))
         if "gists" in self.lines:
             lack = find_missing_messages(store, spoken, GISTS, compute_gists_key(self.job, self.of_step["gists"]))
-            for batch in iter_batches(lack, MESSAGES_AT_ONCE):
+            for batch in lack.iter_slices(MESSAGES_AT_ONCE):
                 rows = store.read_ids(MESSAGES, batch["message_id"].to_list(), ["message_id", "text"])
                 self._add_gists(rows.to_pylist())
         if "supersede" in self.lines:

@@ -1,7 +1,7 @@
 """What a step has still to do: sessions and messages that lack its output, in batches, and marks of what is done."""
 
 import hashlib
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -146,13 +146,6 @@ def find_missing_messages(
     done_where = pc.field("step_key") == key
     done = pl.DataFrame(store.read(table, ["message_id"], done_where if also is None else done_where | also))
     return spoken.join(done.unique(), on="message_id", how="anti", maintain_order="left")
-
-
-def iter_batches(rows: pl.DataFrame, size: int) -> Iterator[pl.DataFrame]:
-    """Yield rows in slices of `size`, in order: the same slices again after a crash, since whole slices are
-    committed.
-    """
-    yield from rows.iter_slices(size)
 
 
 def read_claim_speakers(store: Store, claims: Iterable[str]) -> dict[str, str]:

@@ -20,7 +20,6 @@ from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.pending import (
     find_missing_messages,
     is_made_by_model,
-    iter_batches,
     read_inactive_ids,
     read_spoken_messages,
 )
@@ -55,7 +54,7 @@ def write_gists(job: Job, sessions: frozenset[str] | None = None) -> StepReport:
             pending = pending.filter(pl.col("session_id").is_in(sorted(sessions)))
         report.rows_in = pending.height
         with show_progress("gists", pending.height) as advance:
-            for batch in iter_batches(pending, BATCH):
+            for batch in pending.iter_slices(BATCH):
                 report.rows_out += _write_gist_batch(job, batch, key, model, report)
                 advance(batch.height)
         if model:

@@ -8,7 +8,7 @@ from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.tasks.isolate import do_apart, note_failed_units
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.passages.cut import VERSION, build_passages
-from slowwave.tasks.pending import find_missing_messages, iter_batches, read_inactive_ids, read_spoken_messages
+from slowwave.tasks.pending import find_missing_messages, read_inactive_ids, read_spoken_messages
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.vectors import attach_vectors_if_there, describe_encoder, fill_missing_vectors
 
@@ -32,7 +32,7 @@ def write_passages(job: Job) -> StepReport:
         report.rows_in = pending.height
         with show_progress("passages", pending.height) as advance:
             failed: dict[str, Exception] = {}
-            for batch in iter_batches(pending, BATCH * job.executor.at_once):
+            for batch in pending.iter_slices(BATCH * job.executor.at_once):
 
                 def write(sessions: Sequence[str], batch: pl.DataFrame = batch) -> None:
                     mine = batch.filter(pl.col("session_id").is_in(sessions))
