@@ -79,10 +79,8 @@ PAIRS_A_CLAIM = 0.38
 """Pairs that a new claim makes: .06 in calm talk, .8 where all is about changes."""
 TIED_CLAIMS, PAIRS_A_CLAIM_TIED = 0.25, 1.6
 """New claims that others are tied to, and by how many relations each (LoCoMo)."""
-ANSWER_TOKENS = {"gists": 60, "supersede": 20 * PAIRS_AT_ONCE, "relate": 30}
+ANSWER_TOKENS = {"gists": 60, "supersede": 16 * PAIRS_AT_ONCE, "relate": 30}
 """Of an answer, before anything was measured."""
-LABEL_TOKENS = 8
-"""Of who said a claim, and when."""
 TOKENS_A_WORD = 1.5
 """Of a summary."""
 
@@ -330,7 +328,7 @@ class Planner:
             left = settings.supersede.pairs - PAIRS_AT_ONCE * lines["supersede"].requests
             pairs = min(max(0, left), round(new * PAIRS_A_CLAIM))
             prompts = -(-pairs // PAIRS_AT_ONCE)
-            shown = pairs / max(1, prompts) * 2 * (CLAIM_TOKENS + LABEL_TOKENS)
+            shown = pairs / max(1, prompts) * 2 * CLAIM_TOKENS
             lines["supersede"].expect(prompts, self._count_prompt("change") + shown, self._expect_answer("supersede"))
         if "relate" in lines:
             tied = round(min(settings.relate.pairs / PAIRS_A_CLAIM_TIED, new * TIED_CLAIMS))

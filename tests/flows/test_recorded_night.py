@@ -10,6 +10,7 @@ from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
+from slowwave.flows.plan import plan_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import COMPLETIONS, MERGES, MESSAGES, OBSERVATIONS, QUARANTINE, SUMMARIES, TOPICS
 from slowwave.store import Store
@@ -18,15 +19,27 @@ from tests.command_line import typed
 from tests.killed_nights import SAMPLES
 
 TIDEPOOL = "/home/ada/tidepool"
+REPLAY = "scripted:tests.cassette:replay"
 
 
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunReport]:
     store = tmp_path_factory.mktemp("recorded") / "store"
-    report = run_night([SAMPLES], Settings(store=store, encoder="hash-384", llm="scripted:tests.cassette:replay"))
+    report = run_night([SAMPLES], Settings(store=store, encoder="hash-384", llm=REPLAY))
     if os.environ.get("SLOWWAVE_CASSETTE"):
         cassette.save()
     return store, report
+
+
+def test_the_plan_foretold_each_task_within_a_tenth(night: tuple[Path, RunReport], tmp_path: Path) -> None:
+    plan = plan_night([SAMPLES], Settings(store=tmp_path / "store", encoder="hash-384", llm=REPLAY))
+    counts = {step.step: step.counts for step in night[1].steps}
+    lines = [line for line in plan.lines if line.requests]
+    assert [line.step for line in lines] == ["observe", "supersede", "assign", "rollup"]
+    for line in lines:
+        asked = [counts[line.step][f"scripted: {what}"] for what in ("requests", "prompt tokens", "answer tokens")]
+        told = [line.requests, line.prompt_tokens, line.answer_tokens]
+        assert told == pytest.approx(asked, rel=0.1), line.step
 
 
 def read_skill(store: Path) -> str:
