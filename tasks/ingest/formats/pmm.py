@@ -13,35 +13,45 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import GIST, TAGS
-from slowwave.tasks.ingest.parsing.lines import DAMAGE, decompress_file, iter_documents, read_head
+from slowwave.tasks.ingest.parsing.lines import iter_documents
 from slowwave.tasks.ingest.parsing.records import (
+    HUMAN,
+    MODEL,
     Block,
     Head,
     Inactive,
     Limits,
     Message,
-    Origin,
     Reader,
     Record,
     Rejected,
-    Role,
     Session,
     Skipped,
+    Who,
 )
-from slowwave.tasks.ingest.parsing.sqlite_readonly import explain_long_cell, fetch_row, open_read_only
+from slowwave.tasks.ingest.parsing.sqlite_readonly import (
+    MAGIC,
+    TROUBLE,
+    explain_long_cell,
+    fetch_row,
+    has_columns,
+    is_database,
+    list_columns,
+    open_read_only,
+)
 from slowwave.tasks.ingest.parsing.values import (
     coerce_text,
     coerce_time,
     encode_json,
     join_text_blocks,
     make_tag_blocks,
+    parse_role,
 )
 
 QUARTERS = (0, *(sign * n for n in range(1, 57) for sign in (1, -1)))
@@ -179,24 +189,16 @@ def _compute_sha256(text: str) -> str:
 COLUMNS = ("id", "ts", "kind", "content", "meta", "prev_hash", "hash")
 OWN = ("summary", "keywords")
 """Columns of a later version."""
-_MAGIC = b"SQLite format 3\0"
-_KINDS: dict[str, tuple[Role, Origin]] = {
-    **dict.fromkeys(("user_message", "user", "prompt"), ("user", "human")),
-    **dict.fromkeys(("assistant_message", "assistant", "response"), ("assistant", "model")),
+_KINDS: dict[str, Who] = {
+    **dict.fromkeys(("user_message", "user", "prompt"), HUMAN),
+    **dict.fromkeys(("assistant_message", "assistant", "response"), MODEL),
 }
-
-
 EVENT = "event"
-_TYPES: dict[str, tuple[Role, Origin]] = {
-    **dict.fromkeys(("conversation", "non_behavioral"), ("user", "human")),
-    **dict.fromkeys(("self_expression", "response"), ("assistant", "model")),
+_TYPES: dict[str, Who] = {
+    **dict.fromkeys(("conversation", "non_behavioral"), HUMAN),
+    **dict.fromkeys(("self_expression", "response"), MODEL),
 }
 """Of a row of kind event, by its type."""
-_ROLES: dict[str, tuple[Role, Origin]] = {
-    "user": ("user", "human"),
-    "assistant": ("assistant", "model"),
-    "system": ("system", "synthetic"),
-}
 FULL = ("full", "full_text")
 """Where `meta` keeps a condensed row's whole text."""
 LEADS = ("User said: ", "I responded: ")
@@ -207,38 +209,33 @@ CUT_AT = (100, 200)
 
 def sniff(head: Head) -> bool:
     """Return whether it is an SQLite file with the ledger's table, or JSON lines with its fields."""
-    if not head.data.startswith(_MAGIC):
-        fields = {"kind", "content", "prev_hash", "hash"}
-        return bool(head.objects) and all(fields <= line.keys() for line in head.objects)
-    try:
-        with _open_ledger(head.path) as database:
-            names = {row[1] for row in database.execute("PRAGMA table_info(events)")}
-    except (sqlite3.Error, OSError, *DAMAGE):
-        return False
-    return set(COLUMNS) <= names
+    if head.data.startswith(MAGIC):
+        return has_columns(head, "events", set(COLUMNS))
+    fields = {"kind", "content", "prev_hash", "hash"}
+    return bool(head.objects) and all(fields <= line.keys() for line in head.objects)
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records in order of the ids; `line` is the row's id. Each break of the chain is one `Rejected`."""
     stem = path.name.split(".")[0]
-    if not read_head(path).data.startswith(_MAGIC):
+    if not is_database(path):
         bad: list[Rejected] = []
         yield from _read_ledger(_iter_lines(path, limits, bad), stem, limits)
         yield from bad
         return
     last = 0
     try:
-        with _open_ledger(path, limits) as database:
+        with open_read_only(path, limits) as database:
+            database.text_factory = _decode_text
             for record in _read_ledger(_fetch_events(database, limits), stem, limits):
                 last = getattr(record, "line", last)
                 yield record
-    except (sqlite3.Error, *DAMAGE) as error:
+    except TROUBLE as error:
         yield Rejected(last, f"database can't be read after row {last}: {error}")
 
 
 def _fetch_events(database: sqlite3.Connection, limits: Limits) -> Iterator[Event]:
-    names = {row[1] for row in database.execute("PRAGMA table_info(events)")}
-    columns = [*COLUMNS, *(name for name in OWN if name in names)]
+    columns = [*COLUMNS, *(name for name in OWN if name in list_columns(database, "events"))]
     for (row,) in database.execute("SELECT id FROM events ORDER BY id"):
         cells, long = fetch_row(database, "events", columns, "id", row)
         whole = explain_long_cell(limits) if set(COLUMNS) & set(long) else None
@@ -267,15 +264,8 @@ def _iter_lines(path: Path, limits: Limits, bad: list[Rejected]) -> Iterator[Eve
         )
 
 
-@contextmanager
-def _open_ledger(path: Path, limits: Limits | None = None) -> Iterator[sqlite3.Connection]:
-    """Open the database, read-only and without a trace beside it; bytes that are no UTF-8 come as bytes."""
-    with decompress_file(path) as plain, open_read_only(plain, limits) as database:
-        database.text_factory = _decode_text
-        yield database
-
-
 def _decode_text(raw: bytes) -> str | bytes:
+    """Return a text; one that is no UTF-8 as it is."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -325,19 +315,9 @@ def _parse_ledger_row(
     blocks = [Block("text", text), *make_tag_blocks(meta.get(TAGS)), *_keep_meta(meta), *_keep_gist(event)]
     # Ids start at 1 in every ledger: the row's hash makes it the same message in a copy, and another in another mind.
     identity = f"{event.ts}:{event.hash}" if event.hash else None
-    at = coerce_time(event.ts)
-    said = join_text_blocks(blocks)
-    return Message(
-        session,
-        str(event.id),
-        role,
-        "synthetic" if condensed else origin,  # a condensed text is nobody's words: never quoted, no claim
-        blocks,
-        said,
-        at,
-        identity=identity,
-        line=event.id,
-    )
+    who: Who = (role, "synthetic" if condensed else origin)  # a condensed text is nobody's words: no claim
+    said, at = join_text_blocks(blocks), coerce_time(event.ts)
+    return Message(session, str(event.id), *who, blocks, said, at, identity=identity, line=event.id)
 
 
 def _keep_meta(meta: Mapping[str, object]) -> list[Block]:
@@ -359,10 +339,10 @@ def _keep_gist(event: Event) -> list[Block]:
     return [Block("other", "\n".join(" ".join(line.split()) for line in (event.summary, *kept)), name=GIST)]
 
 
-def _get_author(kind: str, meta: Mapping[str, object]) -> tuple[Role, Origin] | None:
+def _get_author(kind: str, meta: Mapping[str, object]) -> Who | None:
     """Return who says what stands in a row; None where nobody does."""
     known = _KINDS.get(kind) or (_TYPES.get(str(meta.get("type"))) if kind == EVENT else None)
-    return _ROLES.get(str(meta.get("role")), known) if known else None
+    return known and (parse_role(meta.get("role")) or known)
 
 
 def _extract_said(kind: str, content: str, meta: Mapping[str, object]) -> tuple[str, bool]:

@@ -14,13 +14,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from slowwave.tasks.ingest.parsing.lines import LEFT
+from slowwave.tasks.ingest.parsing.lines import DAMAGE, LEFT, decompress_file, read_head
 from slowwave.tasks.ingest.parsing.records import Head, Limits
 
 MAGIC = b"SQLite format 3\x00"
+TROUBLE = (sqlite3.Error, OSError, *DAMAGE)
+"""What a database raises that can't be read."""
 COPIES = 5
 SMALLEST_LIMIT = 1 << 16
 """Bytes that each cell may have, whatever the limit: the database's own schema has to be read."""
+
+
+def is_database(path: Path) -> bool:
+    """Return whether a file is a database, or a compressed copy of one."""
+    return read_head(path).data.startswith(MAGIC)
 
 
 def has_columns(head: Head, table: str, columns: set[str]) -> bool:
@@ -30,22 +37,23 @@ def has_columns(head: Head, table: str, columns: set[str]) -> bool:
     try:
         with open_read_only(head.path) as db:
             return columns <= list_columns(db, table)
-    except (sqlite3.Error, OSError):
+    except TROUBLE:
         return False
 
 
 @contextmanager
 def open_read_only(path: Path, limits: Limits | None = None) -> Iterator[sqlite3.Connection]:
-    """Open a connection that can't write. Text that is no UTF-8 comes with replacement characters; where there are
-    limits, a query that meets a longer cell ends with `sqlite3.DataError`: `fetch_row` takes such rows.
+    """Open a connection that can't write, on one state of the database, whatever its program writes meanwhile.
+
+    Text that is no UTF-8 comes with replacement characters; where there are limits, a query that meets a longer cell
+    ends with `sqlite3.DataError`: `fetch_row` takes such rows.
 
     Raises:
-        sqlite3.Error: no database, or one that can't be read.
-        OSError: it can't be copied where it has to be.
+        sqlite3.Error, OSError and others of `TROUBLE`: no database, or one that can't be read, or copied.
     """
-    path = path.resolve()
-    log, index = get_companion_path(path, "-wal"), get_companion_path(path, "-shm")
     with ExitStack() as stack:
+        path = stack.enter_context(decompress_file(path)).resolve()
+        log, index = get_companion_path(path, "-wal"), get_companion_path(path, "-shm")
         if not index.exists() and not (log.exists() and log.stat().st_size):
             db = _connect(path, "mode=ro&immutable=1")
         elif not (index.exists() and (live := _connect_live(path))):
@@ -56,6 +64,8 @@ def open_read_only(path: Path, limits: Limits | None = None) -> Iterator[sqlite3
         stack.enter_context(closing(db))
         if limits:
             db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(limits.max_line_bytes, SMALLEST_LIMIT))
+        db.execute("BEGIN")
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         yield db
 
 

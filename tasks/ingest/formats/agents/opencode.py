@@ -1,7 +1,7 @@
 """opencode's sessions: its database (`~/.local/share/opencode/opencode.db`), and what `opencode export` prints.
 
 Both hold the same objects: a session's `info`, and messages with their parts. The database belongs to a running
-program: it is opened read-only, in one transaction. A damaged row goes to quarantine under its rowid.
+program: it is opened read-only. A damaged row goes to quarantine under its rowid.
 """
 
 import sqlite3
@@ -30,9 +30,11 @@ from slowwave.tasks.ingest.parsing.records import (
 )
 from slowwave.tasks.ingest.parsing.sqlite_readonly import (
     MAGIC,
+    TROUBLE,
     explain_long_cell,
     fetch_row,
     has_columns,
+    is_database,
     list_columns,
     open_read_only,
 )
@@ -60,11 +62,7 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of each session; `line` is the message's rowid, or the export's number."""
-    with path.open("rb") as stream:
-        is_database = stream.read(len(MAGIC)) == MAGIC
-    if is_database:
-        return _read_database(path, limits)
-    return read_each(iter_documents(path, limits), _read_export)
+    return _read_database(path, limits) if is_database(path) else read_each(iter_documents(path, limits), _read_export)
 
 
 def _read_export(number: int, document: dict[str, object]) -> Iterator[Record]:
@@ -75,7 +73,6 @@ def _read_export(number: int, document: dict[str, object]) -> Iterator[Record]:
 def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
     try:
         with open_read_only(path, limits) as db:
-            db.execute("BEGIN")  # one snapshot, whatever the program writes meanwhile
             revert = "revert" if "revert" in list_columns(db, "session") else "NULL"
             columns = ("id", "parent_id", "directory", "title", revert)
             for (rowid,) in db.execute("SELECT rowid FROM session ORDER BY time_created, id").fetchall():
@@ -84,7 +81,7 @@ def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
                 info: Fields = dict(zip(("id", "parentID", "directory", "title"), cells, strict=False))
                 info["revert"] = _parse_data(cells[-1])
                 yield from _read_session(0, info, _query_messages(db, cells[0], limits))
-    except (sqlite3.Error, OSError) as error:
+    except TROUBLE as error:
         yield Rejected(0, f"the database cannot be read: {error}")
 
 

@@ -1,6 +1,6 @@
 """OpenClaw's sessions since 2026.7.2: `~/.openclaw/agents/<agent>/agent/openclaw-agent.sqlite`.
 
-The database belongs to a running gateway: it is opened read-only, in one transaction, and nothing is written beside
+The database belongs to a running gateway: it is opened read-only, and nothing is written beside
 it. Each row of `transcript_events` holds its event as JSON or as Zstandard; deleted, reset and cold sessions lie
 whole in archive blobs. A damaged row goes to quarantine under its rowid, and its session goes on.
 """
@@ -26,6 +26,7 @@ from slowwave.tasks.ingest.parsing.lines import (
 )
 from slowwave.tasks.ingest.parsing.records import Head, Limits, Reader, Record, Rejected, Session, Skipped, lies_below
 from slowwave.tasks.ingest.parsing.sqlite_readonly import (
+    TROUBLE,
     explain_long_cell,
     fetch_row,
     has_columns,
@@ -50,11 +51,9 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of every session in the database: its archives first, then its live events."""
     try:
         with open_read_only(path, limits) as db:
-            db.execute("BEGIN")  # one snapshot, whatever the gateway writes meanwhile
-            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            for part in (_read_archives(db, limits), _read_sessions(db, limits), _skip_external_archives(db)):
+            for part in (_read_archives(db, limits), _read_events(db, limits), _skip_external_archives(db)):
                 yield from _catch_damage(part)
-    except (sqlite3.Error, OSError) as error:
+    except TROUBLE as error:
         yield Rejected(0, f"the database cannot be opened: {error}")
 
 
@@ -69,7 +68,7 @@ def _catch_damage(records: Iterator[Record]) -> Iterator[Record]:
 # Live events.
 
 
-def _read_sessions(db: sqlite3.Connection, limits: Limits) -> Iterator[Record]:
+def _read_events(db: sqlite3.Connection, limits: Limits) -> Iterator[Record]:
     for (session_id,) in db.execute("SELECT DISTINCT session_id FROM transcript_events ORDER BY session_id").fetchall():
         yield from _read_session(db, session_id, _query_events(db, session_id, limits))
 
