@@ -14,8 +14,7 @@ SlowwaveError
 │   ├── UnknownFormat      no reader knows the file
 │   └── NoSuchPath         a path that was given does not exist, or is a pipe or a device
 ├── EngineError            a model can't be had or used (slowwave.engines.errors)
-│   ├── ModelNotFound      no model of that name: not a folder, not an installed package, not on the hub
-│   │   └── EncoderNotFound
+│   ├── EncoderNotFound    no encoder of that name: not a folder, not an installed package, not on the hub
 │   ├── EncoderFailed      a server of vectors gave none
 │   │   └── TextsRefused   it can't do with these texts
 │   ├── WrongDimension     a model whose vectors do not fit the store's tables

@@ -11,8 +11,7 @@ from typer.core import TyperGroup
 from slowwave.cli.agents.files import project, skill
 from slowwave.cli.agents.hook import NeverBlocking, hook
 from slowwave.cli.agents.install import install, uninstall
-from slowwave.cli.agents.mcp import mcp
-from slowwave.cli.agents.ui import report, ui
+from slowwave.cli.agents.serve import mcp, report, ui
 from slowwave.cli.ask import briefing, context, recall, recent, remember
 from slowwave.cli.forget import forget
 from slowwave.cli.inspect import config, inspect, status
@@ -81,22 +80,16 @@ for heading, commands in COMMANDS.items():
 app.command(cls=NeverBlocking, hidden=True)(hook)  # clients call it; `slowwave install` names it to them
 
 
-def describe_checkout(root: Path) -> str:
-    """Return the commit of a checkout, `dirty` where files differ from it; empty for what was installed."""
-    if not (root / ".git").exists():
-        return ""
-    words = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
-    with suppress(OSError):
-        return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
-    return ""
-
-
 def print_version(asked: bool) -> None:
-    """Print name and version and end, where that was asked for."""
+    """Print name and version, of a checkout also its commit, and end, where that was asked for."""
     if asked:
         from importlib.metadata import version
 
-        commit = describe_checkout(Path(__file__).parents[2])
+        root, commit = Path(__file__).parents[2], ""
+        with suppress(OSError):
+            words = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+            is_own = (root / ".git").exists()
+            commit = subprocess.run(words, capture_output=True, text=True).stdout.strip() if is_own else ""
         typer.echo(f"slowwave {version('slowwave')}{f' ({commit})' if commit else ''}")
         raise typer.Exit()
 

@@ -1,7 +1,6 @@
 """Errors of the engines; `slowwave.schemas.errors` draws the tree of all."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from slowwave.schemas.errors import SlowwaveError
 
@@ -10,29 +9,17 @@ class EngineError(SlowwaveError):
     """A model could not be had or could not be used."""
 
 
-class ModelNotFound(EngineError):
-    """No model of that name could be loaded; `tried` lists each place with what was wrong there."""
-
-    WHAT: ClassVar[str]
-    """What was looked for."""
-    INSTEAD: ClassVar[str]
-    """What else can be done."""
+class EncoderNotFound(EngineError):
+    """No encoder of that name could be loaded; `tried` lists each place with what was wrong there."""
 
     def __init__(self, name: str, tried: Sequence[str]) -> None:
-        self.name = name
-        self.tried = tuple(tried)
+        self.name, self.tried = name, tuple(tried)
         places = "".join(f"\n  - {place}" for place in self.tried)
-        super().__init__(f"no {self.WHAT} {name!r}. Tried:{places}\n{self.INSTEAD}")
-
-
-class EncoderNotFound(ModelNotFound):
-    """No encoder of that name could be loaded."""
-
-    WHAT = "encoder"
-    INSTEAD = (
-        "Name a folder, an installed model package or a hub model in `encoder` (SLOWWAVE_ENCODER),\n"
-        "or turn vectors off (SLOWWAVE_EMBEDDINGS=false): recall is then full text alone."
-    )
+        super().__init__(
+            f"no encoder {name!r}. Tried:{places}\n"
+            "Name a folder, an installed model package or a hub model in `encoder` (SLOWWAVE_ENCODER),\n"
+            "or turn vectors off (SLOWWAVE_EMBEDDINGS=false): recall is then full text alone."
+        )
 
 
 class EncoderFailed(EngineError):

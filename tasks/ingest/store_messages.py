@@ -13,8 +13,7 @@ from slowwave.schemas.tables import EXCLUSIONS, FILES, MESSAGES, SESSIONS
 from slowwave.store.store import Store
 from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Rejected, Session
-from slowwave.tasks.ingest.redact import redact_id, redact_path
-from slowwave.tasks.ingest.transcripts import Transcript, is_at_home
+from slowwave.tasks.ingest.transcripts import Transcript, is_at_home, redact_id, redact_path
 from slowwave.tasks.ingest.vault import compute_session_id
 from slowwave.tasks.quarantine import build_quarantine_row, update_quarantine
 from slowwave.text.redact import redact_text

@@ -21,14 +21,20 @@ from slowwave.store.notes import OWN_SESSIONS, find_journals
 from slowwave.store.store import Store
 from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
-from slowwave.tasks.ingest.redact import redact_message
 from slowwave.tasks.ingest.store_messages import (
     IngestedTranscript,
     quarantine_lines,
     repair_sessions,
     write_ingested,
 )
-from slowwave.tasks.ingest.transcripts import Transcript, find_pending, is_at_home, is_excluded, name_path
+from slowwave.tasks.ingest.transcripts import (
+    Transcript,
+    find_pending,
+    is_at_home,
+    is_excluded,
+    name_path,
+    redact_message,
+)
 from slowwave.tasks.ingest.vault import (
     GENESIS,
     build_message_row,

@@ -93,7 +93,7 @@ def test_one_server_answers_each_key_from_its_own_space(tmp_path: Path) -> None:
     from mcp import Client
     from mcp.client.streamable_http import streamable_http_client
 
-    from slowwave.cli.agents.mcp import read_keys
+    from slowwave.cli.agents.serve import read_keys
     from slowwave.mcp.server import make_http_app, make_server
     from slowwave.schemas.errors import UsageError
     from slowwave.schemas.settings import Settings

@@ -10,8 +10,8 @@ import pytest
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS, TABLES
 from slowwave.store import Store
-from slowwave.tasks.ingest.redact import redact_id, redact_path
 from slowwave.tasks.ingest.task import read_transcripts
+from slowwave.tasks.ingest.transcripts import redact_id, redact_path
 from slowwave.tasks.job import Job
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bench.harness import run
 from bench.nights.redaction import measure
 from slowwave.tasks.ingest.parsing.records import Block, Message
-from slowwave.tasks.ingest.redact import redact_message
+from slowwave.tasks.ingest.transcripts import redact_message
 from slowwave.text.redact import redact, redact_text
 
 MIXED = "a1B2c3D4e5F6g7H8i9J0kLmNoPqRsTuVwXyZ0123456789AbCdEfGhIjKlMnOpQr"

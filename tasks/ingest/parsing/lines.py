@@ -255,24 +255,6 @@ def decompress_file(path: Path) -> Iterator[Path]:
         yield copy
 
 
-class _Utf8:
-    """A stream whose bytes are always UTF-8: what was not is marked, and counted."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")(_MARK)
-        self.damaged = False
-
-    def read(self, size: int = -1) -> bytes:
-        if size == 0:
-            return b""  # ijson asks so for the type
-        while chunk := self._stream.read(size):
-            if text := self._decoder.decode(chunk):
-                self.damaged = self.damaged or _BAD in text
-                return text.encode()
-        return self._decoder.decode(b"", final=True).encode()
-
-
 def iter_documents(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
     """Yield number (from 1) and object of each conversation: those of a JSON array, the lines of a JSONL, or the only
     one.
@@ -298,7 +280,8 @@ def iter_documents(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, 
         yield from iter_json(path, limits)
         return
     with open_binary(path) as stream:
-        yield from _stream_items(_Utf8(stream), "item" if _get_first_byte(head) == b"[" else "")
+        marked = codecs.EncodedFile(stream, "utf-8", "utf-8-sig", _MARK)
+        yield from _stream_items(marked, "item" if _get_first_byte(head) == b"[" else "")
 
 
 def has_leading_keys(head: Head, *keys: str) -> bool:
@@ -326,11 +309,11 @@ def _is_jsonl_head(head: bytes) -> bool:
     return first.startswith(b'{"') and (first.endswith(b"}") or len(first) > 4096)
 
 
-def _stream_items(stream: _Utf8, prefix: str) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
+def _stream_items(stream: codecs.StreamRecoder, prefix: str) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
     number = 0
     try:
         for number, item in enumerate(ijson.items(stream, prefix, use_float=True), 1):
-            if stream.damaged and _BAD.encode() in encode_json(item).encode():
+            if _BAD in encode_json(item):
                 yield Rejected(number, f"invalid UTF-8 in conversation {number}")
             else:
                 yield _check_item(number, item)

@@ -1,23 +1,28 @@
-"""`slowwave mcp`: the memory as a server of the Model Context Protocol, for Claude Code, Codex and other agents."""
+"""What listens on this machine, `slowwave mcp` for agents and `slowwave ui` for a browser; and `slowwave report`, as
+file, what a page shows.
+"""
 
-import importlib.util
 import os
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.agents.ui import make_pages
-from slowwave.cli.common import ERR, command, load_settings
+from slowwave.cli.common import ERR, OUT, command, echo, load_settings
 from slowwave.schemas.errors import UsageError, name_install
+from slowwave.schemas.vocabulary import UI_PORT
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
     from slowwave.schemas.settings import Settings
 
 LOOPBACK = "127.0.0.1"
 KEY_CHARS = 16
 """Of a space's key, at least."""
+PAGES = ("the pages need packages that are not here", "ui", "starlette", "jinja2", "uvicorn")
 
 
 @command
@@ -36,8 +41,7 @@ def mcp(
     With SLOWWAVE_MCP_TOKEN set, over HTTP to those alone who send it as bearer token. With --keys several spaces: the
     key that is sent as bearer token decides whose memory answers.
     """
-    if importlib.util.find_spec("mcp") is None:
-        raise UsageError(f"the MCP server needs the package mcp: {name_install('mcp')}")
+    _require("the MCP server needs the package mcp", "mcp", "mcp")
     from importlib.metadata import version
 
     from slowwave.mcp.server import make_server, serve_http
@@ -73,3 +77,58 @@ def read_keys(file: Path) -> dict[str, str | None]:
     if not keys or len(set(keys)) < len(named):
         raise UsageError(f'{file} needs a line NAME = "KEY" for each space, each key another of {KEY_CHARS} characters')
     return named
+
+
+@command
+def ui(
+    settings: "Settings",
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port on this machine's loopback address.")] = UI_PORT,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Offer no actions.")] = False,
+) -> None:
+    """Show the memory in a browser, on this machine.
+
+    The address that is printed holds a token: it is the key to the pages, until the command ends.
+    """
+    app = make_pages(settings, port, read_only=read_only)
+    import uvicorn
+
+    OUT.print("Ctrl-C ends it.")
+    uvicorn.run(app, host=LOOPBACK, port=port, log_level="warning", server_header=False)
+
+
+def make_pages(settings: "Settings", port: int, *, read_only: bool) -> "Starlette":
+    """Return the app of the pages, its address printed."""
+    _require(*PAGES)
+    from slowwave.ui.app import make_app
+
+    app = make_app(settings, read_only=read_only)
+    OUT.print(f"The memory is at http://{LOOPBACK}:{port}/?token={app.state.explorer.token}")
+    return app
+
+
+@command
+def report(
+    settings: "Settings",
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or its first characters.")] = "",
+    out: Annotated[Path | None, typer.Option("--out", help="The file; without it the page is printed.")] = None,
+) -> None:
+    """Write what a night brought, changed and cost as one HTML file.
+
+    Without RUN it is that of the last one. The page quotes what was said: who reads it reads that.
+    """
+    _require(*PAGES)
+    from slowwave.store.private import replace_file
+    from slowwave.ui.app import render_report
+
+    page = render_report(settings, run)
+    if out is None:
+        echo(page)
+        return
+    replace_file(out, page.encode())
+    ERR.print(f"{out}: written.")
+
+
+def _require(what: str, extra: str, *packages: str) -> None:
+    """Raise a usage error, with the command that installs them, where packages are not here."""
+    if not all(map(find_spec, packages)):
+        raise UsageError(f"{what}: {name_install(extra)}")
