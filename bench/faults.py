@@ -38,7 +38,7 @@ from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import NoRelease, SlowwaveError, StoreMissing, UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import ACTIONS, MARKS, MESSAGES, OBSERVATIONS, RELEASED, VECTORS, Table
+from slowwave.schemas.tables import ACTIONS, MARKS, MESSAGES, OBSERVATIONS, RELEASED, Table
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.repair import check_store
@@ -48,7 +48,7 @@ from slowwave.tasks.forget.proof import scan_files
 from slowwave.tasks.forget.select import Wanted
 from slowwave.text.marked import replace_marked
 
-COMPARED = (*RELEASED, ACTIONS, MARKS, VECTORS)
+COMPARED = (*RELEASED, ACTIONS, MARKS)
 CANARY = "the amaranth gyrfalcon of Ulverstone"
 SAID = (
     "We take the ferry to Hoy on {} May, the cabin number is {}.",

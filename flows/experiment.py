@@ -35,7 +35,7 @@ from slowwave.memory import Memory
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import COMPLETIONS, EXCLUSIONS, MERGES, MESSAGES, OBSERVATIONS, SESSIONS, VECTORS
+from slowwave.schemas.tables import COMPLETIONS, EXCLUSIONS, MERGES, MESSAGES, OBSERVATIONS, SESSIONS
 from slowwave.schemas.vocabulary import LedgerKind, Origin, Status, is_spoken
 from slowwave.store.lock import writer_lock
 from slowwave.store.private import make_files_private, make_private_folder
@@ -197,7 +197,7 @@ class Lab:
             base: settings in force, as the command line gives them over the file's.
             units: what is told and asked.
             folder: where stores are made, and scores are kept.
-            seed: a store whose vectors and completions they may have.
+            seed: a store whose completions they may have.
         """
         self.experiment, self.base, self.folder, self.seed = experiment, base, folder, seed
         self.units = {question.id: unit for unit in units for question in unit.questions}
@@ -297,10 +297,9 @@ def _read_scores(path: Path) -> list[tuple[str, Score]]:
 
 
 def share_models_output(source: Store, store: Store) -> None:
-    """Give a store the vectors and completions of another that it lacks."""
-    for table in (VECTORS, COMPLETIONS) if source.dim == store.dim else ():
-        rows, known = source.read(table), store.read(table, [table.key])[table.key]
-        store.append(table, rows.filter(pc.invert(pc.is_in(rows[table.key], known.combine_chunks()))))
+    """Give a store the completions of another that it lacks."""
+    rows, known = source.read(COMPLETIONS), store.read(COMPLETIONS, [COMPLETIONS.key])[COMPLETIONS.key]
+    store.append(COMPLETIONS, rows.filter(pc.invert(pc.is_in(rows[COMPLETIONS.key], known.combine_chunks()))))
 
 
 def _ask_recall(
@@ -370,7 +369,7 @@ def _list_turn_items(recalled: Recalled, names: Sequence[str]) -> list[Item]:
 
 
 def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tuple[list[Unit], Store]:
-    """Return what memories are told and asked, and a store whose vectors they may have.
+    """Return what memories are told and asked, and a store whose completions they may have.
 
     A backtest has a unit a cut: what had been said before it, and what was asked in the days after.
 

@@ -444,17 +444,6 @@ MARKS = Table(
 )
 
 
-VECTORS = Table(
-    name="vectors",
-    key="vector_id",
-    fields=(
-        string_field("vector_id"),  # hash of model and text
-        string_field("model", null=False),
-        vector_field(),
-    ),
-)
-
-
 COMPLETIONS = Table(
     name="completions",
     key="completion_id",
@@ -575,7 +564,6 @@ RELEASED: tuple[Table, ...] = (
 )
 LEDGERS: tuple[Table, ...] = (
     MARKS,
-    VECTORS,
     LINES,
     ACTIONS,
     COMPLETIONS,

@@ -1,42 +1,33 @@
-"""The process's encoder, and vectors for rows on their way into the store: a distinct text is encoded once, ever."""
+"""The process's encoder, and vectors for rows on their way into the store: it remembers the texts of a night."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import load_encoder
-from slowwave.engines.encoders.protocol import SERVER, Encoder, Vectors, hide_url
+from slowwave.engines.encoders.protocol import SERVER, Encoder, KnownEncoder, Vectors, hide_url
 from slowwave.engines.errors import EncoderFailed, EncoderNotFound, EngineError, TextsRefused, WrongDimension
-from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import VECTOR, VECTORS, Table
+from slowwave.schemas.tables import VECTOR, Table
 from slowwave.store.store import Store
-from slowwave.tasks.gists.keywords import NgramVectors
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
 from slowwave.tasks.vector_columns import build_vector_array, build_vector_matrix
 
 
 @cache
-def load_shared_encoder(name: str) -> Encoder:
-    """Return the model, loaded once a process."""
-    return load_encoder(name)
-
-
-@cache
-def load_shared_ngrams(name: str) -> NgramVectors:
-    """Return n-gram vectors of the process's encoder, kept from batch to batch."""
-    return NgramVectors(load_shared_encoder(name))
+def load_shared_encoder(name: str) -> KnownEncoder:
+    """Return the model, loaded once a process; what it encoded last is kept from batch to batch and step to step."""
+    return KnownEncoder(load_encoder(name))
 
 
 def encode_shard(shard: pa.Table, *, encoder: str) -> pa.Table:
-    """Return rows of `vectors` for a shard's texts; columns vector_id and text."""
-    model = load_shared_encoder(encoder)
-    return _build_vector_rows(shard["vector_id"].to_pylist(), model.name, model.encode(shard["text"].to_pylist()))
+    """Return a shard's texts with their vectors."""
+    vectors = load_shared_encoder(encoder).encode(shard["text"].to_pylist())
+    return shard.append_column(ENCODED.field("vector"), build_vector_array(vectors))
 
 
 class SpreadEncoder:
@@ -45,19 +36,18 @@ class SpreadEncoder:
     def __init__(self, encoder: Encoder, setting: str, executor: Executor) -> None:
         self.name, self.dim = encoder.name, encoder.dim
         self._executor = executor
-        self._step = ShardStep("encode", setting, VECTORS.schema, partial(encode_shard, encoder=setting), "encoder")
+        self._step = ShardStep("encode", setting, ENCODED, partial(encode_shard, encoder=setting), "encoder")
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one row of unit length a text, in order; shape (len(texts), dim)."""
-        distinct = {text: compute_vector_id(self.name, text) for text in texts}
-        rows = pa.table({"vector_id": list(distinct.values()), "text": list(distinct)}, pa.schema(TEXT))
-        made = spread(self._executor, self._step, rows, "vector_id")
-        places = {key: row for row, key in enumerate(made["vector_id"].to_pylist())}
+        distinct = pa.table({"text": pa.array(list(dict.fromkeys(texts)), pa.string())})
+        made = spread(self._executor, self._step, distinct, "text")
+        places = {text: row for row, text in enumerate(made["text"].to_pylist())}
         matrix = build_vector_matrix(made["vector"])
-        return matrix[[places[distinct[text]] for text in texts]] if texts else matrix.reshape(0, self.dim)
+        return matrix[[places[text] for text in texts]] if texts else matrix.reshape(0, self.dim)
 
 
-TEXT = [("vector_id", pa.string()), ("text", pa.string())]
+ENCODED = pa.schema([("text", pa.string()), ("vector", VECTOR)])
 _away: dict[str, str] = {}
 """Why the encoder could not be had, by run_id: it is looked for once a run, and what lacks a vector waits."""
 
@@ -140,74 +130,26 @@ def describe_encoder(settings: Settings) -> str:
 
 
 def attach_vectors(store: Store, rows: pa.Table, column: str, encoder: Encoder | None) -> pa.Table:
-    """Return the rows with `vector` filled from the text in `column`.
+    """Return the rows with `vector` filled from the text in `column`; without encoder, as they are.
 
-    New vectors are stored first; the first of all bind the store to their dimension. Without encoder: as is.
+    A store that has no vectors yet takes their dimension.
 
     Raises:
         WrongDimension: the encoder's vectors do not fit those that the store has.
     """
     if encoder is None or rows.num_rows == 0:
         return rows
-    if encoder.dim != store.dim:
-        if store.count(VECTORS):
-            raise WrongDimension(encoder.name, encoder.dim, store.dim)
-        store.change_dim(encoder.dim)
-    texts: list[str] = rows.column(column).to_pylist()
-    known = store.read_ids(VECTORS, compute_vector_ids(texts, encoder.name))
-    encoded = encode_once(texts, encoder, known)
-    store.append(VECTORS, encoded.new)
-    return add_vectors(rows, encoded.vectors)
+    if encoder.dim != store.dim and not store.change_dim(encoder.dim):
+        raise WrongDimension(encoder.name, encoder.dim, store.dim)
+    return add_vectors(rows, column, encoder)
 
 
-class Encoded(NamedTuple):
-    """Vectors of some texts, and the rows that the store lacks."""
-
-    vectors: Vectors
-    """One row a text, in their order; shape (len(texts), dim)."""
-    new: pa.Table
-    """Rows for the `vectors` table: what was encoded now."""
+def add_vectors(rows: pa.Table, column: str, encoder: Encoder) -> pa.Table:
+    """Return the rows with `vector` filled from the text in `column`."""
+    made = build_vector_array(encode_as_kept(rows[column].to_pylist(), encoder))
+    return rows.set_column(rows.schema.get_field_index("vector"), rows.schema.field("vector"), made)
 
 
-def compute_vector_id(model: str, text: str) -> str:
-    """Return key of a text's vector in the `vectors` table."""
-    return compute_content_id(model, text)
-
-
-def compute_vector_ids(texts: Iterable[str], model: str) -> list[str]:
-    """Return keys of the distinct texts' vectors, in order of first appearance: the ones to read from the store."""
-    return [compute_vector_id(model, text) for text in dict.fromkeys(texts)]
-
-
-def encode_once(texts: Sequence[str], encoder: Encoder, known: pa.Table | None = None) -> Encoded:
-    """Return vectors of all `texts`; the encoder is asked only for distinct texts that `known` lacks, in one call.
-
-    Args:
-        texts: any strings, repeats welcome.
-        encoder: makes unit vectors.
-        known: rows of `vectors`. Other rows do no harm.
-    """
-    ids = {text: compute_vector_id(encoder.name, text) for text in texts}
-    found = known if known is not None else VECTORS.schema.empty_table()
-    by_id = dict(zip(found["vector_id"].to_pylist(), build_vector_matrix(found["vector"]), strict=True))
-    missing = {key: text for text, key in ids.items() if key not in by_id}
-    made = np.zeros((0, encoder.dim), dtype=np.float32)
-    if missing:
-        made = encoder.encode([*missing.values()]).astype(np.float16).astype(np.float32)  # as they are kept
-    by_id |= dict(zip(missing, made, strict=True))
-    vectors = np.array([by_id[ids[text]] for text in texts], dtype=np.float32).reshape(len(texts), encoder.dim)
-    return Encoded(vectors, _build_vector_rows([*missing], encoder.name, made))
-
-
-def add_vectors(table: pa.Table, vectors: Vectors) -> pa.Table:
-    """Return `table` with its column `vector` set to one of these a row."""
-    column, place = build_vector_array(vectors), table.schema.get_field_index("vector")
-    if place < 0:
-        return table.append_column(pa.field("vector", VECTOR), column)
-    return table.set_column(place, table.schema.field(place), column)
-
-
-def _build_vector_rows(ids: list[str], model: str, vectors: Vectors) -> pa.Table:
-    """Return rows of the `vectors` table."""
-    columns = [pa.array(ids, pa.string()), pa.array([model] * len(ids), pa.string()), build_vector_array(vectors)]
-    return pa.Table.from_arrays(columns, schema=VECTORS.schema)
+def encode_as_kept(texts: Sequence[str], encoder: Encoder) -> Vectors:
+    """Return the texts' vectors, rounded to the precision that they are kept at."""
+    return encoder.encode(texts).astype(np.float16).astype(np.float32)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from slowwave.schemas.tables import ACTIONS, MARKS, RELEASED, VECTORS, Table
+from slowwave.schemas.tables import ACTIONS, MARKS, RELEASED, Table
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
 
@@ -18,7 +18,7 @@ SMALL: dict[str, Any] = {
     "gists": "extractive",
 }
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
-COMPARED = (*RELEASED, ACTIONS, MARKS, VECTORS)
+COMPARED = (*RELEASED, ACTIONS, MARKS)
 
 SMALL_COMMITS = """
 from slowwave.tasks.ingest import task

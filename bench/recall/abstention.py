@@ -30,7 +30,6 @@ from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, KnownEncoder
 from slowwave.recall.hits import Hits
 from slowwave.schemas.tables import PASSAGES
-from slowwave.tasks.vectors import encode_once
 
 GROUPS = 4
 """Stores with turns taken out, a conversation: taking out all answers at once would leave little to be wrong about."""
@@ -91,7 +90,7 @@ def ask_store(messages: pa.Table, encoder: Encoder, asked: Mapping[str, Sequence
             found, unasked = (
                 memory.recall_many(texts, 10, "message", automatic=automatic) for automatic in (False, True)
             )
-            near = (encode_once(texts, encoder).vectors @ matrix.T).max(axis=1).tolist()
+            near = (encoder.encode(texts) @ matrix.T).max(axis=1).tolist()
             for question, hits, told, cosine in zip(questions, found, unasked, near, strict=True):
                 shares = {"found": _score_evidence(hits, question), "unasked": _score_evidence(told, question)}
                 yield {"kind": kind, "silent": not told, "cosine": cosine, **shares, "relevance": hits.relevance}

@@ -20,7 +20,6 @@ from bench.recall.talks import build_store, rank_down, score_bm25
 from slowwave import Memory
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.tasks.vectors import encode_once
 
 CUTS = (5, 10, 25, 50)
 RRF_K = 60
@@ -56,7 +55,7 @@ def rank_turns(one: Conversation, questions: Sequence[str], encoder: Encoder) ->
     spoken = [f"{turn.speaker}: {turn.text}" for turn in one.turns]
     dated = [f"{turn.ts:%d %B %Y} {text}" for turn, text in zip(one.turns, spoken, strict=True)]
     words = score_bm25(dated, questions)
-    cosines = (encode_once(questions, encoder).vectors @ encode_once(spoken, encoder).vectors.T).astype(np.float64)
+    cosines = (encoder.encode(questions) @ encoder.encode(spoken).T).astype(np.float64)
     fused = sum(1.0 / (RRF_K + 1 + rank_down(scores).argsort(axis=1)) for scores in (words, cosines))
     rivals = {"BM25": words, "vectors": cosines, "plain RRF": fused}
     found = {name: [list(ids[row]) for row in rank_down(scores)] for name, scores in rivals.items()}

@@ -33,7 +33,7 @@ from slowwave.store import Store
 from slowwave.store.releases import publish
 from slowwave.store.upkeep import compact_store
 from slowwave.tasks.passages.cut import build_passages
-from slowwave.tasks.vectors import add_vectors, encode_once
+from slowwave.tasks.vectors import add_vectors
 
 QUERIES = ".queries.json"
 ADVERSARIAL = 5
@@ -151,7 +151,7 @@ def build_store(root: Path, messages: pa.Table, encoder: Encoder | None) -> None
     calibrated, where there is an encoder."""
     store, passages = Store.open(root, create=True), build_passages(messages, "bench")
     if encoder is not None:
-        passages = add_vectors(passages, encode_once(passages["text"].to_pylist(), encoder).vectors)
+        passages = add_vectors(passages, "text", encoder)
     store.append(MESSAGES, messages)
     store.append(PASSAGES, passages)
     compact_store(store)

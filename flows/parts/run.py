@@ -31,7 +31,6 @@ from slowwave.schemas.tables import (
     RELEASES,
     RUNS,
     SESSIONS,
-    VECTORS,
 )
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.backup import RESTORING
@@ -67,10 +66,8 @@ STEP_NAMES = {
 """What a run's report and Prefect's pages call a step."""
 VAULT = (MESSAGES, SESSIONS, FILES)
 TAKEN_BACK = tuple(table for table in (*RELEASED, MARKS, LINES, ACTIONS) if table not in (*VAULT, QUARANTINE))
-"""Tables that are made again what they were before a step that failed: readers see nothing half done. What was read,
-encoded and paid for stays; but the first vectors of a store, of another dimension than it was made for, go with the
-tables that were made to fit them.
-"""
+"""Tables that are made again what they were before a step that failed: readers see nothing half done. What was read
+and paid for stays."""
 
 
 def make_run_id() -> str:
@@ -160,7 +157,7 @@ def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args
         OSError: the disk takes no more.
     """
     name = STEP_NAMES[step.__name__]
-    dim, before = job.store.dim, job.store.read_versions((VECTORS, *TAKEN_BACK))
+    before = job.store.read_versions(TAKEN_BACK)
     try:
         with open_span("slowwave.step", **{"slowwave.step.name": name}) as set_attribute:
             done: StepReport = job.call(step, job, *args)
@@ -170,8 +167,6 @@ def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args
             raise
         done = StepReport(name)
         if name != "read":
-            if job.store.dim == dim:  # else the store's first vectors go too, before the tables made to fit them
-                del before[VECTORS.name]
             job.store.restore_versions(before)
         note_failed_step(job, done, error)
     else:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.errors import BadRows, StoreMissing
-from slowwave.schemas.tables import RELEASES, TABLES, VECTOR, VECTOR_DIM, VECTORS, Table
+from slowwave.schemas.tables import PASSAGES, RELEASES, TABLES, VECTOR, VECTOR_DIM, Table
 from slowwave.store.bucket.working_copy import refresh
 from slowwave.store.manifest import (
     check_ledger_whole,
@@ -88,25 +88,28 @@ class Store:
     @property
     def dim(self) -> int:
         """Dimensions of the store's vectors, or those that it was made for while it has none."""
-        if not has_table(self.dir, VECTORS.name):
+        if not has_table(self.dir, PASSAGES.name):
             return VECTOR_DIM
-        return int(self.open_dataset(VECTORS).schema.field("vector").type.list_size)
+        return int(self.open_dataset(PASSAGES).schema.field("vector").type.list_size)
 
-    def change_dim(self, dim: int) -> None:
-        """Make room for vectors of another dimension, in a store that has none yet.
+    def change_dim(self, dim: int) -> bool:
+        """Make room for vectors of another dimension, in a store that has none yet; returns whether that is so.
 
-        The table of vectors is the last: a run that dies before it finds the store as it was, and does it again.
+        Passages are the last: a run that dies before finds the store as it was, and does it again.
 
         Raises:
-            StoreUnwritable: it has vectors, or there is no room, or no right.
+            StoreUnwritable: there is no room, or no right.
         """
-        with_vectors = [table for table in TABLES.values() if VECTOR in table.schema.types and table != VECTORS]
+        tables = sorted((table for table in TABLES.values() if table.vector), key=lambda table: table == PASSAGES)
+        if any(self.open_dataset(table).count_rows(f"{table.vector} IS NOT NULL") for table in tables):
+            return False
         with translate_write_errors(self.dir):
-            for table in (*with_vectors, VECTORS):
+            for table in tables:
                 rows = self.open_dataset(table).to_table().select(table.schema.names).cast(table.schema)
                 fit = rows.cast(table.build_disk_schema(dim))
                 self._db.create_table(table.name, fit, mode="overwrite", on_bad_vectors="null")
                 check_not_torn(self.dir, table)
+        return True
 
     def open_dataset(self, table: Table) -> lance.LanceDataset:
         """Return a table at its newest version, for reading what this class does not."""

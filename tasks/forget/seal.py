@@ -1,4 +1,4 @@
-"""The end of a forgetting: no byte left of it. Vectors without a text, files and indexes, older releases, kept answers.
+"""The end of a forgetting: no byte left of it. Files and indexes, older releases, kept answers.
 
 Then every file is looked through for canaries, and a certificate says what was found. Each part may be done again.
 """
@@ -9,7 +9,6 @@ from pathlib import Path
 
 from slowwave.engines.encoders.protocol import hide_url
 from slowwave.last_answers import drop_answers
-from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, VECTORS
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.store import Store
 from slowwave.store.upkeep import drop_all_but_live, rewrite_tables
@@ -17,16 +16,11 @@ from slowwave.tasks.experiment.definition import FOLDER
 from slowwave.tasks.forget.lineage import drop_plan, read_plans
 from slowwave.tasks.forget.proof import write_certificate
 from slowwave.tasks.job import Job
-from slowwave.tasks.vectors import compute_vector_ids
-
-ENCODED = ((PASSAGES, "text"), (OBSERVATIONS, "summary"), (SUMMARIES, "text"))
-"""Columns whose texts have vectors."""
 
 
 def rewrite_store(job: Job) -> None:
-    """Remove what rows no longer stand for from the files: vectors of texts that no row has, deleted rows, words."""
+    """Remove what no row has any more from the files: deleted rows, words of indexes."""
     shutil.rmtree(job.store.dir / FOLDER, ignore_errors=True)  # stores of an experiment's trials, copies of the vault
-    drop_lone_vectors(job.store)
     rewrite_tables(job.store)
 
 
@@ -64,15 +58,3 @@ def seal_plans(job: Job) -> list[Path]:
 def find_live(store: Store) -> Release | None:
     """Return the live release."""
     return next(iter(read_releases(store)[::-1]), None)
-
-
-def drop_lone_vectors(store: Store) -> int:
-    """Remove the vectors of texts that no row has any more; returns how many."""
-    held = store.read(VECTORS, ["vector_id", "model"]).to_pylist()
-    if not held:
-        return 0
-    texts = {text for table, column in ENCODED for text in store.read(table, [column])[column].to_pylist()}
-    alive = {one for model in {row["model"] for row in held} for one in compute_vector_ids(texts, model)}
-    lone = [row["vector_id"] for row in held if row["vector_id"] not in alive]
-    store.delete_ids(VECTORS, lone)
-    return len(lone)

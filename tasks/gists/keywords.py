@@ -33,42 +33,23 @@ IDLE_WORDS = """
 STOP_WORDS = ENGLISH_STOP.union(IDLE_WORDS.split())
 
 
-class NgramVectors:
-    """An encoder that remembers its last n-grams: 100,000 are about 160 MB at 384 dimensions. One for many calls."""
-
-    def __init__(self, encoder: Encoder, size: int = 100_000) -> None:
-        self.encoder, self.size = encoder, size
-        self.encoded = 0
-        """N-grams the encoder was asked for."""
-        self._vectors: dict[str, Vectors] = {}
-
-    def embed(self, ngrams: Sequence[str]) -> dict[str, Vectors]:
-        """Return the unit vector of each n-gram."""
-        missing = [ngram for ngram in dict.fromkeys(ngrams) if ngram not in self._vectors]
-        self.encoded += len(missing)
-        self._vectors.update(zip(missing, self.encoder.encode(missing), strict=True))
-        found = {ngram: self._vectors[ngram] for ngram in ngrams}
-        while len(self._vectors) > self.size:
-            del self._vectors[next(iter(self._vectors))]
-        return found
-
-
 def extract_keywords(
-    texts: Sequence[str], vectors: Vectors, ngrams: NgramVectors, top: int, diversity: float = 0.3
+    texts: Sequence[str], vectors: Vectors, encoder: Encoder, top: int, diversity: float = 0.3
 ) -> list[list[str]]:
     """Return keywords of each text, the nearest first; none for one without a candidate.
 
     Args:
         texts: any strings.
         vectors: theirs, shape (len(texts), dim).
-        ngrams: vectors kept from earlier calls; this call adds to them.
+        encoder: of n-grams; one that remembers those of earlier calls saves most.
         top: how many, at most.
         diversity: weight of the keywords' difference from each other, 0 to 1.
     """
     found: list[list[str]] = []
     for start in range(0, len(texts) if top else 0, BATCH_TEXTS):
         batch = [sorted(set(extract_phrases(text))) for text in texts[start : start + BATCH_TEXTS]]
-        known = ngrams.embed([phrase for phrases in batch for phrase in phrases])
+        ngrams = list(dict.fromkeys(phrase for phrases in batch for phrase in phrases))
+        known = dict(zip(ngrams, encoder.encode(ngrams), strict=True))
         for vector, phrases in zip(vectors[start : start + BATCH_TEXTS], batch, strict=True):
             near = [known[phrase] for phrase in phrases]
             picked = load_mmr()(vector[None], np.stack(near), phrases, top, diversity) if near else []

@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.engines.encoders.protocol import Vectors
 from slowwave.engines.errors import EncoderFailed
 from slowwave.engines.llm.protocol import Completion, Request
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import GISTS, MESSAGES, VECTORS
+from slowwave.schemas.tables import GISTS, MESSAGES
 from slowwave.tasks.gists.gists import VERSION, Gist, build_gists, find_own_gist
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, Unusable, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
@@ -26,9 +26,8 @@ from slowwave.tasks.pending import (
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.summarize import by_model
 from slowwave.tasks.vectors import (
-    compute_vector_ids,
     describe_encoder,
-    encode_once,
+    encode_as_kept,
     get_encoder_if_there,
     give_up_encoder,
 )
@@ -126,13 +125,8 @@ def _make_gists(job: Job, texts: list[str], report: StepReport) -> tuple[list[Gi
     """Return gists made without a model, and whether an encoder that settings name was missed."""
     encoder = get_encoder_if_there(job, report) if texts and job.settings.gists != "truncated" else None
     if encoder is not None:
-
-        def encode(pieces: list[str]) -> Vectors:
-            known = job.store.read_ids(VECTORS, compute_vector_ids(pieces, encoder.name))
-            return encode_once(pieces, encoder, known).vectors
-
         try:
-            return build_gists(texts, encode), False
+            return build_gists(texts, partial(encode_as_kept, encoder=encoder)), False
         except EncoderFailed as gone:
             give_up_encoder(job, report, gone)
     return build_gists(texts, None), job.settings.embeddings and job.settings.gists != "truncated"

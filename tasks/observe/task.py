@@ -50,7 +50,7 @@ from slowwave.tasks.vectors import (
     get_encoder_if_there,
     give_up_encoder,
     is_encoder_away,
-    load_shared_ngrams,
+    load_shared_encoder,
 )
 
 MESSAGES_AT_ONCE = 2_000
@@ -143,9 +143,7 @@ def _observe_group(
     said = restore_verbatim_quotes(seen.build_table(), shown, live)
     claims = pa.concat_tables([said, build_claims_table(build_shared_claims(given))])
     claims = claims.filter(pc.invert(pc.is_in(claims["session_id"], pa.array(waiting, pa.string()))))
-    made = build_observation_rows(job, claims, key, report)
-    if is_encoder_away(job):
-        made = _carry_over(made, held)
+    made = build_observation_rows(job, claims, held, key, report)
     now = pa.concat_tables([made, _keep_rows(job, held, kept, report)])
     now = remove_excluded_claims(now, job.store.read(EXCLUSIONS))
     fresh = select_changed_rows(now, held, find_masked_claims(held, shown, live))
@@ -164,14 +162,6 @@ def _find_seen_messages(store: Store, group: pl.DataFrame, live: pa.Table) -> se
     last = {row["session_id"]: row["seq"] for row in store.read_ids(MESSAGES, heads, by="hash").to_pylist()}
     rows = live.select(["message_id", "session_id", "seq"]).to_pylist()
     return {row["message_id"] for row in rows if row["seq"] <= last.get(row["session_id"], -1)}
-
-
-def _carry_over(made: pa.Table, held: pa.Table) -> pa.Table:
-    """Return rows with the vectors and keywords that the same claims had: there is no encoder to make them."""
-    known = ("vector", "keywords")
-    kept = {row["observation_id"]: {name: row[name] for name in known} for row in held.to_pylist()}
-    rows = [row | kept.get(row["observation_id"], {}) for row in made.to_pylist()]
-    return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
 
 
 def _keep_rows(job: Job, held: pa.Table, seen: set[str], report: StepReport) -> pa.Table:
@@ -198,8 +188,14 @@ def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report
         model.record_usage(report)
 
 
-def build_observation_rows(job: Job, claims: pa.Table, key: str, report: StepReport) -> pa.Table:
-    """Return claims as rows of OBSERVATIONS: vectors, keywords, and the state of one that nobody has looked at."""
+def build_observation_rows(job: Job, claims: pa.Table, held: pa.Table, key: str, report: StepReport) -> pa.Table:
+    """Return claims as rows of OBSERVATIONS: the vectors and keywords that equal rows have, else new ones, and the
+    state of one that nobody has looked at.
+    """
+    known = {
+        (row["observation_id"], row["summary"]): {"vector": row["vector"], "keywords": row["keywords"]}
+        for row in held.filter(pc.equal(held["step_key"], key)).to_pylist()
+    }
     state: dict[str, Any] = {
         "keywords": [],
         "vector": None,
@@ -217,10 +213,12 @@ def build_observation_rows(job: Job, claims: pa.Table, key: str, report: StepRep
     rows = [
         {**row, **state, "valid_from": row["observed_at"], "evidence_sessions": [row["session_id"]]}
         | {"stems": normalise_claim(row["summary"]).content}
+        | known.get((row["observation_id"], row["summary"]), {})
         for row in claims.to_pylist()
     ]
     table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
-    return add_keywords(job, attach_vectors_if_there(job, table, "summary", report), report)
+    old, new = (table.filter(table["vector"].is_valid()), table.filter(table["vector"].is_null()))
+    return pa.concat_tables([old, add_keywords(job, attach_vectors_if_there(job, new, "summary", report), report)])
 
 
 def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
@@ -251,7 +249,7 @@ def observe_shard(shard: pa.Table, *, settings: ObserveSettings) -> pa.Table:
 def extract_shard_keywords(shard: pa.Table, *, encoder: str, top: int) -> pa.Table:
     """Return the keywords of a shard's claims."""
     vectors = build_vector_matrix(shard["vector"])
-    found = extract_keywords(shard["summary"].to_pylist(), vectors, load_shared_ngrams(encoder), top)
+    found = extract_keywords(shard["summary"].to_pylist(), vectors, load_shared_encoder(encoder), top)
     return pa.table(
         [shard["observation_id"], shard["session_id"], pa.array(found, KEYED.field("keywords").type)], schema=KEYED
     )

@@ -13,13 +13,13 @@ import pytest
 
 from slowwave.engines.encoders import torch as encoders_torch
 from slowwave.engines.encoders.load import load_encoder
-from slowwave.engines.encoders.protocol import Encoder, HashEncoder, Vectors
+from slowwave.engines.encoders.protocol import Encoder, HashEncoder, KnownEncoder, Vectors
 from slowwave.engines.encoders.torch import SentenceTransformerEncoder
 from slowwave.engines.errors import EncoderNotFound, WrongDimension
-from slowwave.schemas.tables import VECTOR, VECTORS
+from slowwave.schemas.tables import PASSAGES, VECTOR
 from slowwave.store.store import Store
 from slowwave.tasks.vector_columns import build_vector_matrix
-from slowwave.tasks.vectors import add_vectors, attach_vectors, compute_vector_ids, encode_once
+from slowwave.tasks.vectors import attach_vectors
 
 PORT = "The database listens on port 5433."
 SAME_PORT = "Postgres is reachable at port 5433."
@@ -101,39 +101,27 @@ def test_unknown_encoder_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) ->
     assert [place.split()[0] for place in caught.value.tried] == ["installed", "folder", "hub"]
 
 
-def test_each_distinct_text_is_encoded_once(fake_encoder: HashEncoder) -> None:
+def test_each_of_the_last_texts_is_encoded_once(fake_encoder: HashEncoder) -> None:
     counting = Counting(fake_encoder)
-    first = encode_once([PORT, CAT, PORT], counting)
-    assert counting.asked == [PORT, CAT]
-    assert first.new["vector_id"].to_pylist() == compute_vector_ids([PORT, CAT], fake_encoder.name)
-    second = encode_once([CAT, SAME_PORT, PORT], counting, first.new)
+    known = KnownEncoder(counting, size=2)
+    assert np.array_equal(known.encode([PORT, CAT, PORT, SAME_PORT]), fake_encoder.encode([PORT, CAT, PORT, SAME_PORT]))
+    known.encode([CAT, SAME_PORT])
     assert counting.asked == [PORT, CAT, SAME_PORT]
-    assert second.new.num_rows == 1
-    assert second.new.schema == VECTORS.schema
-    assert np.array_equal(second.vectors, fake_encoder.encode([CAT, SAME_PORT, PORT]).astype(np.float16))
-    assert encode_once([], counting).vectors.shape == (0, 384)
-
-
-def test_ids_tell_models_apart() -> None:
-    assert compute_vector_ids([PORT], "a") != compute_vector_ids([PORT], "b")
-
-
-def test_vectors_join_their_table(fake_encoder: HashEncoder) -> None:
-    encoded = encode_once([CAT, PORT], fake_encoder)
-    joined = add_vectors(pa.table({"summary": [CAT, PORT]}), encoded.vectors)
-    assert np.array_equal(build_vector_matrix(joined["vector"]), fake_encoder.encode([CAT, PORT]).astype(np.float16))
-    assert add_vectors(joined, encoded.vectors[::-1]).column_names == ["summary", "vector"]
+    known.encode([PORT])
+    assert counting.asked == [PORT, CAT, SAME_PORT, PORT]
+    assert known.encode([]).shape == (0, 384)
 
 
 def test_the_first_vectors_bind_a_store_to_their_dimension(tmp_path: Path) -> None:
     store = Store.open(tmp_path, create=True)
-    said = pa.table({"summary": [CAT, PORT]})
-    assert build_vector_matrix(attach_vectors(store, said, "summary", HashEncoder(8))["vector"]).shape == (2, 8)
-    again = attach_vectors(Store.open(tmp_path), said, "summary", HashEncoder(8))
-    assert np.array_equal(build_vector_matrix(again["vector"]), HashEncoder(8).encode([CAT, PORT]))
+    row = {"passage_id": "a", "message_id": "a", "session_id": "a", "seq": 0, "part": 0, "role": "user", "step_key": ""}
+    said = pa.Table.from_pylist([{**row, "text": CAT}], schema=PASSAGES.schema)
+    store.append(PASSAGES, attach_vectors(store, said, "text", HashEncoder(8)))
+    kept = build_vector_matrix(Store.open(tmp_path).read(PASSAGES)["vector"])
+    assert np.array_equal(kept, HashEncoder(8).encode([CAT]).astype(np.float16))
     with pytest.raises(WrongDimension, match="slowwave run OUT --space NEW") as caught:
-        attach_vectors(store, said, "summary", HashEncoder(768))
-    assert (caught.value.got, caught.value.expected, store.count(VECTORS)) == (768, 8, 2)
+        attach_vectors(store, said, "text", HashEncoder(768))
+    assert (caught.value.got, caught.value.expected, store.dim) == (768, 8, 8)
 
 
 def test_nulls_among_vectors_are_rows_of_zeros() -> None:

@@ -12,7 +12,7 @@ from slowwave.engines.errors import WrongDimension
 from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TABLES, TOPICS, VECTORS
+from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TABLES, TOPICS
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
 
@@ -27,7 +27,7 @@ def find_dims(store: Store) -> set[tuple[str, int]]:
 
 
 def find_expected(dim: int) -> set[tuple[str, int]]:
-    return {(table.name, dim) for table in (OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, VECTORS)}
+    return {(table.name, dim) for table in (OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS)}
 
 
 @pytest.mark.parametrize("dim", [8, 768])

@@ -44,7 +44,6 @@ from slowwave.schemas.tables import (
     SUMMARIES,
     TABLES,
     TOPICS,
-    VECTORS,
 )
 from slowwave.store import Store
 from slowwave.store.journal import Export, Rating, append, format_now, hash_spans, log_recall
@@ -58,7 +57,6 @@ from slowwave.tasks.forget.canaries import Canaries
 from slowwave.tasks.forget.proof import Scan, check_certificate, load_certificate, scan_files
 from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.ingest.vault import find_broken_chains
-from slowwave.tasks.vectors import compute_vector_id
 from tests.recall_store import build
 from tests.words_in_store import SECRET, find_word
 
@@ -180,8 +178,6 @@ def digest_other(store: Store) -> dict[str, str]:
     found[GISTS.name] = store.read_ids(GISTS, ids)
     found[SUMMARIES.name] = store.read_ids(SUMMARIES, [sid], by="scope_id")
     found[COMPLETIONS.name] = store.read_ids(COMPLETIONS, ["d" * 32])
-    vectors = [compute_vector_id(ENCODER, text) for text in found["passages"]["text"].to_pylist()]
-    found[VECTORS.name] = store.read_ids(VECTORS, vectors)
     assert all(rows.num_rows for rows in found.values())
     return {name: compute_table_digest(TABLES[name], rows) for name, rows in found.items()}
 
@@ -194,16 +190,13 @@ def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(ro
         assert name in full, name  # else nothing is shown by its being gone
     assert SECRET in cache.read_bytes().decode("utf-8", "replace")
     assert (indexes := set(store.dir.rglob("_indices/*")))
-    before, texts = digest_other(store), store.read(PASSAGES, ["text"])["text"].to_pylist()
+    before = digest_other(store)
     report, [path] = run_forget(Wanted(matches=(SECRET.upper(),)), make_settings(root / "store"))
     assert report.release
     assert not find_word(root / "store")
     assert not cache.exists()
     store = Store.open(root / "store")
     assert digest_other(store) == before
-    gone = [compute_vector_id(ENCODER, text) for text in texts if SECRET in text]
-    assert gone
-    assert store.read_ids(VECTORS, gone).num_rows == 0
     log = (store.dir / "recalls.jsonl").read_text()
     assert "other/other-0" in log
     assert not any(span in log for text in TALK["told"] for span in hash_spans([text]))

@@ -1,6 +1,5 @@
 """Keywords: KeyBERT's own, from phrases that hold together, each n-gram encoded once."""
 
-import numpy as np
 import pytest
 from keybert import KeyBERT
 from sklearn.feature_extraction.text import CountVectorizer
@@ -8,7 +7,6 @@ from sklearn.feature_extraction.text import CountVectorizer
 from slowwave.engines.encoders.protocol import Encoder, HashEncoder
 from slowwave.engines.encoders.torch import SentenceTransformerEncoder
 from slowwave.tasks.gists.keywords import (
-    NgramVectors,
     count_phrases,
     extract_keywords,
     extract_phrases,
@@ -52,8 +50,8 @@ def test_runs_that_take_up_most_of_a_text_without_a_model() -> None:
     assert count_phrases("1800 and 30", 5) == []
 
 
-def find(texts: list[str], encoder: Encoder, top: int, ngrams: NgramVectors | None = None) -> list[list[str]]:
-    return extract_keywords(texts, encoder.encode(texts), ngrams or NgramVectors(encoder), top)
+def find(texts: list[str], encoder: Encoder, top: int) -> list[list[str]]:
+    return extract_keywords(texts, encoder.encode(texts), encoder, top)
 
 
 def test_keywords_name_what_a_text_is_about(encoder: Encoder) -> None:
@@ -79,23 +77,6 @@ def test_a_text_without_candidates_does_not_empty_the_others(fake_encoder: HashE
     assert [bool(words) for words in find(texts, fake_encoder, 5)] == [False, False, True, False, False]
     assert find(["of the", ""], fake_encoder, 5) == [[], []]
     assert find([], fake_encoder, 5) == []
-
-
-def test_each_ngram_is_encoded_once_across_calls(fake_encoder: HashEncoder) -> None:
-    ngrams = NgramVectors(fake_encoder)
-    find(TEXTS, fake_encoder, 5, ngrams)
-    once = ngrams.encoded
-    find(TEXTS[::-1], fake_encoder, 5, ngrams)
-    assert ngrams.encoded == once == len({p for text in TEXTS for p in extract_phrases(text)})
-
-
-def test_a_full_cache_forgets_the_oldest_and_stays_right(fake_encoder: HashEncoder) -> None:
-    ngrams = NgramVectors(fake_encoder, size=2)
-    assert np.array_equal([*ngrams.embed(["a", "b", "c"]).values()], fake_encoder.encode(["a", "b", "c"]))
-    ngrams.embed(["b", "c"])
-    assert ngrams.encoded == 3
-    ngrams.embed(["a"])
-    assert ngrams.encoded == 4
 
 
 def test_top_bounds_the_number(fake_encoder: HashEncoder) -> None:
