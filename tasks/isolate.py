@@ -93,12 +93,6 @@ def note_failed_step(job: Job, report: StepReport, error: Exception) -> None:
     _note(job, report.step, {f"{report.step}/{WHOLE_STEP}": error}, WHOLE_STEP)
 
 
-def find_failed_steps(store: Store) -> frozenset[str]:
-    """Return the steps that failed as a whole when they were last run."""
-    held = store.read(QUARANTINE, ["step", "row_id"], ~pc.field("resolved")).to_pylist()
-    return frozenset(row["step"] for row in held if row["row_id"] == f"{row['step']}/{WHOLE_STEP}")
-
-
 def settle_step(job: Job, step: str) -> None:
     """Resolve what stands in quarantine of a step that failed as a whole, and now did not."""
     _note(job, step, {}, WHOLE_STEP)

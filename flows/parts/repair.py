@@ -71,8 +71,6 @@ OF_CLAIMS = (RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, MARKS)
 """What goes with all claims; merges that were taken back stay so."""
 TOLD = 20
 """Sessions that are named one by one, at most."""
-Held = dict[str, tuple[str, str, int]]
-"""By session: the transcript's own id, its path, its messages."""
 
 
 def run_repair(settings: Settings) -> RunReport:
@@ -88,7 +86,8 @@ def run_repair(settings: Settings) -> RunReport:
     told: list[str] = []
     with open_run("repair", settings, lambda folder: _salvage(folder, done, told), create=True) as (job, report):
         mend_releases(job.store)
-        before = _list_sessions(job.store)
+        # What the sessions' rows say, before anything is read again.
+        before = pl.DataFrame(job.store.read(SESSIONS, ["session_id", "native_id", "path", "messages"]))
         if done:
             lost = {name for name, salvaged in done.items() if salvaged.lost != 0}
             if FORGOTTEN.name in lost:
@@ -120,15 +119,11 @@ def _salvage(folder: Path, done: dict[str, Salvaged], told: list[str]) -> None:
     told += notes
 
 
-def _list_sessions(store: Store) -> Held:
-    """Return what the sessions' rows say, before anything is read again."""
-    rows = store.read(SESSIONS, ["session_id", "native_id", "path", "messages"]).to_pylist()
-    return {row["session_id"]: (row["native_id"], row["path"], row["messages"]) for row in rows}
-
-
-def _count_messages(store: Store) -> dict[str, int]:
-    held = pl.DataFrame(store.read(MESSAGES, ["session_id"]))
-    return dict(held.group_by("session_id").len().iter_rows())
+def _find_short(store: Store, before: pl.DataFrame) -> pl.DataFrame:
+    """Return of the sessions as they were those that lack messages now, with how many are `lost`."""
+    held = pl.DataFrame(store.read(MESSAGES, ["session_id"])).group_by("session_id").len("held")
+    lost = pl.col("messages") - pl.col("held").fill_null(0)
+    return before.join(held, on="session_id", how="left").with_columns(lost=lost).filter(lost > 0).sort("session_id")
 
 
 def _note_blank(job: Job) -> None:
@@ -140,13 +135,13 @@ def _note_blank(job: Job) -> None:
     write_ledger(job.store, plan)
 
 
-def _read_again(job: Job, report: RunReport, lost: set[str], before: Held) -> None:
+def _read_again(job: Job, report: RunReport, lost: set[str], before: pl.DataFrame) -> None:
     """Read the transcripts again, where they are still there, of sessions that have lost messages or their row."""
-    store, held = job.store, _count_messages(job.store)
-    short = {sid: path for sid, (_, path, messages) in before.items() if held.get(sid, 0) < messages}
-    paths, known = set(short.values()), pl.DataFrame(store.read(FILES, ["path", "quarantined"]))
+    store = job.store
+    short, known = _find_short(store, before), pl.DataFrame(store.read(FILES, ["path", "quarantined"]))
+    paths = set(short["path"])
     if lost & {SESSIONS.name, FILES.name}:
-        paths |= set(known["path"]) | {path for _, path, _ in before.values()}
+        paths |= {*known["path"], *before["path"]}
     if QUARANTINE.name in lost:
         paths |= set(known.filter(pl.col("quarantined") > 0)["path"])
     there = [Path(path) for path in sorted(paths) if path and Path(path).exists()]
@@ -155,7 +150,7 @@ def _read_again(job: Job, report: RunReport, lost: set[str], before: Held) -> No
         store.delete_ids(FILES, [str(path) for path in there])
         run_step(job, report, read_transcripts, there)
     if lost & {MESSAGES.name, SESSIONS.name}:
-        _drop_orphans(store, set(short))
+        _drop_orphans(store, set(short["session_id"]))
 
 
 def _drop_orphans(store: Store, sessions: set[str]) -> None:
@@ -183,12 +178,12 @@ def _forget_made(store: Store, lost: set[str]) -> None:
         FORGET[step](store, chosen, keep=False)
 
 
-def _tell_lost(store: Store, table: str, done: Salvaged, before: Held) -> Iterator[str]:
+def _tell_lost(store: Store, table: str, done: Salvaged, before: pl.DataFrame) -> Iterator[str]:
     """Yield what of a table is lost, and where it comes from; or that it was made anew."""
     if TABLES[table] not in KEPT:
         yield f"{table}: made anew"
     elif table == MESSAGES.name:
-        yield from _tell_lost_messages(_count_messages(store), before, done)
+        yield from _tell_lost_messages(_find_short(store, before), before, done)
     elif table in (SESSIONS.name, MERGES.name, RELEASES.name) or done.lost == 0:
         yield f"{table}: whole rows: {done.kept:,}; the others were made anew"
         bare = store.read(SESSIONS, ["native_id"], pc.field("path") == "") if table == SESSIONS.name else []
@@ -201,14 +196,12 @@ def _tell_lost(store: Store, table: str, done: Salvaged, before: Held) -> Iterat
             yield "forgotten: what is blank stays so; what else was may be back from a transcript: forget it again"
 
 
-def _tell_lost_messages(held: dict[str, int], before: Held, done: Salvaged) -> Iterator[str]:
-    lost = {sid: messages - held.get(sid, 0) for sid, (_, _, messages) in before.items()}
-    short = sorted(sid for sid in lost if lost[sid] > 0)
-    back = sum(messages for _, _, messages in before.values()) - done.kept - sum(lost[sid] for sid in short)
+def _tell_lost_messages(short: pl.DataFrame, before: pl.DataFrame, done: Salvaged) -> Iterator[str]:
+    back = sum(before["messages"]) - done.kept - sum(short["lost"])
     yield f"messages: whole rows: {done.kept:,}; {max(back, 0):,} were read again from their transcripts"
-    for sid in short[:TOLD]:
-        native, path, messages = before[sid]
-        why = "is gone" if not Path(path).exists() else "has them no more"
-        yield f"session {native}: {lost[sid]:,} of {messages:,} messages are lost, {path} {why}: only a backup has them"
-    if short[TOLD:]:
-        yield f"{sum(lost[sid] for sid in short[TOLD:]):,} more messages of {len(short[TOLD:]):,} sessions are lost so"
+    for row in short.head(TOLD).iter_rows(named=True):
+        why = "is gone" if not Path(row["path"]).exists() else "has them no more"
+        few = f"{row['lost']:,} of {row['messages']:,} messages are lost"
+        yield f"session {row['native_id']}: {few}, {row['path']} {why}: only a backup has them"
+    if (rest := short.slice(TOLD)).height:
+        yield f"{rest['lost'].sum():,} more messages of {rest.height:,} sessions are lost so"

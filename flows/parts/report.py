@@ -59,8 +59,6 @@ class RunReport:
     steps: list[StepReport] = field(default_factory=list)
     release: Release | None = None
     notes: list[str] = field(default_factory=list)
-    failed_before: frozenset[str] = frozenset()
-    """Steps that failed as a whole when they were last run."""
     closing: list[str] = field(default_factory=list)
     """What a night brought, in lines for a terminal alone: they quote."""
     next_command: str = ""

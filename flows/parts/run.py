@@ -41,7 +41,7 @@ from slowwave.store.private import make_files_private
 from slowwave.store.releases import Release, load_releases, read_releases
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.parsing.lines import LEFT
-from slowwave.tasks.isolate import find_failed_steps, is_lasting, note_failed_step, settle_step
+from slowwave.tasks.isolate import is_lasting, note_failed_step, settle_step
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_models
 from slowwave.tasks.shards import HERE, Executor
@@ -125,7 +125,6 @@ def open_run(
             report.notes.append(f"run {died.run_id} was killed before it ended; what it had written is gone on from")
             since = datetime.fromisoformat(died.since)
             _write_run(store, died.run_id, died.kind, since, None, RunStatus.DIED, RunReport(died.run_id, died.kind))
-        report.failed_before = find_failed_steps(store)
         try:
             yield job, report
         except BaseException as error:
@@ -170,8 +169,7 @@ def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args
             job.store.restore_versions(before)
         note_failed_step(job, done, error)
     else:
-        if name in report.failed_before:
-            settle_step(job, name)
+        settle_step(job, name)
     report.steps.append(done)
 
 
