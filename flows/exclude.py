@@ -8,9 +8,10 @@ An id names a session, a transcript file, a release (what came with it), a claim
 stay in the vault, as those do that a transcript took back; `slowwave forget` erases.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -106,11 +107,12 @@ def run_include(names: Sequence[str], settings: Settings) -> RunReport:
     plain = _review_notes(names, settings, "confirmed")
     with open_run("include", settings) as (job, report):
         excluded = {row["row_id"]: row for row in job.store.read(EXCLUSIONS).to_pylist()}
-        named = _find_excluded(job.store, plain, excluded)
+        left_out = {key: row for key, row in excluded.items() if row["kind"] == CLAIM}
+        named = find_named(job.store, plain, left_out)
         sessions = [row for row in named.sessions.values() if row["session_id"] in excluded]
         set_inactive(job.store, {row["session_id"]: excluded[row["session_id"]]["inactive"] for row in sessions})
-        words = {excluded[claim]["words"] for claim in named.claims if claim in excluded}
-        claims = [key for key, row in excluded.items() if row["kind"] == CLAIM and row["words"] in words]
+        words = {left_out[claim]["words"] for claim in named.claims if claim in left_out}
+        claims = [key for key, row in left_out.items() if row["words"] in words]
         job.store.delete_ids(EXCLUSIONS, [*(row["session_id"] for row in sessions), *claims])
         merges = [merge for merge in named.merges if _allow_merge(job.store, merge)]
         notes = [name for name in plain if name not in names or name.startswith(PREFIX)]
@@ -123,35 +125,36 @@ def run_include(names: Sequence[str], settings: Settings) -> RunReport:
     return report
 
 
-def find_named(store: Store, names: Iterable[str]) -> Named:
-    """Return the rows that the names mean.
+def find_named(store: Store, names: Iterable[str], excluded: Mapping[str, Row] = MappingProxyType({})) -> Named:
+    """Return the rows that the names mean: of a claim what repeats it too.
+
+    Args:
+        store: whose.
+        names: as `run_exclude` has them.
+        excluded: claims that are left out, rows of EXCLUSIONS: one that was withdrawn is no row of OBSERVATIONS.
 
     Raises:
         UsageError: a name means nothing, or several rows.
     """
-    named = Named()
     sessions = store.read(SESSIONS, ["session_id", "native_id", "path", "inactive", "messages"]).to_pylist()
+    columns = ["observation_id", "session_id", "workspace", "summary", "canonical_id"]
+    claims = {**excluded, **{row["observation_id"]: row for row in store.read(OBSERVATIONS, columns).to_pylist()}}
+    merges: list[str] = store.read(MERGES, ["merge_id"])["merge_id"].to_pylist()
+    named = Named()
     for name in names:
         if found := _find_sessions(store, sessions, name):
             named.sessions |= {row["session_id"]: row for row in found}
-        elif claims := _find_claims(store, name):
-            named.claims |= {row["observation_id"]: row for row in claims}
-        elif merge := _find_one(store.read(MERGES, ["merge_id"])["merge_id"].to_pylist(), name):
+        elif claim := _find_one(claims, name):
+            head = claims[claim].get("canonical_id") or claim
+            named.claims[claim] = claims[claim]
+            named.claims |= {key: r for key, r in claims.items() if head in (key, r.get("canonical_id"))}
+        elif merge := _find_one(merges, name):
             named.merges.append(merge)
         else:
             raise UsageError(
                 f"{name!r} is no session, file, release that brought a session, claim, merge or note; of a claim's, "
                 f"merge's or note's id {LEAST} characters are enough"
             )
-    return named
-
-
-def _find_excluded(store: Store, names: Sequence[str], excluded: dict[str, Row]) -> Named:
-    """Return what names mean; a claim that is excluded is no row of OBSERVATIONS any more, where it was withdrawn."""
-    claims = [key for key, row in excluded.items() if row["kind"] == CLAIM]
-    known = {name: claim for name in names if (claim := _find_one(claims, name))}
-    named = find_named(store, [name for name in names if name not in known])
-    named.claims |= {claim: excluded[claim] for claim in known.values()}
     return named
 
 
@@ -185,17 +188,6 @@ def _find_sessions(store: Store, sessions: Iterable[Row], name: str) -> list[Row
     found = [row for row in sessions if name in (row["native_id"], row["session_id"]) or row["path"] in paths]
     new = set() if found else find_new_sessions(store, name)
     return found or [row for row in sessions if row["session_id"] in new]
-
-
-def _find_claims(store: Store, name: str) -> list[Row]:
-    """Return a claim and what repeats it."""
-    columns = ["observation_id", "session_id", "workspace", "summary", "canonical_id"]
-    rows = {row["observation_id"]: row for row in store.read(OBSERVATIONS, columns).to_pylist()}
-    claim = _find_one(rows, name)
-    if claim is None:
-        return []
-    head = rows[claim]["canonical_id"] or claim
-    return [rows[claim], *(r for key, r in rows.items() if key != claim and head in (key, r["canonical_id"]))]
 
 
 def _exclude_claims(store: Store, claims: Sequence[Row], why: str) -> str:

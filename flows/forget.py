@@ -7,8 +7,7 @@ rewritten, a release without it, every older one dropped → a scan and a certif
 night finishes it first.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,22 +38,18 @@ SHOWN = 5
 class Preview:
     """What a forgetting would take."""
 
-    counts: Mapping[str, int]
-    lines: list[str] = field(default_factory=list)
+    rows: dict[str, int]
+    """By table."""
+    messages: list[str]
     """Some of the messages, cut."""
-    transcripts: list[str] = field(default_factory=list)
+    transcripts: list[str]
     """Files outside the store, still on disk, that it was read from."""
-    exports: list[str] = field(default_factory=list)
+    exports: list[str]
     """Exports that hold some of it."""
     left: list[str] | None = None
     """Where nothing would go and the files were searched: what of the space holds the text all the same, as ids and
     paths do.
     """
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        found = {"transcripts": self.transcripts, "exports": self.exports, "left": self.left}
-        return {"rows": dict(self.counts), "messages": self.lines, **found}
 
 
 def preview_forgetting(wanted: Wanted, settings: Settings, *, search_files: bool = False) -> Preview:

@@ -121,16 +121,9 @@ class RunReport:
 
     def collect_notes(self) -> list[str]:
         """Return what failed, the run's notes and its steps', each once."""
-        return list(
-            dict.fromkeys(
-                [
-                    *(line for step in self.steps for line in step.failed),
-                    *self.held,
-                    *self.notes,
-                    *(note for step in self.steps for note in step.notes),
-                ]
-            )
-        )
+        failed = (line for step in self.steps for line in step.failed)
+        told = (note for step in self.steps for note in step.notes)
+        return [*dict.fromkeys([*failed, *self.held, *self.notes, *told])]
 
     def render_json(self) -> str:
         """Return the report for its row in `runs`."""

@@ -1,6 +1,7 @@
 """`slowwave forget`: what was said is erased with all that was made of it, and a certificate says so."""
 
 import sys
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,7 +100,7 @@ def _forget(
     found = sum(one["scan"]["found"] for _, one in made)
     if as_json:
         told: dict[str, Any] = {
-            "preview": seen.as_dict(),
+            "preview": asdict(seen),
             "certificates": [{"path": str(path), **one} for path, one in made],
             "release": report.release.name if report.release else None,
             "notes": report.collect_notes(),
@@ -126,15 +127,15 @@ def _forget(
 
 def _print_preview(seen: "Preview", *, as_json: bool) -> None:
     if as_json:
-        print_json(seen.as_dict())
+        print_json(asdict(seen))
         return
-    counts = ", ".join(f"{count:,} {name}" for name, count in seen.counts.items())
+    counts = ", ".join(f"{count:,} {name}" for name, count in seen.rows.items())
     OUT.print(f"Would go: {counts or 'nothing'}.")
     if not counts and seen.left is None:
         OUT.print("No table has it. Without --dry-run the notes of today are read, and each file is searched.")
-    for line in seen.lines:
+    for line in seen.messages:
         OUT.print(f"  {escape_line(line)}")
-    if (more := seen.counts.get("messages", 0) - len(seen.lines)) > 0:
+    if (more := seen.rows.get("messages", 0) - len(seen.messages)) > 0:
         OUT.print(f"  and {more:,} more message{'s' * (more != 1)}")
     _print_transcripts(seen)
     for path in seen.exports:

@@ -1,6 +1,7 @@
 """What may be done from a page: each action is one that the commands have, says what it did, and how to undo it."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -64,7 +65,7 @@ def preview_forget(
         return {"asked": asked, "preview": None, "seen": ""}
     from slowwave.flows.forget import preview_forgetting
 
-    found = preview_forgetting(_build_wanted(asked), at.settings, search_files=bool(files)).as_dict()
+    found = asdict(preview_forgetting(_build_wanted(asked), at.settings, search_files=bool(files)))
     seen = compute_content_id("preview", at.token, repr(asked), repr(found))
     at.previews[seen] = asked
     return {"asked": asked, "preview": found, "seen": seen}

@@ -332,7 +332,7 @@ def test_what_is_not_there_is_an_error_and_changes_nothing(root: Path) -> None:
         with pytest.raises(UsageError):
             run_forget(wanted, settings)
     nothing = preview_forgetting(Wanted(matches=("zzzzzz",)), settings, search_files=True)
-    assert (nothing.counts, nothing.left) == ({}, [])
+    assert (nothing.rows, nothing.left) == ({}, [])
     named = preview_forgetting(Wanted(matches=("TOLD.jsonl",)), settings, search_files=True)
     assert named.left == ["files", "quarantine", "sessions"]
     assert run_forget(Wanted(matches=("zzzzzz",)), settings)[1] == []
