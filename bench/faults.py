@@ -128,6 +128,8 @@ class Case:
     after: dict[str, str] = field(default_factory=dict)
     newest: dict[str, str] = field(default_factory=dict)
     rows: dict[str, Rows] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
+    """How many of each kind it makes."""
 
 
 def write_talk(path: Path, sessions: int) -> Path:
@@ -146,8 +148,14 @@ def make_settings(root: Path) -> Settings:
     return Settings(store=root, encoder="hash-384", keywords={"top": 0})
 
 
-def make_cases(folder: Path) -> list[Case]:
-    """Return a first night, a night with news, and a forgetting; each with what it makes when nothing fails."""
+def make_cases(folder: Path, names: Sequence[str], disk: Disk) -> list[Case]:
+    """Return a first night, a night with news, and a forgetting; each with what it makes when nothing fails.
+
+    Args:
+        folder: where to make their stores.
+        names: which of them; none of them for all.
+        disk: counts their calls.
+    """
     first, both = write_talk(folder / "first.jsonl", 3), write_talk(folder / "both.jsonl", 4)
     empty, base = folder / "empty", folder / "base"
     empty.mkdir()
@@ -170,11 +178,14 @@ def make_cases(folder: Path) -> list[Case]:
         Case("night", base, night, night),
         Case("forgetting", base, forget, finish),
     ]
+    cases = [case for case in cases if not names or case.name in names]
     for case in cases:
         root = folder / f"undisturbed {case.name}"
         shutil.copytree(case.base, root)
         case.before = digest_released(root)
+        disk.watch(root)
         case.run(root)
+        case.calls = disk.counts
         case.after, case.newest = digest_released(root), digest_newest(root)
         case.rows = read_rows(root)
     return cases
@@ -254,25 +265,12 @@ def run_faulty(case: Case, root: Path, disk: Disk) -> str:
     return "done"
 
 
-def count_calls(case: Case, folder: Path, disk: Disk) -> dict[str, int]:
-    """Return how many calls of each kind a run makes that nothing disturbs."""
-    root = folder / "counted"
-    shutil.copytree(case.base, root)
-    disk.watch(root)
-    case.run(root)
-    counts = disk.counts
-    disk.watch(folder)
-    shutil.rmtree(root)
-    return counts
-
-
 def fail_calls(case: Case, folder: Path, disk: Disk, stride: int, start: int) -> Iterator[Outcome]:
     """Fail each n-th call in each of the ways; yield what came of each kind of fault."""
-    counts = count_calls(case, folder, disk)
     for name, (error, mode) in DISKS.items():
         for kind in ("any",) if mode == STOP else CALLS if mode == ONCE else ("write", "create"):
             outcome = Outcome(f"{case.name}: {name} at the n-th {'change' if kind == 'any' else kind}")
-            for nth in range(1 + start, counts[kind] + 1, stride):
+            for nth in range(1 + start, case.calls[kind] + 1, stride):
                 root = folder / f"{name}-{kind}-{nth}"
                 shutil.copytree(case.base, root)
                 disk.watch(root)
@@ -298,7 +296,7 @@ def judge(case: Case, root: Path, outcome: Outcome, where: str) -> None:
 def lose_power(case: Case, folder: Path, disk: Disk, stride: int, start: int) -> Iterator[Outcome]:
     """Lose the power at each n-th change of the disk, and start again; yield what came of it, for each way to lose."""
     outcomes = {keeps: Outcome(f"{case.name}: power lost at the n-th change; {LOSSES[keeps]}") for keeps in LOSSES}
-    total = count_calls(case, folder, disk)["any"]
+    total = case.calls["any"]
     for nth in [*range(1 + start, total + 1, stride), total + 1]:
         root, shadow = folder / f"power-{nth}", folder / f"shadow-{nth}"
         shutil.copytree(case.base, root)
@@ -339,9 +337,8 @@ def break_runs(folder: Path, names: Sequence[str], stride: int, start: int) -> l
         NoFaults: faults can't be made here.
     """
     os.environ |= {"XDG_CACHE_HOME": str(folder), "XDG_STATE_HOME": str(folder)}
-    cases = [case for case in make_cases(folder) if not names or case.name in names]
     disk, outcomes = Disk(), list[Outcome]()
-    for case, part in product(cases, (fail_calls, lose_power)):
+    for case, part in product(make_cases(folder, names, disk), (fail_calls, lose_power)):
         for outcome in part(case, folder, disk, stride, start):
             outcomes.append(outcome)
             lines = [f"{outcome.fault}: {outcome.times} times, {len(outcome.broken)} broken", *outcome.broken[:5]]

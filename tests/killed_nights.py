@@ -1,16 +1,20 @@
 """Nights in processes of their own, which tests kill: the same samples, read in many small commits."""
 
-import json
 import os
-import subprocess
-import sys
-from collections.abc import Iterable
+import signal
+from collections.abc import Callable, Iterable
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import ACTIONS, MARKS, RELEASED, Table
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
+from slowwave.tasks.ingest import task
+from slowwave.tasks.job import StepReport
 
 SMALL: dict[str, Any] = {
     "encoder": "hash-384",
@@ -20,42 +24,35 @@ SMALL: dict[str, Any] = {
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 COMPARED = (*RELEASED, ACTIONS, MARKS)
 
-SMALL_COMMITS = """
-from slowwave.tasks.ingest import task
-task.BATCH = 50  # so that reading has many commits to be killed between
-"""
-NIGHT = f"""{SMALL_COMMITS}
-import json, os, signal, sys
-from pathlib import Path
-import lancedb  # before "started", so that kills at random times hit the work and not this import
-from slowwave.flows.nightly import run_night
-from slowwave.schemas.settings import Settings
-
-store, samples, die_after, small = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
-done = 0
-
-def call(step, *args):
-    global done
-    report = step(*args)
-    done += 1
-    if done == die_after:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return report
-
-print("started", flush=True)
-run_night([samples], Settings(store=store, **small), call).check_complete()
-print("ended", flush=True)
-"""
+FORKS = get_context("forkserver")  # what a night imports is imported once
+FORKS.set_forkserver_preload(["lancedb", "slowwave.flows.nightly"])
 
 
-def night(store: Path, die_after: int = 0) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", NIGHT, str(store), str(SAMPLES), str(die_after), json.dumps(SMALL)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "DO_NOT_TRACK": "1"})
+def do_night(store: Path, die_after: int) -> None:
+    """Do a night that reads in many commits to be killed between, and die after so many of its steps."""
+    done = 0
+
+    def call(step: Callable[..., StepReport], *args: Any) -> StepReport:
+        nonlocal done
+        report = step(*args)
+        done += 1
+        if done == die_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return report
+
+    task.BATCH = 50
+    run_night([SAMPLES], Settings(store=store, **SMALL), call).check_complete()
 
 
-def finished(process: subprocess.Popen[str]) -> int:
-    process.communicate()
-    return process.returncode
+def night(store: Path, die_after: int = 0) -> BaseProcess:
+    process = FORKS.Process(target=do_night, args=(store, die_after))
+    process.start()
+    return process
+
+
+def finished(process: BaseProcess) -> int | None:
+    process.join()
+    return process.exitcode
 
 
 def digests(store: Path, tables: Iterable[Table] = COMPARED) -> dict[str, str]:

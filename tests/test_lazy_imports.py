@@ -77,20 +77,13 @@ def test_a_night_without_news_brings_what_reads_tables_alone(store: Path, talk: 
     assert import_by("run", talk, "--plain", store=store) == {"polars", "pydantic", "numpy"}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_reading_and_looking_bring_neither_lancedb_nor_anything_heavy(store: Path) -> None:
+    commands = [
         *("recall tickets", "context tickets", "briefing", "show habits", "show related ferry"),
         *("project --out - --workspace /ferry", "skill --workspace /ferry"),
-    ],
-)
-def test_reading_brings_neither_lancedb_nor_anything_heavy(words: str, store: Path) -> None:
-    assert import_by(*words.split(), store=store) == {"pydantic", "numpy"}
-
-
-@pytest.mark.parametrize("words", ["inspect releases", "inspect merges", "inspect runs", "inspect junk"])
-def test_looking_brings_nothing_heavier(words: str, store: Path) -> None:
-    assert import_by(*words.split(), store=store) == {"pydantic", "numpy"}
+        *(f"inspect {ledger}" for ledger in ("releases", "merges", "runs", "junk")),
+    ]
+    assert import_by_all(*map(str.split, commands), store=store) == {"pydantic", "numpy"}
 
 
 def test_what_leaves_prefect_alone(store: Path) -> None:

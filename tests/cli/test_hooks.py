@@ -44,39 +44,17 @@ def store(project: Path) -> Path:
     return where
 
 
-def call(*words: str, given: object, store: Path) -> subprocess.CompletedProcess[bytes]:
-    """The hook, as a client runs it, in a folder of the client's."""
-    raw = json.dumps(given).encode()
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "SLOWWAVE_STORE": str(store), "XDG_CONFIG_HOME": str(store)}
-    command = [sys.executable, "-m", "slowwave", "hook", *words]
-    return subprocess.run(command, input=raw, cwd=store.parent, env=environment, capture_output=True, check=False)
-
-
 def example(name: str, folder: Path) -> dict[str, Any]:
     """A documented event, in a folder of this machine."""
     given = json.loads((EXAMPLES / f"event-{name}.json").read_text())
     return given | ({"workspace_roots": [str(folder)]} if "cursor" in name else {"cwd": str(folder)})
 
 
-@pytest.mark.parametrize("client", ["claude-code", "codex"])
-@pytest.mark.parametrize(("event", "named"), [("session-start", "SessionStart"), ("user-prompt", "UserPromptSubmit")])
-def test_the_documented_event_gets_the_documented_answer(
-    store: Path, project: Path, client: str, event: str, named: str
-) -> None:
-    done = call(event, given=example(f"{client}-{event}", project / "src"), store=store)
-    assert (done.returncode, done.stderr) == (0, b"")
-    told = json.loads(done.stdout)["hookSpecificOutput"]
-    assert told.keys() == {"hookEventName", "additionalContext"}
-    assert told["hookEventName"] == named
-    assert told["additionalContext"].startswith(INTRODUCTION)
-    assert "PostgreSQL keeps the gauge readings" in told["additionalContext"]
-    assert "heron" not in told["additionalContext"]
-
-
 @pytest.mark.parametrize("client", ["claude-code-settings", "codex-hooks", "cursor-hooks"])
-def test_the_commands_in_a_clients_file_are_run_as_they_stand_there(
+def test_the_commands_in_a_clients_file_give_the_documented_answer_to_the_documented_event(
     store: Path, project: Path, tmp_path: Path, client: str
 ) -> None:
+    (store / "default" / "recalls.jsonl").unlink(missing_ok=True)
     program = tmp_path / "slowwave"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m slowwave "$@"\n')
     program.chmod(0o755)
@@ -86,16 +64,20 @@ def test_the_commands_in_a_clients_file_are_run_as_they_stand_there(
         if event in ("SessionEnd", "Stop"):
             continue  # tests/cli/test_same_day.py
         name = "session-start" if event.casefold() == "sessionstart" else "user-prompt"
-        given = json.dumps(example(f"{client.rpartition('-')[0]}-{name}", project)).encode()
+        given = json.dumps(example(f"{client.rpartition('-')[0]}-{name}", project / "src")).encode()
         for command in (one["command"] for entry in entries for one in entry.get("hooks", [entry])):
             done = subprocess.run(command, shell=True, input=given, env=environment, capture_output=True, check=True)
-            assert b"PostgreSQL keeps the gauge readings" in done.stdout, (event, done.stderr)
-
-
-def test_cursor_gets_its_own_answer_and_what_was_told_is_noted(store: Path, project: Path) -> None:
-    (store / "default" / "recalls.jsonl").unlink(missing_ok=True)
-    done = call("session-start", given=example("cursor-session-start", project), store=store)
-    assert json.loads(done.stdout).keys() == {"additional_context"}
+            assert done.stderr == b""
+            answer = json.loads(done.stdout)
+            if client == "cursor-hooks":
+                told = answer.pop("additional_context")
+                assert answer == {}
+            else:
+                told = answer["hookSpecificOutput"].pop("additionalContext")
+                assert answer["hookSpecificOutput"] == {"hookEventName": event}
+            assert told.startswith(INTRODUCTION)
+            assert "PostgreSQL keeps the gauge readings" in told
+            assert "heron" not in told
     assert load_recalled_spans(store / "default")
 
 
@@ -118,8 +100,9 @@ CALLS: list[tuple[list[str], object]] = [
     ([], {}),
     (["user-prompt"], ASKED),
     (["user-prompt"], {"cwd": "HERE", "prompt": "\x00Which database\x00\ud83d keeps the gauge readings?"}),
+    (["session-start", "--everywhere"], {"cwd": "/somewhere/else", "source": "startup"}),
 ]
-"""The last two alone are answered."""
+"""The last three alone are answered."""
 DRIVER = """
 import json, os, sys, tempfile
 from slowwave.cli.main import main
@@ -155,7 +138,8 @@ def call_each(calls: list[tuple[list[str], object]], project: Path, store: Path)
 def test_whatever_is_amiss_no_prompt_is_stopped(store: Path, project: Path) -> None:
     ends = call_each(CALLS, project, store)
     assert [status for status, _ in ends] == [0] * len(CALLS)
-    assert [number for number, (_, told) in enumerate(ends) if told] == [len(CALLS) - 2, len(CALLS) - 1]
+    assert [number for number, (_, told) in enumerate(ends) if told] == [len(CALLS) - 3, len(CALLS) - 2, len(CALLS) - 1]
+    assert "heron" in ends[-1][1]
 
 
 SMALL_TALK = (
@@ -195,12 +179,6 @@ def test_of_21_everyday_prompts_those_that_ask_the_memory_are_answered(tmp_path:
     assert [prompt for prompt, answer in QUESTIONS.items() if answer not in told[prompt]] == []
     unknown = [(["user-prompt"], {"cwd": "/somewhere/else", "prompt": one}) for one in QUESTIONS]
     assert call_each(unknown, here, store) == [(0, "")] * len(QUESTIONS)
-
-
-def test_a_session_elsewhere_may_be_told_of_everything(store: Path) -> None:
-    given = {"cwd": "/somewhere/else", "source": "startup"}
-    done = call("session-start", "--everywhere", given=given, store=store)
-    assert "heron" in json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
 
 
 def test_a_hook_is_no_command_for_people_and_has_help_all_the_same() -> None:

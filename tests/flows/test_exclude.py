@@ -18,11 +18,10 @@ from tests.flows.test_gates import write_talk
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(twelve: Path) -> Settings:
     """A store of two nights: twelve sessions, then a poisoned file of three."""
-    made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
-    run_night([write_talk(tmp_path / "a.jsonl", 0, 12)], made).check_complete()
-    run_night([write_talk(tmp_path / "poison.jsonl", 20, 3)], made).check_complete()
+    made = Settings(store=twelve / "store", encoder="hash-384", keywords={"top": 0})
+    run_night([write_talk(twelve / "poison.jsonl", 20, 3)], made).check_complete()
     return made
 
 
@@ -42,9 +41,9 @@ def find_claims(settings: Settings, word: str) -> list[str]:
 
 @pytest.mark.parametrize("name", ["file", "r2"])
 def test_nothing_of_it_is_told_and_a_later_night_does_not_bring_it_back(
-    settings: Settings, tmp_path: Path, name: str
+    settings: Settings, twelve: Path, name: str
 ) -> None:
-    poison = tmp_path / "poison.jsonl"
+    poison = twelve / "poison.jsonl"
     assert find_claims(settings, "unit21x")
     run_exclude([str(poison) if name == "file" else name], "it was made up", settings).check_complete()
     write_talk(poison, 20, 4)  # it grows, by a session of its own

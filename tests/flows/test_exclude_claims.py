@@ -23,12 +23,10 @@ from tests.flows.test_gates import START, lose, write_talk
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def settings(twelve: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A store of one night whose shares are looked at from ten claims on."""
     monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10))
-    made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}, gates={"max_lost": 0.2})
-    run_night([write_talk(tmp_path / "a.jsonl", 0, 12)], made).check_complete()
-    return made
+    return Settings(store=twelve / "store", encoder="hash-384", keywords={"top": 0}, gates={"max_lost": 0.2})
 
 
 def find_claims(settings: Settings, word: str) -> list[str]:
@@ -37,14 +35,14 @@ def find_claims(settings: Settings, word: str) -> list[str]:
 
 
 def test_a_claim_taken_back_comes_back_neither_by_its_session_nor_by_anothers_words(
-    settings: Settings, tmp_path: Path
+    settings: Settings, twelve: Path
 ) -> None:
     wanted = find_claims(settings, "unit3x service")[0]
     run_exclude([wanted[:10]], "it was made up", settings).check_complete()
-    again = write_talk(tmp_path / "a.jsonl", 0, 12).read_text()
-    (tmp_path / "b.jsonl").write_text(again.replace('"s3', '"other3'))
+    again = write_talk(twelve / "a.jsonl", 0, 12).read_text()
+    (twelve / "b.jsonl").write_text(again.replace('"s3', '"other3'))
     changed = settings.model_copy(update={"keywords": settings.keywords.model_copy(update={"top": 1})})  # all pending
-    run_night([tmp_path / "b.jsonl"], changed).check_complete()
+    run_night([twelve / "b.jsonl"], changed).check_complete()
     assert find_claims(settings, "unit3x service") == []
     assert find_claims(settings, "unit4x service")
     where = ["--store", str(settings.store)]
@@ -66,25 +64,25 @@ def test_what_can_not_be_taken_back_is_refused_in_a_line(settings: Settings) -> 
         assert (result.exit_code, told in result.stderr) == (1, True)
 
 
-def hold(settings: Settings, tmp_path: Path) -> Path:
+def hold(settings: Settings, twelve: Path) -> Path:
     """A night held back: it loses claims, and brings sessions of its own."""
     lose(settings, 0.5)
-    poison = write_talk(tmp_path / "poison.jsonl", 20, 3)
+    poison = write_talk(twelve / "poison.jsonl", 20, 3)
     assert run_night([poison], settings).held
     return poison
 
 
-def test_nothing_by_hand_makes_live_what_is_held_back(settings: Settings, tmp_path: Path) -> None:
-    hold(settings, tmp_path)
+def test_nothing_by_hand_makes_live_what_is_held_back(settings: Settings, twelve: Path) -> None:
+    hold(settings, twelve)
     run_exclude([find_claims(settings, "unit2")[0]], "wrong", settings)
     assert [one.name for one in read_releases(Store.open(settings.store))] == ["r1"]
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
 def test_a_forgetting_waits_for_no_decision_and_sets_aside_what_came_with_the_night(
-    by_hand: bool, settings: Settings, tmp_path: Path
+    by_hand: bool, settings: Settings, twelve: Path
 ) -> None:
-    hold(settings, tmp_path)
+    hold(settings, twelve)
     if by_hand:
         notes = run_forget(Wanted(matches=("unit5x",)), settings)[0].notes
     else:
@@ -100,12 +98,12 @@ def test_a_forgetting_waits_for_no_decision_and_sets_aside_what_came_with_the_ni
     assert find_claims(settings, "unit21x") != []
 
 
-def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings, tmp_path: Path) -> None:
+def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings, twelve: Path) -> None:
     store, where = Store.open(settings.store), ["--store", str(settings.store)]
     assert typed("exclude", "candidate", "--why", "x", *where).exit_code == 1  # nothing is held back
     probes = {"which port does the unit3x service listen on": "port 1021"}
     settings = settings.model_copy(update={"gates": settings.gates.model_copy(update={"probes": probes})})
-    poison = write_talk(tmp_path / "poison.jsonl", 20, 40)
+    poison = write_talk(twelve / "poison.jsonl", 20, 40)
     poison.write_text(re.sub(r"unit\d+x", "unit3x", poison.read_text()))
     assert run_night([poison], settings).held
     run_exclude(["candidate"], "it is no transcript", settings).check_complete()
@@ -118,13 +116,13 @@ def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings
 
 
 def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected(
-    settings: Settings, tmp_path: Path
+    settings: Settings, twelve: Path
 ) -> None:
-    run_night([write_talk(tmp_path / "b.jsonl", 20, 3)], settings).check_complete()
+    run_night([write_talk(twelve / "b.jsonl", 20, 3)], settings).check_complete()
     where = ["--store", str(settings.store)]
     typed("rollback", "r1", *where)
     lose(settings, 0.4)
-    assert run_night([write_talk(tmp_path / "c.jsonl", 30, 3)], settings).held
+    assert run_night([write_talk(twelve / "c.jsonl", 30, 3)], settings).held
     report = run_exclude(["candidate"], "it was made up", settings)
     assert find_claims(settings, "unit31x") == []
     assert find_claims(settings, "unit21x")
@@ -140,9 +138,9 @@ def test_a_diff_says_why_a_person_took_a_claim_back_and_left_a_session_out(setti
     assert told.count("\n    its session was left out: a test of Ann's\n") == 3
 
 
-def test_the_end_of_a_roll_back_is_said(settings: Settings, tmp_path: Path) -> None:
-    run_night([write_talk(tmp_path / "b.jsonl", 20, 3)], settings).check_complete()
+def test_the_end_of_a_roll_back_is_said(settings: Settings, twelve: Path) -> None:
+    run_night([write_talk(twelve / "b.jsonl", 20, 3)], settings).check_complete()
     assert typed("rollback", "r1", "--store", settings.store).exit_code == 0
     assert run_night([], settings).release is None
-    report = run_night([write_talk(tmp_path / "c.jsonl", 30, 3)], settings)
+    report = run_night([write_talk(twelve / "c.jsonl", 30, 3)], settings)
     assert any("the roll-back to r1 ends with r4" in note for note in report.collect_notes())

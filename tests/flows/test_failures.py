@@ -1,8 +1,6 @@
 """What fails in a night stops nothing else: the rest is released, and the next night tries it again."""
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from slowwave.flows.nightly import run_night
-from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.errors import BadRows, StoreUnwritable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
@@ -31,7 +28,6 @@ from slowwave.tasks.isolate import do_apart
 from tests.command_line import typed
 from tests.killed_nights import digests
 
-ROOT = Path(__file__).parents[2]
 TALK = {
     "ferry": ["We take the ferry to Hoy on 4 May.", "The cabin costs 240 euros, Ann paid for it."],
     "gauge": ["The gauge at Hoy reads 1.83 m too high.", "We decided to poll every 10 minutes."],
@@ -91,34 +87,32 @@ def sessions_in(root: Path, table: Any, column: str = "session_id") -> set[str]:
 PURE = {
     "passages": ("slowwave.tasks.passages.task.build_passages", PASSAGES, "session_id"),
     "observe": ("slowwave.tasks.observe.task.observe", OBSERVATIONS, "session_id"),
-    "rollup": ("slowwave.tasks.summarize.task.grow_many", SUMMARIES, "scope_id"),
+    "rollup": ("slowwave.tasks.summarize.task._build_scope", SUMMARIES, "scope_id"),
 }
 """Of each step the function that is given texts, the table it fills, and the column of the session."""
 
 
-@pytest.mark.parametrize("step", PURE)
 def test_a_session_that_fails_stops_no_other(
-    step: str, talk: Path, tmp_path: Path, undisturbed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    talk: Path, tmp_path: Path, undisturbed: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, table, column = PURE[step]
-    module, _, function = name.rpartition(".")
-    right = getattr(sys.modules[module], function)
     root = tmp_path / "store"
     with monkeypatch.context() as broken:
-        if step == "rollup":  # it is given generators: what fails is a session's own
-            build = sys.modules[module]._build_scope  # type: ignore[attr-defined]
-            only_words = fail_on_poison(lambda _, *given: build(*given))
-            broken.setattr(f"{module}._build_scope", lambda *given: only_words(given[4], *given))
-        else:
-            broken.setattr(name, fail_on_poison(right))
+        for name, _, _ in PURE.values():
+            module, _, function = name.rpartition(".")
+            right = getattr(sys.modules[module], function)
+            if function == "_build_scope":  # it is given generators: what fails is a session's own
+                only_words = fail_on_poison(lambda _, *given, build=right: build(*given))
+                broken.setattr(name, lambda *given, only=only_words: only(given[4], *given))
+            else:
+                broken.setattr(name, fail_on_poison(right))
         report = run_night([talk], settings(root))
         assert report.release is not None
-        assert {"ferry", "gauge"} <= sessions_in(root, table, column)
-        assert "poison" not in sessions_in(root, table, column)
-        assert (step, "KeyError: 'x'") in open_failures(root)
-        (row, *_) = [row for row in Store.open(root).read(QUARANTINE).to_pylist() if row["step"] == step]
-        assert "in failing" in row["excerpt"]  # the end of the traceback
-        assert any(line.endswith("tried again next night: KeyError: 'x'") for line in report.failures)
+        for step, (_, table, column) in PURE.items():
+            assert sessions_in(root, table, column) == {"ferry", "gauge"}, step
+            assert (step, "KeyError: 'x'") in open_failures(root)
+        rows = Store.open(root).read(QUARANTINE).to_pylist()
+        assert all("in failing" in row["excerpt"] for row in rows if row["step"] in PURE)  # the end of the traceback
+        assert sum(line.endswith("tried again next night: KeyError: 'x'") for line in report.failures) == len(PURE)
         assert "Not everything was done" in report.format_verdict()
         versions = Store.open(root).read_versions(RELEASED)
         assert run_night([talk], settings(root)).release is None  # it fails again, and writes nothing
@@ -146,21 +140,26 @@ STEPS = {
 """Of each step a function that it can't do without; of `assign` one that is called when half is written."""
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    "steps",
+    [["passages", "boilerplate", "dedupe", "relate", "assign"], ["gists", "habits", "observe", "supersede", "rollup"]],
+)
 def test_a_step_that_fails_stops_no_other(
-    step: str, talk: Path, tmp_path: Path, undisturbed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    steps: list[str], talk: Path, tmp_path: Path, undisturbed: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of all things")
 
     root = tmp_path / "store"
     with monkeypatch.context() as broken:
-        broken.setattr(STEPS[step], fail)
+        for step in steps:
+            broken.setattr(STEPS[step], fail)
         report = run_night([talk], settings(root))
     assert report.release is not None
-    assert report.failures == [f"{step} failed, what it had made before stands: ZeroDivisionError: of all things"]
-    assert open_failures(root) == [(step, "ZeroDivisionError: of all things")]
-    if step == "assign":
+    why = "ZeroDivisionError: of all things"
+    assert report.failures == [f"{step} failed, what it had made before stands: {why}" for step in steps]
+    assert sorted(open_failures(root)) == sorted((step, why) for step in steps)
+    if "assign" in steps:
         assert Store.open(root).count(TOPICS) == 0  # nothing half done is released
     mended = run_night([talk], settings(root))
     assert (mended.failures, open_failures(root)) == ([], [])
@@ -218,56 +217,3 @@ def test_the_command_ends_with_its_own_status(talk: Path, tmp_path: Path, monkey
         assert (done.exit_code, "Released r1" in done.output) == (3, True), done.output
         assert "a session of observe failed, tried again next night: KeyError: 'x'" in done.output
     assert typed(*words).exit_code == 0
-
-
-UNDER_PREFECT = """
-import sys
-import time
-from slowwave.cli.common import import_prefect_quietly
-
-import_prefect_quietly()
-from slowwave.flows.parts.report import NightIncomplete
-from slowwave.flows.prefect import nightly, run_night_under_prefect
-from slowwave.schemas.errors import UsageError
-from slowwave.tasks.topics import task
-
-def fail(*_, **__):
-    raise KeyError("the blue cabinet")
-
-task.refresh_topics = fail
-paths, overrides = [sys.argv[1]], {"store": sys.argv[2], "encoder": "hash-384", "keywords": {"top": 0}}
-state = nightly(paths, overrides, return_state=True)
-print(state.name, state.message)
-print(run_night_under_prefect(paths, overrides).failures)
-task.refresh_topics = lambda *_, **__: (_ for _ in ()).throw(UsageError("no blue cabinet"))
-state = nightly(paths, overrides, return_state=True)
-print(state.name, state.message)
-try:
-    run_night_under_prefect(paths, overrides)
-except UsageError as error:
-    print(error)
-time.sleep(5)  # Prefect sends its logs every few seconds
-"""
-
-
-def test_a_flow_of_which_a_step_failed_ends_as_failed_and_tells_prefect_no_words(talk: Path, tmp_path: Path) -> None:
-    root = tmp_path / "store"
-    command = [sys.executable, "-c", UNDER_PREFECT, str(talk), str(root)]
-    own = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(tmp_path / "prefect")}
-    told = subprocess.run(command, check=True, capture_output=True, text=True, env=own).stdout
-    first, second, third, fourth = told.splitlines()[-4:]
-    why = "assign failed, what it had made before stands: KeyError: 'the blue cabinet'"
-    assert first.startswith("Failed ")
-    assert "Released r1" in first
-    assert "Not everything was done" in first
-    assert second == str([why])
-    # An error may quote what was said, and Prefect's server is no part of the store.
-    assert third.startswith("Failed Flow run encountered an exception: Unquoted: UsageError at ")
-    assert fourth == "no blue cabinet"
-    kept = [path.read_bytes() for path in (tmp_path / "prefect").rglob("*") if path.is_file()]
-    assert any(b"Unquoted: KeyError at " in raw for raw in kept)
-    assert not any(b"blue cabinet" in raw for raw in kept)
-    report: RunReport = run_night([talk], settings(root))
-    assert report.failures == []
-    assert report.release is not None
-    assert Store.open(root).count(TOPICS) > 0

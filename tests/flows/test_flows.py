@@ -10,6 +10,8 @@ import pytest
 import yaml
 from prefect import Flow, tags
 from prefect.client.orchestration import get_client
+from prefect.logging.handlers import APILogHandler
+from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
 from prefect.testing.utilities import prefect_test_harness
 
 from slowwave.flows.prefect import (
@@ -79,6 +81,35 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(server: None, tmp_pa
         )
         assert len(steps) == 2
         assert {one.key for one in shown if f"/night/{report.run_id})" in str(one.data)} == {"night-report-page"}
+
+
+@pytest.mark.failing
+def test_a_flow_of_which_a_step_failed_ends_as_failed_and_tells_prefect_no_words(
+    server: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, given = [str(SAMPLES)], {"store": str(tmp_path / "s"), "encoder": "hash-384", "keywords": {"top": 0}}
+    errors: list[Exception] = [KeyError("the blue cabinet")]
+
+    def fail(*_: object, **__: object) -> None:
+        raise errors[-1]
+
+    monkeypatch.setattr("slowwave.tasks.topics.task.refresh_topics", fail)
+    first = nightly(paths, given, return_state=True)
+    assert first.is_failed()
+    assert all(told in str(first.message) for told in ("Released r1", "Not everything was done"))
+    why = "assign failed, what it had made before stands: KeyError: 'the blue cabinet'"
+    assert run_night_under_prefect(paths, given).failures == [why]
+    # An error may quote what was said, and Prefect's server is no part of the store.
+    errors.append(UsageError("no blue cabinet"))
+    third = nightly(paths, given, return_state=True)
+    assert str(third.message).startswith("Flow run encountered an exception: Unquoted: UsageError at ")
+    with pytest.raises(UsageError, match="no blue cabinet"):
+        run_night_under_prefect(paths, given)
+    APILogHandler().flush()
+    database = Path(str(PREFECT_API_DATABASE_CONNECTION_URL.value()).partition(":///")[2])
+    kept = [path.read_bytes() for path in database.parent.glob(f"{database.name}*")]
+    assert any(b"Unquoted: KeyError at " in raw for raw in kept)
+    assert not any(b"blue cabinet" in raw for raw in kept)
 
 
 def test_a_night_whose_run_cannot_be_named_goes_on_and_says_so(caplog: pytest.LogCaptureFixture) -> None:

@@ -64,12 +64,10 @@ def write_talk(path: Path, first: int, count: int) -> Path:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def settings(twelve: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A store of one night whose shares are looked at from ten claims on."""
     monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10))
-    made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}, gates={"max_lost": 0.2})
-    assert run_night([write_talk(tmp_path / "a.jsonl", 0, 12)], made).release is not None
-    return made
+    return Settings(store=twelve / "store", encoder="hash-384", keywords={"top": 0}, gates={"max_lost": 0.2})
 
 
 def lose(settings: Settings, share: float) -> None:
@@ -79,13 +77,13 @@ def lose(settings: Settings, share: float) -> None:
     store.delete_ids(OBSERVATIONS, ids[: int(share * len(ids))])
 
 
-def test_nights_with_news_and_without_are_released(settings: Settings, tmp_path: Path) -> None:
-    more = write_talk(tmp_path / "b.jsonl", 20, 12)
+def test_nights_with_news_and_without_are_released(settings: Settings, twelve: Path) -> None:
+    more = write_talk(twelve / "b.jsonl", 20, 12)
     assert run_night([more], settings).check_complete().release is not None
     assert run_night([more], settings).check_complete().release is None
 
 
-def test_a_night_that_loses_claims_is_held_until_a_person_promotes_it(settings: Settings, tmp_path: Path) -> None:
+def test_a_night_that_loses_claims_is_held_until_a_person_promotes_it(settings: Settings, twelve: Path) -> None:
     lose(settings, 0.5)
     report = run_night([], settings)
     (reason,) = report.held
@@ -203,9 +201,9 @@ def test_a_probe_that_would_be_lost_holds_the_night_whatever_the_shares(settings
     assert "which port does the unit3x service listen on" in reason
 
 
-def test_an_answer_that_news_push_down_is_not_lost(settings: Settings, tmp_path: Path) -> None:
+def test_an_answer_that_news_push_down_is_not_lost(settings: Settings, twelve: Path) -> None:
     probe = {"which port does the unit3x service listen on": "port 1021"}
-    talk = write_talk(tmp_path / "b.jsonl", 20, 12)
+    talk = write_talk(twelve / "b.jsonl", 20, 12)
     talk.write_text(re.sub(r"unit\d+x", "unit3x", talk.read_text()))
     assert run_night([talk], settings).check_complete().release is not None
     now = datetime.now(UTC)
@@ -287,9 +285,9 @@ def test_summaries_that_say_what_nobody_said_are_told_with_examples() -> None:
     assert "0.20 at least is right: Off the point" in check_gates(GateSettings(), Changes(5, summaries=unlike))[0]
 
 
-def test_a_session_that_grew_and_chats_that_were_edited_hold_no_night(settings: Settings, tmp_path: Path) -> None:
-    whole = write_talk(tmp_path / "b.jsonl", 20, 12).read_bytes().splitlines(keepends=True)
-    half = tmp_path / "c.jsonl"
+def test_a_session_that_grew_and_chats_that_were_edited_hold_no_night(settings: Settings, twelve: Path) -> None:
+    whole = write_talk(twelve / "b.jsonl", 20, 12).read_bytes().splitlines(keepends=True)
+    half = twelve / "c.jsonl"
     half.write_bytes(b"".join(line.replace(b'"s2', b'"c').replace(b'"s3', b'"c') for line in whole[:18]))
     run_night([half], settings).check_complete()
     half.write_bytes(half.read_bytes().replace(b"port", b"harbour", 3))
@@ -300,13 +298,13 @@ def test_a_session_that_grew_and_chats_that_were_edited_hold_no_night(settings: 
     assert sum("message was changed" in note for note in report.notes + report.collect_notes()) == 3
 
 
-def test_rows_that_can_not_be_used_are_set_aside_and_the_night_goes_on(settings: Settings, tmp_path: Path) -> None:
-    some = write_talk(tmp_path / "some.jsonl", 20, 20)
+def test_rows_that_can_not_be_used_are_set_aside_and_the_night_goes_on(settings: Settings, twelve: Path) -> None:
+    some = write_talk(twelve / "some.jsonl", 20, 20)
     some.write_text(some.read_text().replace('"user"', '"oracle"', 25))
     report = run_night([some], settings).check_complete()
     assert (report.steps[0].counts["quarantined"], report.steps[0].rows_out) == (25, 35)
 
-    most = write_talk(tmp_path / "most.jsonl", 50, 33)
+    most = write_talk(twelve / "most.jsonl", 50, 33)
     most.write_text(most.read_text().replace('"user"', '"oracle"', 97))
     report = run_night([most], settings)
     assert (report.steps[0].counts["quarantined"], report.steps[0].rows_out, report.held) == (1, 0, [])
@@ -316,7 +314,7 @@ def test_rows_that_can_not_be_used_are_set_aside_and_the_night_goes_on(settings:
 
 
 def test_what_came_with_a_held_night_is_set_aside_by_the_next_one_which_goes_on(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, twelve: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dislike(job: Job, draft: object) -> None:
         claims = job.store.read(OBSERVATIONS, ["summary"], pc.field("status") == "active")["summary"].to_pylist()
@@ -324,8 +322,8 @@ def test_what_came_with_a_held_night_is_set_aside_by_the_next_one_which_goes_on(
             raise ReleaseHeld(["unit 303 again"])
 
     monkeypatch.setattr("slowwave.tasks.publish.task.check_candidate", dislike)
-    assert run_night([write_talk(tmp_path / "bad.jsonl", 300, 6)], settings).held
-    report = run_night([write_talk(tmp_path / "b.jsonl", 20, 12)], settings)
+    assert run_night([write_talk(twelve / "bad.jsonl", 300, 6)], settings).held
+    report = run_night([write_talk(twelve / "b.jsonl", 20, 12)], settings)
     assert (report.held, report.release is None) == ([], False)
     assert "what came with it is set aside, `slowwave include` it: s300" in report.notes[0]
     assert "unit25x" in Memory.open(settings.store).recall("the unit25x cache")[0].text
@@ -333,16 +331,16 @@ def test_what_came_with_a_held_night_is_set_aside_by_the_next_one_which_goes_on(
 
 
 def test_what_a_held_night_changed_in_known_sessions_is_set_aside_and_new_ones_are_not(
-    settings: Settings, tmp_path: Path
+    settings: Settings, twelve: Path
 ) -> None:
     def is_told(words: str) -> bool:
         return words in Memory.open(settings.store).recall(f"the {words} cache holds entries")[0].text
 
-    path = tmp_path / "a.jsonl"
+    path = twelve / "a.jsonl"
     path.write_text(re.sub(r"unit(\d+)x", r"quay\1x", path.read_text()))
     assert run_night([path], settings).held
     path.write_text(path.read_text().replace("quay4x", "pier4x"))
-    report = run_night([path, write_talk(tmp_path / "b.jsonl", 20, 12)], settings)
+    report = run_night([path, write_talk(twelve / "b.jsonl", 20, 12)], settings)
     assert (report.held, report.release is None) == ([], False)
     assert "set aside, `slowwave include` it: s0, s1, s10" in report.notes[0]
     assert "s20" not in report.notes[0]
@@ -352,8 +350,8 @@ def test_what_a_held_night_changed_in_known_sessions_is_set_aside_and_new_ones_a
     assert (is_told("unit3x"), is_told("quay3x")) == (False, True)
 
 
-def test_damage_is_mended_while_a_night_is_held(settings: Settings, tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
+def test_damage_is_mended_while_a_night_is_held(settings: Settings, twelve: Path) -> None:
+    path = twelve / "a.jsonl"
     path.write_text(re.sub(r"unit(\d+)x", r"quay\1x", path.read_text()))
     assert run_night([path], settings).held
     shutil.rmtree(settings.store / "default" / "observations.lance")
@@ -363,10 +361,10 @@ def test_damage_is_mended_while_a_night_is_held(settings: Settings, tmp_path: Pa
 
 
 def test_a_file_that_holds_many_times_what_is_known_is_set_aside(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, twelve: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aside, "FEW", 30)
-    folder, named = tmp_path / "more", write_talk(tmp_path / "named.jsonl", 100, 70)
+    folder, named = twelve / "more", write_talk(twelve / "named.jsonl", 100, 70)
     folder.mkdir()
     flood = write_talk(folder / "flood.jsonl", 300, 70)
     write_talk(folder / "calm.jsonl", 20, 12)

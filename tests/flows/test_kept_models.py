@@ -1,6 +1,7 @@
 """What a language model made stands through every command without one; it is made again where that is asked for."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -105,9 +106,10 @@ def test_with_the_model_again_nothing_is_asked_and_nothing_changes(made: tuple[P
     assert (again.release, again.count_paid_requests(), read_made(store) == before) == (None, 0, True)
 
 
-def test_what_unmerge_takes_apart_stays_apart_and_the_models_rows_stand(tmp_path: Path) -> None:
-    store, talks = tmp_path / "store", write_talks(tmp_path / "talks")
-    run_night([talks], settings(store))
+def test_what_unmerge_takes_apart_stays_apart_and_the_models_rows_stand(
+    made: tuple[Path, Path], tmp_path: Path
+) -> None:
+    store, talks = Path(shutil.copytree(made[0], tmp_path / "store")), made[1]
     before = read_made(store)
     ledger = Store.open(store).read(MERGES, where=pc.field("kind") == "duplicate").to_pylist()
     run_exclude([ledger[0]["merge_id"]], "wrong", settings(store, None))
@@ -147,9 +149,8 @@ def test_what_was_said_since_is_added_without_a_model_and_read_by_it_when_it_is_
     assert all(is_made_by_model(row["step_key"]) for row in Store.open(store).read(SUMMARIES).to_pylist())
 
 
-def test_told_to_a_command_makes_it_again_without_a_model(tmp_path: Path) -> None:
-    store, talks = tmp_path / "store", write_talks(tmp_path / "talks")
-    run_night([talks], settings(store))
+def test_told_to_a_command_makes_it_again_without_a_model(made: tuple[Path, Path], tmp_path: Path) -> None:
+    store, talks = Path(shutil.copytree(made[0], tmp_path / "store")), made[1]
     run_night([talks], settings(store, None, engine="extractive"))
     assert not [name for name in read_made(store) if not name.startswith("topics")]
     active = Store.open(store).read(OBSERVATIONS, where=pc.field("status") == "active").to_pylist()

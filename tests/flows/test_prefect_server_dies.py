@@ -1,7 +1,8 @@
-"""Prefect's own server is killed in the middle of a step, and while the last one ends: nothing is lost."""
+"""Prefect's server is killed in a step, while the last one ends, and with the night itself: nothing is lost."""
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -43,7 +44,8 @@ except PrefectFailed as failed:
     print(failed, flush=True)
 os._exit(0)  # at the end of its process Prefect tries for minutes to send what the server should have had
 """
-STEPS = ("observe_sessions", "publish_release")
+NIGHTS = {"in a step": "observe_sessions", "at the end": "publish_release", "killed": "write_passages"}
+"""Of each the step in which it is when the server dies; the last dies with it, a moment later."""
 
 
 @pytest.fixture
@@ -75,21 +77,23 @@ def test_a_server_that_dies_during_a_night_costs_nothing(
     own = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_API_URL": address, "DO_NOT_TRACK": "1"}
     own["PREFECT_CLIENT_MAX_RETRIES"] = "0"  # else it tries for minutes to say what it can't
     pipe, nights = subprocess.PIPE, dict[str, subprocess.Popen[str]]()
-    for step in STEPS:
-        words = [sys.executable, "-c", NIGHT, str(SAMPLES), str(tmp_path / step), json.dumps(SMALL), step]
-        nights[step] = subprocess.Popen(words, env=own, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-        out = nights[step].stdout
+    for name, step in NIGHTS.items():
+        words = [sys.executable, "-c", NIGHT, str(SAMPLES), str(tmp_path / name), json.dumps(SMALL), step]
+        nights[name] = subprocess.Popen(words, env=own, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        out = nights[name].stdout
         assert out is not None
         assert out.readline() == "in the step\n"
+    print("go on", file=nights["killed"].stdin, flush=True)
+    time.sleep(random.uniform(0.05, 3))
     os.killpg(process.pid, signal.SIGKILL)
+    nights["killed"].kill()
     process.wait()
-    for one in nights.values():
-        assert one.stdin is not None
-        print("go on", file=one.stdin, flush=True)
-    for step, one in nights.items():
+    for name in ("in a step", "at the end"):
+        print("go on", file=nights[name].stdin, flush=True)
+    for name, one in nights.items():
         said, trouble = one.communicate()
-        assert one.returncode == 0, trouble
-        assert said.startswith("Prefect failed ("), said
-        assert finished(night(tmp_path / step)) == 0
-        assert digests(tmp_path / step) == undisturbed
-        assert [release.name for release in read_releases(Store.open(tmp_path / step))] == ["r1"]
+        assert one.returncode == (-signal.SIGKILL if name == "killed" else 0), trouble
+        assert said.startswith("Prefect failed (") or name == "killed", said
+        assert finished(night(tmp_path / name)) == 0
+        assert digests(tmp_path / name) == undisturbed
+        assert [release.name for release in read_releases(Store.open(tmp_path / name))] == ["r1"]

@@ -163,13 +163,15 @@ def test_the_tools_over_stdio(store: Path) -> None:
     ]
 
 
-def test_what_recall_answers_fits_its_budget_over_stdio(samples_night: tuple[Path, RunReport]) -> None:
+def test_what_recall_answers_fits_its_budget(
+    samples_night: tuple[Path, RunReport], inside: Callable[[Path], MCPServer[Any]]
+) -> None:
     store, _ = samples_night
     asked = ["Deploy to the Pi first, wait one tide, then to the server", "the trip to Lisbon next year, overland"]
     count = load_tokenizer("minilm")
 
     async def use() -> list[CallToolResult]:
-        async with Client(served(store)) as client:
+        async with Client(inside(store)) as client:
             return [
                 await client.call_tool("recall", {"query": query, "k": 100, **more})
                 for query in asked
@@ -193,56 +195,52 @@ def test_what_recall_answers_fits_its_budget_over_stdio(samples_night: tuple[Pat
             assert show(Memory.open(store).snapshot, one["id"]).node.kind == one["kind"]
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "why"),
-    [
-        ("recall", {"query": "gauge", "speker": "Ann"}, "there is no argument 'speker', only query, k, kinds, budget,"),
-        ("recall", {"k": 3}, "query is missing"),
-        ("recall", {"query": "gauge", "k": "many"}, "k is 'many': Input should be a valid integer"),
-        ("recall", {"query": "gauge", "files": 5, "x": 1}, "files is 5: "),
-        ("recall", {"query": "gauge", "since": "yesterdayish"}, "since is 'yesterdayish'; it is a date or time like"),
-        (
-            "recall",
-            {"query": "gauge", "workspace": "/tied"},
-            "no workspace '/tied' is known here; the nearest: '/tide'",
-        ),
-        ("context", {"query": "gauge", "workspace": "/tied"}, "no workspace '/tied' is known here"),
-        ("briefing", {"workspace": "/tied"}, "no workspace '/tied' is known here"),
-        ("recall", {"query": "gauge", "category": "decisions"}, "no category is called 'decisions': it is one of "),
-        ("claims", {"category": "decisions"}, "no category is called 'decisions': it is one of decision, "),
-        ("claims", {"limit": 0}, "limit is 0: Input should be greater than or equal to 1"),
-        ("rate", {"id": "abcdef", "verdict": "so\nso"}, "verdict is 'so\\nso': Input should be 'good' or 'bad'"),
-        ("show", {"id": "no-such-row"}, "has the id 'no-such-row'"),
-    ],
-)
-def test_wrong_arguments_are_told_in_a_line(
-    store: Path, inside: Callable[[Path], MCPServer[Any]], tool: str, arguments: dict[str, Any], why: str
-) -> None:
-    async def use() -> CallToolResult:
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("recall", {"query": "gauge", "speker": "Ann"}, "there is no argument 'speker', only query, k, kinds, budget,"),
+    ("recall", {"k": 3}, "query is missing"),
+    ("recall", {"query": "gauge", "k": "many"}, "k is 'many': Input should be a valid integer"),
+    ("recall", {"query": "gauge", "files": 5, "x": 1}, "files is 5: "),
+    ("recall", {"query": "gauge", "since": "yesterdayish"}, "since is 'yesterdayish'; it is a date or time like"),
+    (
+        "recall",
+        {"query": "gauge", "workspace": "/tied"},
+        "no workspace '/tied' is known here; the nearest: '/tide'",
+    ),
+    ("context", {"query": "gauge", "workspace": "/tied"}, "no workspace '/tied' is known here"),
+    ("briefing", {"workspace": "/tied"}, "no workspace '/tied' is known here"),
+    ("recall", {"query": "gauge", "category": "decisions"}, "no category is called 'decisions': it is one of "),
+    ("claims", {"category": "decisions"}, "no category is called 'decisions': it is one of decision, "),
+    ("claims", {"limit": 0}, "limit is 0: Input should be greater than or equal to 1"),
+    ("rate", {"id": "abcdef", "verdict": "so\nso"}, "verdict is 'so\\nso': Input should be 'good' or 'bad'"),
+    ("show", {"id": "no-such-row"}, "has the id 'no-such-row'"),
+]
+
+
+def test_wrong_arguments_are_told_in_a_line(store: Path, inside: Callable[[Path], MCPServer[Any]]) -> None:
+    async def use() -> list[CallToolResult]:
         async with Client(inside(store)) as client:
-            return await client.call_tool(tool, arguments)
+            return [await client.call_tool(tool, arguments) for tool, arguments, _ in WRONG]
 
-    result = asyncio.run(use())
-    (part,) = result.content
-    assert isinstance(part, TextContent)
-    assert result.is_error
-    assert part.text.startswith(f"Error executing tool {tool}: ")
-    assert why in part.text
-    assert "\n" not in part.text
+    for (tool, _, why), result in zip(WRONG, asyncio.run(use()), strict=True):
+        (part,) = result.content
+        assert isinstance(part, TextContent)
+        assert result.is_error
+        assert part.text.startswith(f"Error executing tool {tool}: ")
+        assert why in part.text
+        assert "\n" not in part.text
 
 
-@pytest.mark.parametrize("name", ["claude-code-mcp.json", "codex-config.toml", "cursor-mcp.json"])
-def test_the_server_in_a_clients_file_is_started_as_it_stands_there(store: Path, tmp_path: Path, name: str) -> None:
+def test_the_server_in_the_clients_files_is_started_as_it_stands_there(store: Path, tmp_path: Path) -> None:
     program = tmp_path / "slowwave"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m slowwave "$@"\n')
     program.chmod(0o755)
-    text = (Path(__file__).parents[2] / "deployments" / "hooks" / name).read_text()
-    told = tomllib.loads(text)["mcp_servers"] if name.endswith(".toml") else json.loads(text)["mcpServers"]
+    files = Path(__file__).parents[2] / "deployments" / "hooks"
+    servers = [json.loads((files / f"{name}-mcp.json").read_text())["mcpServers"] for name in ("claude-code", "cursor")]
+    servers.append(tomllib.loads((files / "codex-config.toml").read_text())["mcp_servers"])
+    ((name, *words),) = {(one["slowwave"]["command"], *one["slowwave"]["args"]) for one in servers}
     more = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
     command = StdioServerParameters(
-        command=shutil.which(told["slowwave"]["command"], path=more["PATH"]) or "",
-        args=told["slowwave"]["args"],
-        env=environment(store) | more,
+        command=shutil.which(name, path=more["PATH"]) or "", args=words, env=environment(store) | more
     )
 
     async def use() -> CallToolResult:
