@@ -5,13 +5,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def session(folder: Path, name: str, day: int, said: Sequence[tuple[str, str]], workspace: str = "/ferry") -> Path:
-    """A session of that day of March 2026, a turn a minute; `said`: role and text."""
+def session(
+    folder: Path,
+    name: str,
+    day: int,
+    said: Sequence[tuple[str, str]],
+    workspace: str | None = "/ferry",
+    speakers: Sequence[str] = (),
+) -> Path:
+    """A session of that day of March 2026, a turn a minute; `said`: role and text; `speakers` take turns."""
     lines = [
         {"session_id": name, "message_id": f"{name}-{n}", "role": role, "content": text, "workspace": workspace,
-         "ts": f"2026-03-{day:02d}T10:{n:02d}:00Z"}
+         "speaker": speakers[n % len(speakers)] if speakers else None,
+         "ts": f"2026-03-{day:02d}T{10 + n // 60}:{n % 60:02d}:00Z"}
         for n, (role, text) in enumerate(said)
     ]  # fmt: skip
+    folder.mkdir(exist_ok=True)
     path = folder / f"{name}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
+
+
+def chat(folder: Path, name: str, day: int, said: Sequence[str]) -> Path:
+    """A session of Ben and Ada, who take turns, in no workspace."""
+    return session(folder, name, day, [("user", text) for text in said], None, ("Ben", "Ada"))

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 import bench.all
+import bench.fit.statements
+import bench.house
 import bench.nights.tiny_models
 import bench.recall.scale
 from bench.harness import run
 from slowwave.tasks import vectors
-from tests.bench_inputs import ROOT, runs
+from tests.bench_inputs import ROOT, modules, runs
 from tests.recall_store import build
 
 COMMANDS = sorted(
@@ -76,6 +78,8 @@ def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.recall.scale, "SWAPS", 1)
     monkeypatch.setattr(bench.recall.scale, "PAUSE", 0.05)
     monkeypatch.setattr(bench.nights.tiny_models, "CACHE", folder / "models")
+    monkeypatch.setattr(bench.fit.statements, "ENCODER", "hash-384")
+    monkeypatch.setattr(bench.house, "SAMPLES", ROOT / "data" / "samples" / "codex")
     monkeypatch.setattr(
         vectors, "load_shared_encoder", vectors.load_shared_encoder
     )  # bench.nights.night puts its own there
@@ -101,7 +105,7 @@ def test_a_measurement_runs_on_its_smallest_input(name: str, folder: Path, capsy
 
 def test_the_way_of_a_question_is_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build(tmp_path / "store")
-    call("house", ["--walk", tmp_path / "store", "--json"])
+    call("house", [modules(tmp_path), "--walk", tmp_path / "store", "--json"])
     found = {row["followed"]: row for row in json.loads(capsys.readouterr().out) if "followed" in row}
     assert 1 < found["a question"]["modules"] < found["a question"]["functions"] < found["a night"]["functions"]
 

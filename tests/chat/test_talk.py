@@ -43,13 +43,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    lines = [
-        {"session_id": "s-1", "message_id": f"m-{i}", "role": role, "content": text, "ts": "2026-11-01T10:00:00Z"}
-        for i, (role, text) in enumerate(CHAT)
-    ]
-    chat = tmp_path / "chat.jsonl"
-    chat.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return night(tmp_path / "store", chat)
+    return night(tmp_path / "store", session(tmp_path, "s-1", 1, CHAT, workspace=None))
 
 
 def echo(request: Request) -> str:

@@ -30,8 +30,8 @@ def ask(store: Path, query: str) -> dict[str, str]:
     return {hit.text: hit.status for hit in Memory.open(store, encoder=HashEncoder()).recall(query)}
 
 
-@pytest.mark.parametrize("ended", ["claude-code", "codex", "talk"])
-def test_two_sessions_that_end_at_once_are_known_in_the_next_one(tmp_path: Path, ended: str) -> None:
+@pytest.mark.parametrize("clients", [("claude-code", "codex"), ("talk", "talk")])
+def test_two_sessions_that_end_at_once_are_known_in_the_next_one(tmp_path: Path, clients: tuple[str, str]) -> None:
     store, here, program = tmp_path / "store", tmp_path / "tidepool", f"{sys.executable} -m slowwave"
     (here / ".git").mkdir(parents=True)
     (here / "polars.py").write_text("raise SystemExit('the folder that a client works in is no place for modules')")
@@ -42,19 +42,19 @@ def test_two_sessions_that_end_at_once_are_known_in_the_next_one(tmp_path: Path,
         run = partial(subprocess.run, shell=True, cwd=here, env=environment, capture_output=True, text=True, check=True)
         return str(run(f"{program} {words}", input=given).stdout)
 
-    for name, fact in FACTS.items():
+    for client, (name, fact) in zip(clients, FACTS.items(), strict=True):
         said = [("user", fact), ("assistant", "Noted."), ("user", "Thank you, that is all for today.")]
-        if ended == "talk":
+        if client == "talk":
             call(f"talk --llm scripted --workspace {here}", "\n".join(text for _, text in said))
             continue
-        shown = next(EXAMPLES.glob(f"{ended}-[sh]*.json")), EXAMPLES / f"event-{ended}-session-end.json"
+        shown = next(EXAMPLES.glob(f"{client}-[sh]*.json")), EXAMPLES / f"event-{client}-session-end.json"
         hooks, event = (json.loads(path.read_text()) for path in shown)
         (hook,) = hooks["hooks"][event["hook_event_name"]][0]["hooks"]
         event |= {"cwd": str(here), "transcript_path": str(session(tmp_path, name, 2, said, workspace=str(here)))}
         assert call(hook["command"].removeprefix("slowwave"), json.dumps(event)) == ""
     briefing, until = "", time.monotonic() + 300
     while not all(fact[:-1] in briefing for fact in FACTS.values()) and time.monotonic() < until:
-        time.sleep(0.2)
+        time.sleep(1)
         briefing = call("hook session-start", json.dumps({"cwd": str(here), "source": "startup"}))
     assert all(fact[:-1] in briefing for fact in FACTS.values())
     environment |= {"SLOWWAVE_SAME_DAY": "0", "SLOWWAVE_STORE": str(tmp_path / "off")}

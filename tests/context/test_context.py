@@ -37,6 +37,7 @@ from slowwave.schemas.tables import OBSERVATIONS, SESSIONS
 from slowwave.store import Store
 from slowwave.text.words import extract_content_words
 from tests.command_line import typed
+from tests.talk_files import session
 
 BUDGET_CASES = int(os.environ.get("SLOWWAVE_BUDGET_CASES", "60"))
 """Random cases a tokenizer; with 3,334 it is 10,000 in all and takes some minutes."""
@@ -229,10 +230,8 @@ def test_the_briefing_has_the_same_bytes_for_the_same_release(store: Path) -> No
 
 def test_a_briefing_tells_a_persons_words_before_an_agents_account(tmp_path: Path) -> None:
     account = "You live in Bergen with your sister Greta, who works at the aquarium"
-    lines = [("user", "The bread was fine."), ("assistant", f"{account}.")]
-    told = [{"role": role, "content": text, "session_id": "s"} for role, text in lines]
-    (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, told)))
-    run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store", encoder="hash-384"))
+    talk = session(tmp_path, "s", 1, [("user", "The bread was fine."), ("assistant", f"{account}.")])
+    run_night([talk], Settings(store=tmp_path / "store", encoder="hash-384"))
     facts = collect_facts(Memory.open(tmp_path / "store").get_view())
     assert [line.text for line in facts] == ["The bread was fine", account]  # the second is likelier to be asked for
 
@@ -408,14 +407,11 @@ REVISED = {
 
 
 def test_a_session_that_changed_what_another_settled_goes_before_it(tmp_path: Path) -> None:
-    lines = [
-        {"session_id": session, "message_id": f"{session}-{n}", "role": "user", "content": text, "workspace": "shop",
-         "ts": f"2026-0{day}-02T10:0{n}:00Z"}
-        for day, (session, texts) in enumerate(REVISED.items(), 1)
-        for n, text in enumerate(texts)
-    ]  # fmt: skip
-    (tmp_path / "talk.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store"))
+    talks = [
+        session(tmp_path, name, 9 * day, [("user", text) for text in texts], "shop")
+        for day, (name, texts) in enumerate(REVISED.items(), 1)
+    ]
+    run_night(talks, Settings(store=tmp_path / "store"))
     view = Memory.open(tmp_path / "store").get_view()
     names = {
         row["native_id"]: row["session_id"] for row in view.read(SESSIONS, ["session_id", "native_id"]).to_pylist()

@@ -115,12 +115,8 @@ def test_in_the_json_of_a_block_every_message_has_its_source(memory: Memory) -> 
 
 def test_the_speaker_whom_a_question_names_goes_first(tmp_path: Path) -> None:
     said = [("Ann", "The guitar in the hall is new."), ("Bo", "The guitar lessons begin in May.")]
-    talk = "\n".join(
-        f'{{"session_id": "s{n}", "message_id": "m{n}", "role": "user", "speaker": "{who}", "content": "{text}"}}'
-        for n, (who, text) in enumerate(said)
-    )
-    (tmp_path / "talk.jsonl").write_text(talk + "\n", encoding="utf-8")
-    run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store", encoder="hash-384"))
+    talks = [session(tmp_path, who, 1, [("user", text)], speakers=[who]) for who, text in said]
+    run_night(talks, Settings(store=tmp_path / "store", encoder="hash-384"))
     memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
     for name, text in said:
         assert (

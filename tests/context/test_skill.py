@@ -164,13 +164,8 @@ def test_a_trap_that_an_agent_found_is_told_apart_once_a_second_session_bears_it
 def test_a_rule_that_names_relative_paths_is_told_whole(tmp_path: Path) -> None:
     rules = ["Always run ./gradlew test before a commit.", "Always deploy the .NET 8 service with ../deploy/run.sh."]
     said = [text for rule in rules for text in (rule, "Understood, I will do it.")]
-    session = [
-        {"role": role, "content": text, "workspace": "tide", "ts": f"2026-11-01T12:0{n}:00Z"}
-        for n, (role, text) in enumerate(zip(["user", "assistant"] * len(rules), said, strict=True))
-    ]
-    path = tmp_path / "s.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in session), encoding="utf-8")
-    run_night([path], Settings(store=tmp_path / "store", encoder="hash-384"))
+    turns = list(zip(["user", "assistant"] * len(rules), said, strict=True))
+    run_night([session(tmp_path, "s", 1, turns, "tide")], Settings(store=tmp_path / "store", encoder="hash-384"))
     lines = collect_skill_lines(Memory.open(tmp_path / "store").get_view(), {"tide"}, has_injection, least=0)
     assert {rule.rstrip(".") for rule in rules} <= {line.text for line in lines}
 

@@ -27,6 +27,7 @@ from slowwave.store import Store
 from slowwave.tasks.isolate import do_apart
 from tests.command_line import typed
 from tests.killed_nights import digests
+from tests.talk_files import session
 
 TALK = {
     "ferry": ["We take the ferry to Hoy on 4 May.", "The cabin costs 240 euros, Ann paid for it."],
@@ -40,15 +41,10 @@ pytestmark = pytest.mark.failing
 
 @pytest.fixture(scope="module")
 def talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    lines = [
-        {"session_id": session, "message_id": f"{session}-{n}", "role": "user", "speaker": "Ben", "content": text}
-        | {"ts": f"2026-11-03T1{day}:0{n}:00Z"}
-        for day, (session, said) in enumerate(TALK.items())
-        for n, text in enumerate(said)
-    ]
-    path = tmp_path_factory.mktemp("talk") / "talk.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return path
+    folder = tmp_path_factory.mktemp("talk") / "talk"
+    for day, (name, said) in enumerate(TALK.items(), 1):
+        session(folder, name, day, [("user", text) for text in said], speakers=["Ben"])
+    return folder
 
 
 def settings(root: Path) -> Settings:

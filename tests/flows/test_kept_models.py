@@ -1,6 +1,5 @@
 """What a language model made stands through every command without one; it is made again where that is asked for."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from slowwave.schemas.vocabulary import WITHDRAWN
 from slowwave.store import Store
 from slowwave.tasks.observe.task import CLAIM
 from slowwave.tasks.pending import is_made_by_model
+from tests.talk_files import chat
 
 SAID = [
     "I moved to Porto in March and I love the river.",
@@ -33,14 +33,9 @@ MADE: dict[Table, str] = {OBSERVATIONS: "step_key", GISTS: "step_key", SUMMARIES
 
 
 def write_talks(folder: Path, sessions: int = 4, upto: int = len(SAID)) -> Path:
-    folder.mkdir(exist_ok=True)
     for n in range(sessions):
-        lines = [
-            {"session_id": f"s{n}", "message_id": f"s{n}-{i}", "role": "user", "speaker": "Ada" if i % 2 else "Ben",
-             "content": text if i == 4 else f"In town {n} {text}", "ts": f"2026-11-{2 + n:02d}T10:{i:02d}:00Z"}
-            for i, text in enumerate(SAID[:upto])
-        ]  # fmt: skip
-        (folder / f"s{n}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        said = (text if i == 4 else f"In town {n} {text}" for i, text in enumerate(SAID[:upto]))
+        chat(folder, f"s{n}", 2 + n, list(said))
     return folder
 
 

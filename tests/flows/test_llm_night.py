@@ -3,7 +3,6 @@
 The model is the scripted one that ships (`tests/llm_scripts.py` says what it answers); everything else is real.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -45,7 +44,7 @@ from slowwave.tasks.observe.by_model import extract_claims
 from slowwave.tasks.topics import by_model
 from tests.killed_nights import SAMPLES, digests
 from tests.llm_scripts import faithful
-from tests.talk_files import session
+from tests.talk_files import chat, session
 
 CHATS = SAMPLES / "generic"
 MADE = (*RELEASED, COMPLETIONS)
@@ -64,15 +63,9 @@ def settings(store: Path, script: str = "faithful", then: str = "", **more: obje
     return Settings(store=store, encoder="hash-384", **{"llm": spec, "gists": "llm", **more})
 
 
-def chat(path: Path, session: str, said: list[str], times: int = 1) -> Path:
-    when = [f"2026-11-02T{10 + i // 60}:{i % 60:02d}:00Z" for i in range(len(said) * times)]
-    lines = [
-        {"session_id": session, "message_id": f"{session}-{i}", "role": "user", "speaker": "Ada" if i % 2 else "Ben",
-         "content": f"{text} That was number {i}." if times > 1 else text, "ts": when[i]}
-        for i, text in enumerate(said * times)
-    ]  # fmt: skip
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return path
+def say(folder: Path, times: int, session: str) -> Path:
+    """What is said so often, each time with a number."""
+    return chat(folder, session, 2, [f"{text} That was number {n}." for n, text in enumerate(SAID * times)])
 
 
 def steps(report: RunReport) -> dict[str, StepReport]:
@@ -104,7 +97,7 @@ def test_every_kept_claim_has_its_quote_in_its_message_and_its_gates(night: tupl
 
 
 def test_a_claim_is_found_by_words_that_only_a_models_detail_has(tmp_path: Path) -> None:
-    said, found = chat(tmp_path / "chat.jsonl", "chat", SAID), []
+    said, found = chat(tmp_path, "chat", 2, SAID), []
     for script, engine in (("elaborating", "extractive"), ("faithful", "best"), ("elaborating", "best")):
         store = tmp_path / f"{script}-{engine}"
         run_night([said], settings(store, script, engine=engine, gists="off", embeddings=False))
@@ -199,7 +192,7 @@ def test_without_extractive_what_no_model_answered_is_quarantined_and_the_night_
 
 
 def test_what_a_model_makes_up_is_quarantined_with_the_reason(tmp_path: Path) -> None:
-    run_night([chat(tmp_path / "a.jsonl", "a", SAID)], settings(tmp_path / "s", "lying"))
+    run_night([chat(tmp_path, "a", 2, SAID)], settings(tmp_path / "s", "lying"))
     store = Store.open(tmp_path / "s")
     assert store.count(OBSERVATIONS) == 0
     rows = [row for row in store.read(QUARANTINE).to_pylist() if row["step"] == "observe"]
@@ -211,7 +204,7 @@ def test_what_a_model_makes_up_is_quarantined_with_the_reason(tmp_path: Path) ->
 
 
 def test_when_the_server_is_back_the_next_night_mends_what_was_done_without_it(tmp_path: Path) -> None:
-    path, store = chat(tmp_path / "a.jsonl", "a", SAID), tmp_path / "s"
+    path, store = chat(tmp_path, "a", 2, SAID), tmp_path / "s"
     first = run_night([path], settings(store, "absent", " > extractive"))
     assert first.release is not None
     assert steps(first)["observe"].counts["sessions done without the model"] == 1
@@ -229,7 +222,7 @@ def test_when_the_server_is_back_the_next_night_mends_what_was_done_without_it(t
 
 
 def test_without_extractive_a_session_waits_until_the_server_is_back(tmp_path: Path) -> None:
-    path, store = chat(tmp_path / "a.jsonl", "a", SAID), tmp_path / "s"
+    path, store = chat(tmp_path, "a", 2, SAID), tmp_path / "s"
     first = run_night([path], settings(store, "absent"))
     assert first.release is not None  # what was read is released
     assert Store.open(store).count(OBSERVATIONS) == 0
@@ -310,7 +303,7 @@ def test_a_workspace_that_is_not_there_is_refused_and_costs_nothing(tmp_path: Pa
 
 
 def test_a_long_session_is_cut_distilled_and_consolidated(tmp_path: Path) -> None:
-    path = chat(tmp_path / "long.jsonl", "long", SAID, times=12)
+    path = say(tmp_path, 12, "long")
     cut = {"chunk_tokens": 400, "answer_tokens": 800, "max_claims": 30}
     options = settings(tmp_path / "s", extract=cut, gists="off")
     planned = {line.step: line.requests for line in plan_night([path], options).lines}
@@ -349,7 +342,7 @@ def test_settings_that_contradict_each_other_are_refused_before_anything_is_writ
 
 
 def test_summarize_brings_one_session_up_to_date(tmp_path: Path) -> None:
-    one, other = chat(tmp_path / "a.jsonl", "a", SAID), chat(tmp_path / "b.jsonl", "b", SAID[::-1])
+    one, other = chat(tmp_path, "a", 2, SAID), chat(tmp_path, "b", 2, SAID[::-1])
     store = tmp_path / "s"
     run_night([one, other], settings(store, model={"max_tokens": 1}))
     assert Store.open(store).count(SUMMARIES) == 0
@@ -399,7 +392,7 @@ def killed(store: Path, source: Path, die_after: int) -> subprocess.CompletedPro
 
 
 def test_killed_between_two_answers_the_night_ends_as_if_it_had_not_been_and_pays_nothing_twice(tmp_path: Path) -> None:
-    source = chat(tmp_path / "a.jsonl", "a", SAID, times=8)
+    source = say(tmp_path, 8, "a")
     undisturbed = killed(tmp_path / "whole", source, 0)
     assert undisturbed.returncode == 0, undisturbed.stderr
     everything = int(undisturbed.stdout)
@@ -415,7 +408,7 @@ def test_killed_between_two_answers_the_night_ends_as_if_it_had_not_been_and_pay
 
 @pytest.mark.failing
 def test_a_session_that_fails_beside_a_model_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    talks = [chat(tmp_path / f"{name}.jsonl", name, [f"{name}: {said}" for said in SAID]) for name in ("a", "b", "c")]
+    talks = [chat(tmp_path, name, 2, [f"{name}: {said}" for said in SAID]) for name in ("a", "b", "c")]
     store, whole = tmp_path / "store", tmp_path / "whole"
 
     def fail_on_b(shown: pa.Table, *rest: Any) -> Any:

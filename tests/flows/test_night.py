@@ -36,6 +36,7 @@ from slowwave.tasks.ingest.transcripts import find_pending
 from slowwave.tasks.ingest.vault import build_message_table, find_broken_chains
 from slowwave.tasks.job import Job, StepReport
 from tests.killed_nights import digests
+from tests.talk_files import chat
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 LEFT_ALONE = {"files", "runs", "releases"}
@@ -43,17 +44,6 @@ LEFT_ALONE = {"files", "runs", "releases"}
 
 def settings(store: Path, **more: object) -> Settings:
     return Settings(store=store, encoder="hash-384", **{"gists": "extractive", **more})
-
-
-def chat(path: Path, session: str, day: int, said: list[str]) -> Path:
-    """A personal chat as generic JSONL."""
-    lines = [
-        {"session_id": session, "message_id": f"{session}-{i}", "role": "user", "speaker": "Ada" if i % 2 else "Ben",
-         "content": text, "ts": f"2026-11-{day:02d}T10:{i:02d}:00Z"}
-        for i, text in enumerate(said)
-    ]  # fmt: skip
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return path
 
 
 SAID = [
@@ -150,7 +140,7 @@ def test_a_new_session_touches_its_rows_alone(night: tuple[Path, RunReport], tmp
     folder = tmp_path / "store"
     shutil.copytree(night[0], folder)
     old = {t.name: {repr(r) for r in Store.open(folder).read(t).to_pylist()} for t in (MESSAGES, PASSAGES, GISTS)}
-    chat(tmp_path / "new.jsonl", "new", 20, SAID)
+    chat(tmp_path, "new", 20, SAID)
     report = run_night([tmp_path / "new.jsonl"], settings(folder))
     assert steps(report)["read"].rows_out == 6
     assert steps(report)["passages"].rows_in == 6
@@ -161,10 +151,10 @@ def test_a_new_session_touches_its_rows_alone(night: tuple[Path, RunReport], tmp
 
 def test_a_grown_session_is_read_on_and_keeps_its_rows(tmp_path: Path) -> None:
     path, options = tmp_path / "a.jsonl", settings(tmp_path / "store")
-    chat(path, "a", 1, SAID[:4])
+    chat(tmp_path, "a", 1, SAID[:4])
     run_night([path], options)
     first = {r["hash"] for r in Store.open(options.store).read(MESSAGES).to_pylist()}
-    chat(path, "a", 1, SAID)
+    chat(tmp_path, "a", 1, SAID)
     report = run_night([path], options)
     rows = Store.open(options.store).read(MESSAGES).to_pylist()
     assert steps(report)["read"].rows_out == 2
@@ -174,9 +164,9 @@ def test_a_grown_session_is_read_on_and_keeps_its_rows(tmp_path: Path) -> None:
 
 def test_what_a_transcript_loses_the_vault_keeps(tmp_path: Path) -> None:
     path, options = tmp_path / "a.jsonl", settings(tmp_path / "store")
-    chat(path, "a", 1, SAID)
+    chat(tmp_path, "a", 1, SAID)
     run_night([path], options)
-    chat(path, "a", 1, SAID[:2])  # shrunk
+    chat(tmp_path, "a", 1, SAID[:2])  # shrunk
     run_night([path], options)
     path.unlink()
     run_night([tmp_path], options)
@@ -185,9 +175,9 @@ def test_what_a_transcript_loses_the_vault_keeps(tmp_path: Path) -> None:
 
 def test_a_rewritten_message_is_kept_beside_its_newer_version(tmp_path: Path) -> None:
     path, options = tmp_path / "a.jsonl", settings(tmp_path / "store")
-    chat(path, "a", 1, SAID)
+    chat(tmp_path, "a", 1, SAID)
     run_night([path], options)
-    chat(path, "a", 1, ["I moved to Lisbon in April and I love the river.", *SAID[1:]])
+    chat(tmp_path, "a", 1, ["I moved to Lisbon in April and I love the river.", *SAID[1:]])
     run_night([path], options)
     store = Store.open(options.store)
     session = store.read(SESSIONS).to_pylist()[0]
@@ -202,11 +192,11 @@ def test_a_rewritten_message_is_kept_beside_its_newer_version(tmp_path: Path) ->
 
 def test_what_a_killed_run_had_stored_is_mended_though_its_transcript_is_gone(tmp_path: Path) -> None:
     options = settings(tmp_path / "store")
-    run_night([chat(tmp_path / "a.jsonl", "a", 1, SAID[:2])], options)
+    run_night([chat(tmp_path, "a", 1, SAID[:2])], options)
     job = Job(options, "killed")
     known, got = (
         VaultIndex(job.store),
-        IngestedTranscript(find_pending({}, options, [chat(tmp_path / "a.jsonl", "a", 1, SAID)]).pending[0]),
+        IngestedTranscript(find_pending({}, options, [chat(tmp_path, "a", 1, SAID)]).pending[0]),
     )
     job.store.append(MESSAGES, build_message_table(list(iter_new_rows(got, known, Limits(), redact=True))))
     (tmp_path / "a.jsonl").unlink()  # killed here: messages stored, sessions not; and the tool tidied up
@@ -229,7 +219,7 @@ def test_an_excluded_workspace_or_file_is_never_stored_nor_planned(tmp_path: Pat
 def test_reprocessing_a_part_keeps_the_evidence_of_the_whole(tmp_path: Path) -> None:
     options = settings(tmp_path / "store")
     for day, name in enumerate("abc", 1):
-        chat(tmp_path / f"{name}.jsonl", name, day, SAID)
+        chat(tmp_path, name, day, SAID)
     run_night([tmp_path], options)
     before = compute_table_digest(OBSERVATIONS, Store.open(options.store).read(OBSERVATIONS))
     assert any(len(r["evidence_sessions"]) == 3 for r in Store.open(options.store).read(OBSERVATIONS).to_pylist())
@@ -240,11 +230,11 @@ def test_reprocessing_a_part_keeps_the_evidence_of_the_whole(tmp_path: Path) -> 
 def test_a_file_that_nobody_knows_is_quarantined_and_later_resolved(tmp_path: Path) -> None:
     path, options = tmp_path / "a.jsonl", settings(tmp_path / "store")
     path.write_text("{}\n")
-    chat(tmp_path / "b.jsonl", "b", 2, SAID)
+    chat(tmp_path, "b", 2, SAID)
     run_night([tmp_path], options)
     rows = Store.open(options.store).read(QUARANTINE).to_pylist()
     assert [(Path(r["path"]).name, r["resolved"]) for r in rows] == [("a.jsonl", False)]
-    chat(path, "a", 1, SAID)
+    chat(tmp_path, "a", 1, SAID)
     run_night([tmp_path], options)
     rows = Store.open(options.store).read(QUARANTINE).to_pylist()
     assert [(Path(r["path"]).name, r["resolved"]) for r in rows] == [("a.jsonl", True)]
@@ -252,7 +242,7 @@ def test_a_file_that_nobody_knows_is_quarantined_and_later_resolved(tmp_path: Pa
 
 def test_gists_off_cost_nothing_and_can_be_filled_in_later(tmp_path: Path) -> None:
     options = settings(tmp_path / "store", gists="off")
-    report = run_night([chat(tmp_path / "a.jsonl", "a", 1, SAID)], options)
+    report = run_night([chat(tmp_path, "a", 1, SAID)], options)
     assert "gists" not in steps(report)
     assert Store.open(options.store).count(GISTS) == 0
     for missing in (True, False):

@@ -19,6 +19,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store.journal import Rating, append, format_now, read
 from slowwave.tasks.forget.journals import erase_recalled
+from tests.talk_files import chat
 
 SAID = ["My sister Clara teaches chemistry in Porto.", "The bakery at Rua das Flores closes at six every day."]
 
@@ -26,13 +27,7 @@ SAID = ["My sister Clara teaches chemistry in Porto.", "The bakery at Rua das Fl
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ratings")
-    lines = [
-        {"session_id": "a", "message_id": f"a-{i}", "role": "user", "speaker": "Ada", "content": text,
-         "ts": f"2026-11-02T10:{i:02d}:00Z"}
-        for i, text in enumerate(SAID)
-    ]  # fmt: skip
-    (folder / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    run_night([folder / "a.jsonl"], Settings(store=folder / "store", encoder="hash-384"))
+    run_night([chat(folder, "a", 2, SAID)], Settings(store=folder / "store", encoder="hash-384"))
     return folder / "store"
 
 

@@ -22,6 +22,7 @@ from slowwave.store.releases import publish
 from slowwave.text.pyramid import compute_master_id
 from tests.command_line import typed
 from tests.recall_store import START, TALK, add, build, summary
+from tests.talk_files import session
 
 CACHE = "Where did the session cache of Redis go?"
 MORNING = "A morning of repairs to cache and parser."
@@ -168,19 +169,8 @@ def test_as_many_sessions_are_told_as_are_asked_for_however_unlikely(tmp_path: P
     texts = ["The ferry to Hoy leaves from Stromness at nine."] + [
         f"Berth {n} of the quay gets a bollard, painted {n} times." for n in range(40)
     ]
-    lines = [
-        {
-            "session_id": f"s{n}",
-            "message_id": f"m{n}",
-            "role": "user",
-            "content": text,
-            "ts": f"2026-03-01T10:{n:02}:00Z",
-        }
-        for n, text in enumerate(texts)
-    ]
-    talk = tmp_path / "talk.jsonl"
-    talk.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    run_night([talk], Settings(store=tmp_path / "store", encoder="hash-384"))
+    talks = [session(tmp_path, f"s{n}", 1, [("user", text)]) for n, text in enumerate(texts)]
+    run_night(talks, Settings(store=tmp_path / "store", encoder="hash-384"))
     found = Memory.open(tmp_path / "store").sessions("When does the ferry to Hoy leave from Stromness?", 41)
     assert (len(found), found[0].session, found.notes) == (41, "s0", ())
     assert found[-1].probability < 0.005

@@ -1,11 +1,15 @@
 """A name spelt otherwise, or a word with a slip in it, finds what was said."""
 
+from pathlib import Path
+
 import pytest
 
 from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings
+from tests.talk_files import session
 
 SAID = (
     ("Ada", "Muhammad reviews every release on Thursdays."),
@@ -31,16 +35,10 @@ TOGETHER = (
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     folder = tmp_path_factory.mktemp("spelling")
-    lines = [
-        f'{{"session_id": "s{n}", "message_id": "m{n}", "role": "user", "speaker": "{who}", "content": "{text}"}}\n'
-        for n, (who, text) in enumerate(SAID)
-    ]
-    lines += [
-        f'{{"session_id": "all", "message_id": "t{n}", "role": "user", "speaker": "{who}", "content": "{text}"}}\n'
-        for n, (who, text) in enumerate(TOGETHER)
-    ]
-    (folder / "talk.jsonl").write_text("".join(lines), encoding="utf-8")
-    run_night([folder / "talk.jsonl"], Settings(store=folder / "store", encoder="hash-384"))
+    talks = [session(folder, f"s{n}", 1, [("user", text)], speakers=[who]) for n, (who, text) in enumerate(SAID)]
+    turns = [("user", text) for _, text in TOGETHER]
+    talks.append(session(folder, "all", 1, turns, speakers=[who for who, _ in TOGETHER]))
+    run_night(talks, Settings(store=folder / "store", encoder="hash-384"))
     return Memory.open(folder / "store", encoder=HashEncoder())
 
 
@@ -78,3 +76,15 @@ def test_a_name_cut_short_by_others_is_the_speaker_and_a_word_like_a_name_is_not
 def test_a_word_that_is_like_none_brings_nothing_of_its_own(memory: Memory) -> None:
     view = memory.get_view()
     assert [view.find_similar_word(word) for word in ("zeppelin", "tournament", "rep")] == [None, None, None]
+
+
+@pytest.mark.parametrize("asked", ["Where does Maritt work?", "Who was Muhhamed?", "Which day does Adda bake?"])
+def test_a_misspelt_name_silences_no_answer(samples_night: tuple[Path, RunReport], asked: str) -> None:
+    samples = Memory.open(samples_night[0])
+    hits = samples.recall(asked, k=5)
+    assert len(hits) == 5
+    assert all(hit.relevance is not None for hit in hits)
+    for kind in ("observation", "message", "summary"):
+        assert samples.recall(asked, k=5, kinds=kind)
+    assert len(samples.sessions(asked, k=5)) == 5
+    assert samples.context(asked, 300).parts

@@ -1,6 +1,5 @@
 """Members that went: their group keeps its place and the rest of its members, and only what lies above is made anew."""
 
-import json
 import random
 from collections.abc import MutableSequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES
 from slowwave.store import Store
 from slowwave.tasks.summarize.mend import mend
 from slowwave.text.pyramid import Group, GrowthResult, Member, Pyramid, Shape, grow, grow_by_tier, grow_many
+from tests.talk_files import chat
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 SHAPE = Shape(first=3, above=3)
@@ -155,26 +155,16 @@ def test_a_run_killed_between_writing_and_deleting_is_mended(going: set[int]) ->
     assert not set(gone) & ids(killed)
 
 
-def said(path: Path, texts: list[str]) -> Path:
-    lines = [
-        {"session_id": "a", "message_id": f"a-{i}", "role": "user", "speaker": "Ada", "content": text,
-         "ts": f"2026-11-01T10:{i:02d}:00Z"}
-        for i, text in enumerate(texts)
-    ]  # fmt: skip
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
 TEXTS = [f"I bought {n} pounds of {what} at the market in Porto." for n, what in enumerate(
     ["apples", "pears", "plums", "figs", "quinces", "cherries", "almonds", "olives"], 2)]  # fmt: skip
 
 
 def test_a_message_taken_back_leaves_the_sessions_summaries(tmp_path: Path) -> None:
     options = Settings(store=tmp_path / "s", encoder="hash-384", pyramid={"n_sum": 2, "n_sum_sum": 2})
-    run_night([said(tmp_path / "a.jsonl", TEXTS)], options)
+    run_night([chat(tmp_path, "a", 1, TEXTS)], options)
     rows = Store.open(options.store).read(SUMMARIES).to_pylist()
     before = {(r["tier"], r["seq"]): r for r in rows if r["scope"] == "session"}
-    run_night([said(tmp_path / "a.jsonl", [*TEXTS[:2], "I sold all my plums to the baker.", *TEXTS[3:]])], options)
+    run_night([chat(tmp_path, "a", 1, [*TEXTS[:2], "I sold all my plums to the baker.", *TEXTS[3:]])], options)
     rows = Store.open(options.store).read(SUMMARIES).to_pylist()
     after = {(r["tier"], r["seq"]): r for r in rows if r["scope"] == "session"}
     assert len(rows) == len({r["summary_id"] for r in rows})
@@ -188,7 +178,7 @@ def test_a_message_taken_back_leaves_the_sessions_summaries(tmp_path: Path) -> N
 def test_a_claim_that_is_retired_leaves_its_topics_summaries(tmp_path: Path) -> None:
     topics = {"merge_at": -1, "fold_at": -1}
     options = Settings(store=tmp_path / "s", encoder="hash-384", pyramid={"step": 3}, topics=topics)
-    run_night([said(tmp_path / "a.jsonl", TEXTS)], options)
+    run_night([chat(tmp_path, "a", 1, TEXTS)], options)
     store = Store.open(options.store)
     group = next(r for r in store.read(SUMMARIES).to_pylist() if r["scope"] == "topic" and r["tier"] == 0)
     retired = store.read_ids(OBSERVATIONS, group["member_ids"][:1]).to_pylist()[0]

@@ -1,6 +1,5 @@
 """Topics that a model names twice become one, its base topics have a ceiling, and small topics a summary."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES, TOPIC_HISTO
 from slowwave.store import Store
 from slowwave.tasks.topics import by_model
 from tests.llm_scripts import ENTRY, FIRST_NEW, faithful, kind, material
+from tests.talk_files import chat
 
 DISHES = ["soup", "bread", "rice", "pasta", "salad", "stew", "cake", "pie", "curry", "omelette"]
 TALK = [f"I cook {dish} with salt and pepper in the kitchen on Sunday." for dish in DISHES] + [
@@ -65,13 +65,6 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(folder: Path, script: str, said: list[str], **topics: int) -> tuple[RunReport, Store]:
-    lines = [
-        {"session_id": "a", "message_id": f"a-{i}", "role": "user", "speaker": "Ada", "content": text,
-         "ts": f"2026-11-02T{10 + i // 60}:{i % 60:02d}:00Z"}
-        for i, text in enumerate(said)
-    ]  # fmt: skip
-    folder.mkdir(exist_ok=True)
-    (folder / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     settings = Settings(
         store=folder / "store",
         topics=topics,
@@ -79,7 +72,7 @@ def run(folder: Path, script: str, said: list[str], **topics: int) -> tuple[RunR
         llm=f"scripted:tests.topics.test_merge_topics:{script}",
         extract={"max_claims": 50},
     )
-    return run_night([folder / "a.jsonl"], settings), Store.open(settings.store)
+    return run_night([chat(folder, "a", 2, said)], settings), Store.open(settings.store)
 
 
 def test_topics_that_the_model_sees_are_one_become_one_and_stay_so(tmp_path: Path) -> None:
