@@ -28,7 +28,6 @@ SHORT = 8
 """Content words up to which a claim is short."""
 TELLING = frozenset(map(stem, CHANGES))
 PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "de", "mis", "anti")
-HE, SHE = {"he", "him", "his", "himself"}, {"she", "her", "hers", "herself"}
 PASSIVE = {"is", "are", "was", "were", "be", "been", "being", "get", "gets", "got"}
 
 Slot = tuple[tuple[str, ...], tuple[str, ...]]
@@ -123,12 +122,6 @@ def names(pair: Pair) -> str | None:
     return None
 
 
-def pronouns(pair: Pair) -> str | None:
-    """Refuse "he" in the place of "she"."""
-    sides = [(not HE.isdisjoint(c.words), not SHE.isdisjoint(c.words)) for c in (pair.a, pair.b)]
-    return "he and she" if sorted(sides) == [(False, True), (True, False)] else None
-
-
 def opposites(pair: Pair) -> str | None:
     """Refuse a word in the place of its opposite or its alternative; in a short claim, in whatever place."""
     slots = [(pair.only_a, pair.only_b)] if pair.is_short else pair.slots
@@ -193,7 +186,6 @@ GUARDS: tuple[Guard, ...] = (
     dates,
     identifiers,
     names,
-    pronouns,
     opposites,
     change,
 )
