@@ -104,7 +104,7 @@ def _compute_alignment(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float
 
 def _compute_values(old: Claim, new: Claim) -> dict[str, float]:
     """Return 0 or 1 for what values two claims have, and change."""
-    others = {
+    others: dict[str, float] = {
         f"other {kind}": bool(had - has and has - had)
         for kind in ("figures", "names", "dates")
         for had, has in [(getattr(old, kind), getattr(new, kind))]
