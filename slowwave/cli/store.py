@@ -42,7 +42,7 @@ def check(
 
         chains, broken = find_broken_chains(Store.open(settings.store, settings.space))
         damage += [str(one) for one in broken]
-        messages = f"{count_noun(chains.messages, 'message')} in {count_noun(chains.sessions, 'session')}"
+        messages = f"{count_noun(chains['messages'], 'message')} in {count_noun(chains['sessions'], 'session')}"
     if as_json:
         print_json({"damage": damage, "checked": checked.releases, "unchecked": checked.unchecked})
     else:

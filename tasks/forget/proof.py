@@ -181,7 +181,7 @@ def check_certificate(store: Store, certificate: Plain) -> list[Finding]:
         Finding("certificate", _digest_body(certificate) == certificate["digest"], "its digest is that of its words"),
         Finding("ledger", ledger, f"{len(batch):,} rows noted as forgotten, as then"),
         Finding("messages", not said, f"{said:,} of what was ever forgotten is said again"),
-        Finding("chains", not broken, f"{checked.messages:,} messages, {len(broken)} broken chains"),
+        Finding("chains", not broken, f"{checked['messages']:,} messages, {len(broken)} broken chains"),
         Finding("releases", not older, f"{len(older)} tables keep a version from before"),
         Finding("exports", not left, f"{len(left)} made before are still there{_name(left)}"),
         Finding("bytes", not scan.found, f"{found}{_name(sorted(scan.found))}"),

@@ -224,7 +224,10 @@ def iter_new_rows(
                 if row is not None:
                     yield known.append_row(row)
             case Session():
-                got.update_session(_redact_session(record) if redact else record)
+                if redact:  # titles and folders too: they are words
+                    record.title = record.title and redact_text(record.title)
+                    record.workspace = record.workspace and redact_text(record.workspace)
+                got.update_session(record)
             case Inactive():
                 sid = compute_session_id(got.transcript.reader.source, record.session)
                 why = known.find_trespass(got.get_session(record.session), sid, None, got.transcript.path)
@@ -249,13 +252,6 @@ def refill_vault(store: Store, settings: Settings, paths: Iterable[Path]) -> int
     for row in store.read_ids(MESSAGES, read, by="session_id").to_pylist():
         held[row["session_id"]].append(row)
     return store.append(MESSAGES, build_message_table([row for sid in held for row in fill_gaps(held[sid], read[sid])]))
-
-
-def _redact_session(session: Session) -> Session:
-    """Redact titles and folders too: they are words."""
-    session.title = redact_text(session.title) if session.title else session.title
-    session.workspace = redact_text(session.workspace) if session.workspace else session.workspace
-    return session
 
 
 def _read_records(transcript: Transcript, limits: Limits) -> Iterator[Record]:

@@ -7,12 +7,11 @@ Haber & Stornetta, "How to time-stamp a digital document" (1991).
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-import polars as pl
 import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
@@ -134,44 +133,32 @@ def fill_gaps(held: Iterable[dict[str, Any]], read: Sequence[dict[str, Any]]) ->
     return filled
 
 
-@dataclass
-class VerifyStats:
-    """How much was looked at."""
-
-    messages: int = 0
-    sessions: int = 0
-
-
-def find_broken_chains(store: Store) -> tuple[VerifyStats, list[str]]:
-    """Return how much was checked, and one sentence for the first broken row of each session that has one."""
+def find_broken_chains(store: Store) -> tuple[dict[str, int], list[str]]:
+    """Return how many messages and sessions were checked, and one sentence for the first broken row of each session
+    that has one, and for each count that is below the newest release's: the vault only grows.
+    """
     sessions = store.read(SESSIONS, ["session_id", "native_id", "head_hash"]).to_pylist()
     heads = {row["session_id"]: row for row in sessions}
-    counted = pl.DataFrame(store.read(MESSAGES, ["session_id"]))["session_id"].unique().sort().to_list()
-    ids = sorted({*heads, *counted})
-    checked, broken = VerifyStats(sessions=len(ids)), []
+    ids = sorted({*heads, *store.read(MESSAGES, ["session_id"])["session_id"].unique().to_pylist()})
+    checked, broken = {"messages": 0, "sessions": len(ids)}, list[str]()
     with show_progress("verify", len(ids)) as advance:
         for start in range(0, len(ids), SESSIONS_AT_ONCE):
             chunk = ids[start : start + SESSIONS_AT_ONCE]
             rows = store.read_ids(MESSAGES, chunk, by="session_id").to_pylist()
-            checked.messages += len(rows)
+            checked["messages"] += len(rows)
             for sid in chunk:
                 mine = sorted((r for r in rows if r["session_id"] == sid), key=lambda r: r["seq"])
                 head = heads.get(sid, {})
-                found = find_first_break(mine, head.get("head_hash"))
-                if found:
+                if found := find_first_break(mine, head.get("head_hash")):
                     broken.append(f"session {head.get('native_id', sid)}, message {found[0]}: {found[1]}")
             advance(len(chunk))
-    return checked, [*broken, *_find_removed_sessions(store, checked)]
-
-
-def _find_removed_sessions(store: Store, checked: VerifyStats) -> list[str]:
-    """Return a sentence for each count that is below the newest release's: the vault only grows."""
-    return [
-        f"release {release.name} counted {release.counts[name]:,} {name}, {held:,} are left: sessions were removed"
-        for release in read_releases(store)[-1:]
-        for name, held in (("messages", checked.messages), ("sessions", checked.sessions))
-        if release.counts.get(name, 0) > held
-    ]
+    for release in read_releases(store)[-1:]:
+        broken += [
+            f"release {release.name} counted {release.counts[name]:,} {name}, {held:,} are left: sessions were removed"
+            for name, held in checked.items()
+            if release.counts.get(name, 0) > held
+        ]
+    return checked, broken
 
 
 def build_message_table(rows: list[dict[str, Any]]) -> pa.Table:

@@ -51,7 +51,7 @@ def test_an_export_and_the_database_of_opencode_tell_the_same(tmp_path: Path) ->
     assert (session.workspace, session.kind, session.parent_id) == ("/home/ada/tidepool", "subagent", "ses_0")
     place = tmp_path / ".local/share/opencode"
     place.mkdir(parents=True)
-    assert [one.exists for one in opencode.READER.locations(tmp_path)] == [True]
+    assert [one.root.is_dir() for one in opencode.READER.locations(tmp_path)] == [True]
 
 
 JSON = st.recursive(

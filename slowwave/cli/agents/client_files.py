@@ -103,8 +103,9 @@ class ClientFile:
         return _dump(data) if data.keys() - CURSORS.keys() else None
 
     def _add_toml(self, text: str) -> str:
-        server = self.entries[SERVER]
-        lines = [f"[mcp_servers.{SERVER}]", *(f"{key} = {_quote(value)}" for key, value in server.items())]
+        # Strings, numbers and lists of them are in TOML as they are in JSON.
+        values = {key: json.dumps(value, ensure_ascii=False) for key, value in self.entries[SERVER].items()}
+        lines = [f"[mcp_servers.{SERVER}]", *(f"{key} = {told}" for key, told in values.items())]
         rest = remove_marked(text, HASH_MARKS)
         added = replace_marked(text, "\n".join(lines), HASH_MARKS)
         try:
@@ -175,18 +176,13 @@ def _join(words: Sequence[str]) -> str:
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
-def _quote(value: object) -> str:
-    """Return a value as TOML has it, which for strings, numbers and lists of them is as JSON has it."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 def _remove_ours(data: Json) -> Json:
     """Return the settings without our hooks and server, and without lists and objects of them that hold nothing."""
     data = dict(data)
     if isinstance(hooks := data.get("hooks"), dict):
         data["hooks"] = {event: kept for event, groups in hooks.items() if (kept := _drop_our_hooks(groups)) != []}
     if isinstance(servers := data.get("mcpServers"), dict):
-        data["mcpServers"] = {name: one for name, one in servers.items() if name != SERVER or not _is_our_server(one)}
+        data["mcpServers"] = {name: one for name, one in servers.items() if name != SERVER or not _is_ours(one)}
     return {name: value for name, value in data.items() if value or name not in ("hooks", "mcpServers")}
 
 
@@ -205,11 +201,9 @@ def _drop_our_hooks(groups: Any) -> Any:
 
 
 def _is_ours(entry: object) -> bool:
-    return isinstance(entry, dict) and bool(OURS.search(str(entry.get("command", ""))))
-
-
-def _is_our_server(entry: object) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("args"), list) and "mcp" in entry["args"]
+    """Return whether an object is a hook or a server of ours."""
+    args, command = (entry.get("args"), entry.get("command", "")) if isinstance(entry, dict) else (None, "")
+    return (isinstance(args, list) and "mcp" in args) or bool(OURS.search(str(command)))
 
 
 def _dump(data: Json) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from slowwave.cli.common import OUT, command, echo, find_project, print_notes
 from slowwave.schemas.errors import UsageError
+from slowwave.text.marked import find_marked, read_as_it_is, remove_marked, replace_marked, write_whole
 from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
@@ -101,7 +102,6 @@ def skill(
     from slowwave.context.projects.skill import build_front_matter, build_skill, collect_skill_lines, make_skill_name
     from slowwave.context.tokens import resolve_tokenizer
     from slowwave.tasks.llm.fence import has_injection
-    from slowwave.text.marked import find_marked, read_as_it_is, replace_marked, write_whole
 
     # What the skill is called, and its block.
     places = _find_places(memory, workspace)
@@ -179,8 +179,6 @@ def _describe_lines(count: int, changed: bool) -> str:
 
 def _keep_block(block: str, file: Path, to: Target | None) -> bool:
     """Put the block into the file, or take it out where nothing stands; or print it. Return whether that is news."""
-    from slowwave.text.marked import read_as_it_is, remove_marked, replace_marked, write_whole
-
     if str(file) == "-":
         echo(block or "Nothing stands about it yet.")
         return True
@@ -201,7 +199,6 @@ def _keep_block(block: str, file: Path, to: Target | None) -> bool:
 def _keep_pages(due: "Pages", folder: Path) -> bool:
     """Write the pages that are due, and take out of the others what is ours; return whether one was written."""
     from slowwave.context.projects.projection import FOLDERS
-    from slowwave.text.marked import read_as_it_is, remove_marked, replace_marked, write_whole
 
     written = removed = 0
     if out := [one for one in (*due, *FOLDERS) if not (folder / one).resolve().is_relative_to(folder.resolve())]:

@@ -5,16 +5,14 @@ import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from slowwave.cli.agents.client_files import Client
+from slowwave.cli.agents.client_files import Client, ClientFile, list_client_files
 from slowwave.cli.common import OUT, command
 from slowwave.schemas.errors import name_install
-
-if TYPE_CHECKING:
-    from slowwave.cli.agents.client_files import ClientFile
+from slowwave.text.marked import read_as_it_is, write_whole
 
 NEXT = {
     Client.CLAUDE_CODE: "A running Claude Code takes them with its next session.",
@@ -38,7 +36,7 @@ def install(
     What its settings hold stays, and is kept beside them as it was; `uninstall` takes ours out again.
     """
     files = _list_files(client, project, given)
-    changes = [(file, text, file.add_entries(text)) for file in files for text in [_read(file.path)]]
+    changes = [(file, text, file.add_entries(text)) for file in files for text in [read_as_it_is(file.path)]]
     for file, before, after in changes:
         _change(file, before, after, dry_run, keep=True)
     OUT.print(NEXT[client])
@@ -49,13 +47,11 @@ def install(
 @command
 def uninstall(client: ClientArgument, dry_run: DryRun = False, project: OfProject = False) -> None:
     """Take the memory out of an agent's settings, which are as before."""
-    from slowwave.text.marked import read_as_it_is
-
     changes = []
     for file in _list_files(client, project, {}):
         if file.path.exists():
             before = read_as_it_is(file.kept) if file.kept.exists() else None
-            text = _read(file.path)
+            text = read_as_it_is(file.path)
             changes.append((file, text, file.remove_entries(text, before)))
     for file, text, left in changes:
         _change(file, text, left, dry_run, keep=False)
@@ -63,8 +59,7 @@ def uninstall(client: ClientArgument, dry_run: DryRun = False, project: OfProjec
         OUT.print("Nothing is there to take out.")
 
 
-def _list_files(client: Client, project: bool, given: dict[str, Any]) -> "list[ClientFile]":
-    from slowwave.cli.agents.client_files import list_client_files
+def _list_files(client: Client, project: bool, given: dict[str, Any]) -> list[ClientFile]:
     from slowwave.store.workspaces import find_project_root
 
     here = Path.cwd()
@@ -81,13 +76,7 @@ def find_command() -> list[str]:
     return [found] if found else [sys.executable, "-m", "slowwave"]
 
 
-def _read(path: Path) -> str:
-    from slowwave.text.marked import read_as_it_is
-
-    return read_as_it_is(path)
-
-
-def _change(file: "ClientFile", before: str, after: str | None, dry_run: bool, *, keep: bool) -> None:
+def _change(file: ClientFile, before: str, after: str | None, dry_run: bool, *, keep: bool) -> None:
     """Write a file, or take it away where nothing is left of it; say so.
 
     Args:
@@ -97,8 +86,6 @@ def _change(file: "ClientFile", before: str, after: str | None, dry_run: bool, *
         dry_run: print the difference alone.
         keep: put the bytes of before beside it, unless some are there; else take those away.
     """
-    from slowwave.text.marked import write_whole
-
     if dry_run:
         lines = difflib.unified_diff(before.splitlines(), (after or "").splitlines(), lineterm="", n=0)
         OUT.print("\n".join([str(file.path), *list(lines)[2:]]))

@@ -163,7 +163,7 @@ def find_installed(home: Path) -> list[tuple[Reader, Path]]:
     """
     found: dict[Path, Reader] = {}
     for reader in load_readers():
-        for place in filter(lambda place: place.exists, reader.locations(home)):
+        for place in filter(lambda place: place.root.is_dir(), reader.locations(home)):
             for path in place.root.glob(place.pattern):  # of a link that leads out of the folder nothing is taken
                 is_own = (
                     path.is_file() and not path.is_symlink() and path.resolve().is_relative_to(place.root.resolve())

@@ -183,11 +183,6 @@ class Location:
     pattern: str
     """A glob below root."""
 
-    @property
-    def exists(self) -> bool:
-        """Whether the tool has been here."""
-        return self.root.is_dir()
-
 
 def lies_below(folders: Iterable[str], *patterns: str) -> Callable[[Path], list[Location]]:
     """Return the places below folders of a person's home."""

@@ -62,12 +62,16 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of each session; `line` is the message's rowid, or the export's number."""
-    return _read_database(path, limits) if is_database(path) else read_each(iter_documents(path, limits), _read_export)
-
-
-def _read_export(number: int, document: dict[str, object]) -> Iterator[Record]:
-    messages = ((number, coerce_dict(one)) for one in coerce_list(document.get("messages")))
-    return _read_session(number, coerce_dict(document.get("info")), messages)
+    if is_database(path):
+        return _read_database(path, limits)
+    return read_each(
+        iter_documents(path, limits),
+        lambda number, document: _read_session(
+            number,
+            coerce_dict(document.get("info")),
+            ((number, coerce_dict(one)) for one in coerce_list(document.get("messages"))),
+        ),
+    )
 
 
 def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
