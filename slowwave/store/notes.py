@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -55,7 +56,8 @@ class Journal:
         started = at or datetime.now(UTC)
         self.session = f"{TALK}-{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         self.path = space_dir / TALK / f"{self.session}.jsonl"
-        self.workspace, self.count, self._clean = workspace, 0, _make_cleaner(redact)
+        self.workspace, self.count = workspace, 0
+        self._format = partial(_format_message, _make_cleaner(redact))
 
     def append(
         self,
@@ -78,9 +80,7 @@ class Journal:
             OSError: the folder can't be written to.
         """
         message = f"m{self.count + 1}"
-        clean = self._clean
-        place, who = self.workspace and clean(self.workspace), speaker and clean(speaker)
-        line = _format_message(self.session, message, role, clean(content), place, who, at, map(clean, tags))
+        line = self._format(self.session, message, role, content, self.workspace, speaker, at, tags)
         make_private_folder(self.path.parent)
         append_lines(self.path, line, durable=True)
         self.count += 1
@@ -104,7 +104,7 @@ def write_note(
         UsageError: the note is empty or over-long, so is a name, or the day has its fill of notes.
         OSError: the folder can't be written to.
     """
-    moment, clean = at or datetime.now(UTC), _make_cleaner(redact)
+    moment, write = at or datetime.now(UTC), partial(_format_message, _make_cleaner(redact))
     path = space_dir / NOTES / f"{moment:%Y-%m-%d}.jsonl"
     if not 0 < (length := len(note.strip())) <= MAX_NOTE:
         raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters, this one has {length:,}: nothing was noted")
@@ -114,11 +114,10 @@ def write_note(
         )
     if path.exists() and path.stat().st_size > (most := MAX_DAY * (1 + of_person)):
         raise UsageError(f"this day's notes have over {most:,} bytes: nothing was noted")
-    text, place, who = clean(note.strip()), workspace and clean(workspace), speaker and clean(speaker)
     session = f"{PREFIX}{secrets.token_hex(8)}"  # no hash of it: it stays when the note is forgotten
     role = "user" if of_person else "assistant"
-    said = _format_message(session, "m1", role, text, place, who, moment, map(clean, tags))
-    answer = _format_message(session, "m2", "agent", NOTED, place, "slowwave", moment)  # one alone is no session
+    said = write(session, "m1", role, note.strip(), workspace, speaker, moment, tags)
+    answer = write(session, "m2", "agent", NOTED, workspace, "slowwave", moment)  # one alone is no session
     with open_memory_span("create_memory", space_dir) as count_records:
         make_private_folder(path.parent)
         append_lines(path, said + answer, durable=True)
@@ -137,6 +136,7 @@ def _make_cleaner(redact: bool) -> Callable[[str], str]:
 
 
 def _format_message(
+    clean: Callable[[str], str],
     session: str,
     message: str,
     role: str,
@@ -146,15 +146,16 @@ def _format_message(
     at: datetime | None,
     tags: Iterable[str] = (),
 ) -> bytes:
+    """Return the line of a message, its words without secrets where `clean` takes them out."""
     fields = {
         "session_id": session,
         "message_id": message,
         "role": role,
-        "content": content,
+        "content": clean(content),
         "ts": (at or datetime.now(UTC)).isoformat(timespec="milliseconds"),
-        "workspace": workspace,
-        "speaker": speaker,
-        "tags": list(dict.fromkeys(tags)) or None,
+        "workspace": workspace and clean(workspace),
+        "speaker": speaker and clean(speaker),
+        "tags": list(dict.fromkeys(map(clean, tags))) or None,
     }
     return format_line({name: value for name, value in fields.items() if value is not None})
 

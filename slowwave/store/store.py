@@ -154,16 +154,11 @@ class Store:
         where: pc.Expression | None = None,
     ) -> pa.Table:
         """Return rows whose key (or column `by`) is among the ids, and that fit `where`."""
-        chunks = list(_split_chunks(list(dict.fromkeys(ids)), IDS_AT_ONCE))
+        chunks = list(_split_chunks(ids))
         if not chunks:
-            return self.make_empty_table(table, columns)
+            return table.make_empty_table().select(columns or table.schema.names)
         wanted = (pc.field(by or table.key).isin(chunk) for chunk in chunks)
         return pa.concat_tables([self.read(table, columns, w if where is None else w & where) for w in wanted])
-
-    @staticmethod
-    def make_empty_table(table: Table, columns: list[str] | None = None) -> pa.Table:
-        """Return no rows, with the columns asked for."""
-        return table.make_empty_table().select(columns or table.schema.names)
 
     def count(self, table: Table, where: pc.Expression | None = None) -> int:
         """Return rows of a table."""
@@ -217,12 +212,12 @@ class Store:
         Raises:
             StoreUnwritable: no room, no right, or a table that is broken.
         """
-        if not (gone := list(ids)):
+        if not (chunks := list(_split_chunks(ids))):
             return
         from lancedb.expr import col
 
         with translate_write_errors(self.dir):
-            for chunk in _split_chunks(gone, IDS_AT_ONCE):
+            for chunk in chunks:
                 self.open_table(table).delete(col(table.key).isin(chunk))
             check_not_torn(self.dir, table)
 
@@ -254,6 +249,6 @@ class Store:
         return rows
 
 
-def _split_chunks(ids: list[str], size: int) -> Iterator[list[str]]:
-    for start in range(0, len(ids), size):
-        yield ids[start : start + size]
+def _split_chunks(ids: Iterable[str]) -> Iterator[list[str]]:
+    once = list(dict.fromkeys(ids))
+    return (once[start : start + IDS_AT_ONCE] for start in range(0, len(once), IDS_AT_ONCE))

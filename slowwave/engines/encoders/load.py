@@ -9,6 +9,7 @@ import importlib.util
 import logging
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,26 +31,35 @@ DEVICES = {
 """Where a GPU's driver shows on a platform: without one, torch need not be asked."""
 
 
-def load_encoder(name: str) -> Encoder:
-    """Return the encoder for many texts: that of a packaged model, a folder, or a hub name (`sentence-transformers/…`).
+def load_encoder(name: str, *, for_queries: bool = False) -> Encoder:
+    """Return the encoder of that name: that of a packaged model, a folder, or a hub name (`sentence-transformers/…`).
 
     `hash-384` is the plain one that ships, of any number of dimensions: no model. `openai:MODEL@URL` is a server's.
+
+    Args:
+        name: as in the setting.
+        for_queries: it is for a few texts, for which somebody waits: where it can be had without torch, so it is, GPU
+            or not, and a server is asked twice, not five times.
 
     Raises:
         EncoderNotFound: nothing of that name could be loaded; the message lists what was tried.
     """
-    return _load(name, for_queries=False)
+    if hashed := re.fullmatch(r"hash-([1-9]\d{0,4})", name):
+        return HashEncoder(int(hashed[1]))
+    if name.startswith(SERVER):
+        return _open_server(name, *((2, 10.0) if for_queries else (5, 600.0)))
+    folder = _find_folder(name, []) if for_queries or not _has_gpu() else None
+    try:
+        from slowwave.engines.encoders.onnx import is_plain_bert, open_onnx_encoder
+
+        if folder is not None and is_plain_bert(folder):
+            return open_onnx_encoder(folder, Path(name).name)
+    except (OSError, KeyError, TypeError, ValueError) as trouble:
+        LOG.warning("%s goes by sentence-transformers: %s", name, trouble)
+    return load_original(name)
 
 
-def load_query_encoder(name: str) -> Encoder:
-    """Return the same encoder for a few texts: where it can be had without torch, so it is, GPU or not.
-
-    A server is asked twice, not five times: somebody waits.
-
-    Raises:
-        EncoderNotFound: nothing of that name could be loaded.
-    """
-    return _load(name, for_queries=True)
+load_query_encoder = partial(load_encoder, for_queries=True)
 
 
 def load_original(name: str) -> "SentenceTransformerEncoder":
@@ -67,22 +77,6 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
     except ModuleNotFoundError as missing:
         tried.append(f"{missing.name} is not installed: {name_install('night')}")
         raise EncoderNotFound(name, tried) from missing
-
-
-def _load(name: str, *, for_queries: bool) -> Encoder:
-    if hashed := re.fullmatch(r"hash-([1-9]\d{0,4})", name):
-        return HashEncoder(int(hashed[1]))
-    if name.startswith(SERVER):
-        return _open_server(name, *((2, 10.0) if for_queries else (5, 600.0)))
-    folder = _find_folder(name, []) if for_queries or not _has_gpu() else None
-    try:
-        from slowwave.engines.encoders.onnx import is_plain_bert, open_onnx_encoder
-
-        if folder is not None and is_plain_bert(folder):
-            return open_onnx_encoder(folder, Path(name).name)
-    except (OSError, KeyError, TypeError, ValueError) as trouble:
-        LOG.warning("%s goes by sentence-transformers: %s", name, trouble)
-    return load_original(name)
 
 
 def _open_server(setting: str, attempts: int, seconds: float) -> Encoder:

@@ -53,7 +53,7 @@ def open_read_only(path: Path, limits: Limits | None = None) -> Iterator[sqlite3
     """
     with ExitStack() as stack:
         path = stack.enter_context(decompress_file(path)).resolve()
-        log, index = get_companion_path(path, "-wal"), get_companion_path(path, "-shm")
+        log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
         if not index.exists() and not (log.exists() and log.stat().st_size):
             db = _connect(path, "mode=ro&immutable=1")
         elif not (index.exists() and (live := _connect_live(path))):
@@ -96,11 +96,6 @@ def explain_long_cell(limits: Limits) -> str:
     return f"a cell is over the limit of {max(limits.max_line_bytes, SMALLEST_LIMIT)} bytes"
 
 
-def get_companion_path(path: Path, suffix: str) -> Path:
-    """Return the companion file of a database."""
-    return path.with_name(path.name + suffix)
-
-
 def _connect_live(path: Path) -> sqlite3.Connection | None:
     """Return a connection that joins the writer's log; None where its shared memory may not be used."""
     db = _connect(path, "mode=ro")
@@ -136,13 +131,13 @@ def _copy_snapshot(path: Path, folder: Path) -> Path:
     for _ in range(COPIES):
         before = _stat_files(path)
         shutil.copyfile(path, target)
-        if get_companion_path(path, "-wal").exists():
-            shutil.copyfile(get_companion_path(path, "-wal"), get_companion_path(target, "-wal"))
+        if (log := Path(f"{path}-wal")).exists():
+            shutil.copyfile(log, f"{target}-wal")
         if _stat_files(path) == before:
             return target
     raise sqlite3.OperationalError(f"{path.name} changed each of the {COPIES} times it was copied")
 
 
 def _stat_files(path: Path) -> list[tuple[int, int]]:
-    files = [file for file in (path, get_companion_path(path, "-wal")) if file.exists()]
+    files = [file for file in (path, Path(f"{path}-wal")) if file.exists()]
     return [(found.st_size, found.st_mtime_ns) for found in map(Path.stat, files)]
