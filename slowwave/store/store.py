@@ -5,7 +5,7 @@ batch are both inserted, null keys vanish), and indexes are left out of merges, 
 brings the duplicates back.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -174,13 +174,7 @@ class Store:
             BadRows: a null or repeated key among them.
             StoreUnwritable: no room, no right, or a table that is broken.
         """
-        if rows.num_rows == 0:
-            return 0
-        fit = self._check_rows(table, rows)
-        with translate_write_errors(self.dir):
-            self.open_table(table).add(fit, on_bad_vectors="null")
-            check_not_torn(self.dir, table)
-        return int(rows.num_rows)
+        return self._write(table, rows, lambda opened, fit: opened.add(fit, on_bad_vectors="null"))
 
     def merge(self, table: Table, rows: pa.Table) -> int:
         """Insert the new keys and replace the rows of known ones; returns how many were written.
@@ -189,16 +183,12 @@ class Store:
             BadRows: a null or repeated key among them.
             StoreUnwritable: no room, no right, or a table that is broken.
         """
-        if rows.num_rows == 0:
-            return 0
-        fit = self._check_rows(table, rows)
-        with translate_write_errors(self.dir):
-            builder = (
-                self.open_table(table).merge_insert(table.key).when_matched_update_all().when_not_matched_insert_all()
-            )
+
+        def merge(opened: "LanceTable", fit: pa.Table) -> None:
+            builder = opened.merge_insert(table.key).when_matched_update_all().when_not_matched_insert_all()
             builder.use_index(False).execute(fit, on_bad_vectors="null")
-            check_not_torn(self.dir, table)
-        return int(rows.num_rows)
+
+        return self._write(table, rows, merge)
 
     def merge_changed(self, table: Table, rows: pa.Table) -> int:
         """Merge like `merge`, but rows equal to what is stored are left out; with none left, no version is made."""
@@ -236,6 +226,15 @@ class Store:
             for name, version in versions.items():
                 if int((table := self.open_table(TABLES[name])).version) != version:
                     table.restore(version)
+
+    def _write(self, table: Table, rows: pa.Table, write: "Callable[[LanceTable, pa.Table], object]") -> int:
+        """Write rows that may be stored, and return how many; of none no version is made."""
+        if rows.num_rows:
+            fit = self._check_rows(table, rows)
+            with translate_write_errors(self.dir):
+                write(self.open_table(table), fit)
+                check_not_torn(self.dir, table)
+        return int(rows.num_rows)
 
     def _check_rows(self, table: Table, rows: pa.Table) -> pa.Table:
         keys = rows.column(table.key)

@@ -102,8 +102,9 @@ def _parse_content(message: Fields, role: Role) -> list[Block]:
     """Return blocks by content type; of an unknown type the text is kept, or the whole, as `other`."""
     content = coerce_dict(message.get("content"))
     kind, body = str(content.get("content_type")), get_text(content, "text", "result", "content")
+    parts = [block for part in coerce_list(content.get("parts")) if (block := _parse_part(part))]
     if role == "tool" or kind in ("execution_output", "system_error"):
-        return _parse_result(message, content, body)
+        return _parse_result(message, parts, body)
     match kind:
         case "code":
             code, called = body or get_text(message, "metadata.finished_text"), get_text(message, "recipient")
@@ -113,30 +114,21 @@ def _parse_content(message: Fields, role: Role) -> list[Block]:
             thoughts = get_objects(content, "thoughts")
             return [Block("thinking", get_text(thought, "content", "summary") or "") for thought in thoughts]
         case "text" | "multimodal_text":
-            parts = [block for part in coerce_list(content.get("parts")) if (block := _parse_part(part))]
             return parts or ([Block("text", body)] if body else [])
         case _:
-            return _parse_unknown(kind, content, body)
+            rest = {k: v for k, v in content.items() if k not in ("content_type", "parts") and v}
+            texts = [Block("other", part.text, name=part.name or kind) for part in parts]
+            whole = body or (encode_json(rest) if rest and not parts else None)
+            return texts if parts and not body else [Block("other", whole, name=kind)] if whole else []
 
 
-def _parse_result(message: Fields, content: Fields, body: str | None) -> list[Block]:
-    parts = [block for part in coerce_list(content.get("parts")) if (block := _parse_part(part))]
+def _parse_result(message: Fields, parts: list[Block], body: str | None) -> list[Block]:
     text = body or "\n".join(block.text for block in parts if block.text) or None
     status = get_text(message, "metadata.aggregate_result.status") or ""
-    failed = content.get("content_type") == "system_error" or "exception" in status
+    failed = get(message, "content.content_type") == "system_error" or "exception" in status
     images = [block for block in parts if block.type == "image"]
     name = get_text(message, "author.name", "content.name")
     return [Block("tool_result", text, name=name, is_error=failed or None), *images] if text or images else []
-
-
-def _parse_unknown(kind: str, content: Fields, body: str | None) -> list[Block]:
-    if body:
-        return [Block("other", body, name=kind)]
-    parts = [
-        Block("other", b.text, name=b.name or kind) for p in coerce_list(content.get("parts")) if (b := _parse_part(p))
-    ]
-    rest = {k: v for k, v in content.items() if k not in ("content_type", "parts") and v}
-    return parts or ([Block("other", encode_json(rest), name=kind)] if rest else [])
 
 
 def _parse_part(part: object) -> Block | None:
