@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -280,8 +281,8 @@ def iter_documents(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, 
         yield from iter_json(path, limits)
         return
     with open_binary(path) as stream:
-        marked = codecs.EncodedFile(stream, "utf-8", "utf-8-sig", _MARK)
-        yield from _stream_items(marked, "item" if _get_first_byte(head) == b"[" else "")
+        pieces = codecs.iterdecode(iter(partial(stream.read, CHUNK), b""), "utf-8-sig", _MARK)
+        yield from _stream_items(map(str.encode, pieces), "item" if _get_first_byte(head) == b"[" else "")
 
 
 def has_leading_keys(head: Head, *keys: str) -> bool:
@@ -309,10 +310,10 @@ def _is_jsonl_head(head: bytes) -> bool:
     return first.startswith(b'{"') and (first.endswith(b"}") or len(first) > 4096)
 
 
-def _stream_items(stream: codecs.StreamRecoder, prefix: str) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
+def _stream_items(pieces: Iterator[bytes], prefix: str) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
     number = 0
     try:
-        for number, item in enumerate(ijson.items(stream, prefix, use_float=True), 1):
+        for number, item in enumerate(ijson.items(ijson.from_iter(pieces), prefix, use_float=True), 1):
             if _BAD in encode_json(item):
                 yield Rejected(number, f"invalid UTF-8 in conversation {number}")
             else:

@@ -159,6 +159,7 @@ HEADER_CHARS = 500  # a longer title is cut
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
 _NAMED = re.compile(r"(\d{4}-\d\d-\d\d)_(\d\d)-(\d\d)(?:-(\d\d))?Z?(?:-|$)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.M | re.S)
 _TOOL_NAME = re.compile(r'data-tool-name="([^"]*)"|(?:Tool use: \*\*|### Rule: )([^*\n]+)')
 _TOOL_LINES = ("Tool use: **", "### Rule: ", "Read file: ")
 _SHIELDS = {"<tool-use ": "</tool-use>", "<think>": "</think>", "<details": "</details>"}
@@ -271,8 +272,10 @@ class _SpecStoryTurns:
         found = _FENCE.match(line)
         if self.fence is None:
             self.fence = found and found[1]
-        elif _closes(self.fence, found) or (found is None and line.rstrip().endswith(self.fence)):
+        elif found is None and line.rstrip().endswith(self.fence):
             self.fence = None  # files of 2025 end a rule's text amid its last line
+        elif found and found[1].startswith(self.fence) and not found[2].strip():
+            self.fence = None
         self.text.append(line)
 
     def _hold(self, number: int, line: str) -> None:
@@ -314,7 +317,7 @@ class _SpecStoryTurns:
         if self.role == "user":
             raw = re.sub(r"(?:\A|\n)---\Z", "", raw).rstrip()  # what stands between this turn and the next
             self.blocks += [Block("text", raw)] if raw.strip() else []
-        elif raw.startswith(_TOOL_LINES[:2]) or _is_all_code(raw):
+        elif raw.startswith(_TOOL_LINES[:2]) or (_FENCED.match(raw.lstrip("\n")) and not _FENCED.sub("", raw).strip()):
             name = _TOOL_NAME.match(raw)
             self.blocks.append(Block("tool_result", raw, name=name[2] if name else None))
         else:
@@ -346,25 +349,6 @@ def _find_time(text: str) -> datetime | None:
     """Return the first time in a text."""
     stamp = _TIME.search(text)
     return coerce_time(stamp[0]) if stamp else None
-
-
-def _closes(fence: str, found: re.Match[str] | None) -> bool:
-    """Return whether a line's match of `_FENCE` ends the code that a fence began."""
-    return found is not None and found[1].startswith(fence) and not found[2].strip()
-
-
-def _is_all_code(text: str) -> bool:
-    """Return whether nothing but fenced code stands in the text."""
-    fence, fenced = None, False
-    for line in text.split("\n"):
-        found = _FENCE.match(line)
-        if fence is not None:
-            fence = None if _closes(fence, found) else fence
-        elif found:
-            fence, fenced = found[1], True
-        elif line.strip():
-            return False
-    return fenced
 
 
 AIDER = Reader("aider", 1, sniff_aider, read_aider, files=(AIDER_NAME,))
