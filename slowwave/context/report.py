@@ -32,7 +32,7 @@ from slowwave.recall.query import Query
 from slowwave.recall.ranking.order import FIGURE
 from slowwave.recall.release.chains import is_superseded
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.pools import Vector
+from slowwave.recall.retrieve.rows import Vector
 from slowwave.recall.retrieve.sessions import has_similar_session, is_visible_as_of, rank_sessions, read_rows_where
 from slowwave.schemas.settings import ContextSettings
 from slowwave.schemas.tables import CHAIN, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS

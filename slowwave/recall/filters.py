@@ -4,20 +4,19 @@ Paths are met as tools and people write them: whole, from a workspace on, or by 
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.hits import GROUPS, Kind
+from slowwave.recall.hits import GROUPS
 from slowwave.recall.query import Query, normalise_path
-from slowwave.recall.release.columns import Ints, Mask, find_code
+from slowwave.recall.release.columns import Ints, Mask, RowIndex, find_code
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import CATEGORIES, OBSERVATIONS, PASSAGES
+from slowwave.schemas.tables import CATEGORIES, PASSAGES
 from slowwave.store.workspaces import explain_unknown_workspace, find_workspaces
 
 BEFORE, AFTER = r"(?<![\w.-])", r"(?![\w/\\]|[.-]\w)"
@@ -68,9 +67,6 @@ def collect_basenames(files: Iterable[str]) -> set[str]:
 
 UNKNOWN = -1
 """The place of a workspace that is not told."""
-MOST_KEYS = 300
-"""Rows about some files up to which Lance filters by their keys: it compares them anew for each word looked up.
-Of more a mask is laid over what it finds (100,000 passages, a third of them about the file: 590 ms a query, or 85)."""
 
 
 @dataclass(frozen=True)
@@ -92,88 +88,32 @@ def place_query(view: View, query: Query) -> Query:
 
 def mask_allowed_passages(view: View, query: Query) -> Mask:
     """Return which passages the query's conditions let through, by position."""
-    layout = view.passages
-    mask = layout.mask_allowed(query)
-    if query.speaker is not None:
-        mask &= _mask_values(layout.speaker, layout.speakers, resolve_speakers(view, query.speaker))
+    mask = _mask_said(view, view.passages, query)
     return mask & find_file_matches(view, query.files).passages if query.files else mask
 
 
 def mask_allowed_claims(view: View, query: Query) -> Mask:
     """Return which claims may answer and pass the query's conditions, by offset."""
-    mask = view.claims.mask_allowed(query)
-    if query.speaker is not None:
-        facts = view.claim_facts
-        mask &= _mask_values(facts.speaker, facts.speakers, resolve_speakers(view, query.speaker))
+    mask = view.claims.answers & _mask_said(view, view.claims, query)
+    if query.category is not None:
+        mask &= view.claims.category == find_code(view.claims.categories, query.category)
     if query.min_confidence is not None:
         mask &= view.confidences >= query.min_confidence
     return mask & find_file_matches(view, query.files).claims if query.files else mask
 
 
-def build_scope_filters(view: View, kind: Kind, query: Query) -> list[pc.Expression]:
-    """Return the conditions on speaker and files as filters of the rows of a kind; summaries and topics have neither.
-
-    Files that very many rows are about are no filter here: `build_post_filter` is for these.
-    """
-    if kind in GROUPS:
-        return []
-    wanted: list[pc.Expression] = []
+def _mask_said(view: View, index: RowIndex, query: Query) -> Mask:
+    """Return which rows were said where, when and by whom the query asks for."""
+    mask = index.mask_within(query.places, query.since, query.until)
     if query.speaker is not None:
-        names = pa.array(sorted(resolve_speakers(view, query.speaker)), pa.string())
-        wanted.append(pc.field("speaker").isin(names))
-    if query.files and not _is_in_many_rows(view, kind, query):
-        found = find_file_matches(view, query.files)
-        claims = kind == "observation"
-        table = OBSERVATIONS if claims else PASSAGES
-        rows = np.flatnonzero(found.claims) if claims else view.passages.offsets[found.passages]
-        wanted.append(pc.field(table.key).isin(view.read_keys(table).take(rows).combine_chunks()))
-    return wanted
-
-
-@dataclass(frozen=True)
-class PostFilter:
-    """What lets those of many rows through that are about some files."""
-
-    mask: Mask
-    place: Callable[[npt.NDArray[np.uint64]], Ints]
-    """Where the rows of some row ids stand in the mask."""
-
-    def mask_rows(self, row_ids: npt.NDArray[np.uint64]) -> Mask:
-        """Return which of these rows pass."""
-        return self.mask[self.place(row_ids)]
-
-    @property
-    def share(self) -> float:
-        """Of all rows, those that pass; at least one counts."""
-        return max(float(self.mask.mean()), 1 / len(self.mask))
-
-
-def build_post_filter(view: View, kind: Kind, query: Query) -> PostFilter | None:
-    """Return what takes the place of a filter by files, where they are in more rows than Lance should compare, and of
-    one by confidence, which is in no column; else None.
-    """
-    masks = [_get_file_mask(view, kind, query)] if query.files and _is_in_many_rows(view, kind, query) else []
-    if kind == "observation" and query.min_confidence is not None:
-        masks.append(view.confidences >= query.min_confidence)
-    if not masks:
-        return None
-    place = view.claims.find_offsets if kind == "observation" else view.passages.find_positions
-    return PostFilter(np.logical_and.reduce(masks), place)
-
-
-def _is_in_many_rows(view: View, kind: Kind, query: Query) -> bool:
-    return kind not in GROUPS and int(np.count_nonzero(_get_file_mask(view, kind, query))) > MOST_KEYS
-
-
-def _get_file_mask(view: View, kind: Kind, query: Query) -> Mask:
-    found = find_file_matches(view, query.files)
-    return found.claims if kind == "observation" else found.passages
+        meant = resolve_speakers(view, query.speaker)
+        mask &= np.isin(index.speaker, [n for n, name in enumerate(index.speakers) if name in meant])
+    return mask
 
 
 def explain_unknown_category(view: View, category: str) -> str | None:
     """Return that there is no such category, and those there are; None of one that ships or that a claim has."""
-    of_claims = view.claims.categories if view.count(OBSERVATIONS) else ()
-    known = dict.fromkeys(filter(None, (*CATEGORIES, *of_claims)))
+    known = dict.fromkeys(filter(None, (*CATEGORIES, *view.claims.categories)))
     return None if category in known else f"no category is called {category!r}: it is one of {', '.join(known)}"
 
 
@@ -228,8 +168,6 @@ def find_path_variants(view: View, files: Sequence[str]) -> list[PathVariants]:
 def _match_files(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
     ways = find_path_variants(view, files)
     claims = _mask_claims_naming(view, ways)
-    if not view.count(PASSAGES):
-        return claims, np.zeros(0, dtype=bool)
     layout = view.passages
     named = (
         _mask_variant_rows(way, layout.workspace, layout.workspaces) & mask
@@ -244,12 +182,11 @@ def _match_files(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
 
 def _mask_claims_naming(view: View, ways: Sequence[PathVariants]) -> Mask:
     """Return which claims name a file in one of the ways, by offset."""
-    facts = view.claim_facts
-    claims: Mask = np.zeros(len(facts.speaker), dtype=bool)
-    for way in ways if len(claims) else ():
-        layout, paths = view.claims, [n for n, path in enumerate(facts.paths) if way.is_match(path)]
-        naming = facts.naming[np.isin(facts.path, paths)]
-        claims[naming[_mask_variant_rows(way, layout.workspace[naming], layout.workspaces)]] = True
+    index, claims = view.claims, np.zeros(len(view.claims.offsets), dtype=bool)
+    for way in ways:
+        paths = [n for n, path in enumerate(index.paths) if way.is_match(path)]
+        naming = index.naming[np.isin(index.path, paths)]
+        claims[naming[_mask_variant_rows(way, index.workspace[naming], index.workspaces)]] = True
     return claims
 
 
@@ -274,8 +211,3 @@ def _mask_passages_naming(view: View, ways: Sequence[PathVariants]) -> list[tupl
             found.append(named)
     offsets = view.passages.offsets
     return [(way, np.concatenate(found)[offsets]) for way, found in zip(ways, masks, strict=True)]
-
-
-def _mask_values(code: Ints, values: tuple[str, ...], wanted: frozenset[str]) -> Mask:
-    """Return which rows' values are among those wanted."""
-    return np.isin(code, [n for n, value in enumerate(values) if value in wanted])

@@ -13,7 +13,8 @@ from slowwave.recall.hits import GROUPS, Kind
 from slowwave.recall.query import Query, build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import ROWS_A_WORD, search_words
-from slowwave.recall.retrieve.pools import POOLS, Vector
+from slowwave.recall.retrieve.pools import POOLS
+from slowwave.recall.retrieve.rows import Vector
 from slowwave.schemas.tables import PASSAGES
 from slowwave.store.trouble import READ_TROUBLE
 from slowwave.text.words import TERM, extract_content_words
@@ -97,7 +98,7 @@ def find_short_form(view: View, word: str) -> str | None:
     if len(alike) != 1 or not extract_content_words(word):
         return None
     own = np.isin(layout.speaker, sorted(names[alike[0]]))
-    for positions, _ in search_words(view, POOLS["message"], build_query(word, 1, "message"), layout):
+    for positions, _ in search_words(view, build_query(word, 1, "message")):
         there = positions[np.isin(layout.session[positions], layout.session[own])]
         texts = view.take(PASSAGES, layout.offsets[there[:ROWS_A_NAME]], ["text"])["text"].to_pylist()
         by = zip(texts, own[there], strict=False)
@@ -128,7 +129,7 @@ def _is_rarely_named(view: View, place: int, words: list[str]) -> bool:
     """Return whether hardly any passage of a workspace has its name."""
     here = view.passages.workspace == place
     anything = build_query(" ".join(words), 1, "message")
-    said = [positions for positions, _ in search_words(view, POOLS["message"], anything, view.passages)]
+    said = [positions for positions, _ in search_words(view, anything)]
     if any(len(positions) >= ROWS_A_WORD for positions in said):  # said too often for all to be looked up
         return False
     return min((int(here[positions].sum()) for positions in said), default=0) <= SELDOM * int(here.sum())

@@ -12,12 +12,13 @@ import pyarrow as pa
 from lance.dataset import ColumnOrdering
 
 from slowwave.recall.hits import KINDS
-from slowwave.recall.query import Query, build_query
+from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
-from slowwave.recall.retrieve.pools import Pool, build_row_filter, find_nearest_rows
+from slowwave.recall.retrieve.rows import Rows
 from slowwave.recall.search import Search
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import Table
 
 FIRST = 5
 """Hits among which the answer must stand."""
@@ -42,23 +43,19 @@ def find_answered(
     return {asked for (asked, answer), text in zip(probes.items(), texts, strict=True) if _fold(answer) in text}
 
 
-def measure_nearest_found(view: View, pool: Pool) -> float:
+def measure_nearest_found(view: View, table: Table) -> float:
     """Return share of the rows nearest to `ASKED` stored vectors, by brute force, that a search finds. Keys are hashes,
     so the vectors of the first are any, and mostly those of the release before.
     """
-    query = Query("", NEAREST, (pool.kind,))
-    where = build_row_filter(view, pool, query)
-    read = partial(view.open_dataset(pool.table).scanner, [pool.table.vector or ""], where)
-    asked = _build_matrix(
-        next(read(order_by=[ColumnOrdering(pool.table.key)], limit=ASKED, with_row_id=True).to_batches())
-    )
+    rows, read = Rows(view=view, table=table), partial(view.open_dataset(table).scanner, [table.vector or ""])
+    asked = _build_matrix(next(read(order_by=[ColumnOrdering(table.key)], limit=ASKED, with_row_id=True).to_batches()))
     best = np.full((len(asked), NEAREST), -1.0)
     for batch in read().to_batches():
         best = np.partition(np.hstack([best, asked @ _build_matrix(batch).T]), -NEAREST)[:, -NEAREST:]
     hits = 0
     for vector, near in zip(asked, best, strict=True):
-        far = find_nearest_rows(view, pool, query, NEAREST, vector, [])["_distance"].to_numpy()
-        hits += int((1 - far >= near.min() - EQUAL).sum())
+        found = rows.search_vectors(vector, NEAREST)["_score"].to_numpy()
+        hits += int((found >= near.min() - EQUAL).sum())
     return hits / best.size
 
 

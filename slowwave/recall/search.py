@@ -1,7 +1,7 @@
 """One release asked one or more questions: the hits with their sources, best first.
 
     conditions        rows that do not pass are never scored (`filters.py`)
-    score             of each kind: messages and claims a weighted sum of signals (`retrieve/messages.py`, `claims.py`),
+    score             of each kind: messages and claims a weighted sum of signals (`retrieve/`),
                       summaries and topics reciprocal ranks (`retrieve/pools.py`); relevance is told, and decides only
                       whether who did not ask gets anything
     kinds             messages first, in their own order; claims beside them (`ranking/rank.py`)
@@ -15,7 +15,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -34,20 +35,20 @@ from slowwave.recall.ranking.rank import (
 )
 from slowwave.recall.ranking.sources import build_hits
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.claims import retrieve_claim_candidates
-from slowwave.recall.retrieve.messages import PassageEvidence, compute_passage_evidence, retrieve_message_candidates
-from slowwave.recall.retrieve.pools import (
-    POOLS,
-    Candidates,
-    Pool,
-    Scores,
-    Vector,
-    fuse_reciprocal_ranks,
-    retrieve_candidates,
+from slowwave.recall.retrieve.claim_candidates import retrieve_claim_candidates
+from slowwave.recall.retrieve.message_candidates import (
+    PassageEvidence,
+    compute_passage_evidence,
+    retrieve_message_candidates,
 )
+from slowwave.recall.retrieve.pools import POOLS, Candidates, Pool, retrieve_group_candidates
+from slowwave.recall.retrieve.rows import Scores, Vector
 from slowwave.recall.sessions import SessionHits, find_sessions
 from slowwave.schemas.settings import RecallSettings
+from slowwave.schemas.tables import PASSAGES, Table
 from slowwave.store.trouble import READ_TROUBLE
+
+T = TypeVar("T")
 
 
 class Reranker(Protocol):
@@ -90,13 +91,15 @@ class Search:
         (plan,) = self._plan_queries([query])
         if reason := explain_empty_filters(self.view, plan.query):
             return SessionHits(reason=reason)
-        said = self._compute_evidence(plan) if plan.kinds else None
-        scored = self._score_pool(POOLS["message"], plan, said) if said is not None else None
-        if said is None or scored is None or not scored.candidates.rows:
+        if not plan.kinds:
+            return SessionHits(reason=explain_no_rows(plan))
+        heard = self._compute_evidence(plan)
+        scored = self._score_pool(POOLS["message"], plan, heard)
+        if not scored.candidates.rows:
             return SessionHits(reason=explain_no_rows(plan))
         if automatic and (reason := self._explain_floor(plan, scored.best)):
             return SessionHits(reason=reason, relevance=scored.best)
-        return SessionHits(find_sessions(self.view, plan, said, scored), relevance=scored.best)
+        return SessionHits(find_sessions(self.view, plan, heard, scored), relevance=scored.best)
 
     def _plan_queries(self, queries: Sequence[Query]) -> list[Plan]:
         """Return the queries' plans with their vectors, made in one call of the encoder."""
@@ -161,28 +164,37 @@ class Search:
         return f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
 
     def _search_pools(self, kinds: Sequence[Kind], plan: Plan) -> list[ScoredPool]:
-        said = self._compute_evidence(plan) if {"message", "observation"}.intersection(kinds) else None
-        return [self._score_pool(POOLS[kind], plan, said) for kind in kinds]
+        heard = None if GROUPS.issuperset(kinds) else self._compute_evidence(plan)
+        return [self._score_pool(POOLS[kind], plan, heard) for kind in kinds]
 
     def _compute_evidence(self, plan: Plan) -> PassageEvidence:
-        """Return what is heard at every passage; where full text turns out to be broken, without it."""
-        pool, fade = POOLS["message"], self.settings.fade
-        try:
-            return compute_passage_evidence(self.view, pool, plan.query, plan.vector, fade, self._has_full_text(pool))
-        except READ_TROUBLE as trouble:
-            self._note_broken_index(pool, trouble)
-            return compute_passage_evidence(self.view, pool, plan.query, plan.vector, fade, full_text=False)
+        """Return what is heard at every passage."""
+        search = partial(compute_passage_evidence, self.view, plan.query, plan.vector, self.settings.fade)
+        return self._try_full_text(PASSAGES, search)
 
-    def _score_pool(self, pool: Pool, plan: Plan, said: PassageEvidence | None) -> ScoredPool:
+    def _score_pool(self, pool: Pool, plan: Plan, heard: PassageEvidence | None) -> ScoredPool:
         """Return a pool's candidates with their scores and relevance."""
-        candidates, scores = self._score_candidates(pool, plan, said)
+        query, times = plan.query, plan.query.times
+        limit = max(100, 2 * query.k)  # rows that each index hands to the fusion
+        if heard is None or pool.kind in GROUPS:
+            search = partial(retrieve_group_candidates, self.view, pool, query, limit, plan.whole)
+            candidates, scores = self._try_full_text(pool.table, search)
+        elif pool.kind == "message":
+            candidates, scores = retrieve_message_candidates(
+                self.view, query, limit, heard, self.settings.vector, plan.named
+            )
+        else:
+            of_claims = partial(
+                retrieve_claim_candidates, self.view, query, limit, heard, self.settings.later, plan.named
+            )
+            candidates, scores = self._try_full_text(pool.table, of_claims)
         if not candidates.rows:
             return ScoredPool(candidates, scores, scores, 0.0)
-        if plan.is_time_only and plan.query.times is not None:
-            return score_by_time_alone(candidates, scores, plan.query.times)
+        if plan.is_time_only and times is not None:
+            return score_by_time_alone(candidates, scores, times)
         relevance, nearest = self._compute_relevance(candidates)
-        if pool.kind in GROUPS and plan.query.times is not None:  # messages and claims know their times already
-            scores = scores + (mask_candidates_in_time(candidates, plan.query.times) & (relevance >= CONFIDENT))
+        if pool.kind in GROUPS and times is not None:  # messages and claims know their times already
+            scores = scores + (mask_candidates_in_time(candidates, times) & (relevance >= CONFIDENT))
         return ScoredPool(candidates, scores, relevance, max(float(relevance.max()), nearest))
 
     def _compute_relevance(self, candidates: Candidates) -> tuple[Scores, float]:
@@ -191,49 +203,37 @@ class Search:
         Also the relevance of the row nearest to the whole query, candidate or not. Where there is no scale the share
         of the words stands alone, and the second is 0.
         """
-        cosine, scales = candidates.cosine, self.view.calibration.scales if self.view.calibration else {}
+        scales = self.view.calibration.scales if self.view.calibration else {}
         scale = scales.get(candidates.pool.kind)
-        if scale is None or cosine is None:
+        if scale is None or candidates.cosine is None:
             return candidates.covered, 0.0
-        near = scale.compute_relevances(np.nan_to_num(cosine, nan=-1.0), candidates.covered)
+        near = scale.compute_relevances(np.nan_to_num(candidates.cosine, nan=-1.0), candidates.covered)
         return near, scale.compute_relevance(candidates.nearest)
 
-    def _score_candidates(self, pool: Pool, plan: Plan, said: PassageEvidence | None) -> tuple[Candidates, Scores]:
-        """Return candidates and scores; where full text turns out to be broken, once more without it."""
-        query, named, settings = plan.query, plan.named, self.settings
-        vector = plan.whole if pool.kind in GROUPS else plan.vector
-        limit = max(100, 2 * query.k)  # rows that each index hands to the fusion
-        if pool.kind == "message" and said is not None:
-            return retrieve_message_candidates(self.view, pool, query, limit, vector, said, settings, named)
-
-        def scored(full_text: bool) -> tuple[Candidates, Scores]:
-            if said is not None and pool.kind == "observation":
-                return retrieve_claim_candidates(
-                    self.view, pool, query, limit, vector, said, full_text, settings, named
-                )
-            found = retrieve_candidates(self.view, pool, query, limit, vector, full_text)
-            return found, fuse_reciprocal_ranks(found)
-
-        full_text = self._has_full_text(pool)
+    def _try_full_text(self, table: Table, search: Callable[[bool], T]) -> T:
+        """Return what a search finds that is told whether it may ask a table's full text; where that turns out to be
+        broken, what it finds without.
+        """
+        full_text = self._has_full_text(table)
         try:
-            return scored(full_text)
+            return search(full_text)
         except READ_TROUBLE as trouble:
             if not full_text:
                 raise
-            self._note_broken_index(pool, trouble)
-            return scored(full_text=False)
+            self._note_broken_index(table, trouble)
+            return search(False)
 
-    def _note_broken_index(self, pool: Pool, trouble: Exception | str) -> None:
-        self._note(f"full text of {pool.table.name} can't be read ({trouble}): answered by vectors alone")
+    def _note_broken_index(self, table: Table, trouble: Exception | str) -> None:
+        self._note(f"full text of {table.name} can't be read ({trouble}): answered by vectors alone")
 
-    def _has_full_text(self, pool: Pool) -> bool:
-        """Return whether the pool's table has an index of full text."""
-        if self.view.has_full_text(pool.table):
+    def _has_full_text(self, table: Table) -> bool:
+        """Return whether a table has an index of full text."""
+        if self.view.has_full_text(table):
             return True
-        if broken := self.view.find_broken_index(pool.table):
-            self._note_broken_index(pool, broken)
+        if broken := self.view.find_broken_index(table):
+            self._note_broken_index(table, broken)
         else:
-            self._note(f"{pool.table.name} has no full-text index: answered by vectors alone")
+            self._note(f"{table.name} has no full-text index: answered by vectors alone")
         return False
 
 

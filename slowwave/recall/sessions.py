@@ -22,7 +22,7 @@ from slowwave.recall.release.chains import mark_changes
 from slowwave.recall.release.columns import NO_TIME, Ints
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.messages import PassageEvidence
+from slowwave.recall.retrieve.message_candidates import PassageEvidence
 from slowwave.recall.retrieve.sessions import is_visible_as_of, rank_sessions_by_turns, read_session_ids
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.text.pyramid import compute_master_id
@@ -106,8 +106,10 @@ def _select_quoted(view: View, said: PassageEvidence, order: Ints, number: int) 
     some = order[layout.session[order] == number]
     if not len(some):
         here = np.flatnonzero((layout.session == number) & said.allowed)
-        scores = said.word_date_score if said.cosine is None else np.nan_to_num(said.cosine, nan=-1.0)
-        some = here[np.argsort(-scores[here], kind="stable")]
+        scores = said.word_date_score[here]
+        if said.near.vector is not None:
+            scores = np.nan_to_num(said.near.compute_cosines(here), nan=-1.0)
+        some = here[np.argsort(-scores, kind="stable")]
     _, first = np.unique(layout.message[some], return_index=True)
     quoted: Ints = some[np.sort(first)[:QUOTES]]
     return quoted

@@ -1,6 +1,6 @@
 """The times that a query names, held against when things were said.
 
-Evidence among the rest: what was said then is worth more (`messages.DATED`), and of what is relevant anyhow it stands
+Evidence among the rest: what was said then is worth more (`DATED`), and of what is relevant anyhow it stands
 above what was said at another time and does not name that time either: a question may be about a date, or of one.
 """
 

@@ -24,7 +24,7 @@ from slowwave.memory import Memory
 from slowwave.recall.hits import NOT_SURE, Fragment, Hit, Hits
 from slowwave.recall.live import LiveRelease
 from slowwave.recall.release.calibration import Calibration, Scale, fit_calibration, put_under_names
-from slowwave.recall.release.passages import Layout
+from slowwave.recall.release.passage_index import PassageIndex
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import StoreMissing, UsageError
 from slowwave.schemas.settings import Settings
@@ -109,7 +109,7 @@ def test_an_answer_in_several_messages_is_told_by_its_last() -> None:
     roles = ["user", "user", "assistant", "tool", "assistant", "user"]
     numbers = np.arange(len(roles))
     place = {"user": 0, "assistant": 1, "tool": 2}
-    layout = Layout(
+    layout = PassageIndex(
         offsets=numbers,
         row_ids=numbers.astype(np.uint64),
         session=np.array([0, 0, 0, 0, 0, 0]),

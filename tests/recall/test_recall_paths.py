@@ -3,18 +3,16 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
-from slowwave.recall import filters as scope
 from slowwave.recall.filters import build_path_variants
 from slowwave.recall.hits import KINDS
 from slowwave.recall.query import Query, build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import search_words
-from slowwave.recall.retrieve.pools import POOLS, find_nearest_rows, search_full_text
+from slowwave.recall.retrieve.pools import find_passages
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.store.releases import publish
 from slowwave.store.upkeep import compact_store
@@ -94,14 +92,6 @@ def _view_and_query(memory: Memory, text: str = ASKED) -> tuple[View, Query]:
     return memory.get_view(), asked
 
 
-def test_what_a_sieve_lets_through_is_what_the_filter_does(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    filtered = [found(memory, name, **more) for name in ("poll.py", POLL) for more in ({}, {"workspace": HOME})]
-    assert all(filtered)
-    monkeypatch.setattr(scope, "MOST_KEYS", 0)
-    again = Memory.open(memory.root, encoder=HashEncoder() if memory.release.encoder else None)
-    assert [found(again, name, **more) for name in ("poll.py", POLL) for more in ({}, {"workspace": HOME})] == filtered
-
-
 def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = build(tmp_path, index=False)
     first = message_rows()[0]
@@ -116,23 +106,19 @@ def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
     compact_store(store)
     publish(store, "more", "hash-384")
     view, asked = _view_and_query(Memory.open(tmp_path), "tide")
-    (vector,), pool, layout = HashEncoder().encode(["Tide tide tide 1."]), POOLS["message"], view.passages
+    (vector,), passages = HashEncoder().encode(["Tide tide tide 1."]), find_passages(view, asked)
+    assert passages.allowed.sum() == 6
 
-    def looked_up(view: View) -> list[list[float]]:
-        near = find_nearest_rows(view, pool, asked, 3, vector, ["message_id"])
-        said = search_full_text(view, pool, asked, 3, ["message_id"])
-        assert near.column_names == ["message_id", "_distance"]
-        assert said.column_names == ["message_id", "_score"]
-        ((positions, scores),) = search_words(view, pool, asked, layout)
-        assert np.all(scores[:-1] >= scores[1:])
-        assert np.all(positions >= 0)
-        return [near["_distance"].to_pylist(), said["_score"].to_pylist(), scores.tolist()]
+    def look_up(view: View) -> list[list[float]]:
+        near, said = passages.search_vectors(vector, 3), passages.search_text("tide", 3)
+        assert set(near.column_names) == set(said.column_names) == {"_rowid", "_score"}
+        ((positions, scores),) = search_words(view, asked)
+        assert passages.allowed[positions].all()
+        return [near["_score"].to_pylist(), said["_score"].to_pylist(), scores.tolist()]
 
     monkeypatch.setattr("slowwave.recall.retrieve.lexical.ROWS_A_WORD", 3)
-    filtered = looked_up(view)
-    assert [len(one) for one in filtered] == [3, 3, 3]
-    monkeypatch.setattr(scope, "MOST_KEYS", 0)
-    monkeypatch.setattr("slowwave.recall.retrieve.pools.MORE", 0.1)  # the rows lie as unevenly as can be
-    sieved = looked_up(View(view.dir, view.release))
-    for one, other in zip(sieved, filtered, strict=True):
-        assert one == pytest.approx(other)
+    at_once = look_up(view)
+    assert [len(scores) for scores in at_once] == [3, 3, 3]
+    monkeypatch.setattr("slowwave.recall.retrieve.rows.MORE", 0.1)  # the rows lie as unevenly as can be
+    for scores, others in zip(look_up(View(view.dir, view.release)), at_once, strict=True):
+        assert scores == pytest.approx(others)

@@ -10,7 +10,8 @@ import numpy as np
 from slowwave.recall.hits import Kind, has_words
 from slowwave.recall.release.columns import Mask
 from slowwave.recall.release.tables import Row
-from slowwave.recall.retrieve.pools import POOLS, Candidates, Scores, select_best_per_owner
+from slowwave.recall.retrieve.pools import POOLS, Candidates, select_best_per_owner
+from slowwave.recall.retrieve.rows import Scores
 from slowwave.recall.times import QueryTimes, convert_datetimes
 
 

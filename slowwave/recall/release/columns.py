@@ -4,7 +4,9 @@ What all arrays of a release share; it knows no store.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -31,31 +33,43 @@ def convert_timestamps(column: pa.ChunkedArray) -> Ints:
     return moments
 
 
-def locate_rows(row_ids: npt.NDArray[np.uint64], by_row: Ints, wanted: npt.NDArray[np.uint64]) -> Ints:
-    """Return where each of the row ids wanted stands among `row_ids`, whose places in ascending order are `by_row`."""
-    found: Ints = by_row[np.searchsorted(row_ids, wanted, sorter=by_row)]
-    return found
-
-
 def find_code(values: tuple[str, ...], value: str) -> int:
     """Return where a value stands among those of a column; -2, the number of no row, for one that is not there."""
     return values.index(value) if value in values else -2
 
 
-def build_filter_mask(
-    workspace: Ints,
-    workspaces: tuple[str, ...],
-    moment: Ints,
-    places: Sequence[str],
-    since: datetime | None,
-    until: datetime | None,
-) -> Mask:
-    """Return which rows are of one of some places (none: of any), and were said in a stretch of time."""
-    mask: Mask = np.ones(len(moment), dtype=bool)
-    if places:
-        mask &= np.isin(workspace, [find_code(workspaces, place) for place in places])
-    if since is not None:
-        mask &= moment >= round(since.timestamp() * 1e6)
-    if until is not None:
-        mask &= (moment <= round(until.timestamp() * 1e6)) & (moment != NO_TIME)
-    return mask
+@dataclass(frozen=True, kw_only=True)
+class RowIndex:
+    """Arrays over all rows of a table, each row at its *place*: where it stands, and what conditions are about."""
+
+    offsets: Ints
+    """Of each row in its table."""
+    row_ids: npt.NDArray[np.uint64]
+    workspace: Ints
+    workspaces: tuple[str, ...]
+    moment: Ints
+    """Microseconds since 1970, UTC; NO_TIME where unknown."""
+    speaker: Ints
+    """Place in `speakers`; -1 where nobody is named."""
+    speakers: tuple[str, ...]
+
+    @cached_property
+    def _by_row(self) -> Ints:
+        """Places in order of row id."""
+        return np.argsort(self.row_ids)
+
+    def locate(self, row_ids: npt.NDArray[np.uint64]) -> Ints:
+        """Return the places of rows."""
+        places: Ints = self._by_row[np.searchsorted(self.row_ids, row_ids, sorter=self._by_row)]
+        return places
+
+    def mask_within(self, places: Sequence[str], since: datetime | None, until: datetime | None) -> Mask:
+        """Return which rows are of one of some workspaces (none: of any), and were said in a stretch of time."""
+        mask: Mask = np.ones(len(self.moment), dtype=bool)
+        if places:
+            mask &= np.isin(self.workspace, [find_code(self.workspaces, place) for place in places])
+        if since is not None:
+            mask &= self.moment >= round(since.timestamp() * 1e6)
+        if until is not None:
+            mask &= (self.moment <= round(until.timestamp() * 1e6)) & (self.moment != NO_TIME)
+        return mask

@@ -20,19 +20,12 @@ from rapidfuzz.distance import JaroWinkler
 
 from slowwave.recall.release.calibration import Calibration
 from slowwave.recall.release.chains import Chains, read_chains
-from slowwave.recall.release.claims import (
-    ClaimFacts,
-    ClaimLayout,
-    Floats,
-    read_claim_facts,
-    read_claim_layout,
-    read_confidences,
-)
+from slowwave.recall.release.claim_index import ClaimIndex, Floats, read_claim_index, read_confidences
 from slowwave.recall.release.columns import Ints, Mask
-from slowwave.recall.release.passages import Layout, read_layout
+from slowwave.recall.release.passage_index import PassageIndex, read_passage_index
 from slowwave.recall.release.tables import LRUCache, Tables, shared_property
-from slowwave.schemas.tables import BOILERPLATE, FILES, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
-from slowwave.schemas.vocabulary import EXTRACTIVE, SHARED, Origin
+from slowwave.schemas.tables import BOILERPLATE, BY_MODEL, FILES, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
+from slowwave.schemas.vocabulary import SHARED, Origin
 from slowwave.store.journal import Review, read
 from slowwave.store.notes import NOTES, PREFIX
 from slowwave.store.releases import Release
@@ -66,25 +59,19 @@ class View(Tables):
         self.kept_briefings: set[str] = set()
 
     @shared_property
-    def passages(self) -> Layout:
+    def passages(self) -> PassageIndex:
         """Where each passage was said, when, and by whom."""
-        return read_layout(self)
+        return read_passage_index(self)
 
     @shared_property
-    def claims(self) -> ClaimLayout:
+    def claims(self) -> ClaimIndex:
         """Where each claim was made."""
-        return read_claim_layout(self, self.passages)
-
-    @shared_property
-    def claim_facts(self) -> ClaimFacts:
-        """Who made each claim, and which files it names."""
-        return read_claim_facts(self)
+        return read_claim_index(self, self.passages)
 
     @shared_property
     def has_model_claims(self) -> bool:
         """Whether a model made some of the claims."""
-        observers = self.read(OBSERVATIONS, ["observer"])["observer"].unique() if self.count(OBSERVATIONS) else []
-        return any(str(observer) != EXTRACTIVE for observer in observers)
+        return bool(self.read(OBSERVATIONS, ["observer"], BY_MODEL))
 
     @shared_property
     def chains(self) -> Chains:
@@ -181,14 +168,12 @@ class View(Tables):
     @shared_property
     def speakers(self) -> dict[str, str]:
         """Who speaks, or made a claim -> the name as it is compared."""
-        known = {*self.claim_facts.speakers, *(self.passages.speakers if self.count(PASSAGES) else ())}
-        return {one: normalise_name(one) for one in known}
+        return {name: normalise_name(name) for name in {*self.claims.speakers, *self.passages.speakers}}
 
     @shared_property
     def workspaces(self) -> set[str]:
         """The workspaces of passages and claims."""
-        said = self.passages.workspaces if self.count(PASSAGES) else ()
-        return {*said, *(self.claims.workspaces if self.count(OBSERVATIONS) else ())}
+        return {*self.passages.workspaces, *self.claims.workspaces}
 
 
 def normalise_name(name: str) -> str:

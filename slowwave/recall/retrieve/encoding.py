@@ -8,7 +8,7 @@ from slowwave.engines.encoders.protocol import SERVER, Encoder, KnownEncoder, co
 from slowwave.engines.errors import EncoderFailed
 from slowwave.recall.hits import Cost
 from slowwave.recall.release.tables import LRUCache
-from slowwave.recall.retrieve.pools import Vector
+from slowwave.recall.retrieve.rows import Vector
 
 KEPT_QUERIES = 256
 """Vectors of the last queries, kept: an agent asks the same thing twice."""

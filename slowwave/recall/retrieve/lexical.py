@@ -9,19 +9,15 @@ sum, to 81 with the best.)
 
 from collections.abc import Set
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from lance.query import MatchQuery
 
 from slowwave.recall.query import Query
 from slowwave.recall.release.columns import Ints, Mask
-from slowwave.recall.release.passages import Layout
+from slowwave.recall.release.passage_index import PassageIndex
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.pools import POOLS, Pool, Scores, build_row_filter, search_post_filtered
+from slowwave.recall.retrieve.pools import find_claims, find_passages
+from slowwave.recall.retrieve.rows import Scores
 from slowwave.schemas.tables import BY_MODEL, OBSERVATIONS
 from slowwave.text.words import compute_idf
 
@@ -52,7 +48,7 @@ class WordEvidence:
 
 
 def compute_word_evidence(
-    view: View, pool: Pool, query: Query, layout: Layout, allowed: Mask, fade: float, of_time: Set[str] = frozenset()
+    view: View, query: Query, allowed: Mask, fade: float, of_time: Set[str] = frozenset()
 ) -> WordEvidence:
     """Look the query's words up, and hear them over neighbouring passages.
 
@@ -60,7 +56,7 @@ def compute_word_evidence(
     Ann is told by Ann, who does not name herself. Nor are words that tell of a time in which something was said
     (`of_time`). Where there is no other, the names are, or else the idle words.
     """
-    words, lanes = select_search_words(query), _search_words_with_others(view, pool, query, layout)
+    layout, words, lanes = view.passages, select_search_words(query), _search_words_with_others(view, query)
     content = set(query.content_words).intersection(words)
     telling = content - layout.speaker_words.keys() - layout.workspace_words.keys() - of_time or content or set(words)
     total, told, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
@@ -78,19 +74,19 @@ def compute_word_evidence(
     return WordEvidence(total, told / bound if bound else told)
 
 
-def _search_words_with_others(view: View, pool: Pool, query: Query, layout: Layout) -> list[tuple[Ints, Scores]]:
+def _search_words_with_others(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     """Search as `search_words` does; for one speaker or file in everybody's too: what answers Ben is heard by him."""
-    lanes = search_words(view, pool, query, layout)
+    lanes = search_words(view, query)
     if not query.is_narrowed:
         return lanes
-    others = search_words(view, pool, replace(query, speaker=None, files=()), layout)
+    others = search_words(view, replace(query, speaker=None, files=()))
     return [
         (np.concatenate([own[0], other[0]]), np.concatenate([own[1], other[1]]))
         for own, other in zip(lanes, others, strict=True)
     ]
 
 
-def _spread_to_workspace(word: str, layout: Layout, best: Scores) -> Ints:
+def _spread_to_workspace(word: str, layout: PassageIndex, best: Scores) -> Ints:
     """Return the positions of a workspace that a word names: nobody names the place where they are, so all hear it
     there.
     """
@@ -100,7 +96,7 @@ def _spread_to_workspace(word: str, layout: Layout, best: Scores) -> Ints:
     return positions
 
 
-def _spread_to_neighbours(positions: Ints, scores: Scores, layout: Layout, best: Scores, fade: float) -> Ints:
+def _spread_to_neighbours(positions: Ints, scores: Scores, layout: PassageIndex, best: Scores, fade: float) -> Ints:
     """Return the positions within reach of a word's, some named again; `best` gets what each hears of it."""
     touched = []
     for offset in range(-REACH, REACH + 1):
@@ -110,7 +106,7 @@ def _spread_to_neighbours(positions: Ints, scores: Scores, layout: Layout, best:
     return np.concatenate(touched)
 
 
-def _shift_positions(layout: Layout, positions: Ints, offset: int) -> tuple[Ints, Mask]:
+def _shift_positions(layout: PassageIndex, positions: Ints, offset: int) -> tuple[Ints, Mask]:
     """Return the positions `offset` further on, and which of them are in the same session."""
     moved = positions + offset
     inside = (moved >= 0) & (moved < len(layout.row_ids))
@@ -123,7 +119,7 @@ def select_search_words(query: Query) -> list[str]:
     return query.index_terms[:MAX_WORDS]
 
 
-def search_words(view: View, pool: Pool, query: Query, layout: Layout) -> list[tuple[Ints, Scores]]:
+def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     """Return positions and BM25 of the passages that hold a word of the query, or of which a model's detail does, word
     by word; empty for a word never said.
 
@@ -131,46 +127,35 @@ def search_words(view: View, pool: Pool, query: Query, layout: Layout) -> list[t
     that the index leaves out are left out here too. A word's passages are remembered while the release is read.
     """
     scope = (query.places, query.since, query.until, query.speaker, query.files)
-    query = replace(query, category=None)
-    claims, detail = POOLS["observation"], OBSERVATIONS.model_text or ""
-
-    def best(pool: Pool, match: MatchQuery, where: pc.Expression | None, n: int) -> pa.Table:
-        scanner = view.open_dataset(pool.table).scanner(
-            columns=["_score"], full_text_query=match, filter=where, prefilter=True, limit=n, with_row_id=True
-        )
-        return scanner.to_table()
-
-    def search(pool: Pool, match: MatchQuery, where: pc.Expression | None) -> tuple[Any, Scores]:
-        found = search_post_filtered(view, pool, query, ROWS_A_WORD, partial(best, pool, match, where))
-        return found["_rowid"].to_numpy(), found["_score"].to_numpy().astype(np.float64)
+    words = select_search_words(query)
+    found = {word: view.words.get((word, scope)) for word in words}
+    missing = [word for word in words if found[word] is None]
+    if not missing:
+        return [lane for lane in found.values() if lane is not None]
+    query, detail, index = replace(query, category=None), OBSERVATIONS.model_text or "", view.passages
+    passages = find_passages(view, query)
+    of_model = find_claims(view, query, BY_MODEL) if view.has_full_text(OBSERVATIONS, detail) else None
 
     def look_up(word: str) -> tuple[Ints, Scores]:
-        rows, scores = search(pool, MatchQuery(word, pool.text), where)
-        positions = layout.find_positions(rows)
+        rows = passages.search_text(word, ROWS_A_WORD)
+        positions, scores = passages.locate(rows), rows["_score"].to_numpy().astype(np.float64)
         if of_model is None:
             return positions, scores
-        rows, own = search(claims, MatchQuery(word, detail), of_model)
-        claim, more = view.claims.find_claim_positions(view.claims.find_offsets(rows))
+        rows = of_model.search_text(word, ROWS_A_WORD, detail)
+        claim, more = view.claims.find_claim_positions(of_model.locate(rows))
+        own = rows["_score"].to_numpy().astype(np.float64)
         return np.concatenate([positions, more]), np.concatenate([scores, own[claim]])
 
-    def lane(word: str) -> tuple[Ints, Scores]:
+    def look_up_likely(word: str) -> tuple[Ints, Scores]:
         positions, scores = look_up(word)
-        if len(positions) or word in layout.speaker_words or word in layout.workspace_words:
+        if len(positions) or word in index.speaker_words or word in index.workspace_words:
             return positions, scores
         similar = view.find_similar_word(word)
         if similar is not None:
             positions, scores = look_up(similar)
         return positions, scores * SIMILAR
 
-    words = select_search_words(query)
-    found = {word: view.words.get((word, scope)) for word in words}
-    missing = [word for word in words if found[word] is None]
-    where = build_row_filter(view, pool, query) if missing else None
-    of_model = None
-    if missing and view.has_full_text(OBSERVATIONS, detail):
-        active = build_row_filter(view, claims, query)
-        of_model = BY_MODEL if active is None else BY_MODEL & active
-    for word, one in zip(missing, view.lookups.map(lane, missing), strict=True):
-        view.words.put((word, scope), one)
-        found[word] = one
-    return [one for one in found.values() if one is not None]
+    for word, lane in zip(missing, view.lookups.map(look_up_likely, missing), strict=True):
+        view.words.put((word, scope), lane)
+        found[word] = lane
+    return [lane for lane in found.values() if lane is not None]

@@ -1,47 +1,21 @@
-"""Candidates from the indexes of one table, full text and vectors, filtered before they are searched; and their fusion.
+"""The candidates of each kind: where they are searched, what each signal says of them, and the fusion of signals."""
 
-Every condition is an Arrow expression, every query a plain bag of terms: nothing that stands in a query is ever parsed.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import reduce
 from operator import and_
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance.query import MatchQuery
 
-from slowwave.recall.filters import build_post_filter, build_scope_filters
-from slowwave.recall.hits import GROUPS, Kind
+from slowwave.recall.filters import mask_allowed_claims, mask_allowed_passages
+from slowwave.recall.hits import Kind
 from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import (
-    CHAIN,
-    GATES,
-    OBSERVATIONS,
-    PASSAGES,
-    QUANTIZED_ROWS,
-    SUMMARIES,
-    TOPICS,
-    UTC_US,
-    Table,
-)
-from slowwave.schemas.vocabulary import Status
+from slowwave.recall.retrieve.rows import MaskedRows, Rows, Scores, Vector
+from slowwave.schemas.tables import CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, UTC_US, Table
 from slowwave.text.words import STOP, compute_word_share
-
-Vector = npt.NDArray[np.float32]
-
-Scores = npt.NDArray[np.float64]
-
-MORE = 1.5
-"""How many more rows than should be needed are asked for, where not all of them pass: they lie unevenly."""
-PROBES, REFINED = 20, 10
-"""Cells of an index of vectors that a query without conditions looks into, of 4,096 rows; and how many times as many
-rows as are asked for are compared whole, where the index is coarse."""
 
 
 @dataclass(frozen=True)
@@ -147,131 +121,54 @@ class Candidates:
         return [str(row[self.pool.table.key]) for row in self.rows]
 
 
-def build_row_filter(view: View, pool: Pool, query: Query) -> pc.Expression | None:
-    """Return the filter of a pool's rows; None when all may answer."""
-    wanted: list[pc.Expression] = []
+def find_passages(view: View, query: Query) -> MaskedRows:
+    """Return the passages that may answer a query."""
+    return MaskedRows(view=view, table=PASSAGES, index=view.passages, allowed=mask_allowed_passages(view, query))
+
+
+def find_claims(view: View, query: Query, where: pc.Expression | None = None) -> MaskedRows:
+    """Return the claims that may answer a query, by their offsets."""
+    allowed = mask_allowed_claims(view, query)
+    return MaskedRows(view=view, table=OBSERVATIONS, index=view.claims, allowed=allowed, where=where)
+
+
+def find_groups(view: View, pool: Pool, query: Query) -> Rows:
+    """Return the summaries or topics that may answer a query: those of which some is of its time, and none later than
+    `as_of`.
+    """
+    wanted = [pc.field("text").is_valid()] if pool.kind == "topic" else []
     if query.places:
         wanted.append(pc.field("workspace").isin(pa.array(query.places, pa.string())))
-    if pool.kind == "observation":
-        changed = (pc.field("status") == pa.scalar(Status.SUPERSEDED)) & pc.field("superseded_by").is_valid()
-        wanted.append((pc.field("status") == pa.scalar(Status.ACTIVE)) | changed)
-        if query.category is not None:
-            wanted.append(pc.field("category") == pa.scalar(query.category))
-    wanted.extend(_build_time_filters(pool, query.since, query.until))
-    if pool.kind == "topic":
-        wanted.append(pc.field("text").is_valid())
-    if pool.kind in GROUPS and query.as_of is not None:  # it tells of all its time, the end too
+    if query.since:
+        wanted.append(pc.field(pool.last) >= pa.scalar(query.since, UTC_US))
+    if query.until:
+        wanted.append(pc.field(pool.first) <= pa.scalar(query.until, UTC_US))
+    if query.as_of:
         wanted.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
-    if query.is_narrowed:
-        wanted.extend(build_scope_filters(view, pool.kind, query))
-    return reduce(and_, wanted) if wanted else None
+    where = reduce(and_, wanted) if wanted else None
+    return Rows(view=view, table=pool.table, where=where, columns=pool.columns)
 
 
-def _build_time_filters(pool: Pool, since: datetime | None, until: datetime | None) -> list[pc.Expression]:
-    after = [pc.field(pool.last) >= pa.scalar(since, UTC_US)] if since else []
-    return [*after, pc.field(pool.first) <= pa.scalar(until, UTC_US)] if until else after
+def retrieve_group_candidates(
+    view: View, pool: Pool, query: Query, limit: int, vector: Vector | None, full_text: bool
+) -> tuple[Candidates, Scores]:
+    """Return candidates among summaries or topics, and their scores: what each index of the table finds.
 
-
-def retrieve_candidates(
-    view: View,
-    pool: Pool,
-    query: Query,
-    limit: int,
-    vector: Vector | None,
-    full_text: bool,
-) -> Candidates:
-    """Return what each index of a table finds: `limit` rows of full text, where it may be asked, and of the vectors."""
-    found: dict[str, pa.Table] = {}
-    if full_text:
-        found["text"] = search_full_text(view, pool, query, limit)
+    Args:
+        limit: rows that each index brings.
+        vector: of the query; None without an encoder.
+        full_text: whether the index of full text may be asked.
+    """
+    groups = find_groups(view, pool, query)
+    found = {"text": groups.search_text(query.terms, limit)} if full_text else {}
     if vector is not None:
-        found["vector"] = search_vectors(view, pool, query, limit, vector)
+        found["vector"] = groups.search_vectors(vector, limit)
     candidates = merge_candidates(pool, found)
     candidates.cosine = candidates.signals.get("vector")
     words = [word for word in query.index_terms if word not in STOP] or query.index_terms
-    column = pool.text
-    candidates.covered = np.array(
-        [compute_word_share(words, str(row[column])) for row in candidates.rows], dtype=np.float64
-    )
-    return candidates
-
-
-def search_full_text(
-    view: View, pool: Pool, query: Query, limit: int, columns: Sequence[str] | None = None, row_ids: bool = False
-) -> pa.Table:
-    """Return the rows full text finds, with their BM25 `_score`; the pool's columns unless others are named."""
-    where, wanted = build_row_filter(view, pool, query), [*(pool.columns if columns is None else columns), "_score"]
-
-    def best(n: int) -> pa.Table:
-        scanner = view.open_dataset(pool.table).scanner(
-            columns=wanted,
-            full_text_query=MatchQuery(query.terms, pool.text),
-            filter=where,
-            prefilter=True,
-            limit=n,
-            with_row_id=True,
-        )
-        return scanner.to_table()
-
-    found = search_post_filtered(view, pool, query, limit, best)
-    return found if row_ids else found.drop_columns("_rowid")
-
-
-def search_post_filtered(view: View, pool: Pool, query: Query, limit: int, best: Callable[[int], pa.Table]) -> pa.Table:
-    """Return the best `limit` rows that pass the query's sieve, where it has one; `best` finds so many, with `_rowid`.
-
-    More are asked for until enough have passed: of rows that pass as often as others the first look has enough.
-    """
-    strict = build_post_filter(view, pool.kind, query)
-    if strict is None:
-        return best(limit)
-    asked, rows = int(MORE * limit / strict.share), view.count(pool.table)
-    while True:
-        found = best(min(asked, rows))
-        passed = found.filter(pa.array(strict.mask_rows(found["_rowid"].to_numpy())))
-        if len(passed) >= limit or len(found) < asked:
-            return passed.slice(0, limit)
-        asked *= 4
-
-
-def search_vectors(view: View, pool: Pool, query: Query, limit: int, vector: Vector) -> pa.Table:
-    """Return the rows nearest to the query, with their cosine `_score`; rows without a vector are left out.
-
-    Vectors have unit length, so the dot product is the cosine; Lance returns one minus it.
-    """
-    found = find_nearest_rows(view, pool, query, limit, vector, pool.columns)
-    cosine = pa.array(1.0 - found["_distance"].to_numpy().astype(np.float64))
-    return found.drop_columns("_distance").append_column("_score", cosine)
-
-
-def find_nearest_rows(
-    view: View, pool: Pool, query: Query, limit: int, vector: Vector, columns: Sequence[str], row_ids: bool = False
-) -> pa.Table:
-    """Return the rows nearest to the query, best first, with their `_distance`: by an index of vectors that is whole,
-    or one by one. Rows that fit a condition may lie in any cell of it, and all are looked into.
-    """
-    where, rows = build_row_filter(view, pool, query), view.count(pool.table)
-    nearest: dict[str, object] = {
-        "column": pool.table.vector,
-        "q": vector,
-        "metric": "dot",
-        "use_index": view.find_broken_index(pool.table) is None,
-        "nprobes": rows if query.has_conditions else PROBES,
-        "refine_factor": REFINED if rows >= QUANTIZED_ROWS else None,
-    }
-
-    def best(n: int) -> pa.Table:
-        scanner = view.open_dataset(pool.table).scanner(
-            columns=[*columns, "_distance"],
-            nearest={**nearest, "k": n},
-            filter=where,
-            prefilter=True,
-            with_row_id=True,
-        )
-        return scanner.to_table()
-
-    found = search_post_filtered(view, pool, query, limit, best)
-    return found if row_ids else found.drop_columns("_rowid")
+    texts = (str(row[pool.text]) for row in candidates.rows)
+    candidates.covered = np.array([compute_word_share(words, text) for text in texts], dtype=np.float64)
+    return candidates, fuse_reciprocal_ranks(candidates)
 
 
 def merge_candidates(pool: Pool, lanes: Mapping[str, pa.Table]) -> Candidates:

@@ -15,19 +15,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.engines.encoders.protocol import limit_blas_threads
-from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
 from slowwave.recall.release.chains import Chains, is_superseded
 from slowwave.recall.release.columns import Ints
-from slowwave.recall.release.passages import Layout
+from slowwave.recall.release.passage_index import PassageIndex
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import search_words
-from slowwave.recall.retrieve.pools import POOLS, Vector, find_nearest_rows
+from slowwave.recall.retrieve.pools import find_passages
+from slowwave.recall.retrieve.rows import Nearness, Scores, Vector
 from slowwave.schemas.tables import PASSAGES, Table
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.words import compute_idf
@@ -51,8 +49,6 @@ WHOLE = 0.5
 """Weight of a session's words, and of its nearest passages, against its best turn."""
 TURN_TEMPERATURE = 1.0
 """As `TEMPERATURE`, where the best turn counts too: between .75 (bug reports, LoCoMo) and 1.95 (commit subjects)."""
-
-Scores = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +146,10 @@ def read_rows_where(
     return rows
 
 
-def score_sessions_by_words(view: View, query: Query, layout: Layout) -> dict[int, float]:
+def score_sessions_by_words(view: View, query: Query, layout: PassageIndex) -> dict[int, float]:
     """Return BM25 of each session that holds a word of the query, by the session's number."""
     asked = replace(query, text=" ".join(query.content_words) or query.text)
-    lanes = search_words(view, POOLS["message"], asked, layout)
+    lanes = search_words(view, asked)
     return _compute_bm25([layout.session[positions] for positions, _ in lanes], int(layout.session.max()) + 1)
 
 
@@ -171,11 +167,13 @@ def _compute_bm25(lookups: Sequence[Ints], sessions: int) -> dict[int, float]:
     return {int(n): float(total[n]) for n in np.flatnonzero(total)}
 
 
-def score_sessions_by_cosine(view: View, query: Query, layout: Layout, vector: Vector) -> dict[int, float]:
+def score_sessions_by_cosine(view: View, query: Query, layout: PassageIndex, vector: Vector) -> dict[int, float]:
     """Return mean cosine of each session's nearest passages; those not among the nearest count as the last of them."""
-    positions, cosines = _find_nearest_passages(view, query, layout, vector)
+    near = Nearness(find_passages(view, query), vector)
+    positions = near.find_nearest(NEAREST)
     if not len(positions):
         return {}
+    cosines = near.compute_cosines(positions)
     by_session: dict[int, list[float]] = {}
     for session, cosine in zip(layout.session[positions].tolist(), cosines.tolist(), strict=True):
         by_session.setdefault(session, []).append(cosine)
@@ -197,21 +195,7 @@ def has_similar_session(view: View, query: Query, vector: Vector | None) -> bool
     return max(best, default=-1.0) >= scale.median
 
 
-def _find_nearest_passages(view: View, query: Query, layout: Layout, vector: Vector) -> tuple[Ints, Scores]:
-    """Return positions and cosines of the nearest passages that the query's conditions let through."""
-    held = view.load_vectors(PASSAGES)
-    if held is None:
-        rows = find_nearest_rows(view, POOLS["message"], query, NEAREST, vector, [], row_ids=True)
-        return layout.find_positions(rows["_rowid"].to_numpy()), 1.0 - rows["_distance"].to_numpy().astype(np.float64)
-    matrix, known = held
-    with limit_blas_threads():
-        cosines = (matrix @ vector)[layout.offsets].astype(np.float64)
-    some = np.flatnonzero(known[layout.offsets] & mask_allowed_passages(view, query))
-    best = some[np.argsort(-cosines[some], kind="stable")[:NEAREST]]
-    return best, cosines[best]
-
-
-def read_session_ids(view: View, layout: Layout, numbers: Sequence[int]) -> list[str]:
+def read_session_ids(view: View, layout: PassageIndex, numbers: Sequence[int]) -> list[str]:
     """Return the sessions' ids: each read from one of its passages."""
     first = np.array([int(np.argmax(layout.session == number)) for number in numbers], dtype=np.int64)
     names: list[str] = view.take(PASSAGES, layout.offsets[first], ["session_id"])["session_id"].to_pylist()

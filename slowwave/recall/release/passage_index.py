@@ -10,18 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.compute as pc
 
 from slowwave.recall.query import Query
-from slowwave.recall.release.columns import (
-    Ints,
-    Mask,
-    build_filter_mask,
-    convert_timestamps,
-    encode_column,
-    locate_rows,
-)
+from slowwave.recall.release.columns import Ints, Mask, RowIndex, convert_timestamps, encode_column
 from slowwave.recall.release.tables import Tables
 from slowwave.recall.times import Calendar, compute_calendar
 from slowwave.schemas.tables import MESSAGES, PASSAGES
@@ -34,38 +26,16 @@ PAIR_REACH = 50
 """Passages between a question and its answer, at most."""
 
 
-@dataclass(frozen=True)
-class Layout:
+@dataclass(frozen=True, kw_only=True)
+class PassageIndex(RowIndex):
     """Arrays over all passages, in order of session, message and part; a *position* is a place in them."""
 
-    offsets: Ints
-    """Where each passage stands in its table."""
-    row_ids: npt.NDArray[np.uint64]
     session: Ints
     """A number a session."""
     message: Ints
     """Offset of its message in the table of messages; -1 where it is not there."""
     role: Ints
     roles: tuple[str, ...]
-    speaker: Ints
-    """Place in `speakers`; -1 where nobody is named."""
-    speakers: tuple[str, ...]
-    workspace: Ints
-    workspaces: tuple[str, ...]
-    moment: Ints
-    """Microseconds since 1970, UTC; NO_TIME where unknown."""
-    by_row: Ints
-    """Positions in order of row id."""
-
-    def find_positions(self, row_ids: npt.NDArray[np.uint64]) -> Ints:
-        """Return positions of rows of this table."""
-        return locate_rows(self.row_ids, self.by_row, row_ids)
-
-    def mask_allowed(self, query: Query) -> Mask:
-        """Return which passages the query's conditions let through."""
-        return build_filter_mask(
-            *(self.workspace, self.workspaces, self.moment), query.places, query.since, query.until
-        )
 
     @cached_property
     def calendar(self) -> Calendar:
@@ -161,7 +131,7 @@ class Layout:
         return None
 
 
-def read_layout(view: Tables) -> Layout:
+def read_passage_index(view: Tables) -> PassageIndex:
     """Return the passages' places."""
     rows = view.open_dataset(PASSAGES).to_table(columns=COLUMNS, with_row_id=True)
     # in order of session, message and part
@@ -171,11 +141,9 @@ def read_layout(view: Tables) -> Layout:
     (role, roles), (speaker, speakers) = encode_column(rows["role"]), encode_column(rows["speaker"])
     workspace, workspaces = encode_column(rows["workspace"])
     message = pc.fill_null(pc.index_in(rows["message_id"], value_set=view.read_keys(MESSAGES)), -1).to_numpy()
-    moment = convert_timestamps(rows["ts"])
-    row_ids = rows["_rowid"].to_numpy()[order]
-    return Layout(
+    return PassageIndex(
         offsets=order,
-        row_ids=row_ids,
+        row_ids=rows["_rowid"].to_numpy()[order],
         session=session[order],
         message=message[order].astype(np.int64),
         role=role[order],
@@ -184,8 +152,7 @@ def read_layout(view: Tables) -> Layout:
         speakers=speakers,
         workspace=workspace[order],
         workspaces=workspaces,
-        moment=moment[order],
-        by_row=np.argsort(row_ids),
+        moment=convert_timestamps(rows["ts"])[order],
     )
 
 
