@@ -17,7 +17,7 @@ from bench.recall.talks import Talk, build_store, rank_down, read_talks, score_b
 from slowwave import Memory
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.recall.query import build_query
-from slowwave.recall.retrieve.sessions import rank_sessions
+from slowwave.recall.retrieve.sessions import rank_sessions, read_session_ids
 from slowwave.schemas.tables import PASSAGES
 
 CUTS = (1, 5)
@@ -52,7 +52,8 @@ def ask_sessions(talk: Talk, memory: Memory) -> Iterator[dict[str, object]]:
     for asked, ranked in zip(talk.asked, rank_down(words), strict=True):
         query = build_query(asked.text, 1, "message")
         vector = memory._vectors.encode_texts(view.release.encoder, [query.text]).get(query.text)
-        nearest = [names.get(one.session_id, one.session_id) for one in rank_sessions(view, query, vector, 100)]
+        ranked_whole = rank_sessions(view, query, vector, full_text=True)[:100]
+        nearest = [names.get(key, key) for key in read_session_ids(view, [number for number, _ in ranked_whole])]
         hits, sessions = memory.recall(asked.text, MESSAGES, "message"), memory.sessions(asked.text, max(CUTS))
         rankings = {
             "recall's messages": list(dict.fromkeys(hit.sources[0].session for hit in hits)),

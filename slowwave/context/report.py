@@ -22,6 +22,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 import orjson
+import pyarrow.compute as pc
 
 from slowwave.context.direct import make_source
 from slowwave.context.rendering import LineSource
@@ -33,7 +34,7 @@ from slowwave.recall.ranking.order import FIGURE
 from slowwave.recall.release.chains import is_superseded
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import Vector
-from slowwave.recall.retrieve.sessions import has_similar_session, is_visible_as_of, rank_sessions, read_rows_where
+from slowwave.recall.retrieve.sessions import has_similar_session, is_visible_as_of, rank_sessions, read_session_ids
 from slowwave.schemas.settings import ContextSettings
 from slowwave.schemas.tables import CHAIN, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.schemas.vocabulary import SPOKEN, Status
@@ -156,12 +157,14 @@ def load_sessions(
     if not hits and not has_similar_session(view, query, vector):
         return []
     try:
-        ranked = rank_sessions(view, query, vector, settings.sessions, view.has_full_text(PASSAGES))
+        ranked = rank_sessions(view, query, vector, view.has_full_text(PASSAGES))
     except READ_TROUBLE:  # recall has met it before, and noted it
-        ranked = rank_sessions(view, query, vector, settings.sessions, full_text=False)
-    likely = {one.session_id for one in ranked if one.probability >= LEAST}
-    sessions = _load_messages(view, query, [one.session_id for one in ranked], likely, hits, encoder)
-    return [(one.probability, _select_around_hits(sessions[one.session_id], hits)) for one in ranked]
+        ranked = rank_sessions(view, query, vector, full_text=False)
+    ids = read_session_ids(view, [number for number, _ in ranked[: settings.sessions]])
+    probabilities = dict(zip(ids, (probability for _, probability in ranked), strict=False))
+    likely = {session for session, probability in probabilities.items() if probability >= LEAST}
+    messages = _load_messages(view, query, ids, likely, hits, encoder)
+    return [(probability, _select_around_hits(messages[key], hits)) for key, probability in probabilities.items()]
 
 
 def _load_messages(
@@ -171,9 +174,10 @@ def _load_messages(
     about = view.read_by_id(SESSIONS, sessions, ["session_id", "inactive"])
     gone = {key for row in about.values() for key in cast(list[str], row["inactive"])}
     allowed = _find_allowed_messages(view, query) if query.since or query.is_narrowed else None
-    vectors = _load_vectors(view, sessions) if view.release.encoder == encoder else {}
+    inside = pc.field("session_id").isin(sessions)
+    vectors = _load_vectors(view, inside) if view.release.encoder == encoder else {}
     claims, superseded = defaultdict(list), defaultdict(list)
-    for row in read_rows_where(view, OBSERVATIONS, CLAIMED, "session_id", sessions):
+    for row in view.read(OBSERVATIONS, CLAIMED, inside).to_pylist():
         keys, quote = cast(list[str], row["message_ids"]), " ".join(str(row["quote"]).split())
         if keys and (row["chain_id"] or row["status"] in (Status.ACTIVE, Status.DUPLICATE)):  # else it was withdrawn
             known = vectors and row["vector"] is not None
@@ -181,8 +185,7 @@ def _load_messages(
         for key in keys if _is_superseded_here(view, row, likely, hits[:ABOUT], query.as_of) else ():
             superseded[key].append(quote)
     found: dict[str, list[PastMessage]] = defaultdict(list)
-    rows = read_rows_where(view, MESSAGES, HEARD, "session_id", sessions)
-    for row in sorted(rows, key=lambda row: cast(int, row["seq"])):
+    for row in view.read(MESSAGES, HEARD, inside).sort_by("seq").to_pylist():
         key = str(row["message_id"])
         # No later than `as_of`, where there is one.
         said = row["origin"] in SPOKEN and row["text"] and is_visible_as_of(row["ts"], query.until)
@@ -199,10 +202,10 @@ def _find_allowed_messages(view: View, query: Query) -> set[str]:
     return set(view.read_keys(MESSAGES).take(messages[messages >= 0]).to_pylist())
 
 
-def _load_vectors(view: View, sessions: Sequence[str]) -> dict[str, Vector]:
+def _load_vectors(view: View, inside: pc.Expression) -> dict[str, Vector]:
     """Return by message the mean vector of its passages."""
     parts: dict[str, list[Vector]] = defaultdict(list)
-    for row in read_rows_where(view, PASSAGES, ["message_id", "vector"], "session_id", sessions):
+    for row in view.read(PASSAGES, ["message_id", "vector"], inside).to_pylist():
         if row["vector"] is not None:
             parts[str(row["message_id"])].append(np.array(row["vector"], np.float32))
     return {key: np.mean(some, axis=0) for key, some in parts.items()}

@@ -23,12 +23,16 @@ from slowwave.recall.release.columns import NO_TIME, Ints
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.message_candidates import PassageEvidence
-from slowwave.recall.retrieve.sessions import is_visible_as_of, rank_sessions_by_turns, read_session_ids
+from slowwave.recall.retrieve.sessions import is_visible_as_of, rank_sessions, read_session_ids
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.text.pyramid import compute_master_id
 
 QUOTES = 3
 """Messages that are quoted of a session, at most."""
+WHOLE = 0.5
+"""Weight of a session's words, and of its nearest passages, against its best turn."""
+TEMPERATURE = 1.0
+"""Between .75 (bug reports, LoCoMo) and 1.95 (commit subjects), by likelihood."""
 ABOUT = ["native_id", "workspace", "title", "started_at", "ended_at"]
 
 
@@ -92,7 +96,8 @@ def find_sessions(view: View, plan: Plan, said: PassageEvidence, turns: ScoredPo
     for number, score in zip(layout.session[positions].tolist(), scores.tolist(), strict=True):
         best[number] = max(score, best.get(number, score))
     full_text = said.share is not None
-    ranked = rank_sessions_by_turns(view, query, plan.whole, best, full_text, plan.is_time_only)[: query.k]
+    whole = 0.0 if plan.is_time_only else WHOLE
+    ranked = rank_sessions(view, query, plan.whole, full_text, best, whole, TEMPERATURE)[: query.k]
     order = positions[np.argsort(-scores, kind="stable")]
     quoted = [_select_quoted(view, said, order, number) for number, _ in ranked]
     return _build_hits(view, query, ranked, quoted)
@@ -119,9 +124,8 @@ def _build_hits(
     view: View, query: Query, ranked: Sequence[tuple[int, float]], quoted: Sequence[Ints]
 ) -> list[SessionHit]:
     """Return sessions, by number and probability, as hits that quote these positions."""
-    layout = view.passages
     # what the tables tell of each session
-    ids = read_session_ids(view, layout, [number for number, _ in ranked])
+    ids = read_session_ids(view, [number for number, _ in ranked])
     about = view.read_by_id(SESSIONS, ids, ABOUT)
     masters = view.read_by_id(SUMMARIES, [compute_master_id(key) for key in ids], ["text", "title", "last_at"])
     sources = _read_sources(view, quoted)
