@@ -9,7 +9,6 @@ where that was found too; else it tells what the later one says, as one that per
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.hits import Hit, Hits, has_words
 from slowwave.recall.query import Query
 from slowwave.recall.release.chains import THEN, format_later
+from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.schemas.vocabulary import Status
@@ -41,7 +41,6 @@ ONE_SENTENCE = 1.5
 ENDS = ".!?…)\"”'"
 
 SHOWN = ["session_id", "native_id", "seq", "role", "speaker", "ts"]
-Row = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
         tags: how headings name the sessions (`View.session_tags`).
     """
     rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], SHOWN)
-    gists = view.read_by_id(GISTS, list(rows), ["summary"]) if view.count(GISTS) else {}
+    gists = view.read_by_id(GISTS, list(rows), ["summary"])
     places = {hit.id: float(1 + place) ** -FADES for place, hit in enumerate(hits)}
     named = find_named_speaker(view, query)
     texts = "\n".join(_flatten(hit.text) for hit in hits)
@@ -133,7 +132,7 @@ def rank_claims(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> lis
     likeliest first; one that is in its message's own words is told by the message.
     """
     keys = view.read_by_id(OBSERVATIONS, [hit.id for hit in hits], ["message_ids"])
-    first = {key: cast(list[str], row["message_ids"])[0] for key, row in keys.items() if row["message_ids"]}
+    first = {key: row["message_ids"][0] for key, row in keys.items() if row["message_ids"]}
     rows = view.read_by_id(MESSAGES, list(first.values()), [*SHOWN, "text"])
     return [
         Told(
@@ -163,7 +162,7 @@ def put_narration_last(view: View, hits: Hits) -> Hits:
     others; none where there are no others.
     """
     rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], ["blocks"])
-    kinds = {key: [block["type"] for block in cast(list[Row], row["blocks"])] for key, row in rows.items()}
+    kinds = {key: [block["type"] for block in row["blocks"]] for key, row in rows.items()}
     calling = {key for key, some in kinds.items() if "tool_call" in some}
     ordered = sorted(hits, key=lambda hit: hit.id in calling)
     if not ordered or ordered[0].id in calling:
@@ -206,21 +205,14 @@ def _flatten(text: str) -> str:
 def _has_found_successor(view: View, hit: Hit, found: Collection[str]) -> bool:
     """Return whether what holds in place of a hit was said in a message that was found."""
     heir = view.chains.claims.get(hit.superseded_by) if hit.superseded_by is not None else None
-    return heir is not None and any(key in found for key in cast(list[str], heir["message_ids"]))
+    return heir is not None and any(key in found for key in heir["message_ids"])
 
 
 def make_source(view: View, row: Row, tags: Mapping[str, str]) -> LineSource:
     """Return where a message (the columns `SHOWN`) comes from."""
-    session = view.native_sessions.get(str(row["session_id"]), str(row["session_id"]))
-    return LineSource(
-        session,
-        str(row["native_id"]),
-        cast(int, row["seq"]),
-        row["ts"],  # type: ignore[arg-type]
-        cast(str | None, row["speaker"]),
-        get_speaker(str(row["role"])),
-        short=tags.get(session),
-    )
+    session = view.native_sessions.get(row["session_id"]) or str(row["session_id"])
+    who = row["speaker"], get_speaker(row["role"])
+    return LineSource(session, row["native_id"], row["seq"], row["ts"], *who, short=tags.get(session))
 
 
 def _format_change(hit: Hit, told: str) -> str:

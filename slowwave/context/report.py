@@ -17,7 +17,6 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.resources import files
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +31,7 @@ from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
 from slowwave.recall.ranking.order import FIGURE
 from slowwave.recall.release.chains import is_superseded
+from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import Vector
 from slowwave.recall.retrieve.sessions import has_similar_session, is_visible_as_of, rank_sessions, read_session_ids
@@ -53,7 +53,6 @@ SAME_WORDS = 2
 FIGURE_WORD = re.compile(r"\S*\d\w*")
 
 Matrix = npt.NDArray[np.float64]
-Row = dict[str, object]
 
 SENTENCE_SIGNS = ("long", "opens", "said before", "shared", "figures", "number", "claim")
 """How long a person's message is that says it (logarithm of its words against the session's usual); whether it stands
@@ -172,13 +171,13 @@ def _load_messages(
 ) -> Mapping[str, list[PastMessage]]:
     """Return what of each session the query's conditions let through, in order, without what was taken back."""
     about = view.read_by_id(SESSIONS, sessions, ["session_id", "inactive"])
-    gone = {key for row in about.values() for key in cast(list[str], row["inactive"])}
+    gone = {key for row in about.values() for key in row["inactive"]}
     allowed = _find_allowed_messages(view, query) if query.since or query.is_narrowed else None
     inside = pc.field("session_id").isin(sessions)
     vectors = _load_vectors(view, inside) if view.release.encoder == encoder else {}
     claims, superseded = defaultdict(list), defaultdict(list)
     for row in view.read(OBSERVATIONS, CLAIMED, inside).to_pylist():
-        keys, quote = cast(list[str], row["message_ids"]), " ".join(str(row["quote"]).split())
+        keys, quote = row["message_ids"], " ".join(str(row["quote"]).split())
         if keys and (row["chain_id"] or row["status"] in (Status.ACTIVE, Status.DUPLICATE)):  # else it was withdrawn
             known = vectors and row["vector"] is not None
             claims[keys[0]].append((quote, np.array(row["vector"], np.float32) if known else None))
@@ -220,7 +219,7 @@ def _is_superseded_here(view: View, row: Row, likely: Set[str], hits: Collection
     heir = view.chains.find_successor(row, as_of)
     if heir is None or heir["session_id"] == row["session_id"] or heir["session_id"] in likely:
         return True
-    return not set(cast(list[str], heir["message_ids"])).isdisjoint(hits)
+    return not set(heir["message_ids"]).isdisjoint(hits)
 
 
 def _select_around_hits(messages: list[PastMessage], hits: Collection[str], most: int = 400) -> list[PastMessage]:

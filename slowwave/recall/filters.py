@@ -143,12 +143,9 @@ def resolve_speakers(view: View, name: str) -> frozenset[str]:
 
     Where nobody has just that one, those whose first names it is.
     """
-    meant = view.named_speakers.get(wanted := normalise_name(name))
-    if meant is None:
-        exact = frozenset(one for one, said in view.speakers.items() if said == wanted)
-        meant = exact or frozenset(one for one, said in view.speakers.items() if said.startswith(f"{wanted} "))
-        view.named_speakers.put(wanted, meant)
-    return meant
+    wanted, names = normalise_name(name), view.speakers.items()
+    exact = frozenset(speaker for speaker, plain in names if plain == wanted)
+    return exact or frozenset(speaker for speaker, plain in names if plain.startswith(f"{wanted} "))
 
 
 def find_file_matches(view: View, files: Sequence[str]) -> FileMatches:

@@ -4,10 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from slowwave.schemas.vocabulary import Role
 from slowwave.text.words import extract_content_words
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Kind = Literal["observation", "message", "summary", "topic"]
 KINDS: tuple[Kind, ...] = ("observation", "message", "summary")
@@ -22,6 +25,17 @@ LEANING_WORDS = 3
 """Content words up to which a reply is understood only beside what it answers: "no, that's horrible. undo that"."""
 NOT_SURE = "nothing surely about this; nearest:"
 """Stands above an answer that is less relevant."""
+
+
+class Shown:
+    """What is shown as plain values too: a dataclass whose moments become text."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        plain: dict[str, Any] = asdict(cast("DataclassInstance", self))
+        return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in plain.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +58,7 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True)
-class Successor:
+class Successor(Shown):
     """The claim that holds in place of a hit, or perhaps does."""
 
     text: str
@@ -58,7 +72,7 @@ class Successor:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Shown):
     """One memory that answers the query."""
 
     kind: Kind
@@ -126,16 +140,13 @@ class Hit:
         pair = tuple(replace(one, text=cut) for one, cut in zip(self.pair, others, strict=True))
         return replace(self, text=text, pair=pair)
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; a text stands in it once, also where the exchange has it again."""
-        plain = asdict(self)
+        plain = Shown.as_dict(self)
         for fragment in plain["pair"]:
             if fragment["text"] == self.text:
                 del fragment["text"]
-        for dated in (plain, plain["successor"] or {}):
-            if at := dated.get("observed_at"):
-                dated["observed_at"] = at.isoformat()
-        return plain
+        return plain | {"successor": self.successor and self.successor.as_dict()}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Hit":
@@ -171,15 +182,7 @@ class Cost:
     """Tokens that a block might have; 0 of hits."""
 
 
-class Plain(Protocol):
-    """What has plain values, ready for JSON."""
-
-    def as_dict(self) -> dict[str, object]:
-        """Return them."""
-        ...
-
-
-T = TypeVar("T", bound=Plain)
+T = TypeVar("T", bound=Shown)
 
 
 class Answer(list[T]):

@@ -67,7 +67,7 @@ def plan_query(view: View, query: Query) -> Plan:
     except READ_TROUBLE:  # told of when its words are looked up
         query = correct_names(view, query, full_text=False)
         text = strip_names(view, query, full_text=False)
-    timed = query.times is not None and view.count(PASSAGES) > 0 and view.passages.is_time_only(query)
+    timed = query.times is not None and view.passages.is_time_only(query)
     return Plan(query, searchable, text, timed)
 
 
@@ -75,8 +75,6 @@ def correct_names(view: View, query: Query, *, full_text: bool) -> Query:
     """Return a query in which a speaker is named as in memory: where nobody said the word as it is spelt, and where it
     is what others call them for short.
     """
-    if not view.count(PASSAGES):
-        return query
     names = view.passages.speaker_words
 
     def correct(found: re.Match[str]) -> str:
@@ -115,8 +113,6 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
     Args:
         full_text: whether the index of full text of the passages may be asked; else workspaces' names stay.
     """
-    if not view.count(PASSAGES):
-        return query.text
     text = view.passages.strip_speakers(query.text)
     for place, name in enumerate(view.passages.folders if full_text else ()):
         words = TERM.findall(name.lower())

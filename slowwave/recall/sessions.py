@@ -8,13 +8,13 @@ night wrote of it. What was taken back has no passages, and so neither finds a s
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
-from slowwave.recall.hits import Answer, Source, parse_iso_datetime
+from slowwave.recall.hits import Answer, Shown, Source, parse_iso_datetime
 from slowwave.recall.plan import Plan
 from slowwave.recall.query import Query
 from slowwave.recall.ranking.rank import ScoredPool
@@ -37,7 +37,7 @@ ABOUT = ["native_id", "workspace", "title", "started_at", "ended_at"]
 
 
 @dataclass(frozen=True, slots=True)
-class SessionHit:
+class SessionHit(Shown):
     """A past session that the query is about."""
 
     id: str
@@ -62,10 +62,9 @@ class SessionHit:
         """What tells of it: its summary, else its title."""
         return self.summary or self.title or ""
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        span = {name: at.isoformat() if (at := getattr(self, name)) else None for name in ("started_at", "ended_at")}
-        return {"kind": "session", **asdict(self), **span}
+        return {"kind": "session", **Shown.as_dict(self)}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "SessionHit":
@@ -142,11 +141,11 @@ def _build_hits(
                 key,
                 view.native_sessions.get(key, key),
                 probability,
-                _get_text(row, "workspace"),
-                _get_text(row, "title") or _get_text(master, "title"),
-                mark_changes(view.chains, text, key, query.as_of) if (text := _get_text(master, "text")) else None,
-                _get_moment(row.get("started_at")),
-                _get_moment(ended),
+                row.get("workspace"),
+                row.get("title") or master.get("title"),
+                mark_changes(view.chains, text, key, query.as_of) if (text := master.get("text")) else None,
+                row.get("started_at"),
+                ended,
                 mine,
             )
         )
@@ -173,11 +172,3 @@ def _find_last_moment(view: View, as_of: datetime, number: int) -> datetime | No
     moments = view.passages.moment[view.passages.session == number]
     moments = moments[(moments != NO_TIME) & (moments <= round(as_of.timestamp() * 1e6))]
     return datetime.fromtimestamp(int(moments.max()) / 1e6, UTC) if len(moments) else None
-
-
-def _get_text(row: Row, name: str) -> str | None:
-    return str(row[name]) if row.get(name) else None
-
-
-def _get_moment(value: object) -> datetime | None:
-    return value if isinstance(value, datetime) else None

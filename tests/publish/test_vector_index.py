@@ -81,7 +81,7 @@ def test_a_release_whose_index_misses_rows_is_held_back(root: Path, monkeypatch:
     write_passages(store, range(ROWS, ROWS + 1))
     compact_store(store)
     store.open_dataset(PASSAGES).create_index("vector", "IVF_FLAT", metric="dot", num_partitions=1_500, replace=True)
-    monkeypatch.setattr("slowwave.recall.retrieve.pools.PROBES", 1)
+    monkeypatch.setattr("slowwave.recall.retrieve.rows.PROBES", 1)
     (why,) = release(root).held
     assert why.startswith("passages: the index of vectors finds ")
     again = release(root)  # without the index, which was dropped

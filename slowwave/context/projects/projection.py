@@ -105,7 +105,7 @@ def build_pages(
 
 
 def _read_topic_names(view: View) -> dict[str, str]:
-    rows = view.read(TOPICS, ["topic_id", "name"]).to_pylist() if view.count(TOPICS) else []
+    rows = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
     return {row["topic_id"]: row["name"] for row in rows}
 
 

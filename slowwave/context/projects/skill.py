@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice, zip_longest
 from pathlib import PurePath
-from typing import cast
 
 from slowwave.context.projects.projection import MOST_LINES, Steers, collect_told_claims, make_harmless
 from slowwave.context.projects.standing import (
@@ -146,7 +145,7 @@ def _tell_claims(view: View, claims: Sequence[StandingClaim]) -> list[SkillLine]
     for one in claims:
         row = more[one.id]
         detail = " ".join(str(row["detail"] or "").split()) if row["observer"] != EXTRACTIVE else ""
-        files = [file for file in cast(list[str], row["files"])[:MOST_FILES] if file not in one.text]
+        files = [file for file in row["files"][:MOST_FILES] if file not in one.text]
         because = (
             f" — {detail}"
             if detail and addresses_nobody(detail) and detail.casefold() not in one.text.casefold()
@@ -156,7 +155,7 @@ def _tell_claims(view: View, claims: Sequence[StandingClaim]) -> list[SkillLine]
         rule = f" ({one.standing})" if one.standing else ""
         text = make_harmless(f"{one.text}{because}{named}{rule}")
         session = one.source.short or one.source.session or ""
-        message = cast(list[str], row["message_ids"])[0][:SHORT_ID]
+        message = row["message_ids"][0][:SHORT_ID]
         lines.append(SkillLine(one.category, text, session, message, one.id, one.text))
     return lines
 

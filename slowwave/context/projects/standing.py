@@ -12,13 +12,13 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby, zip_longest
-from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.rendering import Line, LineSource
 from slowwave.recall.release.chains import is_linked
+from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import CHAIN, GATES, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import TALKING, Origin, Status, is_shared
@@ -92,8 +92,6 @@ def collect_standing_claims(
         least: confidence from which a claim stands.
         among: claims that are looked at; none for all.
     """
-    if not view.count(OBSERVATIONS):
-        return []
     wanted = match_unshut_claims()
     for column, values in (("workspace", places), ("category", categories), ("observation_id", among)):
         wanted = wanted & pc.field(column).isin(sorted(values)) if values else wanted
@@ -138,7 +136,7 @@ def take_in_turn(claims: Iterable[StandingClaim]) -> Iterator[StandingClaim]:
         yield from (claim for claim in turn if claim is not None)
 
 
-def _find_quoted_messages(view: View, rows: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
+def _find_quoted_messages(view: View, rows: Iterable[Row]) -> dict[str, list[str]]:
     """Return by claim the id of the message that it quotes, then those quoted by the claims that were merged into
     it.
     """
@@ -154,9 +152,7 @@ def _find_quoted_messages(view: View, rows: Iterable[dict[str, Any]]) -> dict[st
     return quoted
 
 
-def _make_claim(
-    view: View, row: dict[str, Any], confidence: float, messages: list[dict[str, object]]
-) -> StandingClaim | None:
+def _make_claim(view: View, row: Row, confidence: float, messages: list[Row]) -> StandingClaim | None:
     """Return the row as a claim; None where neither a person said it nor two sessions bear it out.
 
     `messages` are those that it or a claim merged into it quotes, its own first.
@@ -173,7 +169,7 @@ def _make_claim(
     source = LineSource(
         session,
         str(messages[0]["native_id"]),
-        cast(int, messages[0]["seq"]),
+        messages[0]["seq"],
         row["observed_at"],
         row["speaker"],
         None if row["speaker"] else "person" if by_person else "model",

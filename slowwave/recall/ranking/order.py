@@ -9,8 +9,6 @@ another value in it, or another figure, are put in order of time.
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import cast
 
 from rapidfuzz import fuzz
 
@@ -103,7 +101,7 @@ def add_successors(view: View, found: Sequence[ScoredRow], query: Query) -> list
         rows.append(one)
         row = _read_chain(one, query, view.chains)
         later = view.chains.find_successor(row, query.as_of) if is_superseded(row, query.as_of) else None
-        if later is None or not there.isdisjoint((later["observation_id"], *cast(list[str], later["message_ids"]))):
+        if later is None or not there.isdisjoint((later["observation_id"], *later["message_ids"])):
             continue
         key = str(later["observation_id"])
         offsets = view.find_offsets(OBSERVATIONS, [key]) if "observation" in query.kinds else ()
@@ -158,7 +156,7 @@ def _find_timely(rows: Sequence[ScoredRow], query: Query) -> list[bool]:
 
 
 def _get_time(one: ScoredRow) -> float:
-    at = cast(datetime | None, one.row[POOLS[one.kind].last])
+    at = one.row[POOLS[one.kind].last]
     return at.timestamp() if at is not None else 0.0
 
 

@@ -96,7 +96,7 @@ def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[Score
     claims: dict[str, ScoredRow] = {}
     of_several, unfound = list[ScoredRow](), list[ScoredRow]()
     for claim in lists.get("observation", ()):
-        ids = cast(list[str], claim.row.get("message_ids") or [])
+        ids = claim.row.get("message_ids") or []
         there = [messages[key] for key in ids if key in messages]
         source = next((row for row in there if len(ids) == 1 or has_words(row.text, claim.text)), None)
         if source is not None:

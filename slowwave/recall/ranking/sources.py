@@ -2,13 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from itertools import chain, zip_longest
-from typing import cast
 
 import numpy as np
 
-from slowwave.recall.hits import GROUPS, Fragment, Hit, Message, Successor, is_leaning
+from slowwave.recall.hits import GROUPS, Fragment, Hit, Message, is_leaning
 from slowwave.recall.ranking.rank import ScoredRow
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
@@ -39,40 +37,41 @@ def _build_hit(one: ScoredRow, messages: Sequence[Message], pair: tuple[Fragment
     """Return a row as a hit; its messages as sources, a message in its exchange."""
     row = one.row
     if one.kind == "observation":
-        text, quote, at = row["summary"], str(row["quote"]), row["observed_at"]
+        text, quote, at = row["summary"], row["quote"], row["observed_at"]
     elif one.kind == "message":
-        text, quote, at = messages[0].text if messages else row["text"], str(row["text"]), row["ts"]
+        text, quote, at = messages[0].text if messages else row["text"], row["text"], row["ts"]
     else:
         text, quote, at = row["text"], None, row["last_at"]
-    sources = tuple(message.make_source(quote) for message in messages)
-    moment = at if isinstance(at, datetime) else None
-    status, heir = str(row.get("status", "active")), cast(str | None, row.get("superseded_by"))
-    doubt, later = cast(str | None, row.get("perhaps_superseded_by")), cast(Successor | None, row.get("successor"))
-    who = None if one.kind in GROUPS else row.get("speaker") or next((said.role for said in messages), None)
+    speaker = None if one.kind in GROUPS else row.get("speaker") or next((said.role for said in messages), None)
     return Hit(
-        *(one.kind, one.id, str(text), one.score, moment, status, sources, pair, one.relevance, heir, doubt, later),
-        claim=str(one.claim.row["summary"]) if one.claim is not None else None,
-        topic=cast(str | None, row.get("name")),
-        workspace=cast(str | None, row.get("workspace")),
-        speaker=cast(str | None, who),
+        *(one.kind, one.id, text, one.score, at, row["status"]),
+        sources=tuple(message.make_source(quote) for message in messages),
+        pair=pair,
+        relevance=one.relevance,
+        superseded_by=row["superseded_by"],
+        perhaps_superseded_by=row["perhaps_superseded_by"],
+        successor=row["successor"],
+        claim=one.claim.row["summary"] if one.claim is not None else None,
+        topic=row.get("name"),
+        workspace=row.get("workspace"),
+        speaker=speaker,
     )
 
 
 def _add_claim_facts(view: View, found: Sequence[ScoredRow], hits: Sequence[Hit]) -> list[Hit]:
     """Return the hits, claims and messages of which one was made with what the table knows of the claim."""
-    # what the tables know of the claims
     claims = [row if row.kind == "observation" else row.claim for row in found]
     rows = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims if claim is not None], CLAIM_COLUMNS)
     sure = view.look_up_confidences(list(rows))
-    names = view.read_by_id(TOPICS, [str(row["topic_id"]) for row in rows.values() if row["topic_id"]], ["name"])
+    names = view.read_by_id(TOPICS, [row["topic_id"] for row in rows.values() if row["topic_id"]], ["name"])
     return [
         replace(
             hit,
-            category=cast(str | None, row["category"]),
-            detail=cast(str | None, row["detail"]),
-            files=tuple(_list_strings(row["files"])),
+            category=row["category"],
+            detail=row["detail"],
+            files=tuple(row["files"]),
             confidence=sure[claim.id],
-            topic=cast(str | None, names.get(str(row["topic_id"]), {}).get("name")),
+            topic=names.get(row["topic_id"], {}).get("name"),
         )
         if claim is not None and (row := rows.get(claim.id))
         else hit
@@ -81,7 +80,7 @@ def _add_claim_facts(view: View, found: Sequence[ScoredRow], hits: Sequence[Hit]
 
 
 def _get_message_ids(one: ScoredRow, below: Mapping[str, list[str]]) -> list[str]:
-    return below[one.id] if one.kind in GROUPS else _list_strings(one.row.get("message_ids"))
+    return below[one.id] if one.kind in GROUPS else one.row.get("message_ids") or []
 
 
 def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[list[Message], tuple[Fragment, ...]]]:
@@ -90,7 +89,7 @@ def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[l
         return {}
     layout = view.passages
     # which messages stand around each hit, by their offsets
-    positions = {one.id: cast(int, one.row["position"]) for one in found}
+    positions = {one.id: one.row["position"] for one in found}
     exchanges = {key: layout.message[layout.find_exchange(at)] for key, at in positions.items()}
     own = {key: int(layout.message[at]) for key, at in positions.items()}
     replies = {
@@ -123,12 +122,7 @@ def read_messages_by_id(view: View, ids: Iterable[str]) -> dict[str, Message]:
 def _build_messages(view: View, rows: Sequence[Row]) -> list[Message]:
     names = view.native_sessions
     return [
-        Message(
-            names.get(str(row["session_id"]), str(row["session_id"])),
-            str(row["native_id"]),
-            str(row["text"]),
-            str(row["role"]),
-        )
+        Message(names.get(row["session_id"]) or row["session_id"], row["native_id"], row["text"], row["role"])
         for row in rows
     ]
 
@@ -139,17 +133,17 @@ def collect_message_ids_below(view: View, summaries: Mapping[str, Row]) -> dict[
 
     Members are summaries of the tier below, observations or messages; each round takes all hits one tier down.
     """
-    frontier = {key: _list_strings(row.get("member_ids", row.get("samples"))) for key, row in summaries.items()}
+    frontier = {key: row.get("member_ids", row.get("samples")) or [] for key, row in summaries.items()}
     while frontier:
         below = view.read_by_id(SUMMARIES, list(chain(*frontier.values())), ["summary_id", "member_ids"])
         if not below:
             break
         frontier = {
-            key: _descend_one_tier(ids, {k: _list_strings(row["member_ids"]) for k, row in below.items()})
+            key: _descend_one_tier(ids, {k: row["member_ids"] for k, row in below.items()})
             for key, ids in frontier.items()
         }
     claims = view.read_by_id(OBSERVATIONS, list(chain(*frontier.values())), ["observation_id", "message_ids"])
-    said = {key: _list_strings(row["message_ids"]) for key, row in claims.items()}
+    said = {key: row["message_ids"] for key, row in claims.items()}
     return {key: _descend_one_tier(ids, said)[:MAX_SOURCES] for key, ids in frontier.items()}
 
 
@@ -158,7 +152,3 @@ def _descend_one_tier(ids: Sequence[str], members: Mapping[str, list[str]]) -> l
     lists = [members.get(key, [key]) for key in ids[: MAX_SOURCES * 4]]
     spread = (key for turn in zip_longest(*lists) for key in turn if key is not None)
     return list(dict.fromkeys(spread))[: MAX_SOURCES * 4]
-
-
-def _list_strings(value: object) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list) else []

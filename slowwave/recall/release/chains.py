@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import cast
 
 import pyarrow.compute as pc
 
@@ -38,7 +37,7 @@ class Chains:
     def linked(self) -> dict[str, Row]:
         """Those that stand and that a later one likely changed, the likeliest first."""
         rows = [row for row in self.claims.values() if row["status"] == Status.ACTIVE and is_linked(row)]
-        rows.sort(key=lambda row: (-cast(float, row["chain_likely"]), str(row["observation_id"])))
+        rows.sort(key=lambda row: (-row["chain_likely"], str(row["observation_id"])))
         return {str(row["observation_id"]): row for row in rows}
 
     def find_successor(self, row: Row, as_of: datetime | None = None) -> Row | None:
@@ -49,7 +48,7 @@ class Chains:
             one
             for one in self.by_chain.get(str(row["chain_id"]), ())
             if one["chain_at"] != row["chain_at"]
-            and cast(datetime, one["observed_at"]) >= cast(datetime, row["chain_at"])
+            and one["observed_at"] >= row["chain_at"]
             and not is_superseded(one, as_of)
         )
         return next(later, self.claims.get(str(row["chain_id"])))
@@ -57,8 +56,8 @@ class Chains:
 
 def is_changed(row: Row, as_of: datetime | None = None, likely: float = 0.0) -> bool:
     """Return whether a later claim had by then changed what a row says, that likely at least."""
-    at = cast(datetime | None, row["chain_at"])
-    return at is not None and (as_of is None or at <= as_of) and cast(float, row["chain_likely"]) >= likely
+    at = row["chain_at"]
+    return at is not None and (as_of is None or at <= as_of) and row["chain_likely"] >= likely
 
 
 def is_superseded(row: Row, as_of: datetime | None = None) -> bool:
@@ -73,9 +72,8 @@ def is_linked(row: Row, as_of: datetime | None = None) -> bool:
 
 def read_chains(view: Tables | Snapshot) -> Chains:
     """Return a release's."""
-    any_claims, where = view.release.counts.get(OBSERVATIONS.name), pc.field("chain_id").is_valid()
-    rows = view.read(OBSERVATIONS, COLUMNS, where) if any_claims else None
-    claims = {str(row["observation_id"]): row for row in (rows.to_pylist() if rows else ())}
+    rows = view.read(OBSERVATIONS, COLUMNS, pc.field("chain_id").is_valid()).to_pylist()
+    claims = {str(row["observation_id"]): row for row in rows}
     by_chain = defaultdict[str, list[Row]](list)
     for row in sorted(claims.values(), key=lambda row: (str(row["observed_at"]), str(row["observation_id"]))):
         if row["status"] != Status.DUPLICATE and row["observed_at"] is not None:

@@ -26,7 +26,7 @@ FLAT_ROWS = 100_000
 
 Floats = npt.NDArray[np.float32]
 
-Row = dict[str, object]
+Row = dict[str, Any]
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -161,7 +161,7 @@ class Tables:
         """Return columns of the rows that pass, in no order that may be relied on."""
         return self.open_dataset(table).to_table(columns=list(columns), filter=where)
 
-    def read_by_id(self, table: Table, ids: Sequence[str], columns: Sequence[str]) -> dict[str, dict[str, object]]:
+    def read_by_id(self, table: Table, ids: Sequence[str], columns: Sequence[str]) -> dict[str, Row]:
         """Return rows by key; ids that the table does not hold are left out. Scans the key column once."""
         offsets = self.find_offsets(table, ids)
         if not len(offsets):

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler
@@ -36,8 +35,6 @@ KEPT_WORDS = 4_096
 """Words whose passages are remembered (8 kB each, at most)."""
 KEPT_PATHS = 64
 """Conditions on files whose rows are remembered (one byte a passage and a claim)."""
-KEPT_NAMES = 256
-"""Names of speakers that are remembered with those whom they mean."""
 WORD = re.compile(r"[^\W\d_]{5,}")
 """A word long enough to be told from others though a letter of it is wrong."""
 ALIKE = 0.88
@@ -52,7 +49,6 @@ class View(Tables):
     def __init__(self, folder: Path, release: Release) -> None:
         super().__init__(folder, release)
         self.words: LRUCache[Hashable, tuple[Ints, npt.NDArray[np.float64]]] = LRUCache(KEPT_WORDS)
-        self.named_speakers: LRUCache[str, frozenset[str]] = LRUCache(KEPT_NAMES)
         self.file_matches: LRUCache[tuple[str, ...], tuple[Mask, Mask]] = LRUCache(KEPT_PATHS)
         """By paths: the claims and the passages that are about one of them."""
         self.lookups = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="recall-words")
@@ -102,7 +98,7 @@ class View(Tables):
     @shared_property
     def first_copies(self) -> dict[str, str]:
         """Texts that persons type in many sessions -> the session in which each was typed first."""
-        rows = self.read(BOILERPLATE, ["text", "kept"]).to_pylist() if self.count(BOILERPLATE) else []
+        rows = self.read(BOILERPLATE, ["text", "kept"]).to_pylist()
         return {" ".join(row["text"].split()): row["kept"][0] for row in rows if row["kept"]}
 
     def is_copy(self, session: str, text: str) -> bool:
@@ -114,8 +110,8 @@ class View(Tables):
     @shared_property
     def vocabulary(self) -> dict[str, int]:
         """Words of WORD letters or more that were said -> in how many passages' texts, the most frequent first."""
-        texts = self.read(PASSAGES, ["text"])["text"] if self.count(PASSAGES) else pa.array([], pa.string())
-        words = Counter(word for text in texts.to_pylist() for word in set(WORD.findall(text.lower())))
+        texts = self.read(PASSAGES, ["text"])["text"].to_pylist()
+        words = Counter(word for text in texts for word in set(WORD.findall(text.lower())))
         return dict(words.most_common())
 
     def find_similar_word(self, word: str, among: Iterable[str] | None = None) -> str | None:
@@ -149,16 +145,15 @@ class View(Tables):
     @shared_property
     def files_read(self) -> frozenset[tuple[str, int, int]]:
         """Name, size and time of change (ns) of each file, as it was when it was read."""
-        rows = self.read(FILES, ["path", "size", "mtime_ns"]).to_pylist() if self.count(FILES) else []
+        rows = self.read(FILES, ["path", "size", "mtime_ns"]).to_pylist()
         return frozenset((Path(row["path"]).name, row["size"], row["mtime_ns"]) for row in rows)
 
     @shared_property
     def native_sessions(self) -> dict[str, str]:
         """Each session's id -> its transcript's own; of what another memory gave `shared:NAME`."""
-        rows = self.read(SESSIONS, ["session_id", "native_id", "source"]) if self.count(SESSIONS) else None
-        columns = [column.to_pylist() for column in rows.columns] if rows else [[], [], []]
-        told = zip(*columns, strict=True)
-        return {key: f"{SHARED}:{native}" if source == SHARED else native for key, native, source in told}
+        columns = self.read(SESSIONS, ["session_id", "native_id", "source"]).to_pydict().values()
+        rows = zip(*columns, strict=True)
+        return {key: f"{SHARED}:{native}" if source == SHARED else native for key, native, source in rows}
 
     @shared_property
     def session_tags(self) -> dict[str, str]:

@@ -1,15 +1,16 @@
 """Claims without a question: what the memory holds to be so, newest first."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 from operator import and_
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.filters import explain_unknown_category
+from slowwave.recall.hits import Shown
 from slowwave.recall.query import parse_bound, parse_share
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
@@ -18,12 +19,13 @@ from slowwave.schemas.tables import GATES, OBSERVATIONS, TOPICS, UTC_US
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
 
-COLUMNS = ["observation_id", "session_id", "summary", "detail", "category", "files", "quote", "workspace", "speaker"]
-COLUMNS += ["observed_at", "status", "superseded_by", "topic_id", "evidence_sessions", "keywords", "observer", *GATES]
+AS_STORED = ["summary", "detail", "category", "quote", "workspace", "speaker", "observed_at", "status", "superseded_by"]
+AS_STORED += ["observer"]
+COLUMNS = [*AS_STORED, "observation_id", "session_id", "files", "topic_id", "evidence_sessions", "keywords", *GATES]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Shown):
     """One observation, with what is known of it."""
 
     id: str
@@ -50,10 +52,6 @@ class Claim:
     """Who distilled it: extractive, a model's name, or `shared:NAME` for what another memory gave."""
     shut: tuple[str, ...] = ()
     """The gates that are: what it is not, of reusable, non_trivial and specific."""
-
-    def as_dict(self) -> dict[str, object]:
-        """Return plain values, ready for JSON."""
-        return asdict(self) | {"observed_at": self.observed_at.isoformat() if self.observed_at else None}
 
 
 def list_claims(
@@ -103,22 +101,13 @@ def list_claims(
 
 def _make_claim(row: dict[str, Any], confidence: float, topics: dict[str, str], sessions: dict[str, str]) -> Claim:
     return Claim(
-        row["observation_id"],
-        row["summary"],
-        row["detail"],
-        row["category"],
-        confidence,
-        tuple(row["files"]),
-        row["quote"],
-        row["workspace"],
-        row["speaker"],
-        cast(datetime | None, row["observed_at"]),
-        row["status"],
-        row["superseded_by"],
-        topics.get(row["topic_id"]),
-        sessions.get(row["session_id"], row["session_id"]),
-        len(row["evidence_sessions"]),
-        tuple(row["keywords"]),
-        row["observer"],
-        tuple(gate for gate in GATES if row[gate] is False),
+        **{name: row[name] for name in AS_STORED},
+        id=row["observation_id"],
+        confidence=confidence,
+        files=tuple(row["files"]),
+        topic=topics.get(row["topic_id"]),
+        session=sessions.get(row["session_id"], row["session_id"]),
+        sessions=len(row["evidence_sessions"]),
+        keywords=tuple(row["keywords"]),
+        shut=tuple(gate for gate in GATES if row[gate] is False),
     )

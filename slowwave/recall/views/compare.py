@@ -1,8 +1,9 @@
 """What one release says otherwise than another: claims that came, went, changed, and what took their place."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -60,27 +61,22 @@ def compare_releases(old: Snapshot, new: Snapshot, decided: Mapping[str, str] | 
 
 def compare_claims(old: pa.Table, new: pa.Table, decided: Mapping[str, str]) -> list[Difference]:
     """Compare observations, with `COLUMNS`, of two releases; by kind, then by id. What holds in neither is left out."""
-    before, after = _index_claims(_leave_out_alike(old, new)), _index_claims(_leave_out_alike(new, old))
+    before, after = (_index_claims(_leave_out_alike(*pair).to_dicts()) for pair in ((old, new), (new, old)))
     by = {row[name] for row in after.values() for name in ("superseded_by", "canonical_id") if row[name]}
-    later = _index_claims(new.filter(pc.is_in(new["observation_id"], pa.array(by, pa.string()))))
+    later = _index_claims(new.filter(pc.is_in(new["observation_id"], pa.array(by, pa.string()))).to_pylist())
     keys = before.keys() | after.keys()
     found = [one for key in keys for one in _compare(before.get(key), after.get(key), later, decided)]
     return sorted(found, key=lambda one: (KINDS.index(one.kind), one.claim_id))
 
 
-def _leave_out_alike(rows: pa.Table, others: pa.Table) -> pa.Table:
+def _leave_out_alike(rows: pa.Table, others: pa.Table) -> pl.DataFrame:
     """Return the rows that the other table does not have alike: most claims are those of the release before."""
-    place = pc.index_in(rows["observation_id"], value_set=others["observation_id"])
-    beside, alike = others.take(place), place.is_valid()
-    for name in ("status", *TOLD):
-        one, other = rows[name], beside[name]
-        same = pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(one.is_null(), other.is_null()))
-        alike = pc.and_(alike, same)
-    return rows.filter(pc.invert(alike))
+    alike = ["observation_id", "status", *TOLD]
+    return pl.DataFrame(rows).join(pl.DataFrame(others), on=alike, how="anti", nulls_equal=True)
 
 
-def _index_claims(rows: pa.Table) -> dict[str, Row]:
-    return {row["observation_id"]: row for row in rows.to_pylist()}
+def _index_claims(rows: Iterable[Row]) -> dict[str, Row]:
+    return {row["observation_id"]: row for row in rows}
 
 
 def _compare(

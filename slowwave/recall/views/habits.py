@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from slowwave.recall.filters import build_path_variants
+from slowwave.recall.hits import Shown
 from slowwave.recall.query import normalise_path
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
@@ -28,7 +29,7 @@ class HabitSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Habit:
+class Habit(Shown):
     """What was done over and over."""
 
     id: str
@@ -58,11 +59,9 @@ class Habit:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        plain = {name: getattr(self, name) for name in self.__slots__}
-        dates = {name: at.isoformat() if (at := plain[name]) else None for name in ("first_at", "last_at")}
-        sources = [{"session": one.session, "message": one.message, "id": one.id} for one in self.sources]
-        shares = {name: plain[name] if plain[name] is None else round(plain[name], 3) for name in ("share", "lift")}
-        return {**plain, **dates, **shares, "sources": sources, "text": self.describe()}
+        shares = {"share": self.share, "lift": self.lift}
+        rounded = {name: None if share is None else round(share, 3) for name, share in shares.items()}
+        return {**Shown.as_dict(self), **rounded, "text": self.describe()}
 
     def describe(self) -> str:
         """Return it as a sentence."""
@@ -109,7 +108,7 @@ def find_habits(
     if files and kind not in (None, HabitKind.CO_EDIT):
         raise UsageError(f"files are asked for among those that change together, not with the kind {kind}")
     # habits of the workspace
-    rows = view.read(PATTERNS, COLUMNS).to_pylist() if view.count(PATTERNS) else []
+    rows = view.read(PATTERNS, COLUMNS).to_pylist()
     if workspace is not None:
         places = require_workspaces(workspace, {*view.workspaces, *(row["workspace"] for row in rows)})
         rows = [row for row in rows if row["workspace"] in places]

@@ -1,13 +1,14 @@
 """The latest of what was said, without a question: turns with their gists and keywords."""
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.recall.hits import Shown
 from slowwave.recall.release.view import View
 from slowwave.recall.views.show import collect_tags
 from slowwave.schemas.errors import UsageError
@@ -19,7 +20,7 @@ COLUMNS = ["message_id", "session_id", "role", "origin", "speaker", "text", "ts"
 
 
 @dataclass(frozen=True, slots=True)
-class RecentTurn:
+class RecentTurn(Shown):
     """A message, with what it boils down to."""
 
     id: str
@@ -35,10 +36,6 @@ class RecentTurn:
     keywords: tuple[str, ...]
     """Of its gist, and of the claims that were made of it."""
     tags: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, object]:
-        """Return plain values, ready for JSON."""
-        return asdict(self) | {"said_at": self.said_at.isoformat()}
 
 
 def list_recent(
@@ -66,13 +63,12 @@ def list_recent(
     if keyword is not None:
         wanted &= pc.field("message_id").isin(pa.array(_find_by_keyword(view, keyword.casefold()), pa.string()))
     columns = ["message_id", "ts", *(["blocks"] if tag is not None else [])]
-    found = view.read(MESSAGES, columns, wanted)
+    found = view.read(MESSAGES, columns, wanted).sort_by([("ts", "descending"), ("message_id", "ascending")])
     if tag is not None:
         found = found.filter([tag in collect_tags(blocks or ()) for blocks in found["blocks"].to_pylist()])
-    newest = [("ts", "descending"), ("message_id", "ascending")]
-    ids = found.select(["message_id", "ts"]).sort_by(newest)["message_id"].to_pylist()[:n]
+    ids = found["message_id"].to_pylist()[:n]
     rows: dict[str, Any] = view.read_by_id(MESSAGES, ids, COLUMNS)
-    gists: dict[str, Any] = view.read_by_id(GISTS, ids, ["summary", "keywords"]) if view.count(GISTS) else {}
+    gists: dict[str, Any] = view.read_by_id(GISTS, ids, ["summary", "keywords"])
     words = _read_claim_keywords(view, {row["session_id"] for row in rows.values()})
     return [_make_turn(view, rows[key], gists.get(key, {}), words.get(key, [])) for key in ids]
 
@@ -93,8 +89,8 @@ def _make_turn(view: View, row: dict[str, Any], gist: dict[str, Any], words: lis
 
 def _find_by_keyword(view: View, word: str) -> list[str]:
     """Return messages whose gist, or a claim made of them, has the keyword."""
-    claims = view.read(OBSERVATIONS, ["message_ids", "keywords"]).to_pylist() if view.count(OBSERVATIONS) else []
-    gists = view.read(GISTS, ["message_id", "keywords"]).to_pylist() if view.count(GISTS) else []
+    claims = view.read(OBSERVATIONS, ["message_ids", "keywords"]).to_pylist()
+    gists = view.read(GISTS, ["message_id", "keywords"]).to_pylist()
     rows = [*((row["message_ids"][:1], row["keywords"]) for row in claims)]
     rows += [([row["message_id"]], row["keywords"]) for row in gists]
     return sorted({key for keys, words in rows for key in keys if word in map(str.casefold, words)})
@@ -102,10 +98,8 @@ def _find_by_keyword(view: View, word: str) -> list[str]:
 
 def _read_claim_keywords(view: View, sessions: set[str]) -> dict[str, list[str]]:
     """Return by message the keywords of the claims that quote it."""
-    if not sessions or not view.count(OBSERVATIONS):
-        return {}
     found: dict[str, list[str]] = defaultdict(list)
-    inside = pc.field("session_id").isin(sorted(sessions))
+    inside = pc.field("session_id").isin(pa.array(sorted(sessions), pa.string()))
     for row in view.read(OBSERVATIONS, ["message_ids", "keywords"], inside).to_pylist():
         for message in row["message_ids"][:1]:
             found[message] += row["keywords"]

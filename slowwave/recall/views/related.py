@@ -1,19 +1,22 @@
 """What hangs together with a claim, or with what claims name: a file, a person, a project, a tool."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.filters import build_path_variants
+from slowwave.recall.hits import Shown
 from slowwave.recall.query import normalise_path
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import OBSERVATIONS, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
+from slowwave.store.snapshot import Snapshot
 from slowwave.store.workspaces import anchor_workspace, find_workspaces
 
 BY_NAME = ("names", "of_file", "said_by", "of_project")
@@ -26,6 +29,8 @@ TURNED = {
     RelationKind.DEPENDS_ON: "needed_by",
 }
 """What the kinds that have a direction are seen from the claim that they go to."""
+LABELS = RelationKind.DEPENDS_ON, RelationKind.SUPPORTS
+"""Kinds that a model tells."""
 SHORTEST = 6
 """Characters of an id that name a claim."""
 ID = re.compile(rf"[0-9a-f]{{{SHORTEST},32}}")
@@ -40,13 +45,13 @@ COLUMNS = [
     "session_id",
     "observed_at",
     "status",
+    "quote",
 ]
-COLUMNS += ["quote"]
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Related:
+class Related(Shown):
     """A claim, and how it was come by."""
 
     id: str
@@ -70,20 +75,24 @@ class Related:
     observed_at: datetime | None
     quote: str
 
-    def as_dict(self) -> dict[str, object]:
-        """Return plain values, ready for JSON."""
-        return asdict(self) | {"observed_at": self.observed_at.isoformat() if self.observed_at else None}
 
-
-def tell_relation(kind: str, *, from_start: bool) -> str:
-    """Return how a claim stands to another, seen from the one that the relation starts from or from the other."""
-    return kind if from_start else TURNED.get(RelationKind(kind), kind)
-
-
-def rank_relation(row: dict[str, Any]) -> tuple[object, ...]:
-    """Return what sorts rows of RELATIONS, the closest first; of equals what a model told, which says the most."""
-    labels = RelationKind.DEPENDS_ON, RelationKind.SUPPORTS
-    return -row["weight"], row["kind"] not in labels, row["kind"], row["from_id"], row["to_id"]
+def read_relations(
+    release: Snapshot | View, claims: Collection[str], seen: Collection[str]
+) -> dict[str, tuple[str, str, dict[str, Any]]]:
+    """Return by the claims that were not seen the closest relation that leads to each from some claims: which of these,
+    what it is seen from there, and its row; of equals what a model told, which says the most.
+    """
+    some = pa.array(sorted(claims), pa.string())
+    ends = pc.field("from_id").isin(some) | pc.field("to_id").isin(some)
+    pairs = release.read(RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends).to_pylist()
+    pairs.sort(key=lambda row: (-row["weight"], row["kind"] not in LABELS, row["kind"], row["from_id"], row["to_id"]))
+    ways: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    for pair in pairs:
+        kind = pair["kind"]
+        for own, other, relation in (("from_id", "to_id", kind), ("to_id", "from_id", TURNED.get(kind, kind))):
+            if pair[own] in claims and pair[other] not in seen:
+                ways.setdefault(pair[other], (pair[own], relation, pair))
+    return ways
 
 
 def find_related(view: View, wanted: str, depth: int = 1, limit: int | None = None) -> list[Related]:
@@ -108,7 +117,13 @@ def find_related(view: View, wanted: str, depth: int = 1, limit: int | None = No
         raise UsageError(f"nothing in release {view.release.name} has the id {wanted!r} or speaks of it")
     seen, edge = {start} if start else {one.id for one in found}, [start] if start else [one.id for one in found]
     for step in range(1 if start else 2, depth + 1):
-        fresh = _walk(view, edge, seen, step)
+        ways = read_relations(view, edge, seen)
+        rows = view.read_by_id(OBSERVATIONS, list(ways), COLUMNS)
+        fresh = [
+            _make_related(view, rows[key], relation, pair["weight"], pair["reason"], of, step)
+            for key, (of, relation, pair) in ways.items()
+            if key in rows
+        ]
         found, edge = [*found, *fresh], [one.id for one in fresh]
         seen.update(edge)
     return found[:limit]
@@ -147,28 +162,6 @@ def _find_named(view: View, name: str) -> list[Related]:
     found.sort(key=lambda one: one[1]["observed_at"] or LONG_AGO, reverse=True)
     found.sort(key=lambda one: one[0])
     return [_make_related(view, row, BY_NAME[rank], 1.0, None, name, 1) for rank, row in found]
-
-
-def _walk(view: View, edge: Sequence[str], seen: Iterable[str], step: int) -> list[Related]:
-    """Return the claims one step further that were not seen, by the closest relation that leads to each."""
-    if not edge or not view.count(RELATIONS):
-        return []
-    ends = pc.field("from_id").isin(edge) | pc.field("to_id").isin(edge)
-    pairs = view.read(RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends).to_pylist()
-    pairs.sort(key=rank_relation)
-    here, known, ways = set(edge), set(seen), dict[str, tuple[str, str, dict[str, Any]]]()
-    for pair in pairs:
-        for mine, other in (("from_id", "to_id"), ("to_id", "from_id")):
-            if pair[mine] in here and pair[other] not in known:
-                ways.setdefault(
-                    pair[other], (pair[mine], tell_relation(pair["kind"], from_start=mine == "from_id"), pair)
-                )
-    rows = view.read_by_id(OBSERVATIONS, list(ways), COLUMNS)
-    return [
-        _make_related(view, rows[key], told, pair["weight"], pair["reason"], of, step)
-        for key, (of, told, pair) in ways.items()
-        if key in rows
-    ]
 
 
 def _make_related(

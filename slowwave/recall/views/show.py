@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from slowwave.recall.release.chains import Chains, mark_changes, read_chains
 from slowwave.recall.release.view import View
-from slowwave.recall.views.related import rank_relation, tell_relation
+from slowwave.recall.views.related import read_relations
 from slowwave.recall.views.themes import FIGURES
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, RELATIONS, SESSIONS, SUMMARIES, TAGS, TOPICS, Table
+from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES, TAGS, TOPICS, Table
 from slowwave.schemas.vocabulary import SHARED, Status
 from slowwave.store.journal import Rating, append, format_now
 from slowwave.store.snapshot import Snapshot
@@ -232,8 +232,6 @@ class _RowReader:
 
     def _read_gist(self, message: str) -> Row:
         """Return a message's gist and keywords; nothing where gists are not made."""
-        if not self.snapshot.release.counts.get(GISTS.name):
-            return {}
         rows = self.snapshot.read(GISTS, ["summary", "keywords"], pc.field("message_id") == message).to_pylist()
         return {"gist": rows[0]["summary"], "keywords": rows[0]["keywords"]} if rows else {}
 
@@ -286,15 +284,9 @@ class _RowReader:
 
     def find_related(self, key: str) -> Iterator[Node]:
         """Yield the claims that hang together with a claim, each by its closest relation."""
-        ends = (pc.field("from_id") == key) | (pc.field("to_id") == key)
-        pairs = self.snapshot.read(RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends).to_pylist()
-        pairs.sort(key=rank_relation)
-        ways: dict[str, Row] = {}
-        for pair in pairs:
-            ways.setdefault(pair["to_id"] if pair["from_id"] == key else pair["from_id"], pair)
+        ways = read_relations(self.snapshot, [key], [key])
         for row in self.read_rows("observation", list(ways)):
-            pair = ways[row["observation_id"]]
-            relation = tell_relation(pair["kind"], from_start=pair["from_id"] == key)
+            _, relation, pair = ways[row["observation_id"]]
             facts = {"relation": relation, "reason": pair["reason"], "status": row["status"]}
             yield Node("observation", row["observation_id"], row["summary"], {k: v for k, v in facts.items() if v})
 

@@ -1,13 +1,14 @@
 """Themes over time: each topic with its strength, week by week. Reads one release."""
 
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.recall.hits import Shown
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import OBSERVATIONS, TOPICS
@@ -23,7 +24,7 @@ WEEK = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
-class Theme:
+class Theme(Shown):
     """A topic, and how it came and went."""
 
     id: str
@@ -50,14 +51,6 @@ class Theme:
     last_at: datetime | None
     weeks: tuple[int, ...]
     """Claims a week, the last one that which ends with the newest claim of the memory."""
-
-    def as_dict(self) -> dict[str, object]:
-        """Return plain values, ready for JSON."""
-        times = {
-            name: at.isoformat() if at else None
-            for name, at in (("first_at", self.first_at), ("last_at", self.last_at))
-        }
-        return asdict(self) | times
 
 
 def list_themes(view: View, weeks: int = 12) -> list[Theme]:
