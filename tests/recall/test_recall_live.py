@@ -121,7 +121,6 @@ def test_an_answer_in_several_messages_is_told_by_its_last() -> None:
         workspace=np.full(6, -1),
         workspaces=(),
         moment=numbers,
-        by_row=numbers,
     )
     assert [layout.find_exchange(at) for at in range(6)] == [[0, 4], [1, 4], [1, 2], [3], [1, 4], [5]]
 
