@@ -6,6 +6,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+from pydantic import TypeAdapter
+
 from slowwave.schemas.vocabulary import Role
 from slowwave.text.words import extract_content_words
 
@@ -151,22 +153,8 @@ class Hit(Shown):
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Hit":
         """Return the hit that `as_dict` wrote down, also after JSON."""
-        later = plain.get("successor")
-        return cls(
-            **{
-                **plain,
-                "observed_at": parse_iso_datetime(plain["observed_at"]),
-                "successor": Successor(later["text"], parse_iso_datetime(later["observed_at"])) if later else None,
-                "sources": tuple(Source(**source) for source in plain["sources"]),
-                "pair": tuple(Fragment(**{"text": plain["text"], **fragment}) for fragment in plain["pair"]),
-                "files": tuple(plain.get("files", ())),
-            }
-        )
-
-
-def parse_iso_datetime(iso: str | None) -> datetime | None:
-    """Return a moment that was written down; None of none."""
-    return datetime.fromisoformat(iso) if iso else None
+        pair = [{"text": plain["text"], **fragment} for fragment in plain["pair"]]
+        return TypeAdapter(cls).validate_python({**plain, "pair": pair})
 
 
 @dataclass(frozen=True, slots=True)

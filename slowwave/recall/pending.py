@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
 
 from slowwave.recall.filters import build_path_variants
-from slowwave.recall.hits import QUOTE_CHARS, Hit, Source, parse_iso_datetime
+from slowwave.recall.hits import QUOTE_CHARS, Hit, Source
 from slowwave.recall.query import Query
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.recall.retrieve.encoding import KEPT_QUERIES, QueryVectors
@@ -57,7 +58,14 @@ def _make_hit(line: Mapping[str, str]) -> Hit:
     """Return a line of a journal as a hit that is not weighed yet."""
     session, message, text = line["session_id"], line["message_id"], line["content"]
     return Hit(
-        *("message", f"{session}/{message}", text, 0.0, parse_iso_datetime(line["ts"]), Status.NOT_DISTILLED),
+        *(
+            "message",
+            f"{session}/{message}",
+            text,
+            0.0,
+            datetime.fromisoformat(line["ts"]) if line["ts"] else None,
+            Status.NOT_DISTILLED,
+        ),
         sources=(Source(session, message, text[:QUOTE_CHARS]),),
         workspace=line.get("workspace"),
         speaker=line.get("speaker") or line["role"],

@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
-from slowwave.recall.hits import Answer, Shown, Source, parse_iso_datetime
+from slowwave.recall.hits import Answer, Shown, Source
 from slowwave.recall.plan import Plan
 from slowwave.recall.query import Query
 from slowwave.recall.ranking.rank import ScoredPool
@@ -69,9 +70,7 @@ class SessionHit(Shown):
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "SessionHit":
         """Return the hit that `as_dict` wrote down, also after JSON."""
-        span = {name: parse_iso_datetime(plain[name]) for name in ("started_at", "ended_at")}
-        sources = tuple(Source(**one) for one in plain["sources"])
-        return cls(**{name: value for name, value in plain.items() if name != "kind"} | span | {"sources": sources})
+        return TypeAdapter(cls).validate_python(plain)
 
 
 class SessionHits(Answer[SessionHit]):
