@@ -11,6 +11,7 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, 
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish
 from slowwave.store.upkeep import compact_store
+from tests import claim_rows
 
 Calibrate = Callable[[Release], str | None] | None
 
@@ -34,24 +35,19 @@ TALK = {
 
 def message_rows() -> list[dict[str, object]]:
     return [
-        {
-            "message_id": f"{session}-m{seq}",
-            "session_id": f"hash-{session}",
-            "seq": seq,
-            "native_id": f"{session}:{seq}",
-            "role": "user" if seq % 2 == 0 else "assistant",
-            "origin": "human" if seq % 2 == 0 else "model",
-            "speaker": ("Ann", "Ben")[seq % 2] if session == "ses-b" else None,
-            "blocks": [],
-            "text": text,
-            "ts": START + timedelta(days=30 * (session == "ses-b"), minutes=seq),
-            "workspace": {"ses-a": "api", "ses-b": "home"}[session],
-            "source": "generic",
-            "tokens": len(text) // 4,
-            "identity": "",
-            "prev_hash": "",
-            "hash": "",
-        }
+        claim_rows.message(
+            seq,
+            text,
+            f"hash-{session}",
+            message_id=f"{session}-m{seq}",
+            native_id=f"{session}:{seq}",
+            role=("user", "assistant")[seq % 2],
+            origin=("human", "model")[seq % 2],
+            speaker=("Ann", "Ben")[seq % 2] if session == "ses-b" else None,
+            ts=START + timedelta(days=30 * (session == "ses-b"), minutes=seq),
+            workspace={"ses-a": "api", "ses-b": "home"}[session],
+            identity="",
+        )
         for session, texts in TALK.items()
         for seq, text in enumerate(texts)
     ]
@@ -78,26 +74,10 @@ def passage_rows(messages: list[dict[str, object]], vectors: bool) -> list[dict[
 
 
 def observation(key: str, summary: str, quote: str, message: str, **other: object) -> dict[str, object]:
-    row: dict[str, object] = {
-        "observation_id": key,
-        "session_id": "hash-ses-a",
-        "workspace": "api",
-        "summary": summary,
-        "category": "decision",
-        "pack": "coding",
-        "files": [],
-        "quote": quote,
-        "message_ids": [message],
-        "confidence": 0.9,
-        "observed_at": START,
-        "observer": "extractive",
-        "keywords": [],
-        "vector": HashEncoder().encode([summary])[0].tolist(),
-        "step_key": "t",
-        "status": "active",
-        "evidence_sessions": ["ses-a"],
-    }
-    return row | other
+    own = {"observation_id": key, "session_id": "hash-ses-a", "workspace": "api", "quote": quote, "step_key": "t"}
+    more = {"message_ids": [message], "confidence": 0.9, "observed_at": START, "evidence_sessions": ["ses-a"]}
+    vector = HashEncoder().encode([summary])[0].tolist()
+    return claim_rows.observation(0, summary, **own | more | {"vector": vector} | other)
 
 
 def summary(key: str, tier: int, text: str, members: list[str]) -> dict[str, object]:

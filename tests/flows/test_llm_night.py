@@ -4,6 +4,7 @@ The model is the scripted one that ships (`tests/llm_scripts.py` says what it an
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -82,6 +83,19 @@ def paid(report: RunReport) -> int:
 def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunReport]:
     folder = tmp_path_factory.mktemp("llm")
     return folder, run_night([SAMPLES], settings(folder))
+
+
+@pytest.fixture(scope="module")
+def distilled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of one night over the chats."""
+    store = tmp_path_factory.mktemp("distilled") / "store"
+    run_night([CHATS], settings(store))
+    return store
+
+
+@pytest.fixture
+def copied(distilled: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(distilled, tmp_path / "copied"))
 
 
 def test_every_kept_claim_has_its_quote_in_its_message_and_its_gates(night: tuple[Path, RunReport]) -> None:
@@ -229,9 +243,9 @@ def test_without_extractive_a_session_waits_until_the_server_is_back(tmp_path: P
     assert steps(run_night([path], settings(store)))["observe"].rows_out == 6
 
 
-def test_a_budget_stops_a_night_cleanly_and_the_next_ones_go_on_to_the_same_end(tmp_path: Path) -> None:
-    whole = tmp_path / "whole"
-    run_night([CHATS], settings(whole))
+def test_a_budget_stops_a_night_cleanly_and_the_next_ones_go_on_to_the_same_end(
+    distilled: Path, tmp_path: Path
+) -> None:
     parts, spent = tmp_path / "parts", []
     for _ in range(60):
         report = run_night([CHATS], settings(parts, model={"max_tokens": 6_000}))
@@ -241,7 +255,7 @@ def test_a_budget_stops_a_night_cleanly_and_the_next_ones_go_on_to_the_same_end(
             break
     assert 3 < len(spent) < 60
     assert max(spent) <= 6_000
-    mine, theirs = Store.open(parts), Store.open(whole)
+    mine, theirs = Store.open(parts), Store.open(distilled)
     for table in (GISTS, OBSERVATIONS):
         ids = [sorted(store.read(table, [table.key])[table.key].to_pylist()) for store in (mine, theirs)]
         assert ids[0] == ids[1]
@@ -268,38 +282,35 @@ def figures(store: Path) -> dict[str, int]:
     return {table.name: opened.count(table) for table in (GISTS, OBSERVATIONS, TOPICS, SUMMARIES)}
 
 
-def test_claims_that_wait_keep_the_topic_they_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_night([CHATS], settings(tmp_path, gists="off"))
-    before = figures(tmp_path)
+def test_claims_that_wait_keep_the_topic_they_had(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = figures(copied)
     monkeypatch.setattr(by_model, "SIZES", by_model.Sizes(batch=7))
     monkeypatch.setattr(by_model, "VERSION", 99)  # what was assigned is pending again, and no token is left for it
-    run_night([CHATS], settings(tmp_path, gists="off", model={"max_tokens": 1}))
-    store = Store.open(tmp_path)
+    run_night([CHATS], settings(copied, gists="off", model={"max_tokens": 1}))
+    store = Store.open(copied)
     waiting = [c for c in store.read(OBSERVATIONS).to_pylist() if c["status"] == "active"]
     assert {claim["topic_id"] for claim in waiting} <= set(store.read(TOPICS)["topic_id"].to_pylist())
-    assert figures(tmp_path) == before
-    run_night([CHATS], settings(tmp_path, gists="off"))
+    assert figures(copied) == before
+    run_night([CHATS], settings(copied, gists="off"))
     keys = {t["step_key"] for t in store.read(TOPICS).to_pylist() if t["size"]}
     assert len(keys) == 1  # those of before are gone now, or made anew
 
 
-def test_a_model_that_is_away_costs_nothing_that_was_there(tmp_path: Path) -> None:
-    run_night([CHATS], settings(tmp_path))
-    before = figures(tmp_path)
-    away = settings(tmp_path).model_copy(update={"llm": AWAY})
+def test_a_model_that_is_away_costs_nothing_that_was_there(copied: Path) -> None:
+    before = figures(copied)
+    away = settings(copied).model_copy(update={"llm": AWAY})
     run_night([CHATS], away)
-    assert figures(tmp_path) == before
+    assert figures(copied) == before
     for step in ("gists", "summaries", "assign"):
         run_reprocess(step, Selection(), away)
-        assert figures(tmp_path) == before, step
+        assert figures(copied) == before, step
 
 
-def test_a_workspace_that_is_not_there_is_refused_and_costs_nothing(tmp_path: Path) -> None:
-    run_night([CHATS], settings(tmp_path, gists="off"))
-    before = figures(tmp_path)
+def test_a_workspace_that_is_not_there_is_refused_and_costs_nothing(copied: Path) -> None:
+    before = figures(copied)
     with pytest.raises(UsageError, match="/nope"):
-        run_reprocess("summaries", Selection(workspace="/nope"), settings(tmp_path), missing=True)
-    assert figures(tmp_path) == before
+        run_reprocess("summaries", Selection(workspace="/nope"), settings(copied), missing=True)
+    assert figures(copied) == before
 
 
 def test_a_long_session_is_cut_distilled_and_consolidated(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.topics.assign import assign, find_oversized_topics, split_topic
 from slowwave.tasks.topics.cluster import Bundle, bisect_vectors, cluster_by_leader, match_base_topic, merge_bundles
 from slowwave.tasks.topics.names import TopicClaim, name_topics
+from tests.claim_rows import observation
 from tests.talk_files import session
 
 ROOT = Path(__file__).parents[2]
@@ -42,18 +43,10 @@ def unit(*values: float) -> np.ndarray:
 def claim(
     number: int, vector: np.ndarray | None, text: str = "The heron stood at the pond.", **more: Any
 ) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(OBSERVATIONS.schema.names)
-    fixed = {"session_id": "s", "category": "fact", "pack": "personal", "files": [], "quote": text, "message_ids": []}
-    state = {
-        "confidence": 1.0,
-        "observer": "",
-        "keywords": [],
-        "step_key": "",
-        "status": "active",
-        "evidence_sessions": [],
-    }
-    own = {"observation_id": f"{number:04}", "summary": text, "observed_at": START + timedelta(minutes=number)}
-    return {**row, **fixed, **state, **own, "vector": None if vector is None else vector.tolist(), **more}
+    own = {"observation_id": f"{number:04}", "session_id": "s", "category": "fact", "pack": "personal"}
+    own |= {"observed_at": START + timedelta(minutes=number), "confidence": 1.0, "step_key": "", "message_ids": []}
+    own |= {"vector": None if vector is None else vector.tolist(), "workspace": None, "evidence_sessions": []}
+    return observation(number, text, **own | more)
 
 
 def table(*rows: dict[str, Any]) -> pa.Table:
