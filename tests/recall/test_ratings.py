@@ -6,9 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from slowwave.cli.main import app
 from slowwave.context.handed_out import note_hits
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
@@ -19,6 +17,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store.journal import Rating, append, format_now, read
 from slowwave.tasks.forget.journals import erase_recalled
+from tests.command_line import typed
 from tests.talk_files import chat
 
 SAID = ["My sister Clara teaches chemistry in Porto.", "The bakery at Rua das Flores closes at six every day."]
@@ -32,7 +31,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def call(store: Path, *words: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, [*words, "--store", str(store)], env={"COLUMNS": "200"})
+    done = typed(*words, "--store", store, env={"COLUMNS": "200"})
     return done.exit_code, done.output
 
 

@@ -13,10 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from slowwave.cli.ask import format_hit
-from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder, Vectors
 from slowwave.flows.nightly import run_night
 from slowwave.last_answers import LastAnswers
@@ -32,6 +30,7 @@ from slowwave.schemas.tables import MESSAGES, PASSAGES, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.releases import Release, publish, read_releases, roll_back
 from slowwave.store.upkeep import compact_store
+from tests.command_line import typed
 from tests.recall_store import START, TALK, add, build, build_wordless, message_rows, passage_rows, summary
 from tests.talk_files import session
 
@@ -187,7 +186,7 @@ def test_the_command_says_that_it_is_not_sure_and_how_near_each_hit_is(tmp_path:
     build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
 
     def run(*words: str) -> str:
-        return CliRunner().invoke(app, [*words, "--store", str(tmp_path)]).stdout
+        return typed(*words, "--store", tmp_path).stdout
 
     asked = "Quarterly zebra migration forecasts?"
     assert re.match(rf"{NOT_SURE}\n\n1\. .+\n   .+ · relevance 0\.\d\d\n", run("recall", asked))
@@ -326,15 +325,13 @@ def test_a_block_of_an_old_answer_says_so(store: Store, memory: Memory, monkeypa
         assert block.tokens <= budget
         assert not block.text or json.loads(block.text)["stale"] is True
     assert "Nina" in block.text
-    typed = ["--budget", "300", "--store", str(store.root)]
-    told = CliRunner().invoke(app, ["context", NINA, *typed, "--json"])
+    words = ("--budget", 300, "--json", "--store", store.root)
+    told = typed("context", NINA, *words)
     assert json.loads(told.stdout) == json.loads(block.text)
     assert "answered from the last answers" in told.stderr
     assert told.stderr.count("can't be read") == 1
-    assert json.loads(CliRunner().invoke(app, ["context", "never asked", *typed, "--json"]).stdout) == {"stale": True}
-    recalled = json.loads(
-        CliRunner().invoke(app, ["recall", "never asked", "--store", str(store.root), "--json"]).stdout
-    )
+    assert json.loads(typed("context", "never asked", *words).stdout) == {"stale": True}
+    recalled = json.loads(typed("recall", "never asked", "--json", "--store", store.root).stdout)
     assert (recalled["stale"], recalled["hits"]) == (True, [])
     assert recalled["notes"]
 

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
-from slowwave.cli.main import app
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.exclude import run_exclude
@@ -40,6 +38,7 @@ from slowwave.tasks.supersede.judge import (
 from slowwave.tasks.supersede.supersede import Superseded, supersede
 from slowwave.tasks.supersede.task import supersede_observations
 from tests.claim_rows import DAY
+from tests.command_line import typed
 from tests.supersede.test_supersede import AGAIN, MOVED, SAME, claim, table, told, told_by
 from tests.supersede.test_truth import FIRST, LATER
 from tests.talk_files import session
@@ -353,12 +352,12 @@ def test_the_plan_counts_the_pairs_that_wait_and_estimates_those_to_come(store: 
 
 
 def test_whoever_looks_sees_who_decided_and_a_judgement_is_not_taken_back_by_itself(store: Path) -> None:
-    typed = ["inspect", "changes", "--store", str(store)]
-    assert {row["answer"] for row in json.loads(CliRunner().invoke(app, [*typed, "--json"]).output)} == {None}
+    words = ["inspect", "changes", "--store", store]
+    assert {row["answer"] for row in json.loads(typed(*words, "--json").output)} == {None}
     judge_store(store, "faithful")
-    rows = json.loads(CliRunner().invoke(app, [*typed, "--json"]).output)
+    rows = json.loads(typed(*words, "--json").output)
     assert {(row["kind"], row["answer"]) for row in rows} == {("doubt", "unrelated")}
-    told = " ".join(CliRunner().invoke(app, typed, env={"COLUMNS": "200"}).stdout.split())
+    told = " ".join(typed(*words, env={"COLUMNS": "200"}).stdout.split())
     assert "model: unrelated" in told
     judged = ledger(store, "judgement")
     assert f"{len(rows)} linked, both standing by a model's word." in told

@@ -5,10 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from slowwave import Memory
-from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Hit, Kind
@@ -19,6 +17,7 @@ from slowwave.schemas.tables import MERGES, OBSERVATIONS, TABLES
 from slowwave.store import Store
 from slowwave.tasks.supersede.supersede import unsupersede
 from slowwave.text.fence import fence_block
+from tests.command_line import typed
 from tests.talk_files import session
 
 FIRST = [
@@ -76,7 +75,7 @@ def test_what_holds_comes_first_and_what_does_not_is_marked(amended: Path) -> No
 
 
 def test_a_stale_hit_is_shown_with_what_holds_now_and_no_id(amended: Path) -> None:
-    told = CliRunner().invoke(app, ["recall", ASKED, "--store", str(amended)]).stdout
+    told = typed("recall", ASKED, "--store", amended).stdout
     assert re.search(r"7070.*\n.* · superseded by “[^”]*8200[^”]*”, 2026-03-09", told)
     assert not re.search("[0-9a-f]{32}", told)
 
@@ -100,8 +99,8 @@ def test_a_block_as_of_a_day_in_between_tells_the_old_and_nothing_later(amended:
     assert "8200" not in then
     assert "8200" in now
     assert memory(amended).context(ASKED, 200, as_of="2026-03-01").text == ""
-    typed = ["context", ASKED, "--budget", "200", "--as-of", "2026-03-05", "--store", str(amended)]
-    assert CliRunner().invoke(app, typed).stdout == fence_block(then) + "\n"
+    shown = typed("context", ASKED, "--budget", 200, "--as-of", "2026-03-05", "--store", amended)
+    assert shown.stdout == fence_block(then) + "\n"
 
 
 def test_a_block_as_of_a_moment_within_a_session_that_changed_its_mind(tmp_path: Path) -> None:
