@@ -65,27 +65,25 @@ def no_room(for_files_over: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_night_on_a_full_disk_is_one_line_and_its_store_answers_and_goes_on(root: Path, tmp_path: Path) -> None:
-    long = session(
-        tmp_path, "long", 2, [("user", " ".join(secrets.token_hex(8) for _ in range(2_000))), ("assistant", "Noted.")]
-    )
-    with no_room(for_files_over=20_000):
-        night = typed("run", "--plain", long, "--store", root)
-    assert in_one_line(night, "can't be written to", "its last release stays", "File too large")
+@pytest.mark.parametrize(
+    ("said", "most", "why"),
+    [
+        (" ".join(secrets.token_hex(8) for _ in range(2_000)), 20_000, "its last release stays"),
+        ("The kettle leaks again.", 5_000, ""),
+    ],
+    ids=["at once", "at its end"],
+)
+def test_a_night_on_a_full_disk_is_one_line_and_its_store_answers_and_goes_on(
+    root: Path, tmp_path: Path, said: str, most: int, why: str
+) -> None:
+    more = session(tmp_path, "more", 2, [("user", said), ("assistant", "Noted.")])
+    with no_room(for_files_over=most):
+        night = typed("run", "--plain", more, "--store", root)
+    assert in_one_line(night, "can't be written to", why)
     assert "PostgreSQL" in typed("recall", QUERY, "--store", root).stdout
-    again = typed("run", "--plain", long, "--store", root)
+    again = typed("run", "--plain", more, "--store", root)
     assert (again.exit_code, Snapshot(root).release.name) == (0, "r2")
     assert Snapshot(root).release.counts["messages"] == 4
-
-
-def test_a_full_disk_at_the_end_of_a_night_is_one_line_too(root: Path, tmp_path: Path) -> None:
-    short = session(tmp_path, "short", 2, [("user", "The kettle leaks again."), ("assistant", "Noted.")])
-    with no_room(for_files_over=5_000):
-        night = typed("run", "--plain", short, "--store", root)
-    assert in_one_line(night, "can't be written to")
-    assert "PostgreSQL" in typed("recall", QUERY, "--store", root).stdout
-    again = typed("run", "--plain", short, "--store", root)
-    assert (again.exit_code, Snapshot(root).release.counts["messages"]) == (0, 4)
     assert typed("check", "--store", root).exit_code == 0
 
 

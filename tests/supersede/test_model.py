@@ -5,6 +5,7 @@ import pyarrow as pa
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from bench.fit.changes import FEW, Source, build_graph, count_called, find_names, fit_model, label_claims, label_source
+from bench.recall.changes import Case
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.supersede.claims import build_candidate_claims
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
@@ -48,19 +49,12 @@ def test_likelihoods_are_between_none_and_certain_and_order_what_is_plain() -> N
     assert load_change_model().predict_probabilities(empty).tolist() == []
 
 
-class Case:
-    """A stand-in for a labelled case: the port has changed."""
-
-    def is_current(self, text: str) -> bool:
-        return "8200" in text
-
-    def is_outdated(self, text: str, at: object) -> bool:
-        return "7070" in text and "8200" not in text
+CASE = Case("Which port?", ("8200",), ("7070",))
 
 
 def source(name: str) -> Source:
     rows = [observation(0, SAME), observation(30, MOVED), *(observation(n, t) for n, t in enumerate(COMPANY, 60))]
-    return label_source(name, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), [Case()])  # type: ignore[list-item]
+    return label_source(name, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), [CASE])
 
 
 def test_pairs_are_labelled_by_what_their_case_calls_stale_and_amended() -> None:
@@ -69,7 +63,7 @@ def test_pairs_are_labelled_by_what_their_case_calls_stale_and_amended() -> None
         observation(30, MOVED),
         observation(31, AGAIN.replace("9300", "7070 as before, not 9300")),
     ]
-    view = label_claims(pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), [Case()])  # type: ignore[list-item]
+    view = label_claims(pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), [CASE])
     labels = dict(zip(map(tuple, view.known.pairs.tolist()), view.labels.tolist(), strict=True))
     assert labels[0, 1] == 1.0
     assert np.isnan(labels[0, 2])  # stale words, and a later one without the amended
