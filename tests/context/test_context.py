@@ -368,14 +368,6 @@ def test_no_block_is_over_its_budget(
     assert all(line.text.strip() for part in block.parts for line in part.lines)
 
 
-@pytest.mark.parametrize(
-    "bad", [{"budget": -1}, {"format": "xml"}, {"conversation": [{"role": "user"}]}, {"web": [{"text": "x"}]}]
-)
-def test_bad_requests_are_refused_with_a_reason(memory: Memory, bad: dict[str, object]) -> None:
-    with pytest.raises(UsageError):
-        memory.context(QUERY, **bad)
-
-
 def test_tokenizers_by_name(tmp_path: Path) -> None:
     assert count_bytes_by_four("héllo") == 2  # six bytes
     assert MINILM("tide gauge") == 2

@@ -80,6 +80,11 @@ def test_a_turn_that_is_none_is_refused(memory: Memory, turn: Any) -> None:
         memory.context(QUERY, conversation=[turn])
 
 
+def test_a_page_without_an_address_is_refused(memory: Memory) -> None:
+    with pytest.raises(UsageError):
+        memory.context(QUERY, web=[{"text": "x"}])
+
+
 def test_a_tokenizer_may_be_given_by_its_name(memory: Memory) -> None:
     assert memory.context(QUERY, 80, tokenizer="bytes/4") == memory.context(QUERY, 80, tokenizer=count_bytes_by_four)
     assert memory.briefing(80, tokenizer="bytes/4") == memory.briefing(80, tokenizer=count_bytes_by_four)
