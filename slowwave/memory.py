@@ -22,12 +22,12 @@ from slowwave.engines.encoders.protocol import Encoder
 from slowwave.last_answers import LastAnswers
 from slowwave.recall.hits import KINDS, Hit, Hits, Kind
 from slowwave.recall.live import LiveRelease, Notes, make_async_twin
-from slowwave.recall.pending import find_pending
 from slowwave.recall.query import Query, build_query, read_once
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Reranker, Search
 from slowwave.recall.sessions import SessionHit, SessionHits
+from slowwave.recall.unreleased import find_unreleased
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, refuse_unknown_filters
 from slowwave.schemas.places import find_cache_folder, find_working_copy
@@ -525,7 +525,7 @@ class Memory:
         """Return an answer with what was written since the release, each before hits that are no more relevant."""
         least, found = self.settings.recall.automatic_floor if automatic else 0.0, list[Hit]()
         with suppress(*TROUBLE):  # told of already, by who answered from the release
-            found = find_pending(self._live.view, self.root / self.space, query, self._vectors)
+            found = find_unreleased(self._live.view, self.root / self.space, query, self._vectors)
         found = [hit for hit in found if (hit.relevance or 0.0) >= least]
         merged = list(heapq.merge(found, hits, key=lambda hit: -(hit.relevance or 0.0)))[: query.k]
         best = max([hits.relevance, *(hit.relevance or 0.0 for hit in found)])

@@ -30,7 +30,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.store.notes import Journal
 from slowwave.text.fence import fence_block
 from slowwave.text.words import is_follow_up
-from slowwave.web.aside import Aside, AwaitedWeb
+from slowwave.web.background import AwaitedWeb, BackgroundCall
 from slowwave.web.search import WebAnswer, WebSearch
 
 LOG = logging.getLogger(__name__)
@@ -193,12 +193,12 @@ class Conversation:
         settings, memory = self.settings.context, self.memory
         seconds = settings.talk.memory_seconds
         web = AwaitedWeb(self.web, said)
-        aside = Aside(lambda: self._ask_memory(memory, said, budget, web), seconds) if memory else None
+        call = BackgroundCall(lambda: self._ask_memory(memory, said, budget, web), seconds) if memory else None
         found = web.answer
         notes, block, reason = found.notes, None, "there is no memory yet"
-        if aside:
+        if call:
             try:
-                block = aside.get(PACKING_SECONDS)
+                block = call.get(PACKING_SECONDS)
             except TimeoutError:
                 reason = f"memory took longer than {seconds:g} s"
             except Exception as trouble:  # whatever ails a store, the conversation goes on
@@ -208,7 +208,7 @@ class Conversation:
             notes = (*notes, STALE) if block.stale else notes
             why = block.reason
         else:
-            if aside:
+            if call:
                 LOG.warning("nothing recalled: %s", reason)
             if found.results:
                 block = assemble_context(said, (), budget, self._count_tokens, settings, found.results)

@@ -11,8 +11,6 @@ from slowwave.store.journal import Asked, append, format_now, log_recall
 
 if TYPE_CHECKING:  # who notes hits has no use for blocks
     from slowwave.context.build import Context
-    from slowwave.context.projects.skill import SkillLine
-    from slowwave.context.projects.standing import StandingClaim
     from slowwave.recall.hits import Answer, Hit
     from slowwave.recall.sessions import SessionHit
     from slowwave.recall.views.browse import Claim
@@ -61,13 +59,3 @@ def note_block(space_dir: Path, block: "Context", web: str = "") -> bool:
 def note_listed(space_dir: Path, claims: Iterable["Claim | Related"]) -> bool:
     """Note claims that were listed; False where the folder can't be written to."""
     return log_recall(space_dir, {claim.id: [claim.summary, claim.quote] for claim in claims})
-
-
-def note_skill_lines(space_dir: Path, lines: Iterable["SkillLine"]) -> bool:
-    """Note claims that stand in a skill; False where the folder can't be written to. Habits are nobody's words."""
-    return log_recall(space_dir, {line.claim: [line.said] for line in lines if line.claim and line.said})
-
-
-def note_claims(space_dir: Path, claims: Iterable["StandingClaim"]) -> bool:
-    """Note claims that were written where agents read them; False where the folder can't be written to."""
-    return log_recall(space_dir, {claim.id: [claim.text] for claim in claims})

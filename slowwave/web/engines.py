@@ -144,8 +144,7 @@ def _fetch_json(
         local = httpx.URL(url).host in LOOPBACK  # no proxy for this machine itself
         sent = {"user-agent": AGENT, **(headers or {})}
         with httpx.Client(timeout=timeout, headers=sent, trust_env=not local) as client:
-            answer = read_bounded(client, where, url, MAX_ANSWER, timeout, params=asked)
-            found = httpx.Response(200, content=answer.content).json()
+            found = read_bounded(client, where, url, MAX_ANSWER, timeout, params=asked).json()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise WebTrouble(where, f"{type(error).__name__} {error}".rstrip()) from None
     except ValueError:
@@ -155,18 +154,9 @@ def _fetch_json(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
-    """A whole answer."""
-
-    content: bytes
-    media: str
-    """Its media type, without parameters, in lower case."""
-
-
 def read_bounded(
     client: httpx.Client, where: str, url: str, max_bytes: int, timeout: float, params: Mapping[str, str] | None = None
-) -> Body:
+) -> httpx.Response:
     """Return what a URL answers, when it comes whole, with status 200, within `timeout` seconds and `max_bytes`.
 
     httpx's own timeout is for each read; the deadline here is for all of them.
@@ -185,7 +175,8 @@ def read_bounded(
                 raise WebTrouble(where, f"larger than {max_bytes:,} bytes")
             if time.monotonic() > until:
                 raise WebTrouble(where, f"not whole within {timeout:g} s")
-        return Body(bytes(held), response.headers.get("content-type", "").partition(";")[0].strip().lower())
+        kind = {"content-type": response.headers.get("content-type", "")}  # it is decoded already
+        return httpx.Response(200, content=bytes(held), headers=kind)
 
 
 def _parse_results(engine: str, found: object, names: tuple[str, str, str], limit: int) -> list[WebResult]:

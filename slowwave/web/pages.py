@@ -71,10 +71,11 @@ def fetch_page_text(url: str, settings: WebSettings, most_bytes: int = 2_000_000
             body = read_bounded(client, url, url, most_bytes, settings.timeout)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise WebTrouble(url, f"{type(error).__name__} {error}".rstrip()) from None
-    if body.media == "text/plain":
+    media = body.headers["content-type"].partition(";")[0].strip().lower()
+    if media == "text/plain":
         return body.content.decode("utf-8", "replace").strip()
-    if body.media not in HTML:
-        raise WebTrouble(url, f"{body.media} is no page")
+    if media not in HTML:
+        raise WebTrouble(url, f"{media} is no page")
     return _extract_main_text(url, body.content)
 
 

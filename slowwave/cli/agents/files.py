@@ -59,10 +59,10 @@ def project(
     """
     if to is None and out is None and pages is None:
         raise UsageError("say where: --to claude, codex, agents or cursor, --out FILE, or --pages DIR")
-    from slowwave.context.handed_out import note_claims
     from slowwave.context.projects.projection import build_block, build_pages, collect_told_claims
     from slowwave.context.projects.standing import STANDING
     from slowwave.context.tokens import resolve_tokenizer
+    from slowwave.store.journal import log_recall
     from slowwave.tasks.llm.fence import has_injection
 
     view = memory.get_view()
@@ -72,11 +72,11 @@ def project(
         count = resolve_tokenizer(None, memory.settings.context.tokenizer)
         block, told = build_block(claims, "What earlier sessions settled", budget, count)
         if _keep_block(block, out or _find_file(to or Target.AGENTS, places), to):
-            note_claims(memory.root / memory.space, told)
+            log_recall(memory.root / memory.space, {claim.id: [claim.text] for claim in told})
     if pages is not None:
         due, told = build_pages(view, places, has_injection, min_confidence)
         if _keep_pages(due, pages):
-            note_claims(memory.root / memory.space, told)
+            log_recall(memory.root / memory.space, {claim.id: [claim.text] for claim in told})
     print_notes(memory.notes)
 
 
@@ -98,9 +98,9 @@ def skill(
     Each line names its session and message. Between two marks; what stands around them stays. The same release gives
     the same bytes.
     """
-    from slowwave.context.handed_out import note_skill_lines
     from slowwave.context.projects.skill import build_front_matter, build_skill, collect_skill_lines, make_skill_name
     from slowwave.context.tokens import resolve_tokenizer
+    from slowwave.store.journal import log_recall
     from slowwave.tasks.llm.fence import has_injection
 
     # What the skill is called, and its block.
@@ -129,7 +129,7 @@ def skill(
         changed = bool(before or told) and write_whole(file, text)
         OUT.print(f"{file}: {_describe_lines(len(told), changed)}")
     if changed:
-        note_skill_lines(memory.root / memory.space, told)
+        log_recall(memory.root / memory.space, {line.claim: [line.said] for line in told if line.claim and line.said})
 
 
 def _find_places(memory: "Memory", workspace: str | None, *, needed: bool = True) -> tuple[str, ...]:

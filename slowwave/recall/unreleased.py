@@ -20,7 +20,7 @@ from slowwave.store.workspaces import find_workspaces
 from slowwave.text.words import compute_word_share
 
 
-def find_pending(view: View | None, space_dir: Path, query: Query, vectors: QueryVectors) -> list[Hit]:
+def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: QueryVectors) -> list[Hit]:
     """Return what of some relevance was written since the release (None: before the first), the most relevant first.
 
     Relevance is on the release's scale, as that of its hits; where there is none it is the share of the query's words.

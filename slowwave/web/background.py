@@ -14,13 +14,13 @@ from slowwave.web.search import WebAnswer, WebSearch
 T = TypeVar("T")
 
 
-class Aside(Generic[T]):
+class BackgroundCall(Generic[T]):
     """What `ask` returns, being fetched; one that hangs keeps no program from ending."""
 
     def __init__(self, ask: Callable[[], T], seconds: float) -> None:
         self.seconds, self._until = seconds, time.monotonic() + seconds
         self._future: Future[T] = Future()
-        threading.Thread(target=self._fetch, args=(ask,), daemon=True, name="slowwave-aside").start()
+        threading.Thread(target=self._fetch, args=(ask,), daemon=True, name="slowwave-background").start()
 
     def _fetch(self, ask: Callable[[], T]) -> None:
         try:
@@ -43,15 +43,15 @@ class AwaitedWeb:
     def __init__(self, web: WebSearch | None, message: str, *, asked_for: bool = False) -> None:
         """Begin to search, where there is a web: for a message that needs it, or that it is `asked_for`."""
         ask = partial(web.search if asked_for else web.answer, message) if web else WebAnswer
-        self._aside = Aside(ask, web.settings.seconds if web else 1.0)
+        self._call = BackgroundCall(ask, web.settings.seconds if web else 1.0)
 
     @property
     def answer(self) -> WebAnswer:
         """What the web said; a note where that took too long."""
         try:
-            return self._aside.get()
+            return self._call.get()
         except TimeoutError:
-            return WebAnswer(notes=(f"the web took longer than {self._aside.seconds:g} s: nothing of it is used",))
+            return WebAnswer(notes=(f"the web took longer than {self._call.seconds:g} s: nothing of it is used",))
 
     def __iter__(self) -> Iterator[WebResult]:
         """Yield the results, best first."""
