@@ -84,7 +84,7 @@ def part_unit(unit: Unit) -> tuple[Unit, pa.Table]:
     """
     starts = pl.DataFrame(unit.messages.select(["session_id", "ts"])).group_by("session_id").min()["ts"].drop_nulls()
     cut = starts.sort()[len(starts) // 2] if len(starts) else LONG_AGO
-    messages, sessions = cut_vault(unit.messages, unit.sessions or SESSIONS.schema.empty_table(), cut)
+    messages, sessions = cut_vault(unit.messages, unit.sessions, cut)
     later = pc.invert(pc.is_in(unit.messages["message_id"], messages["message_id"].combine_chunks()))
     return replace(unit, messages=messages, sessions=sessions), unit.messages.filter(later)
 
@@ -119,7 +119,7 @@ def find_questions(past: Past, cut: datetime, horizon: int, near: float, until: 
         if evidence and extract_content_words(query):
             text, group = query[:QUERY_CHARS], f"{cut:%Y-%m-%d}"
             own = row["session_id"]
-            found.append(Question(text, group, row["ts"], kind, evidence, True, stale=judge.stale, cluster=own))
+            found.append(Question(text, group, row["ts"], kind, evidence, stale=judge.stale, cluster=own))
     return found
 
 

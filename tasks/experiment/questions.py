@@ -35,9 +35,7 @@ class Question:
     at: datetime | None = None
     kind: Kind = "labelled"
     evidence: tuple[str, ...] = ()
-    """Messages that answer it, as `name_message` has them."""
-    any: bool = False
-    """One of them is enough."""
+    """Messages that answer it, as `name_message` has them; one of them is enough."""
     expect: str = ""
     """Words that stand in a right answer, one after the other."""
     words: str = ""
@@ -60,8 +58,8 @@ class Unit:
     name: str
     questions: tuple[Question, ...]
     messages: pa.Table
-    sessions: pa.Table | None = None
-    """As their transcripts tell of them; None: made from the messages."""
+    sessions: pa.Table
+    """As their transcripts tell of them."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Our session id -> the transcript's own, where they differ."""
 
@@ -159,7 +157,6 @@ def _build_question(
         str(row.get("workspace") or about.get("workspace") or session),
         about.get("ts"),
         evidence=evidence,
-        any=True,
         expect=expect,
         words=str(row.get("decision") or ""),
         stale=(stale,) if isinstance(stale, str) else tuple(map(str, stale)),
@@ -179,7 +176,7 @@ class Score(NamedTuple):
     """Figures of one answer; NaN where the question has no such figure."""
 
     evidence: float
-    """Share of the evidence that is shown."""
+    """1 where something that answers it is shown; of words of content their share."""
     saved: float
     """Share of what was told again that memory would have shown first."""
     stale: float
@@ -211,8 +208,7 @@ def score_answer(question: Question, items: Sequence[Item], tokens: int) -> Scor
 def _find_evidence(question: Question, items: Sequence[Item], texts: list[str]) -> float:
     if question.evidence:
         shown = {message for item in items for message in item.messages}
-        each = [message in shown for message in question.evidence]
-        return float(any(each)) if question.any else sum(each) / len(each)
+        return float(not shown.isdisjoint(question.evidence))
     if question.expect:
         return float(any(_normalise(question.expect) in text for text in texts))
     words = set(extract_content_words(question.words))

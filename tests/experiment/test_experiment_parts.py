@@ -119,14 +119,14 @@ def test_an_answer_is_scored_by_what_it_shows_and_what_no_longer_holds() -> None
     old, new = name_message("s1", "m1"), name_message("s2", "m9")
     both = (Item("Port 7070.", (old,)), Item("Port  8200 now.", (new,)))
     question = Question("Which port?", evidence=(old, new, name_message("s3", "m2")), stale=("port 7070",))
-    assert score_answer(question, both, 9)[::2] == (2 / 3, 1.0)
+    assert score_answer(question, both, 9)[::2] == (1.0, 1.0)
     assert score_answer(question, (Item("Port 7070.", (old,), True),), 4).stale == 0.0
     assert score_answer(Question("Which port?", expect="port 8200"), both, 9).evidence == 1.0
     change = (Item("Port 8200 in place of port 7070.", (new,)),)
     assert score_answer(Question("Which port?", expect="port 8200", stale=("port 7070",)), change, 8).stale == 0.0
     decision = Question("Which port?", words="the port is 8200, on Tuesdays")
     assert score_answer(decision, both, 9).evidence == pytest.approx(2 / 3)
-    retold = score_answer(Question("Hello", kind="retold", evidence=(new,), any=True), both, 9)
+    retold = score_answer(Question("Hello", kind="retold", evidence=(new,)), both, 9)
     assert retold.saved == 1.0
     assert retold.evidence != retold.evidence  # it is no question that was asked
 
