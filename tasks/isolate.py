@@ -13,15 +13,9 @@ import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-import pyarrow.compute as pc
-
 from slowwave.schemas.errors import BadRows, SlowwaveError
-from slowwave.schemas.tables import QUARANTINE
-from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport
-from slowwave.tasks.llm.ask import quarantine_rejected
-from slowwave.tasks.llm.library import Rejected
-from slowwave.tasks.quarantine import EXCERPT
+from slowwave.tasks.quarantine import EXCERPT, Row, build_quarantine_row, update_quarantine
 from slowwave.tasks.shards import ShardsFailed
 from slowwave.text.redact import redact_text
 
@@ -104,25 +98,20 @@ def describe_failure(error: Exception) -> str:
 
 
 def _note(job: Job, step: str, failed: Mapping[str, Exception], kind: str, left: Iterable[str] = ()) -> None:
+    """Put failures into quarantine, and resolve earlier ones of the same kind but for units that are `left`."""
+    waiting, rows = {f"{unit}/{kind}" for unit in left}, []
+    clean = redact_text if job.settings.redact else str
     for row_id, error in failed.items():
         LOG.info("%s of %s failed", row_id, step, exc_info=error)
-    waiting = {f"{unit}/{kind}" for unit in left}
-    held = _find_open_failures(job.store, step, kind) - waiting
-    if failed or held:
-        clean = redact_text if job.settings.redact else str
-        rejected = [
-            Rejected(row_id, clean(describe_failure(error)), clean(format_traceback(error))[-EXCERPT:])
-            for row_id, error in failed.items()
-        ]
-        quarantine_rejected(job.store, step, rejected, held)
+        why, excerpt = clean(describe_failure(error)), clean(format_traceback(error))[-EXCERPT:]
+        rows.append(build_quarantine_row(step, (row_id, why, excerpt), why, excerpt, row_id=row_id))
+
+    def is_settled(row: Row) -> bool:
+        return str(row["row_id"]).endswith(f"/{kind}") and row["row_id"] not in waiting
+
+    update_quarantine(job.store, step, rows, is_settled)
 
 
 def format_traceback(error: Exception) -> str:
     """Return the traceback, the same for the same failure."""
     return ADDRESS.sub("0x…", "".join(traceback.format_exception(error)))
-
-
-def _find_open_failures(store: Store, step: str, kind: str) -> set[str]:
-    """Return row ids of the failures of a step's units that no later night has mended."""
-    held = store.read(QUARANTINE, ["row_id"], (pc.field("step") == step) & ~pc.field("resolved"))
-    return {row_id for row_id in held["row_id"].to_pylist() if row_id and row_id.endswith(f"/{kind}")}

@@ -54,20 +54,18 @@ def find_pending_sessions(
     the key; `model_input` and `model_head`, what the content and its last message were when a model did it, else null.
     """
     sessions = pl.DataFrame(store.read(SESSIONS)).sort("started_at", "session_id", nulls_last=True)
-    marks = store.read(MARKS, ["unit_id", "input_key", *BY_MODEL], pc.field("step") == step).to_pylist()
-    marked = {row["unit_id"]: row for row in marks}
-    more = also or {}
-    columns: dict[str, list[str | None]] = {name: [] for name in ("input_key", "content", *BY_MODEL)}
-    fresh = []
+    marks = pl.DataFrame(store.read(MARKS, ["unit_id", "input_key", *BY_MODEL], pc.field("step") == step))
+    more, contents = also or {}, []
     for sid, head, gone in sessions.select("session_id", "head_hash", "inactive").iter_rows():
-        content = (head, *gone, *([more[sid]] if sid in more else []))
-        mine = marked.get(sid, {})
-        now = compute_content_id(key, *content), compute_content_id(basis, *content)
-        for name, value in zip(columns, (*now, *map(mine.get, BY_MODEL)), strict=True):
-            columns[name].append(value)
-        fresh.append(mine.get("input_key") != now[0] and not (keep and mine.get("model_input") == now[1]))
-    sessions = sessions.with_columns([pl.Series(name, values, dtype=pl.String) for name, values in columns.items()])
-    return sessions.filter(pl.Series(fresh, dtype=pl.Boolean))
+        contents.append((head, *gone, *([more[sid]] if sid in more else [])))
+    sessions = sessions.with_columns(
+        pl.Series("input_key", [compute_content_id(key, *one) for one in contents], pl.String),
+        pl.Series("content", [compute_content_id(basis, *one) for one in contents], pl.String),
+    ).join(
+        marks.rename({"unit_id": "session_id", "input_key": "done"}), on="session_id", how="left", maintain_order="left"
+    )
+    as_before = pl.col("model_input").eq_missing(pl.col("content")) & keep
+    return sessions.filter(pl.col("input_key").ne_missing(pl.col("done")) & ~as_before).drop("done")
 
 
 def mark_done(
