@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.store.store import Store
-from slowwave.tasks.progress import track_activity
+from slowwave.tasks.progress import show_progress
 from slowwave.tasks.shards import HERE, Executor
 
 
@@ -64,7 +64,7 @@ def report_step(step: str) -> Iterator[StepReport]:
     """Yield a report whose seconds are those the block took."""
     report, start = StepReport(step), time.perf_counter()
     try:
-        with track_activity(step):
+        with show_progress(step):
             yield report
     finally:
         report.seconds = time.perf_counter() - start

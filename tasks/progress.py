@@ -4,12 +4,11 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
 
 CONSOLE = Console(stderr=True)
 Item = TypeVar("Item")
@@ -17,54 +16,33 @@ EVERY = 10.0
 """Seconds from one plain line to the next."""
 
 
-@dataclass(eq=False)
-class Activity:
-    """What is being done, and how far it is."""
-
-    what: str
-    total: int | None = None
-    done: int = 0
-    begun: float = field(default_factory=time.monotonic)
-
-    def __str__(self) -> str:
-        of = f" {self.done:,} of {self.total:,}" if self.total is not None else ""
-        return f"{self.what}{of}{self._tell_left()}"
-
-    def _tell_left(self) -> str:
-        """Return about how long the rest takes, where some was done and some is left."""
-        if not self.done or not self.total or self.done >= self.total:
-            return ""
-        return f", about {(time.monotonic() - self.begun) * (self.total - self.done) / self.done:.0f} s left"
-
-
-DOING: list[Activity] = []
+DOING: dict[int, Task] = {}
 """What the process does now, the innermost last."""
 
 
 @contextmanager
-def track_activity(what: str, total: int | None = None) -> Iterator[Activity]:
-    """Note what the block does, for whoever tells it."""
-    now = Activity(what, total)
-    DOING.append(now)
-    try:
-        yield now
-    finally:
-        DOING.remove(now)
-
-
-@contextmanager
-def show_progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr, where that is a terminal; call what is yielded with the number of items done since."""
+def show_progress(label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Note what the block does, with a bar on stderr where that is a terminal and there is a total; call what is
+    yielded with the number of items done since.
+    """
     columns = (TextColumn("{task.description:>10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bars = Progress(*columns, console=CONSOLE, transient=True, disable=not CONSOLE.is_terminal)
-    with track_activity(label, total) as now, bars:
-        task = bars.add_task(label, total=total)
+    hidden = total is None or not CONSOLE.is_terminal
+    with Progress(*columns, console=CONSOLE, transient=True, disable=hidden) as bars:
+        number = bars.add_task(label, total=total)
+        (DOING[id(bars)],) = bars.tasks
+        try:
+            yield lambda done: bars.update(number, advance=done)
+        finally:
+            del DOING[id(bars)]
 
-        def advance(done: int) -> None:
-            now.done += done
-            bars.update(task, advance=done)
 
-        yield advance
+def _describe(task: Task) -> str:
+    """Return what is being done, how far it is, and how long the rest may take where some is done and some is left."""
+    if task.total is None:
+        return task.description
+    left = (task.elapsed or 0.0) * (task.total - task.completed) / task.completed if task.completed else 0.0
+    took = f", about {left:.0f} s left" if 0 < task.completed < task.total else ""
+    return f"{task.description} {task.completed:,.0f} of {task.total:,.0f}{took}"
 
 
 def track_items(label: str, items: Collection[Item]) -> Iterator[Item]:
@@ -82,7 +60,8 @@ def report_progress_lines() -> Iterator[None]:
 
     def tell() -> None:
         while not over.wait(EVERY):
-            now = str(DOING[-1]) if DOING else "working"
+            doing = [*DOING.values()]
+            now = _describe(doing[-1]) if doing else "working"
             try:
                 print(f"slowwave: {now}, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
             except (OSError, ValueError):  # nobody reads any more

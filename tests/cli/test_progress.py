@@ -32,7 +32,7 @@ def test_a_line_tells_how_far_the_innermost_is(capsys: pytest.CaptureFixture[str
     told = ""
     with (
         progress.report_progress_lines(),
-        progress.track_activity("observe"),
+        progress.show_progress("observe"),
         progress.show_progress("claims", 1_200) as advance,
     ):
         advance(1_000)
