@@ -372,7 +372,9 @@ class Planner:
 
     def _add_requests(self, step: str, requests: Sequence[Request], answers: Sequence[float] | None = None) -> None:
         cached = find_answered(self.job.store, requests, self.of_step[step])
-        for request, answer in zip(requests, answers or [self._expect_answer(step)] * len(requests), strict=True):
+        if answers is None:
+            answers = [self._expect_answer(step)] * len(requests)
+        for request, answer in zip(requests, answers, strict=True):
             self.lines[step].add(self._count_request(request), answer, cached=request.id in cached)
 
     def _add_summaries(self, growths: Iterable[Growth]) -> None:

@@ -12,6 +12,7 @@ from slowwave.schemas.settings import LLMSettings, Settings
 from slowwave.schemas.tables import SUMMARIES, TABLES
 from slowwave.store import Store
 from tests.command_line import typed
+from tests.talk_files import session
 
 CHATS = Path(__file__).parents[2] / "data" / "samples" / "generic"
 SCRIPT = "scripted:tests.llm_scripts:faithful"
@@ -55,6 +56,11 @@ def test_what_an_earlier_night_left_is_foretold_too(tmp_path: Path) -> None:
     gists = plan_night([CHATS], settings(tmp_path))  # of whole sessions, long distilled
     night = {step.step: step.counts for step in run_night([CHATS], settings(tmp_path)).steps}["gists"]
     assert {line.step: line.requests for line in gists.lines}["gists"] == night["scripted: requests"] > 0
+
+
+def test_a_session_too_short_to_be_read_costs_nothing(tmp_path: Path) -> None:
+    plan = plan_night([session(tmp_path, "s1", 1, [("user", "Hello.")])], settings(tmp_path / "s"))
+    assert (plan.sessions, plan.skipped, plan.prompt_tokens) == (1, 1, 0)
 
 
 def test_without_a_model_there_is_nothing_to_pay(tmp_path: Path) -> None:
