@@ -36,9 +36,9 @@ from slowwave.tasks.observe.scores import (
     select_within_budget,
 )
 from slowwave.tasks.observe.units import PRONOUN, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
-from slowwave.tasks.observe.worth import STANDING_FILE, WORTH_FILE, load_worth_model
+from slowwave.tasks.observe.worth import NEVER, STANDING_FILE, WORTH_FILE, load_worth_model
 
-VERSION = 13
+VERSION = 14
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
@@ -208,7 +208,8 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
             if unit.row["message_id"] in refused and is_proposal(text):
                 continue
             category = find_coding_category(text, human=human, words=count_words(unit.row["text"]))
-            yield Candidate(unit, scored, category, "coding", replace(scored, logit=stands))
+            leans = unit.leans and unit.before is not None  # nobody is told what "it" is
+            yield Candidate(unit, scored, category, "coding", replace(scored, logit=NEVER if leans else stands))
 
 
 def _find_refused_messages(spoken: list[dict[str, Any]]) -> set[str]:

@@ -68,7 +68,7 @@ FIGURE = re.compile(r"\d+")
 LOGGED = re.compile(r"^\W*\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 """How a line of a log begins: nobody says a time to the second before what he has to say."""
 NEVER = -20.0
-"""Log-odds of what a program printed."""
+"""Log-odds of what a program printed, or of what is not understood alone."""
 WORD = re.compile(r"[\w']+|[!?…]")
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bench.nights.observe import observe_claims, score_claims
 from bench.recall.locomo_files import build_message_rows, load_conversations
+from slowwave.context.projects.standing import LIKELY
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import CODING, GATES, MESSAGES, PERSONAL
 from slowwave.tasks.observe.coding import extract_file_paths
@@ -111,8 +112,8 @@ KINDS = [  # category, whether an agent says it, the sentence
     ("convention", False, "Convention: all exports are named exports, never default exports."),
     ("convention", False, "Every API route must validate its input with zod."),
     ("convention", False, "Never write raw SQL in controllers, queries go into the repository layer."),
-    ("pattern", True, "All services follow the same pattern: a factory creates the client and injects the logger."),
-    ("pattern", False, "Each feature has its own folder with a component, a hook and a test."),
+    ("", True, "All services follow the same pattern: a factory creates the client and injects the logger."),
+    ("", False, "Each feature has its own folder with a component, a hook and a test."),
     ("gotcha", False, "Careful, the staging API returns 200 with an error body when the token has expired."),
     (
         "gotcha",
@@ -271,3 +272,14 @@ def test_a_rule_for_good_is_surer_than_an_order_of_the_moment_and_no_gate_is_jud
     assert min(row["confidence"] for row in told) >= 0.5
     assert all(row["confidence"] < 0.5 for row in said_now)
     assert {row[gate] for row in (*told, *claims_of(CHAT)) for gate in GATES} == {None}
+
+
+def test_what_leans_on_the_sentence_before_it_is_not_told_unasked():
+    sure = []
+    for subject in ("It", "The importer"):
+        said_by_them = (
+            (*MODEL, None, "I read it."),
+            (*HUMAN, None, f"Please fix a.py. {subject} must never log tokens."),
+        )
+        sure += [claim["confidence"] for claim in claims_of(said(*said_by_them, source="pi"))]
+    assert sure[0] < 0.01 < LIKELY <= sure[1]
