@@ -154,7 +154,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
 def compute_summaries_key(job: Job, model: Model | None) -> str:
     """Return what a summary depends on besides its members."""
     encoder = describe_encoder(job.settings)
-    key = compute_step_key("rollup", 4, job.settings.pyramid, encoder)
+    key = compute_step_key("rollup", 5, job.settings.pyramid, encoder)
     if model is None:
         return compute_content_id(key, digest_shipped(WORTH_FILE))
     return compute_model_key(model, "rollup", by_model.VERSION, by_model.SUMMARY_PROMPTS, key)

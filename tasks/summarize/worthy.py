@@ -53,9 +53,9 @@ def _weigh_sentence(one: SpokenSentence, worth: float) -> WeighedSentence:
 
 
 def title_session(sentences: Sequence[WeighedSentence]) -> str | None:
-    """Return the first sentence that a person said, cut to TITLE_WORDS; None where nobody said one."""
-    first = next((one.text for one in sentences if one.by_person), "")
-    return truncate_words(first[:FIRST_CHARS], TITLE_WORDS) or None
+    """Return the first sentence that a person said, else the first of all, cut to TITLE_WORDS; None without any."""
+    first = min(sentences, key=lambda one: not one.by_person, default=None)
+    return truncate_words(first.text[:FIRST_CHARS], TITLE_WORDS) or None if first else None
 
 
 def tell_session(sentences: Sequence[WeighedSentence], max_words: int) -> str | None:

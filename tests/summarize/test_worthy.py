@@ -22,7 +22,7 @@ def test_a_session_with_an_agent_is_told_by_what_was_asked_and_what_came_of_it()
     spoken = speak(("model", "How can I help you?"), ("human", "/mode"), ("human", REQUEST), ("model", report))
     told = weigh_sentences(spoken)
     assert title_session(told) == "Please let the importer refuse every file that has no header, and …"
-    assert title_session(weigh_sentences(spoken[:2])) is None
+    assert title_session(weigh_sentences(spoken[:2])) == "How can I help you?"  # an agent's alone, as a sub-agent's
     assert tell_session(told, 60) == (
         f"Asked: {REQUEST} Reported: Let me look at the importer. The importer names each file without a header."
     )
