@@ -281,7 +281,7 @@ def iter_documents(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, 
         yield from iter_json(path, limits)
         return
     with open_binary(path) as stream:
-        pieces = codecs.iterdecode(iter(partial(stream.read, CHUNK), b""), "utf-8-sig", _MARK)
+        pieces = codecs.iterdecode(iter(partial(stream.read, 1 << 16), b""), "utf-8-sig", _MARK)
         yield from _stream_items(map(str.encode, pieces), "item" if _get_first_byte(head) == b"[" else "")
 
 
