@@ -127,7 +127,11 @@ def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
                 packed.extract(member, fresh, filter="data")
     except (tarfile.TarError, zstandard.ZstdError, EOFError, AttributeError, TypeError, ValueError, KeyError) as broken:
         raise UsageError(f"{file} is no backup of slowwave's, or was cut: {broken}; nothing was restored") from broken
-    wrong = [name for name, facts in manifest["files"].items() if not _fits(fresh / name, facts)]
+    wrong = [
+        name
+        for name, facts in manifest["files"].items()
+        if not (fresh / name).is_file() or _measure(fresh / name) != facts
+    ]
     if wrong:
         raise UsageError(f"{file}: {wrong[0]} is not what it was ({len(wrong)} files): nothing was restored")
     return manifest
@@ -202,7 +206,3 @@ def _measure(path: Path) -> list[Any]:
             digest.update(piece)
             left -= len(piece)
     return [size, digest.hexdigest()]
-
-
-def _fits(path: Path, facts: list[Any]) -> bool:
-    return path.is_file() and _measure(path) == facts

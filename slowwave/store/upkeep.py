@@ -90,13 +90,6 @@ def _count_unindexed(store: Store, table: Table, name: str) -> int | None:
         return None
 
 
-def _drop_torn_indexes(store: Store, table: Table) -> None:
-    """Drop the indexes of which files are there in part: Lance names in a version what a failed write left."""
-    for index in store.open_dataset(table).describe_indices():
-        if _count_unindexed(store, table, index.name) is None:
-            store.open_table(table).drop_index(index.name)
-
-
 def compact_table(store: Store, table: Table, fragments: int) -> bool:
     """Rewrite a table of many small files, or of many rows that are gone; True when it was done."""
     found = store.open_dataset(table).stats.dataset_stats(SMALL_ROWS)
@@ -117,8 +110,12 @@ def compact_store(store: Store, fragments: int = 20, fewest: int = INDEXED_ROWS)
     """
     with translate_write_errors(store.dir):
         mark_synced(store.dir)  # what is compacted may be cleaned up, and there must be something to go back to
+        # Indexes of which files are there in part: Lance names in a version what a failed write left.
         for table in RELEASED:
-            _drop_torn_indexes(store, table)
+            for index in store.open_dataset(table).describe_indices():
+                if _count_unindexed(store, table, index.name) is None:
+                    store.open_table(table).drop_index(index.name)
+        # Small files and the rows that came since.
         touched = [t.name for t in TABLES.values() if compact_table(store, t, fragments)]
         touched += [t.name for t in RELEASED if index_table(store, t, fewest)]
         for table in TABLES.values():

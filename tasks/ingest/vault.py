@@ -141,6 +141,7 @@ def find_broken_chains(store: Store) -> tuple[dict[str, int], list[str]]:
     heads = {row["session_id"]: row for row in sessions}
     ids = sorted({*heads, *store.read(MESSAGES, ["session_id"])["session_id"].unique().to_pylist()})
     checked, broken = {"messages": 0, "sessions": len(ids)}, list[str]()
+    # Each session's chain, from its first message to its head.
     with show_progress("verify", len(ids)) as advance:
         for start in range(0, len(ids), SESSIONS_AT_ONCE):
             chunk = ids[start : start + SESSIONS_AT_ONCE]
@@ -152,6 +153,7 @@ def find_broken_chains(store: Store) -> tuple[dict[str, int], list[str]]:
                 if found := find_first_break(mine, head.get("head_hash")):
                     broken.append(f"session {head.get('native_id', sid)}, message {found[0]}: {found[1]}")
             advance(len(chunk))
+    # Sessions that are gone whole break no chain.
     for release in read_releases(store)[-1:]:
         broken += [
             f"release {release.name} counted {release.counts[name]:,} {name}, {held:,} are left: sessions were removed"

@@ -86,13 +86,6 @@ def get_content(record: Json) -> object:
     return message if isinstance(message, str) else coerce_dict(message).get("content")
 
 
-def fill_results(blocks: list[Block], structured: object) -> None:
-    """Give a lone empty tool result what the record keeps of the output beside it (`toolUseResult`)."""
-    if len(blocks) == 1 and not blocks[0].text:
-        streams = (coerce_dict(structured).get(name) for name in ("stdout", "stderr", "content"))
-        blocks[0].text = coerce_text(structured) or "\n".join(filter(None, map(coerce_text, streams)))
-
-
 def join_claude_text(blocks: list[Block]) -> str:
     """Return the text blocks' text, nothing else."""
     return clean_text(join_text(blocks, "\n\n"))
@@ -291,7 +284,10 @@ class _Transcript:
     def _handle_user(self, line: int, record: Json) -> Iterator[Record]:
         blocks = parse_blocks(get_content(record)) or []
         if blocks and all(b.type == "tool_result" or (b.type == "image" and b.call_id) for b in blocks):
-            fill_results(blocks, record.get("toolUseResult"))
+            if len(blocks) == 1 and not blocks[0].text:  # the record keeps the output beside it
+                kept = record.get("toolUseResult")
+                streams = (coerce_text(coerce_dict(kept).get(name)) for name in ("stdout", "stderr", "content"))
+                blocks[0].text = coerce_text(kept) or "\n".join(filter(None, streams))
             yield from self._emit(line, record, TOOL, blocks)
             return
         yield from self._close_answer()  # a turn of the user ends the answer before it
