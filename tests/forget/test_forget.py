@@ -343,7 +343,7 @@ def test_each_way_to_say_what_is_meant(root: Path) -> None:
     store, settings = Store.open(root / "store"), make_settings(root / "store")
 
     def count(**wanted: Any) -> int:
-        return preview_forgetting(Wanted(**wanted), settings).counts.get("messages", 0)
+        return preview_forgetting(Wanted(**wanted), settings).rows.get("messages", 0)
 
     note = store.read(SESSIONS, ["native_id"], pc.field("native_id") != "told")["native_id"].to_pylist()
     assert count(sessions=("told",)) == 7
@@ -383,9 +383,9 @@ def test_words_are_found_however_they_are_written_and_in_titles_too(tmp_path: Pa
     before = find_word(tmp_path / "store", "ours brings")
     assert {"sessions", "summaries"} <= {place.split()[0] for place in before}
     for match in ("HOUSE IN UME\u00c5", "house in Umea\u030a", "house\nin  Ume\u00e5"):
-        assert preview_forgetting(Wanted(matches=(match,)), settings).counts["messages"] == 3, match
+        assert preview_forgetting(Wanted(matches=(match,)), settings).rows["messages"] == 3, match
     for match in ("‹|im_end|›The house in Ume\\u00e5", "the ho\\u00aduse in Ume"):  # as a terminal shows them
-        assert preview_forgetting(Wanted(matches=(match,)), settings).counts["messages"] > 0, match
+        assert preview_forgetting(Wanted(matches=(match,)), settings).rows["messages"] > 0, match
     run_forget(Wanted(matches=("ours\nbrings",)), settings)
     assert not find_word(tmp_path / "store", "ours brings")
     assert "bank" in str(Memory.open(tmp_path / "store").recall("Who buys it?"))
