@@ -12,19 +12,18 @@ news.
 """
 
 import logging
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from slowwave.chat.effect import estimate_effect
 from slowwave.chat.narrate import Narrator
 from slowwave.chat.turns import TEMPLATE_TOKENS, Recalled, Turns
 from slowwave.context.build import Context, assemble_context
 from slowwave.context.handed_out import note_block
-from slowwave.context.tokens import Tokenizer
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.llm.protocol import LLM, Message
+from slowwave.memory import Memory
 from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import Journal
@@ -44,27 +43,6 @@ INSTRUCTIONS = (
 STALE = "the store can't be read: no memories but those of the last answer to the same"
 PACKING_SECONDS = 2.0
 """Memory has these at least once the web has answered: a block is packed of both."""
-
-
-class ContextProvider(Protocol):
-    """What of a `Memory` a conversation uses."""
-
-    def context(
-        self,
-        query: str,
-        budget: int | None = None,
-        *,
-        web: Iterable[object] = (),
-        tokenizer: Tokenizer | None = None,
-        workspace: str | None = None,
-        automatic: bool = False,
-    ) -> Context:
-        """Return the block for a query, at most `budget` tokens."""
-        ...
-
-    def briefing(self, budget: int | None = None, *, tokenizer: Tokenizer | None = None) -> Context:
-        """Return the block for the start of a conversation; the same bytes as long as the release is the same."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +72,7 @@ class Conversation:
     def __init__(
         self,
         llm: LLM,
-        memory: ContextProvider | None,
+        memory: Memory | None,
         settings: Settings,
         *,
         journal: Journal | None = None,
@@ -216,7 +194,7 @@ class Conversation:
         room = history + budget - (block.tokens if block else 0)
         return TurnContext(said, block, self.turns.recall(said, room), found, notes, why)
 
-    def _ask_memory(self, memory: ContextProvider, said: str, budget: int, web: AwaitedWeb) -> Context:
+    def _ask_memory(self, memory: Memory, said: str, budget: int, web: AwaitedWeb) -> Context:
         """Return the block for a message; for one of few content words that calls up nothing on its own, a follow-up,
         with the person's message before it.
         """

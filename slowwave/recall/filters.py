@@ -6,6 +6,7 @@ Paths are met as tools and people write them: whole, from a workspace on, or by 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -69,8 +70,7 @@ UNKNOWN = -1
 """The place of a workspace that is not told."""
 
 
-@dataclass(frozen=True)
-class FileMatches:
+class FileMatches(NamedTuple):
     """What is about some files."""
 
     claims: Mask
@@ -150,20 +150,15 @@ def resolve_speakers(view: View, name: str) -> frozenset[str]:
 
 def find_file_matches(view: View, files: Sequence[str]) -> FileMatches:
     """Return the claims and passages that are about one of the files; remembered while the release is read."""
-    found = view.file_matches.get(key := tuple(files))
-    if found is None:
+    key = tuple(files)
+    if (found := view.file_matches.get(key)) is None:
         found = _match_files(view, key)
         view.file_matches.put(key, found)
     return FileMatches(*found)
 
 
-def find_path_variants(view: View, files: Sequence[str]) -> list[PathVariants]:
-    """Return how rows may write the paths: as they are, and what is left of an absolute one within a workspace."""
-    return build_path_variants(files, view.workspaces)
-
-
 def _match_files(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
-    ways = find_path_variants(view, files)
+    ways = build_path_variants(files, view.workspaces)
     claims = _mask_claims_naming(view, ways)
     layout = view.passages
     named = (

@@ -7,12 +7,12 @@ from datetime import datetime
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from lance.dataset import ColumnOrdering
 
 from slowwave.recall.hits import KINDS
 from slowwave.recall.query import build_query
+from slowwave.recall.release.columns import build_matrix
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.retrieve.pools import Pool
@@ -49,21 +49,18 @@ def measure_nearest_found(view: View, pool: Pool) -> float:
     """
     table = pool.table
     rows, read = Rows(view=view, table=table), partial(view.open_dataset(table).scanner, [table.vector or ""])
-    asked = _build_matrix(next(read(order_by=[ColumnOrdering(table.key)], limit=ASKED, with_row_id=True).to_batches()))
+    first = read(order_by=[ColumnOrdering(table.key)], limit=ASKED, with_row_id=True).to_table()
+    asked = build_matrix(first.column(0))
     best = np.full((len(asked), NEAREST), -1.0)
     for batch in read().to_batches():
-        best = np.partition(np.hstack([best, asked @ _build_matrix(batch).T]), -NEAREST)[:, -NEAREST:]
+        best = np.partition(np.hstack([best, asked @ build_matrix(pa.chunked_array([batch.column(0)])).T]), -NEAREST)[
+            :, -NEAREST:
+        ]
     hits = 0
     for vector, near in zip(asked, best, strict=True):
         found = rows.search_vectors(vector, NEAREST)["_score"].to_numpy()
         hits += int((found >= near.min() - EQUAL).sum())
     return hits / best.size
-
-
-def _build_matrix(vectors: pa.RecordBatch) -> npt.NDArray[np.float32]:
-    """Return the vectors of the first column, shape (rows, dim)."""
-    column = vectors.column(0).drop_null()
-    return np.asarray(column.flatten(), dtype=np.float32).reshape(len(column), column.type.list_size)
 
 
 def _fold(text: str) -> str:

@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.recall.hits import CONFIDENT, Kind
+from slowwave.recall.release.columns import build_matrix
 from slowwave.recall.release.tables import Tables
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import Status
@@ -156,5 +157,4 @@ def sample_vectors(view: Tables, table: Table) -> Vectors:
     known = taken[vector].is_valid().to_numpy()
     if active:
         known &= np.array([status == Status.ACTIVE for status in taken["status"].to_pylist()], dtype=bool)
-    column = taken[vector].combine_chunks().filter(known)
-    return np.asarray(column.flatten(), dtype=np.float32).reshape(len(column), column.type.list_size)
+    return build_matrix(taken[vector].filter(pa.array(known)))

@@ -33,6 +33,12 @@ def convert_timestamps(column: pa.ChunkedArray) -> Ints:
     return moments
 
 
+def build_matrix(vectors: pa.ChunkedArray) -> npt.NDArray[np.float32]:
+    """Return the vectors of a column, those that are null left out, shape (rows, dim)."""
+    column = vectors.combine_chunks().drop_null()
+    return np.asarray(column.flatten(), dtype=np.float32).reshape(len(column), column.type.list_size)
+
+
 def find_code(values: tuple[str, ...], value: str) -> int:
     """Return where a value stands among those of a column; -2, the number of no row, for one that is not there."""
     return values.index(value) if value in values else -2

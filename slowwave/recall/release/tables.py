@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.release.columns import Ints, Mask
+from slowwave.recall.release.columns import Ints, Mask, build_matrix
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import TABLES, Table
 from slowwave.store.manifest import find_altered_files
@@ -105,10 +105,10 @@ class OpenTable:
     @shared_property
     def vectors(self) -> tuple[Floats, Mask]:
         """All vectors by offset, shape (rows, dim), and which rows have one."""
-        column = self.dataset.to_table(columns=["vector"])["vector"].combine_chunks()
-        known = column.is_valid().to_numpy(zero_copy_only=False)
+        column = self.dataset.to_table(columns=["vector"])["vector"]
+        known = column.is_valid().to_numpy()
         matrix = np.zeros((len(column), column.type.list_size), dtype=np.float32)
-        matrix[known] = column.drop_null().flatten().to_numpy().reshape(-1, column.type.list_size)
+        matrix[known] = build_matrix(column)
         return matrix, known
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from lance.query import MatchQuery
 
 from slowwave.engines.encoders.protocol import limit_blas_threads
-from slowwave.recall.release.columns import Ints, Mask, RowIndex
+from slowwave.recall.release.columns import Ints, Mask, RowIndex, build_matrix
 from slowwave.recall.release.tables import Tables
 from slowwave.schemas.tables import QUANTIZED_ROWS, Table
 
@@ -139,11 +139,10 @@ class Nearness:
         if self.vector is not None and len(offsets):
             # each row is read once
             some, back = np.unique(offsets, return_inverse=True)
-            column = self.rows.view.take(self.rows.table, some, ["vector"])["vector"].combine_chunks()
-            matrix = column.drop_null().flatten().to_numpy().reshape(-1, len(self.vector))
+            column = self.rows.view.take(self.rows.table, some, ["vector"])["vector"]
             near = np.full(len(some), np.nan)
             with limit_blas_threads():
-                near[column.is_valid().to_numpy(zero_copy_only=False)] = matrix @ self.vector
+                near[column.is_valid().to_numpy()] = build_matrix(column) @ self.vector
             cosines = near[back]
         return cosines
 
