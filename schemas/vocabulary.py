@@ -148,6 +148,8 @@ def count_turns(rows: Iterable[Mapping[str, Any]]) -> int:
     return sum(is_turn({**row, "text": "masked"}) for row in rows if row["text"])
 
 
+MODEL_KEY = "llm:"
+"""What a step's key begins with where a language model does the step."""
 EXTRACTIVE = "extractive"
 """Observer of the claims that no model made."""
 SHARED = "shared"

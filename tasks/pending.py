@@ -10,11 +10,9 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MARKS, MESSAGES, OBSERVATIONS, SESSIONS, Table
-from slowwave.schemas.vocabulary import Origin, name_speaker
+from slowwave.schemas.vocabulary import MODEL_KEY, Origin, name_speaker
 from slowwave.store.store import Store
 
-MODEL_KEY = "llm:"
-"""What a step's key begins with where a language model does the step."""
 BY_MODEL = ("model_input", "model_head")
 """What a mark knows of a session that a language model did the step with."""
 

@@ -24,10 +24,10 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings
 from slowwave.schemas.tables import COMPLETIONS
+from slowwave.schemas.vocabulary import MODEL_KEY
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key
 from slowwave.tasks.llm.library import Library, Rejected
-from slowwave.tasks.pending import MODEL_KEY
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.quarantine import build_quarantine_row, update_quarantine
 

@@ -13,14 +13,14 @@ from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, compare_claims
 from slowwave.schemas.tables import COMPLETIONS, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
-from slowwave.schemas.vocabulary import Status
+from slowwave.schemas.vocabulary import MODEL_KEY, Status
 from slowwave.store.manifest import list_pinned_files
 from slowwave.store.releases import Release, publish, read_releases
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
 from slowwave.store.upkeep import compact_store, count_unindexed, drop_old_versions, find_index
 from slowwave.tasks.job import Job, StepReport, report_step
-from slowwave.tasks.pending import MODEL_KEY, is_made_by_model, read_inactive_ids
+from slowwave.tasks.pending import is_made_by_model, read_inactive_ids
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.publish.gates import Changes, ReleaseHeld, check_gates, check_nearest
 from slowwave.tasks.quarantine import collect_quarantined

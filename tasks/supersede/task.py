@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from slowwave.engines.llm.protocol import Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES, Table
-from slowwave.schemas.vocabulary import LedgerKind, Status
+from slowwave.schemas.vocabulary import MODEL_KEY, LedgerKind, Status
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.task import read_undone_pairs
 from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
 from slowwave.tasks.llm.library import index_questions, list_requests
-from slowwave.tasks.pending import MODEL_KEY, hash_rows, mark_done, read_claim_speakers
+from slowwave.tasks.pending import hash_rows, mark_done, read_claim_speakers
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.supersede import judge
 from slowwave.tasks.supersede.chains import (

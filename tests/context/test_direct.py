@@ -233,7 +233,10 @@ def test_a_summary_marks_the_sentence_that_a_later_claim_changed(memory: Memory)
 
 
 def test_a_briefing_marks_what_perhaps_changed_since(tmp_path: Path) -> None:
-    run_night([Path(__file__).parents[2] / "data" / "samples" / "claude-code"], Settings(store=tmp_path))
-    told = Memory.open(tmp_path).briefing(2_000).text
-    changed = "we use SQLite for the gauge observations, WAL mode, var/tidepool.db (perhaps until 28 Sep 2026, then: "
-    assert f"{changed}From now on tidepool keeps its gauge readings in the PostgreSQL 17 database" in told
+    old, new = "we keep the gauge readings in SQLite", "We moved the gauge readings from SQLite to PostgreSQL"
+    said = {2: f"Decision: {old}.", 9: f"{new}."}
+    paths = [session(tmp_path, f"day-{day}", day, [("user", text), ("user", "Noted.")]) for day, text in said.items()]
+    run_night(paths, Settings(store=tmp_path / "store"))
+    told = Memory.open(tmp_path / "store").briefing(2_000).text
+    assert f"{old} (perhaps until 9 Mar 2026, then: {new})." in told
+    assert told.endswith(f"{new}.")

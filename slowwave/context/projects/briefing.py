@@ -29,7 +29,7 @@ from slowwave.recall.hits import QUOTE_CHARS, Hit
 from slowwave.recall.release.chains import mark_changes
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
-from slowwave.schemas.vocabulary import EXTRACTIVE, Origin, Status, SummaryScope, is_shared
+from slowwave.schemas.vocabulary import EXTRACTIVE, MODEL_KEY, Origin, Status, SummaryScope, is_shared
 
 MASTER = -1
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -157,11 +157,13 @@ def collect_facts(view: View) -> list[Line]:
 
 
 def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Line]:
-    """Return for each topic its highest summaries that nothing stands above, the largest topics first; of a workspace
-    those of which most claims were made there. Those over what only an agent noted give way to those below them.
+    """Return for each topic a model's highest summaries that nothing stands above, the largest topics first; of a
+    workspace those of which most claims were made there. Those over what only an agent noted give way to those below.
+    Without a model a topic's summary is sentences of several sessions, which say little beside each other.
     """
     columns = ["summary_id", "scope_id", "tier", "seq", "title", "text", "last_at", "member_ids"]
-    rows = _read_optional_rows(view, SUMMARIES, columns, pc.field("scope") == SummaryScope.TOPIC)
+    wanted = (pc.field("scope") == SummaryScope.TOPIC) & pc.starts_with(pc.field("step_key"), MODEL_KEY)
+    rows = _read_optional_rows(view, SUMMARIES, columns, wanted)
     rows = _leave_out_unconfirmed(view, rows)
     covered = {key for row in rows for key in cast(list[str], row["member_ids"])}
     sizes = {
