@@ -136,7 +136,7 @@ def _describe_tables(live: Snapshot) -> Facts:
 def _find_encoder_trouble(settings: Settings) -> str | None:
     """Return why the encoder that the settings name can't be loaded; None where it can."""
     from slowwave.engines.encoders.load import load_query_encoder
-    from slowwave.engines.errors import EncoderNotFound
+    from slowwave.schemas.errors import EncoderNotFound
 
     try:
         load_query_encoder(settings.encoder)

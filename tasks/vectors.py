@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import SERVER, Encoder, KnownEncoder, Vectors, hide_url
-from slowwave.engines.errors import EncoderFailed, EncoderNotFound, EngineError, TextsRefused, WrongDimension
+from slowwave.schemas.errors import EncoderFailed, EncoderNotFound, EngineError, TextsRefused, WrongDimension
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import VECTOR, Table
 from slowwave.store.store import Store

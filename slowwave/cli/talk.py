@@ -98,7 +98,7 @@ def _try_open_memory(settings: "Settings") -> "Memory | None":
 def _load_encoder(settings: "Settings") -> "Encoder | None":
     """Return what tells which turns are in mind; none where it is switched off or can't be had."""
     from slowwave.engines.encoders.load import load_query_encoder
-    from slowwave.engines.errors import EncoderNotFound
+    from slowwave.schemas.errors import EncoderNotFound
 
     try:
         return load_query_encoder(settings.encoder) if settings.embeddings else None

@@ -9,8 +9,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.engines.errors import EncoderFailed
 from slowwave.engines.llm.protocol import Completion, Request
+from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import GISTS, MESSAGES
 from slowwave.tasks.gists.gists import VERSION, Gist, build_gists, find_own_gist

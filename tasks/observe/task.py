@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.engines.errors import EncoderFailed
+from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import EXTRACTIVE, MASKED, WITHDRAWALS, WITHDRAWN, Origin, Status

@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.protocol import hide_url
-from slowwave.engines.errors import EncoderFailed, EncoderNotFound
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, compare_claims
+from slowwave.schemas.errors import EncoderFailed, EncoderNotFound
 from slowwave.schemas.tables import COMPLETIONS, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import MODEL_KEY, Status
 from slowwave.store.manifest import list_pinned_files

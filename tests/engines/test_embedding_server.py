@@ -15,8 +15,8 @@ from slowwave import Memory
 from slowwave.engines import http
 from slowwave.engines.encoders.load import load_encoder, load_query_encoder
 from slowwave.engines.encoders.protocol import HashEncoder
-from slowwave.engines.errors import EncoderFailed, EncoderNotFound
 from slowwave.flows.nightly import run_night
+from slowwave.schemas.errors import EncoderFailed, EncoderNotFound
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import TABLES
 from slowwave.store.releases import read_releases

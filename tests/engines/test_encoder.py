@@ -15,7 +15,7 @@ from slowwave.engines.encoders import torch as encoders_torch
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, HashEncoder, KnownEncoder, Vectors
 from slowwave.engines.encoders.torch import SentenceTransformerEncoder
-from slowwave.engines.errors import EncoderNotFound, WrongDimension
+from slowwave.schemas.errors import EncoderNotFound, WrongDimension
 from slowwave.schemas.tables import PASSAGES, VECTOR
 from slowwave.store.store import Store
 from slowwave.tasks.vector_columns import build_vector_matrix

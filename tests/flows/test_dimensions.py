@@ -8,9 +8,9 @@ import pytest
 
 from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
-from slowwave.engines.errors import WrongDimension
 from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night
+from slowwave.schemas.errors import WrongDimension
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TABLES, TOPICS
 from slowwave.store.snapshot import Snapshot

@@ -14,7 +14,6 @@ import numpy as np
 from tenacity import Retrying
 
 from slowwave.engines.encoders.protocol import Vectors
-from slowwave.engines.errors import EncoderFailed, TextsRefused
 from slowwave.engines.http import (
     RETRIED,
     Transient,
@@ -24,6 +23,7 @@ from slowwave.engines.http import (
     mask_key,
     read_retry_after,
 )
+from slowwave.schemas.errors import EncoderFailed, TextsRefused
 
 LOG = logging.getLogger(__name__)
 

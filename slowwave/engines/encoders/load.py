@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slowwave.engines.encoders.protocol import SERVER, Encoder, HashEncoder, split_server
-from slowwave.engines.errors import EncoderFailed, EncoderNotFound
-from slowwave.schemas.errors import name_install
+from slowwave.schemas.errors import EncoderFailed, EncoderNotFound, name_install
 
 if TYPE_CHECKING:
     from slowwave.engines.encoders.torch import SentenceTransformerEncoder

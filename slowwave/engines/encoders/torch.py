@@ -14,7 +14,7 @@ from urllib.request import getproxies
 import numpy as np
 
 from slowwave.engines.encoders.protocol import Vectors
-from slowwave.engines.errors import EncoderNotFound
+from slowwave.schemas.errors import EncoderNotFound
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict
 
-from slowwave.engines.errors import EngineError
+from slowwave.schemas.errors import EngineError
 from slowwave.schemas.settings import LLMSettings
 
 Role = Literal["system", "user", "assistant"]

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock, local
 
 from slowwave.engines.encoders.protocol import SERVER, Encoder, KnownEncoder, compute_encoder_name
-from slowwave.engines.errors import EncoderFailed
 from slowwave.recall.hits import Cost
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.retrieve.rows import Vector
+from slowwave.schemas.errors import EncoderFailed
 
 KEPT_QUERIES = 256
 """Vectors of the last queries, kept: an agent asks the same thing twice."""
@@ -104,7 +104,7 @@ class QueryVectors:
 
     def _load_encoder(self, made_with: str) -> Encoder | None:
         from slowwave.engines.encoders.load import load_query_encoder
-        from slowwave.engines.errors import EncoderNotFound
+        from slowwave.schemas.errors import EncoderNotFound
 
         try:
             return load_query_encoder(self.chosen if compute_encoder_name(self.chosen) == made_with else made_with)
