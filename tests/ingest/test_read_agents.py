@@ -1,5 +1,6 @@
 """opencode's database and its exports: small ones of the shape that the program writes."""
 
+import gzip
 import json
 import sqlite3
 from pathlib import Path
@@ -43,6 +44,8 @@ def test_an_export_and_the_database_of_opencode_tell_the_same(tmp_path: Path) ->
     records = read(put(tmp_path / "ses_1.json", EXPORT))
     back = json.dumps({"messageID": "msg_4"})
     stored = read(make_database(tmp_path / "opencode.db", parent_id="ses_0", revert=back))
+    packed = put(tmp_path / "opencode.db.gz", gzip.compress((tmp_path / "opencode.db").read_bytes()))
+    assert read(packed) == stored
     keep = [(one.native_id, one.role, one.blocks, one.ts) for one in records if isinstance(one, Message)]
     assert [(one.native_id, one.role, one.blocks, one.ts) for one in stored if isinstance(one, Message)] == keep
     assert [one.native_id for one in stored if isinstance(one, Inactive)] == ["msg_4", "msg_5"]
