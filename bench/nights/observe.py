@@ -19,7 +19,6 @@ from bench.harness import Figures, Row, average, run
 from bench.recall.locomo_files import CATEGORIES, Conversation, Turn, build_message_rows, load_conversations
 from bench.recall.talks import ADVERSARIAL
 from slowwave.schemas.settings import ObserveSettings
-from slowwave.tasks.observe.lexicon import FIRST_PERSON
 from slowwave.tasks.observe.observe import observe
 from slowwave.tasks.observe.scores import extract_content_words
 
@@ -40,9 +39,6 @@ def measure_methods(one: Conversation, share: float) -> list[Row]:
     ways: dict[str, Callable[[Turn], float]] = {
         "random turns": lambda turn: chance.random(),
         "longest turns": count_turn_words,
-        "first person over questions": lambda turn: (
-            len(FIRST_PERSON.findall(turn.text)) - 2 * turn.text.count("?") + count_turn_words(turn) / 1000
-        ),
     }
     claims, rate = observe_claims(one, share)
     methods = {"extractive": claims, **{name: select_whole_turns(one, share, rank) for name, rank in ways.items()}}
