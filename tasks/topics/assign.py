@@ -80,9 +80,7 @@ def assign(
     """
     before = placed.select(PLACED).to_pylist() if placed else []
     board = _Board(topics.to_pylist() or build_base_topics(key), limits, key, before)
-    rows = sorted(
-        pending.to_pylist(), key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"])
-    )
+    rows = sort_by_time(pending)
     for start in track_items("assign", range(0, len(rows), AT_ONCE)):
         board.place(rows[start : start + AT_ONCE])
     done = [{**row, "topic_id": board.get_topic(row["observation_id"]), "assign_key": key} for row in rows]
@@ -92,8 +90,22 @@ def assign(
     return Assigned(
         pa.Table.from_pylist(done, schema=OBSERVATIONS.schema),
         pa.Table.from_pylist([*fresh, *new], schema=TOPICS.schema),
-        {old: board.resolve_topic(old) for old in board.gone if old in board.known},
+        {old: resolve_topic(old, board.gone) for old in board.gone if old in board.known},
     )
+
+
+def sort_by_time(claims: pa.Table) -> list[Row]:
+    """Return the claims in the order they were said, those without a time last."""
+    return sorted(
+        claims.to_pylist(), key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"])
+    )
+
+
+def resolve_topic(topic: str, into: Mapping[str, str]) -> str:
+    """Return where a topic's claims are in the end."""
+    while topic in into:
+        topic = into[topic]
+    return topic
 
 
 class _Board:
@@ -182,15 +194,9 @@ class _Board:
             self.opened[topic_id] = make_empty_topic(topic_id, "", "", self.key, base=False)
         return topic_id
 
-    def resolve_topic(self, topic: str) -> str:
-        """Return where a topic's claims are now."""
-        while topic in self.gone:
-            topic = self.gone[topic]
-        return topic
-
     def get_topic(self, claim: str) -> str:
         """Return the topic a claim was placed in."""
-        return self.resolve_topic(self.placed[claim])
+        return resolve_topic(self.placed[claim], self.gone)
 
 
 def _restore_bundle(topic: Row) -> Bundle:

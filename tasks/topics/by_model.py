@@ -29,7 +29,7 @@ from slowwave.tasks.llm.ask import Model, quarantine_rejected
 from slowwave.tasks.llm.chunks import Counter
 from slowwave.tasks.llm.fence import has_injection, mask_injections
 from slowwave.tasks.llm.library import Library, Rejected, index_questions, limit_answer, list_requests
-from slowwave.tasks.topics.assign import Assigned, assign, make_empty_topic
+from slowwave.tasks.topics.assign import Assigned, assign, make_empty_topic, resolve_topic, sort_by_time
 from slowwave.text.fence import format_entry
 
 VERSION = 2
@@ -256,13 +256,6 @@ def make_topic_id(name: str) -> str:
     return compute_content_id("topic", "named", name.casefold())
 
 
-def resolve_topic(topic: str, into: Mapping[str, str]) -> str:
-    """Return where a topic's claims are in the end."""
-    while topic in into:
-        topic = into[topic]
-    return topic
-
-
 def _compute_topic_similarity(topic: Topic, vectors: Sequence[Sequence[float]]) -> float:
     if topic.centre is None or not vectors:
         return -1.0
@@ -286,7 +279,7 @@ def place_by_model(
 
     In and out as in `slowwave.tasks.topics.assign.assign`.
     """
-    rows = _sort_by_time(pending.to_pylist())
+    rows = sort_by_time(pending)
     board = Board(_build_board_topics(job.store, topics), SAMPLES)
     waiting = _place_in_waves(job, rows, board, model, report)
     report.counts["claims placed by the model"] += len(board.placed)
@@ -372,7 +365,7 @@ def split_by_model(job: Job, model: Model, topic: str, key: str, report: StepRep
     """
     board = Board(_build_board_topics(job.store, job.store.read(TOPICS)), SAMPLES)
     active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
-    rows = _sort_by_time(job.store.read(OBSERVATIONS, where=active).to_pylist())
+    rows = sort_by_time(job.store.read(OBSERVATIONS, where=active))
     batch = board.build_split(topic, rows, model.library)
     told = model.ask("topics", index_questions([batch]), list_requests, lambda _, answer: answer, patient=True)
     quarantine_rejected(job.store, "assign", told.rejected, told.values, report)
@@ -393,10 +386,6 @@ def _collect_assigned(rows: Sequence[Mapping[str, Any]], board: Board, key: str)
     return Assigned(
         pa.Table.from_pylist(placed, schema=OBSERVATIONS.schema), pa.Table.from_pylist(new, schema=TOPICS.schema), {}
     )
-
-
-def _sort_by_time(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(rows, key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"]))
 
 
 def _build_board_topics(store: Store, topics: pa.Table) -> list[Topic]:

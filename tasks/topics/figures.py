@@ -47,7 +47,7 @@ def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str
     return uses
 
 
-def write_centre_and_text(job: Job, row: Row, claims: pl.DataFrame) -> Row:
+def write_centre_and_text(job: Job, claims: pl.DataFrame) -> Row:
     """Return a topic's centroid and cohesion, by claims of which each counts `topics.alpha` of the next newer one; and
     for text the claims nearest to it, as many as a summary may have words.
     """

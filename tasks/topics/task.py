@@ -292,7 +292,7 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
         named = dict(zip(("name", "purpose"), name, strict=True)) | {"step_key": row_key, "uses": uses[topic]}
         new = {**row, **named, **measure_topic(mine, len(claims))}
         same = all(new[name] == row[name] for name in ("member_hash", "step_key"))
-        now.append(new if same else {**new, **write_centre_and_text(job, new, mine)})
+        now.append(new if same else {**new, **write_centre_and_text(job, mine)})
     now = add_overlaps(now)
     # a topic without claims goes, unless some wait for it
     live = {row["topic_id"] for row in now if row["base"] or row["size"]}
