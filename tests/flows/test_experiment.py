@@ -136,7 +136,7 @@ def test_an_experiment_makes_no_store_where_there_is_none(tmp_path: Path) -> Non
 
 
 def test_a_killed_experiment_goes_on_and_repeats_no_trial(tmp_path: Path) -> None:
-    values = ", ".join(str(n / 100) for n in range(12))
+    values = ", ".join(str(n / 100) for n in range(6))
     file = write_experiment(tmp_path, f'"recall.vector" = [{values}]')
     code = "from slowwave.cli.main import main; main()"
     words = [sys.executable, "-c", code, "experiment", str(file), "--store", str(tmp_path / "store")]
@@ -149,7 +149,7 @@ def test_a_killed_experiment_goes_on_and_repeats_no_trial(tmp_path: Path) -> Non
     run = subprocess.Popen(words, env=os.environ | given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     folder = tmp_path / "store" / "default" / "experiments"
     scores = folder / "scores.jsonl"
-    while run.poll() is None and (not scores.exists() or scores.read_bytes().count(b"\n") < 12):
+    while run.poll() is None and (not scores.exists() or scores.read_bytes().count(b"\n") < 6):
         time.sleep(0.02)
     run.send_signal(signal.SIGKILL)
     assert run.wait() == -signal.SIGKILL
@@ -167,7 +167,7 @@ def test_a_killed_experiment_goes_on_and_repeats_no_trial(tmp_path: Path) -> Non
     assert scores.read_bytes().startswith(kept)
     again = subprocess.run([*words, "--json"], env=os.environ | given, capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout)["tried"] == 12
+    assert json.loads(again.stdout)["tried"] == 6
     assert not folder.exists()
 
 

@@ -27,6 +27,7 @@ from slowwave.tasks.ingest.vault import find_broken_chains
 from tests.killed_nights import SAMPLES, digests
 
 QUERY = "Which database does tidepool use for the gauge readings?"
+Whole = tuple[dict[str, str], list[tuple[str, str]]]
 HELD = [table for table in TABLES.values() if table != RUNS]
 FLIPS = int(os.environ.get("SLOWWAVE_FLIPS", "4"))
 COMMANDS = (
@@ -53,6 +54,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(SAMPLES / name, folder / "talk" / name)
     run_night([folder / "talk"], make_settings(folder / "store")).check_complete()
     return folder
+
+
+@pytest.fixture(scope="module")
+def whole(built: Path) -> Whole:
+    """Digests of the store's tables, and what it answers."""
+    return digests(built / "store", HELD), ask(built / "store")
 
 
 @pytest.fixture
@@ -113,9 +120,9 @@ PAIRS = (
 
 @pytest.mark.parametrize(("damage", "table"), PAIRS)
 def test_a_damaged_table_is_found_stops_the_night_and_is_made_what_it_was(
-    root: Path, built: Path, damage: Callable[[Path], bool], table: str
+    root: Path, built: Path, whole: Whole, damage: Callable[[Path], bool], table: str
 ) -> None:
-    before, asked = digests(built / "store", HELD), ask(built / "store")
+    before, asked = whole
     assert damage(root / "default" / f"{table}.lance")
     assert any(table in one.where for one in check_store(root / "default").damage)
     with pytest.raises(StoreUnreadable, match="slowwave check --repair"):
