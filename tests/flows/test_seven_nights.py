@@ -13,15 +13,13 @@ import pytest
 
 from slowwave.engines.llm.protocol import Request
 from slowwave.flows.nightly import run_night
-from slowwave.flows.reprocess import FORGET
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import SPOKEN, Status
 from slowwave.store import Store
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
 from slowwave.tasks.pending import is_made_by_model
-from tests.command_line import typed
 from tests.killed_nights import SAMPLES
 from tests.llm_scripts import FIRST_NEW, faithful, kind, material
 
@@ -149,38 +147,3 @@ def test_topics_merge_and_no_base_topic_holds_more_than_a_quarter(after: tuple[S
     left = [row["name"] for row in store.read(TOPICS).to_pylist() if row["name"] in SYNONYMS and row["size"]]
     assert sum(night["report"]["assign"].get("topics merged", 0) for night in nights) > 10
     assert len(left) <= 3
-
-
-def read_models_rows(store: Store) -> dict[str, Any]:
-    """What the model made, whole."""
-    keys = {
-        OBSERVATIONS: ("step_key", "assign_key"),
-        GISTS: ("step_key",),
-        SUMMARIES: ("step_key",),
-        TOPICS: ("step_key",),
-    }
-    return {
-        f"{table.name} {row[table.key]}": row
-        for table, columns in keys.items()
-        for row in store.read(table).to_pylist()
-        if any(is_made_by_model(row[name]) for name in columns)
-    }
-
-
-def test_no_command_without_the_model_changes_a_row_of_its(
-    after: tuple[Store, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = after[0]
-    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
-    monkeypatch.setenv("SLOWWAVE_KEYWORDS__TOP", "0")
-    monkeypatch.setenv("SLOWWAVE_GISTS", "extractive")
-    before, root = read_models_rows(store), store.dir.parent
-    assert {name.split()[0] for name in before} == {"observations", "gists", "summaries", "topics"}
-    said = str(root.parent / "said")
-    session = store.read(SUMMARIES, ["scope_id", "scope"]).filter(pc.field("scope") == "session")["scope_id"][0].as_py()
-    commands = [["run", said, "--plain"], *(["reprocess", step] for step in FORGET)]
-    commands += [["reprocess", "summaries", "--missing", "--session", session], ["check"], ["plan", said]]
-    for command in commands:
-        done = typed(*command, "--store", root)
-        assert done.exit_code == 0, (command, done.output)
-        assert read_models_rows(Store.open(root)) == before, command
