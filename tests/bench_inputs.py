@@ -33,6 +33,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         ],
         "nights.both_kinds": [
             ([talk, "--llm", "scripted:tests.llm_scripts:faithful", "--json"], '"night": "with"'),
+            ([ROOT / "data" / "samples" / "codex", "--llm", "off", "--draw", 3, "--json"], '"rating": "useful"'),
         ],
         "nights.dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
         "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
