@@ -33,7 +33,6 @@ from slowwave.engines.encoders.load import load_encoder, load_query_encoder
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.memory import Memory
 from slowwave.recall.probes import measure_nearest_found
-from slowwave.recall.retrieve.pools import POOLS
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES, PASSAGES, VECTOR_DIM
 from slowwave.store import Store
@@ -77,7 +76,7 @@ def measure(
         found += [{"rows": size, "search": name, **quantiles} for name, quantiles in took.items()]
         overhead = took["slowwave"]["p50"] / took["bare LanceDB, flat"]["p50"]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        near = f"of the ten nearest {measure_nearest_found(memory.get_view(), POOLS['message']):.1%} found"
+        near = f"of the ten nearest {measure_nearest_found(memory.get_view(), PASSAGES):.1%} found"
         count, releases, errors = recall_while_swapping(root, model, asked)
         met = f"{count} queries over {releases} releases, {len(errors)} errors {'; '.join(sorted(errors))}"
         notes.append(f"{size:,} rows: overhead {overhead:.2f}, {peak:,} MB; {near}; {met}")

@@ -61,11 +61,6 @@ def build_path_variants(files: Sequence[str], workspaces: Iterable[str]) -> list
     return ways
 
 
-def collect_basenames(files: Iterable[str]) -> set[str]:
-    """Return the last part of each path: a text that names one holds it."""
-    return {one.rpartition("/")[2] or one for one in files}
-
-
 UNKNOWN = -1
 """The place of a workspace that is not told."""
 
@@ -131,9 +126,7 @@ def explain_empty_filters(view: View, query: Query) -> str | None:
         return f"nobody called {query.speaker!r} speaks in this memory"
     if query.is_narrowed and GROUPS.issuperset(query.kinds):
         return "summaries and topics have neither a speaker nor files"
-    if query.files and not (
-        find_file_matches(view, query.files).claims.any() or find_file_matches(view, query.files).passages.any()
-    ):
+    if query.files and not any(mask.any() for mask in find_file_matches(view, query.files)):
         return f"no claim and no message is about {' or '.join(map(repr, query.files))}"
     return None
 
@@ -191,7 +184,8 @@ def _mask_variant_rows(way: PathVariants, workspace: Ints, workspaces: tuple[str
 
 def _mask_passages_naming(view: View, ways: Sequence[PathVariants]) -> list[tuple[PathVariants, Mask]]:
     """Return which passages' texts name one of the files in each way, by position."""
-    patterns, ends = [way.pattern for way in ways], collect_basenames(path for way in ways for path in way.paths)
+    patterns = [way.pattern for way in ways]
+    ends = {path.rpartition("/")[2] or path for way in ways for path in way.paths}
     masks: list[list[Mask]] = [[np.zeros(0, dtype=bool)] for _ in ways]
     for batch in view.open_dataset(PASSAGES).to_batches(columns=["text"]):
         texts = batch.column("text")  # a last part is looked for first: plain, so that Arrow does it

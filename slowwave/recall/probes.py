@@ -15,10 +15,10 @@ from slowwave.recall.query import build_query
 from slowwave.recall.release.columns import build_matrix
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
-from slowwave.recall.retrieve.pools import Pool
 from slowwave.recall.retrieve.rows import Rows
 from slowwave.recall.search import Search
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import Table
 
 FIRST = 5
 """Hits among which the answer must stand."""
@@ -43,11 +43,10 @@ def find_answered(
     return {asked for (asked, answer), text in zip(probes.items(), texts, strict=True) if _fold(answer) in text}
 
 
-def measure_nearest_found(view: View, pool: Pool) -> float:
+def measure_nearest_found(view: View, table: Table) -> float:
     """Return share of the rows nearest to `ASKED` stored vectors, by brute force, that a search finds. Keys are hashes,
     so the vectors of the first are any, and mostly those of the release before.
     """
-    table = pool.table
     rows, read = Rows(view=view, table=table), partial(view.open_dataset(table).scanner, [table.vector or ""])
     first = read(order_by=[ColumnOrdering(table.key)], limit=ASKED, with_row_id=True).to_table()
     asked = build_matrix(first.column(0))

@@ -207,8 +207,9 @@ class Search:
         scale = scales.get(candidates.pool.kind)
         if scale is None or candidates.cosine is None:
             return candidates.covered, 0.0
-        near = scale.compute_relevances(np.nan_to_num(candidates.cosine, nan=-1.0), candidates.covered)
-        return near, scale.compute_relevance(candidates.nearest)
+        cosines = np.append(np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest)
+        relevances = scale.compute_relevances(cosines, np.append(candidates.covered, 0.0))
+        return relevances[:-1], float(relevances[-1])
 
     def _try_full_text(self, table: Table, search: Callable[[bool], T]) -> T:
         """Return what a search finds that is told whether it may ask a table's full text; where that turns out to be

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.protocol import hide_url
-from slowwave.recall.release.calibration import fit_calibration
+from slowwave.recall.release.calibration import SEARCHED, fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, compare_claims
 from slowwave.schemas.errors import EncoderFailed, EncoderNotFound
@@ -83,14 +83,13 @@ def _measure_indexes(job: Job, draft: Release) -> dict[str, float]:
     if not any(indexes.values()):
         return {}
     from slowwave.recall.probes import measure_nearest_found  # all of recall, which most nights need not
-    from slowwave.recall.retrieve.pools import POOLS
 
     view, found = View(job.store.dir, draft), dict[str, float]()
-    for pool in POOLS.values():
-        if name := indexes[pool.table]:
-            found[pool.table.name] = share = measure_nearest_found(view, pool)
+    for table in SEARCHED.values():
+        if name := indexes[table]:
+            found[table.name] = share = measure_nearest_found(view, table)
             if check_nearest({name: share}):
-                job.store.open_table(pool.table).drop_index(name)
+                job.store.open_table(table).drop_index(name)
     return found
 
 

@@ -131,8 +131,9 @@ def test_a_hit_survives_json(memory: Memory) -> None:
 
 def test_the_scale_by_hand() -> None:
     scale = Scale(median=0.2, deviation=0.08)
-    assert [scale.compute_relevance(x) for x in (0.1, 0.2, 0.27, 0.34, 0.9)] == pytest.approx([0, 0, 0.35, 0.7, 1])
-    assert scale.compute_relevance(0.2, words=0.5) == pytest.approx(0.4)  # half of the words weigh one deviation
+    cosines, words = np.array([0.1, 0.2, 0.27, 0.34, 0.9, 0.2]), np.array([0, 0, 0, 0, 0, 0.5])
+    # half of the words weigh one deviation
+    assert scale.compute_relevances(cosines, words) == pytest.approx([0, 0, 0.35, 0.7, 1, 0.4])
     told = Calibration("e", 3, {"message": scale})
     assert Calibration.from_json(told.to_json()) == told
 

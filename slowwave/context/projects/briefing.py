@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 from textwrap import shorten
-from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,8 +26,9 @@ from slowwave.context.rendering import Format, Line, LineSource, Part, get_rende
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.recall.hits import QUOTE_CHARS, Hit
 from slowwave.recall.release.chains import mark_changes
+from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SESSIONS, SUMMARIES, TOPICS, Table
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import EXTRACTIVE, MODEL_KEY, Origin, Status, SummaryScope, is_shared
 
 MASTER = -1
@@ -36,7 +36,6 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 MOST_LINES = 200
 """Lines that are looked at of each kind: the foremost ones."""
 
-Row = dict[str, object]
 Kinds = Sequence[Sequence[Line]]
 """What a briefing is made of: facts, topics, sessions, what is not yet distilled."""
 
@@ -112,48 +111,30 @@ def collect_facts(view: View) -> list[Line]:
     """Return what people said of themselves, as active claims with no gate shut: a person's words before an agent's
     account of them, then the surest first, of equals the latest.
     """
-    columns = [
-        "observation_id",
-        "session_id",
-        "summary",
-        "category",
-        "observed_at",
-        "speaker",
-        "message_ids",
-        "observer",
+    columns = ["observation_id", "session_id", "summary", "observed_at", "speaker", "message_ids", "observer"]
+    wanted = match_unshut_claims() & (pc.field("pack") == "personal") & pc.field("category").isin(PERSONAL)
+    rows = [
+        row
+        for row in view.read(OBSERVATIONS, columns, wanted).to_pylist()
+        if row["session_id"] not in view.unconfirmed_notes and not is_shared(row["observer"])
     ]
-    wanted = match_unshut_claims() & (pc.field("pack") == "personal")
-    rows = _read_optional_rows(view, OBSERVATIONS, columns, wanted)
-    unconfirmed = view.unconfirmed_notes
-    rows = [row for row in rows if row["category"] in PERSONAL and row["session_id"] not in unconfirmed]
-    rows = [row for row in rows if not is_shared(str(row["observer"]))]
-    rows.sort(key=lambda row: str(row["observation_id"]))
-    rows.sort(key=lambda row: _make_time_key(row["observed_at"]), reverse=True)
-    sure = view.look_up_confidences([str(row["observation_id"]) for row in rows])
-    rows.sort(key=lambda row: -sure[str(row["observation_id"])])
-    columns = ["message_id", "native_id", "seq", "origin"]
-    said = view.read_by_id(MESSAGES, [_get_first_message_id(row) for row in rows], columns)
-    rows.sort(key=lambda row: said.get(_get_first_message_id(row), {}).get("origin") != Origin.HUMAN)
-    rows = rows[:MOST_LINES]
-    native = _load_native_ids(view, [str(row["session_id"]) for row in rows])
-    tags = view.session_tags
-    return [
-        _make_line(
-            view,
-            str(row["session_id"]),
-            str(row["summary"]),
-            LineSource(
-                native[str(row["session_id"])],
-                str(said[_get_first_message_id(row)]["native_id"]),
-                cast(int, said[_get_first_message_id(row)]["seq"]),
-                _get_time(row["observed_at"]),
-                str(row["speaker"]) if row["speaker"] else None,
-                short=tags.get(native[str(row["session_id"])]),
-            ),
-        )
-        for row in rows
-        if str(row["session_id"]) in native and _get_first_message_id(row) in said
-    ]
+    # the message that each was made of
+    first = {row["observation_id"]: "".join(row["message_ids"][:1]) for row in rows}
+    messages = view.read_by_id(MESSAGES, list(first.values()), ["native_id", "seq", "origin"])
+    made = {key: messages[message] for key, message in first.items() if message in messages}
+    rows = [row for row in rows if row["observation_id"] in made and row["session_id"] in view.native_sessions]
+    # a person's words, the surest, the latest
+    sure = view.look_up_confidences(list(made))
+    rows.sort(key=lambda row: row["observation_id"])
+    rows.sort(key=lambda row: row["observed_at"] or EARLIEST, reverse=True)
+    rows.sort(key=lambda row: (made[row["observation_id"]]["origin"] != Origin.HUMAN, -sure[row["observation_id"]]))
+    lines = []
+    for row in rows[:MOST_LINES]:
+        message, session = made[row["observation_id"]], view.native_sessions[row["session_id"]]
+        where = session, message["native_id"], message["seq"], row["observed_at"], row["speaker"] or None
+        source = LineSource(*where, short=view.session_tags[session])
+        lines.append(_make_line(view, row["session_id"], row["summary"], source))
+    return lines
 
 
 def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Line]:
@@ -161,25 +142,17 @@ def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Li
     workspace those of which most claims were made there. Those over what only an agent noted give way to those below.
     Without a model a topic's summary is sentences of several sessions, which say little beside each other.
     """
-    columns = ["summary_id", "scope_id", "tier", "seq", "title", "text", "last_at", "member_ids"]
+    columns = ["summary_id", "scope_id", "tier", "title", "text", "last_at", "member_ids"]
     wanted = (pc.field("scope") == SummaryScope.TOPIC) & pc.starts_with(pc.field("step_key"), MODEL_KEY)
-    rows = _read_optional_rows(view, SUMMARIES, columns, wanted)
-    rows = _leave_out_unconfirmed(view, rows)
-    covered = {key for row in rows for key in cast(list[str], row["member_ids"])}
-    sizes = {
-        str(row["topic_id"]): cast(int, row["size"]) for row in _read_optional_rows(view, TOPICS, ["topic_id", "size"])
-    }
-    tops = [row for row in rows if row["summary_id"] not in covered]
-    if places:
-        own = _find_own_topics(view, places)
-        tops = [row for row in tops if row["scope_id"] in own]
-    tops.sort(key=lambda row: (-sizes.get(str(row["scope_id"]), 0), str(row["scope_id"]), -cast(int, row["tier"])))
+    rows = _leave_out_unconfirmed(view, view.read(SUMMARIES, columns, wanted).to_pylist())
+    covered = {key for row in rows for key in row["member_ids"]}
+    own = _find_own_topics(view, places) if places else None
+    tops = [row for row in rows if row["summary_id"] not in covered and (own is None or row["scope_id"] in own)]
+    sizes = dict(zip(*view.read(TOPICS, ["topic_id", "size"]).to_pydict().values(), strict=True))
+    tops.sort(key=lambda row: (-sizes.get(row["scope_id"], 0), row["scope_id"], -row["tier"]))
     return [
         _make_line(
-            view,
-            str(row["scope_id"]),
-            str(row["text"]),
-            LineSource(at=_get_time(row["last_at"]), topic=str(row["title"] or row["scope_id"])),
+            view, row["scope_id"], row["text"], LineSource(at=row["last_at"], topic=row["title"] or row["scope_id"])
         )
         for row in tops[:MOST_LINES]
     ]
@@ -187,23 +160,19 @@ def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Li
 
 def _leave_out_unconfirmed(view: View, rows: list[Row]) -> list[Row]:
     """Return the summaries that stand on nothing which only an agent noted."""
-    if not (unconfirmed := view.unconfirmed_notes):
-        return rows
-    noted = pc.field("session_id").isin(sorted(unconfirmed))
-    doubtful = {row["observation_id"] for row in _read_optional_rows(view, OBSERVATIONS, ["observation_id"], noted)}
-    for row in sorted(rows, key=lambda row: cast(int, row["tier"])):
-        if doubtful.intersection(cast(list[str], row["member_ids"])):
+    noted = pc.field("session_id").isin(pa.array(sorted(view.unconfirmed_notes), pa.string()))
+    doubtful = set(view.read(OBSERVATIONS, ["observation_id"], noted)["observation_id"].to_pylist())
+    for row in sorted(rows, key=lambda row: row["tier"]):
+        if doubtful.intersection(row["member_ids"]):
             doubtful.add(row["summary_id"])
     return [row for row in rows if row["summary_id"] not in doubtful]
 
 
 def _find_own_topics(view: View, places: Collection[str]) -> set[str]:
     """Return the topics of which more than half the claims were made in a workspace."""
-    rows = _read_optional_rows(
-        view, OBSERVATIONS, ["topic_id", "workspace"], pc.field("status") == pa.scalar(Status.ACTIVE)
-    )
-    here = Counter(str(row["topic_id"]) for row in rows if row["workspace"] in places)
-    every = Counter(str(row["topic_id"]) for row in rows)
+    rows = view.read(OBSERVATIONS, ["topic_id", "workspace"], pc.field("status") == Status.ACTIVE).to_pylist()
+    every = Counter(row["topic_id"] for row in rows)
+    here = Counter(row["topic_id"] for row in rows if row["workspace"] in places)
     return {topic for topic, count in here.items() if 2 * count > every[topic]}
 
 
@@ -212,50 +181,18 @@ def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[
     wanted = (pc.field("scope") == SummaryScope.SESSION) & (pc.field("tier") == MASTER)
     if places:
         wanted = wanted & pc.field("workspace").isin(sorted(places))
-    rows = _read_optional_rows(view, SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], wanted)
-    unconfirmed = view.unconfirmed_notes
-    rows = [row for row in rows if row["scope_id"] not in unconfirmed]
-    rows.sort(key=lambda row: str(row["summary_id"]))
-    rows.sort(key=lambda row: _make_time_key(row["last_at"]), reverse=True)
-    native = _load_native_ids(view, [str(row["scope_id"]) for row in rows[:MOST_LINES]])
-    tags = view.session_tags
-    return [
-        _make_line(
-            view,
-            str(row["scope_id"]),
-            str(row["text"]),
-            LineSource(session, at=_get_time(row["last_at"]), short=tags.get(session)),
-        )
-        for row in rows[:MOST_LINES]
-        if row["text"] and (session := native.get(str(row["scope_id"])))
-    ]
+    rows = view.read(SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], wanted).to_pylist()
+    rows = [row for row in rows if row["scope_id"] not in view.unconfirmed_notes]
+    rows.sort(key=lambda row: row["summary_id"])
+    rows.sort(key=lambda row: row["last_at"] or EARLIEST, reverse=True)
+    lines = []
+    for row in rows[:MOST_LINES]:
+        if row["text"] and (session := view.native_sessions.get(row["scope_id"])):
+            source = LineSource(session, at=row["last_at"], short=view.session_tags[session])
+            lines.append(_make_line(view, row["scope_id"], row["text"], source))
+    return lines
 
 
 def _make_line(view: View, scope: str, text: str, source: LineSource) -> Line:
     marked = mark_changes(view.chains, text, scope)
     return Line(" ".join(marked.split()), source, said=(" ".join(text.split()),) if marked != text else ())
-
-
-def _get_first_message_id(row: Row) -> str:
-    """Return the first message a claim stands on."""
-    return (cast(list[str], row["message_ids"]) or [""])[0]
-
-
-def _get_time(at: object) -> datetime | None:
-    return at if isinstance(at, datetime) else None
-
-
-def _make_time_key(at: object) -> datetime:
-    return at if isinstance(at, datetime) else EARLIEST
-
-
-def _load_native_ids(view: View, sessions: Sequence[str]) -> dict[str, str]:
-    """Return the transcripts' own ids of the sessions."""
-    rows = view.read_by_id(SESSIONS, sorted(set(sessions)), ["session_id", "native_id"])
-    return {key: str(row["native_id"]) for key, row in rows.items()}
-
-
-def _read_optional_rows(view: View, table: Table, columns: list[str], where: pc.Expression | None = None) -> list[Row]:
-    """Return rows of a table; none of one that the release lacks."""
-    rows: list[Row] = view.read(table, columns, where).to_pylist() if view.count(table) else []
-    return rows

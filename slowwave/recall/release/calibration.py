@@ -66,12 +66,8 @@ class Scale:
     median: float
     deviation: float
 
-    def compute_relevance(self, cosine: float, words: float = 0.0) -> float:
-        """Return a cosine, and a share of words heard, on the release's scale: 0 to 1."""
-        return float(self.compute_relevances(np.array([cosine]), np.array([words]))[0])
-
     def compute_relevances(self, cosines: Scores, words: Scores) -> Scores:
-        """Return the same for many."""
+        """Return cosines, and shares of words heard, on the release's scale: 0 to 1."""
         deviations = (cosines - self.median) / self.deviation + WORDS * words
         return np.clip(CONFIDENT * deviations / DEVIATIONS, 0.0, 1.0)
 

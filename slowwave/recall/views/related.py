@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -47,7 +47,6 @@ COLUMNS = [
     "status",
     "quote",
 ]
-LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +147,8 @@ def _find_named(view: View, name: str) -> list[Related]:
     spelt = re.compile(rf"(?<!\w){re.escape(name.strip())}(?!\w)", re.IGNORECASE)
     person, places = normalise_name(name), find_workspaces(anchor_workspace(name), view.workspaces)
     places += tuple(one for one in view.workspaces if one.rstrip("/").rpartition("/")[2] == name.strip())
-    rows = view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE).to_pylist()
+    newest = [("observed_at", "descending"), ("observation_id", "ascending")]  # what has no date comes last
+    rows = view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE).sort_by(newest).to_pylist()
     found: list[tuple[int, dict[str, Any]]] = []
     for row in rows:
         held = (
@@ -158,8 +158,6 @@ def _find_named(view: View, name: str) -> list[Related]:
             row["workspace"] in places,
         )
         found += [(rank, row) for rank, one in enumerate(held) if one][:1]
-    found.sort(key=lambda one: one[1]["observation_id"])
-    found.sort(key=lambda one: one[1]["observed_at"] or LONG_AGO, reverse=True)
     found.sort(key=lambda one: one[0])
     return [_make_related(view, row, BY_NAME[rank], 1.0, None, name, 1) for rank, row in found]
 
