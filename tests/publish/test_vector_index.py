@@ -7,13 +7,17 @@ from pathlib import Path
 import pytest
 
 from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import PASSAGES
+from slowwave.schemas.tables import EXCLUSIONS, PASSAGES
+from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store import Store, upkeep
 from slowwave.store.upkeep import compact_store, count_unindexed, find_index
 from slowwave.tasks.job import Job, StepReport
+from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.task import publish_release
+from tests.flows.test_gates import write_talk
 from tests.many_claims import WORDS, name, write_rows
 
 ROWS, START = 3_000, datetime(2026, 1, 1, tzinfo=UTC)
@@ -45,7 +49,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         write_passages(store, range(ROWS))
         compact_store(store, fewest=fewest)
         report = release(root)
-        assert not report.held
+        assert not report.failed
         assert (FOUND in report.counts) == (root == tmp_path)
         assert report.counts["rows not indexed"] == 0
         assert 500 < report.counts["bytes a row"] < 9_000
@@ -82,9 +86,23 @@ def test_a_release_whose_index_misses_rows_is_held_back(root: Path, monkeypatch:
     compact_store(store)
     store.open_dataset(PASSAGES).create_index("vector", "IVF_FLAT", metric="dot", num_partitions=1_500, replace=True)
     monkeypatch.setattr("slowwave.recall.retrieve.rows.PROBES", 1)
-    (why,) = release(root).held
+    (why,) = release(root).failed
     assert why.startswith("passages: the index of vectors finds ")
     again = release(root)  # without the index, which was dropped
-    assert not again.held
+    assert not again.failed
     assert again.rows_out == ROWS + 1
     assert FOUND not in again.counts
+
+
+def test_what_came_with_a_night_that_an_index_alone_held_back_is_kept(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, talk = Settings(store=root, encoder="hash-384"), write_talk(root / "talk.jsonl", 1, 4)
+    with monkeypatch.context() as strict:
+        strict.setattr(gates, "BOUNDS", gates.Bounds(nearest=1.1))
+        report = run_night([talk], settings)
+    assert (report.release, report.status) == (None, RunStatus.INCOMPLETE)
+    again = run_night([talk], settings).release
+    assert again
+    assert again.counts["sessions"] == 4
+    assert Store.open(root).count(EXCLUSIONS) == 0
