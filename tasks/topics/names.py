@@ -47,7 +47,8 @@ def name_topics(topics: Mapping[str, Sequence[TopicClaim]], terms: int = 3) -> d
     """
     keywords = {topic: _collect_keywords(claims) for topic, claims in topics.items()}
     wanted = {stems for own in keywords.values() for stems in own.values()}
-    said = {topic: _count_terms(claims, wanted) for topic, claims in topics.items()}
+    longest = max(map(len, wanted), default=0)
+    said = {topic: _count_terms(claims, wanted, longest) for topic, claims in topics.items()}
     overall: Counter[Stems] = Counter()
     for counts in said.values():
         overall.update(counts)
@@ -73,9 +74,8 @@ def _collect_keywords(claims: Sequence[TopicClaim]) -> dict[str, Stems]:
     return {term: own for term, own in stems.items() if own}
 
 
-def _count_terms(claims: Sequence[TopicClaim], wanted: Set[Stems]) -> Counter[Stems]:
-    """Return how many of the claims say each of the terms."""
-    longest = max(map(len, wanted), default=0)
+def _count_terms(claims: Sequence[TopicClaim], wanted: Set[Stems], longest: int) -> Counter[Stems]:
+    """Return how many of the claims say each of the terms, of so many words at most."""
     said: Counter[Stems] = Counter()
     for claim in claims:
         stems = _list_stems(claim.summary)
