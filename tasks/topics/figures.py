@@ -15,6 +15,8 @@ from slowwave.text.summarise import pick_leading_sentences
 
 UNCOUNTED = ["centroid", "text"]
 """Columns that follow from the others, or that a model writes later."""
+AT_ONCE = 256
+"""Topics that are compared with all others in one product."""
 Row = dict[str, Any]
 
 
@@ -79,8 +81,11 @@ def add_overlaps(rows: list[Row]) -> list[Row]:
         return [{**row, "overlap": None} for row in rows]
     centres = np.array([row["centroid"] for row in known], dtype=np.float32)
     nearest = {}
-    for at, row in enumerate(known):
-        cosines = centres @ centres[at]
-        cosines[at] = -1.0
-        nearest[row["topic_id"]] = round(float(cosines.max()), 3)
+    for start in range(0, len(known), AT_ONCE):
+        cosines = centres[start : start + AT_ONCE] @ centres.T
+        np.fill_diagonal(cosines[:, start:], -1.0)
+        best = cosines.max(axis=1).tolist()
+        nearest |= {
+            row["topic_id"]: round(one, 3) for row, one in zip(known[start : start + AT_ONCE], best, strict=True)
+        }
     return [{**row, "overlap": nearest.get(row["topic_id"])} for row in rows]
