@@ -80,7 +80,7 @@ def add_overlaps(rows: list[Row]) -> list[Row]:
     if len(known) < 2:
         return [{**row, "overlap": None} for row in rows]
     centres = np.array([row["centroid"] for row in known], dtype=np.float32)
-    nearest = {}
+    nearest: dict[str, float] = {}
     for start in range(0, len(known), AT_ONCE):
         cosines = centres[start : start + AT_ONCE] @ centres.T
         np.fill_diagonal(cosines[:, start:], -1.0)
