@@ -1,4 +1,4 @@
-"""What the extractive observer keeps of LoCoMo's conversations, beside choices of whole turns and LoCoMo's LLM facts.
+"""What the extractive observer keeps of LoCoMo's conversations, beside turns at random and LoCoMo's LLM facts.
 
     python -m bench.nights.observe locomo_open.json [--share 0.27] [--json]
 
@@ -36,12 +36,8 @@ def measure(file: Path, *, share: float = ObserveSettings().max_share) -> Figure
 def measure_methods(one: Conversation, share: float) -> list[Row]:
     """Return every method on one conversation."""
     chance = random.Random(0)
-    ways: dict[str, Callable[[Turn], float]] = {
-        "random turns": lambda turn: chance.random(),
-        "longest turns": count_turn_words,
-    }
     claims, rate = observe_claims(one, share)
-    methods = {"extractive": claims, **{name: select_whole_turns(one, share, rank) for name, rank in ways.items()}}
+    methods = {"extractive": claims, "random turns": select_whole_turns(one, share, lambda _: chance.random())}
     methods["LoCoMo's LLM facts"] = [(fact.text, fact.turns) for fact in one.facts]  # at their own length
     return [
         {"method": name, **score_claims(one, some), "messages/s": rate if some is claims else None}
