@@ -24,6 +24,9 @@ from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.tasks.supersede.features import IdfTable, compute_pair_features
 from slowwave.tasks.supersede.surroundings import Surroundings
 
+ABOUT = 0.15
+"""Likeness that another session's likest claim may be behind the likest of all, and still count as about as like: what
+comes up all the time is no decision to be changed."""
 SAYS = "says "
 """Begins the names of words, and of two in a row, that the later claim has; a model knows those it was fitted with."""
 Flags = npt.NDArray[np.bool_]
@@ -43,6 +46,8 @@ class Evidence:
     features: Sequence[dict[str, float]]
     """Of each pair name -> value, without what can't be known of it; worked out when asked for, as those of a big store
     do not fit into memory at once."""
+    around: Surroundings
+    """What each claim was said among."""
 
     @classmethod
     def from_candidates(cls, held: CandidateClaims, among: Set[int] | None = None) -> "Evidence":
@@ -58,7 +63,7 @@ class Evidence:
             pairs = _order_by_time(held, find_candidate_pairs(held.table, claims, vectors, has, of))
             cosines, (old, new) = compute_cosines(pairs, vectors, has), pairs.T
             likeness, apart = compute_likeness(pairs, cosines, claims, idf), sessions[old] != sessions[new]
-            return pairs, cosines, likeness, apart, _rank_pairs(pairs, likeness, apart)
+            return pairs, cosines, likeness, apart, _rank_pairs(pairs, likeness, apart, sessions)
 
         mine = None if among is None or len(among) == len(rows) else np.array(sorted(among), dtype=np.int64)
         if mine is None:
@@ -89,7 +94,7 @@ class Evidence:
                 found |= company[at] | around.compute_features(old, new, vectors=known)
             return found
 
-        return cls(pairs[kept], likeness[kept], apart[kept], _LazyFeatures(compute_features, kept))
+        return cls(pairs[kept], likeness[kept], apart[kept], _LazyFeatures(compute_features, kept), around)
 
 
 class _LazyFeatures(Sequence[dict[str, float]]):
@@ -114,15 +119,18 @@ def _order_by_time(held: CandidateClaims, pairs: Pairs) -> Pairs:
 
 def _compare_rows(old: dict[str, str | None], new: dict[str, str | None]) -> dict[str, float]:
     """Return what the columns of two claims tell."""
+    named = old["speaker"] is not None and new["speaker"] is not None
     return {
         "one speaker": old["speaker"] == new["speaker"],
+        "two speakers": named and old["speaker"] != new["speaker"],
         "everyday": new["pack"] == "personal",
         "one category": old["category"] == new["category"],
         "event": new["category"] == "event",
+        "was an event": old["category"] == "event",
     }
 
 
-def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags) -> list[dict[str, float]]:
+def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDArray[np.str_]) -> list[dict[str, float]]:
     """Return where each pair stands among the other pairs of its two claims, of two sessions or of one."""
     # the pairs of each claim with earlier and with later ones
     before: dict[tuple[int, bool], list[tuple[float, int]]] = defaultdict(list)
@@ -131,12 +139,22 @@ def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags) -> list[dict[str, 
         before[new, two].append((-alike, old))
         after[old, two].append((-alike, new))
     placed, followed = ({key: _place(some) for key, some in side.items()} for side in (before, after))
+    as_like = {key: _count_about_as_like(some, sessions) for key, some in before.items()}
     # how each pair ranks among those of its two claims
     found = []
     for (old, new), two in zip(pairs.tolist(), apart.tolist(), strict=True):
         nearer, behind, lead = placed[new, two][old]
-        later = {"nearer after": followed[old, two][new][0]}
-        found.append({"nearer before": nearer, "behind before": behind, "lead": lead} | later)
+        nearer_after, behind_after, _ = followed[old, two][new]
+        found.append(
+            {
+                "nearer before": nearer,
+                "nearer after": nearer_after,
+                "behind before": behind,
+                "behind after": behind_after,
+                "lead": lead,
+                "sessions about as like": as_like[new, two],
+            }
+        )
     return found
 
 
@@ -150,6 +168,14 @@ def _place(some: list[tuple[float, int]]) -> dict[int, tuple[int, float, float]]
         row: (min(place, 2 * LIKEST), best + negative, -negative - (best if place else second))
         for place, (negative, row) in enumerate(ranked)
     }
+
+
+def _count_about_as_like(some: list[tuple[float, int]], sessions: npt.NDArray[np.str_]) -> int:
+    likest: dict[str, float] = {}
+    for negative, row in some:
+        likest[sessions[row]] = max(likest.get(sessions[row], 0.0), -negative)
+    best = max(likest.values())
+    return min(sum(alike > best - ABOUT for alike in likest.values()), 5)
 
 
 def build_matrix(features: Sequence[dict[str, float]], names: Sequence[str]) -> Floats:

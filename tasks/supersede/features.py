@@ -6,7 +6,7 @@ or have a rare word in common and each a value of its own.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
@@ -14,13 +14,21 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
 from slowwave.tasks.dedupe.normalise import Claim
-from slowwave.text.words import compute_smooth_idf, stem, stem_content_words
+from slowwave.text.words import compute_smooth_idf, is_content_word, stem, stem_content_words
 
-ARTICLES = frozenset(("a", "an", "the"))
 LONGEST = 60
 """Words of a claim that are aligned; what is longer is no sentence."""
 CHARS = 300
 """Characters that are compared letter by letter."""
+VALUE = 3
+"""Content words that a value has at most."""
+ENOUGH = 4
+"""Words of a run; more say no more."""
+ARTICLES = frozenset(("a", "an", "the"))
+VALUES = ("figures", "names", "identifiers", "dates")
+"""Columns of a claim that hold values, a kind each."""
+
+Words = Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,19 @@ class IdfTable:
 
 def compute_pair_features(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
     """Return name -> value of what an earlier and a later claim are to each other by their words."""
-    return _compute_overlap(old, new, idf) | _compute_alignment(old, new, idf) | _compute_values(old, new)
+    return {
+        **_compute_overlap(old, new, idf),
+        **_compute_alignment(old, new, idf),
+        **_compute_runs(old, new),
+        **_compute_values(old, new),
+        "says no": float(bool(new.negated)),
+        "said no": float(bool(old.negated)),
+        "turned": float(bool(old.negated) != bool(new.negated)),
+        "asks": float(new.question),
+        "asked": float(old.question),
+        "both of themselves": float(old.first_person and new.first_person),
+        "one of themselves": float(old.first_person != new.first_person),
+    }
 
 
 def _compute_overlap(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
@@ -82,38 +102,97 @@ def compute_overlap(a: Set[str], b: Set[str], idf: IdfTable) -> float:
 
 
 def _compute_alignment(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
-    """Return how much of the earlier stands in the same order in the later (its frame), in how many places of that
-    other words stand, and content words with which both begin.
-    """
-    x, y = ([word for word in claim.words[:LONGEST] if word not in ARTICLES] for claim in (old, new))
-    frame, places, begin = 0.0, 0, 0
+    """Return how much of both is one sentence (the frame), and what stands in it in another's place."""
+    x, y = _drop_articles(old.words), _drop_articles(new.words)
+    # walk over the runs that are equal, and those that took another's place
+    frame, kept, places, values, governed, same_kind, after_equal = 0.0, 0, 0, 0, 0, 0, False
     for op in Levenshtein.opcodes(x, y):
-        gone, come = (
-            stem_content_words(words) for words in (x[op.src_start : op.src_end], y[op.dest_start : op.dest_end])
-        )
-        frame += idf.sum_idf(gone) if op.tag == "equal" else 0.0
-        places += op.tag == "replace" and bool(gone and come)
-        begin = len(gone) if op.tag == "equal" and op.src_start == op.dest_start == 0 else begin
-    whole = idf.sum_idf(stem_content_words(x))
+        left, right = x[op.src_start : op.src_end], y[op.dest_start : op.dest_end]
+        gone, come = stem_content_words(left), stem_content_words(right)
+        if op.tag == "equal":
+            frame, kept = frame + idf.sum_idf(gone), kept + len(gone)
+        elif op.tag == "replace" and gone and come:
+            places += 1
+            if max(len(gone), len(come)) <= VALUE:
+                values, governed = values + 1, governed + after_equal
+                same_kind += _have_one_kind(old, set(left), new, set(right))
+        after_equal = op.tag == "equal"
+    # shares of each claim's words, and counts up to what more says no more
+    first, second = idf.sum_idf(stem_content_words(x)), idf.sum_idf(stem_content_words(y))
     return {
-        "frame of the earlier": frame / whole if whole else 0.0,
+        "frame of the earlier": frame / first if first else 0.0,
+        "frame of the later": frame / second if second else 0.0,
+        "frame words": min(kept, 6),
         "places": min(places, 4),
-        "begin alike": min(begin, 4),
+        "values in places": min(values, 3),
+        "one place": places == 1,
+        "governed by one word": min(governed, 2),
+        "one kind in a place": min(same_kind, 2),
+        "frame with one place": frame / max(first, second) * (places == values == 1) if frame else 0.0,
     }
+
+
+def _have_one_kind(old: Claim, left: Set[str], new: Claim, right: Set[str]) -> bool:
+    """Return whether two runs of words both hold a figure, a name, or a name in code."""
+    return any(left & getattr(old, kind) and right & getattr(new, kind) for kind in VALUES[:3])
+
+
+def _compute_runs(old: Claim, new: Claim) -> dict[str, float]:
+    """Return content words with which two claims begin, with which they end, and of the longest run that both have
+    and after which each has a word of its own.
+    """
+    x, y = _drop_articles(old.words), _drop_articles(new.words)
+    return {
+        "begin alike": _count_common_prefix(x, y),
+        "end alike": _count_common_prefix(x[::-1], y[::-1]),
+        "alike up to a value": _count_run_before_value(x, y),
+    }
+
+
+def _count_common_prefix(x: Words, y: Words) -> int:
+    count = 0
+    for left, right in zip(x, y, strict=False):
+        if left != right:
+            break
+        count += is_content_word(left)
+    return min(count, ENOUGH)
+
+
+def _count_run_before_value(x: Words, y: Words) -> int:
+    own, other = {stem(word) for word in x}, {stem(word) for word in y}
+    ends = {at for at, word in enumerate(y) if is_content_word(word) and stem(word) not in own}
+    places: dict[str, list[int]] = defaultdict(list)
+    for at, word in enumerate(y):
+        places[word].append(at)
+    best = 0
+    runs: dict[int, int] = {}  # place in y -> content words of the run that ends there and at the word of x before
+    for word in x:
+        if is_content_word(word) and stem(word) not in other:
+            best = max([best, *(count for end, count in runs.items() if end + 1 in ends)])
+        runs = {at: runs.get(at - 1, 0) + is_content_word(word) for at in places.get(word, ())}
+    return min(best, ENOUGH)
+
+
+def _drop_articles(words: Words) -> list[str]:
+    return [word for word in words[:LONGEST] if word not in ARTICLES]
 
 
 def _compute_values(old: Claim, new: Claim) -> dict[str, float]:
-    """Return 0 or 1 for what values two claims have, and change."""
-    others: dict[str, float] = {
-        f"other {kind}": bool(had - has and has - had)
-        for kind in ("figures", "names", "dates")
-        for had, has in [(getattr(old, kind), getattr(new, kind))]
-    }
+    """Return 0 or 1 for what values two claims have, keep and change."""
+    found: dict[str, float] = {}
+    for kind in VALUES:
+        had, has = getattr(old, kind), getattr(new, kind)
+        found |= {
+            f"{kind} in both": bool(had and has),
+            f"{kind} kept": bool(had & has),
+            f"other {kind}": bool(had - has and has - had),
+        }
     had, has = _collect_values(old), _collect_values(new)
     units = ({_extract_unit(f) for f in figures} for figures in (old.figures - new.figures, new.figures - old.figures))
-    return others | {
-        "names in both": bool(old.names and new.names),
+    return found | {
         "other figures in one unit": not set.isdisjoint(*units),
+        "had a value": bool(had),
+        "has a value": bool(has),
         "a value for a value": bool(had - has and has - had),
         "names the old value": not {stem(value) for value in had}.isdisjoint(new.content),
     }

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from slowwave.tasks.dedupe.candidates import Floats
-from slowwave.tasks.dedupe.normalise import Claims
+from slowwave.tasks.dedupe.normalise import Claims, normalise_claim
 from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.tasks.supersede.features import IdfTable
 
@@ -31,6 +31,7 @@ class Surroundings:
         """
         self.held, self.claims, self.vectors, self.idf = held, claims, vectors, idf
         self.sessions: list[str] = held.table["session_id"].to_pylist()
+        self.details: list[str | None] = held.table["detail"].to_pylist()
         self.turns = _number_turns(held, self.sessions)
         self.rows: dict[tuple[str, int], list[int]] = defaultdict(list)
         """Session and turn -> the rows of the claims made then."""
@@ -41,16 +42,21 @@ class Surroundings:
             self.of_session[place[0]].append(row)
         self._direct = cache(self._compute_direction)
         self._nearby = cache(self._count_nearby_stems)
+        self._detail = cache(self._collect_detail_stems)
 
     def compute_features(self, old: int, new: int, *, vectors: bool) -> dict[str, float]:
         """Return how alike the talk around two claims of two sessions is: cosines (none without `vectors`), and shares
         of words by their weight.
         """
         words, later = (frozenset(self.claims.stems[row]) for row in (old, new))
+        detail, later_detail = self._detail(old), self._detail(new)
         share = self.idf.compute_containment
         found = {
             "earlier's words around the later": share(words, self._find_beside(new, words)),
             "later's words around the earlier": share(later, self._find_beside(old, later)),
+            "earlier's words in the later's detail": share(words, later_detail | later),
+            "later's words in the earlier's detail": share(later, detail | words),
+            "shared with details": share(detail | words, later_detail | later),
         }
         return found | self._compare_directions(old, new) if vectors else found
 
@@ -91,6 +97,9 @@ class Surroundings:
     def _count_nearby_stems(self, session: str, turn: int) -> Counter[str]:
         """Return how many claims of a turn and the next ones have each stem; one count a turn, however many claims."""
         return Counter(stem for row in self._find_neighbours(session, turn, 1) for stem in set(self.claims.stems[row]))
+
+    def _collect_detail_stems(self, row: int) -> frozenset[str]:
+        return frozenset(normalise_claim(self.details[row] or "").content)
 
 
 def _number_turns(held: CandidateClaims, sessions: Sequence[str]) -> list[int]:

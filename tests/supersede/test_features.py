@@ -1,10 +1,11 @@
-"""What two claims are to each other, as numbers: words, values, company and surroundings."""
+"""What two claims are to each other, as numbers: words, places, values, company and surroundings."""
 
 import math
 from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.schemas.tables import OBSERVATIONS
@@ -30,20 +31,36 @@ def find(known: Evidence, old: int, new: int) -> dict[str, float]:
 
 def test_one_sentence_with_another_value_is_a_frame_with_one_place() -> None:
     found = features("Our power comes from Nordlicht", "Our power comes from Solwind")
-    assert (found["places"], found["begin alike"]) == (1, 2)
-    assert 0 < found["frame of the earlier"] < 1
+    assert (found["places"], found["values in places"], found["governed by one word"]) == (1, 1, 1)
+    assert 0 < found["frame with one place"] == found["frame of the earlier"] < 1
     assert (found["other names"], found["a value for a value"], found["names the old value"]) == (1, 1, 0)
     other = features("Our power comes from Nordlicht", "My sister plays the viola in Leeds")
     assert (other["frame of the earlier"], other["of both"]) == (0, 0)
-    assert features("Halvard conducts us", "Beatrix conducts us")["begin alike"] == 0
+    more = features("Our power comes from Nordlicht", "Since the cold winter our power comes from Solwind")
+    assert 0 < more["frame with one place"] == more["frame of the later"] < more["frame of the earlier"]
+    tale = features("For power it has been with Nordlicht", "For power see Solwind turbines beside Hull")
+    assert (tale["places"], tale["values in places"]) == (1, 0)  # so many words are no value
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "begin", "end", "run"),
+    [
+        ("The worktop will be oak", "The worktop will be quartz", 1, 0, 1),
+        ("Halvard conducts us", "Beatrix conducts us", 0, 1, 0),
+        ("We eat at Da Rosa on Friday", "So we eat at Da Lina on Friday", 0, 1, 2),
+    ],
+)
+def test_runs_that_both_have(old: str, new: str, begin: int, end: int, run: int) -> None:
+    found = features(old, new)
+    assert (found["begin alike"], found["end alike"], found["alike up to a value"]) == (begin, end, run)
 
 
 def test_values_are_compared_by_kind_and_unit() -> None:
     found = features("The API listens on port 7070", "We moved the API from port 7070 to port 8200")
-    assert found["names the old value"] == 1
-    assert found["other figures"] == 0  # the old one is still there
+    assert found["names the old value"] == found["figures kept"] == 1
     assert features("The timeout is 150ms", "The timeout is 200ms")["other figures in one unit"] == 1
     assert features("The timeout is 150ms", "The box weighs 200kg")["other figures in one unit"] == 0
+    assert features("It is red", "It is not red")["turned"] == 1
 
 
 def test_a_claim_without_a_word_that_carries_has_no_share_of_any() -> None:
@@ -85,3 +102,6 @@ def test_talk_around_two_claims_is_compared_by_turns_and_sessions() -> None:
     assert found["sessions alike"] < found["turns alike"]  # the session is of bread and Fridays too
     assert found["later's words around the earlier"] > 0  # "hearing" stands beside it in "before a hearing"
     assert found["earlier's words around the later"] == 0
+    # None has a detail: each has its own words there.
+    assert found["earlier's words in the later's detail"] == found["shared with details"] == found["of the earlier"] > 0
+    assert found["later's words in the earlier's detail"] == found["of the later"]
