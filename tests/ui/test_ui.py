@@ -438,7 +438,7 @@ def test_a_briefing_is_told_line_by_line_and_a_setting_stands_beside_it(site: Se
     assert other["text"] == fence_block(memory.briefing(150, workspace="/home/ada/tidepool").text)
     orders = [one["why"]["order"] for one in (*block["lines"], *block["missed"])]
     assert len(orders) == len(set(orders)) > 3
-    assert {order.split()[0] for order in orders} == {"fact", "topic", "session"}
+    assert {order.split()[0] for order in orders} == {"fact", "session"}
     assert other["missed"]
     page = enter(browser, site).go(f"/injected?{urlencode(asked)}")
     page.get_by_role("link", name="session", exact=True).first.click()

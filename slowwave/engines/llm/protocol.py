@@ -78,6 +78,7 @@ class Sampling:
 
     temperature: float = 0.0
     seed: int | None = 0
+    repetition_penalty: float = 1.0
 
 
 class AnswerModel(BaseModel):
@@ -284,4 +285,4 @@ def split_fitting(
 
 def build_sampling(settings: LLMSettings) -> Sampling:
     """Return the sampling that settings ask for."""
-    return Sampling(settings.temperature, settings.seed)
+    return Sampling(settings.temperature, settings.seed, settings.repetition_penalty)

@@ -29,6 +29,7 @@ from slowwave.engines.llm.protocol import (
     ModelNotServed,
     Request,
     build_sampling,
+    count_template_tokens,
     index_by_id,
     make_failure,
     split_fitting,
@@ -102,7 +103,7 @@ class VLLMOffline(LLM):
         """
         index_by_id(requests)
         self._open_engine()
-        fit, refused = split_fitting(self, requests, list(map(self._count_exact_tokens, requests)))
+        fit, refused = split_fitting(self, requests, self._count_prompt_tokens(requests))
         yield from refused
         for start in range(0, len(fit), CHUNK):
             yield from self._answer_requests(fit[start : start + CHUNK], Counter())
@@ -215,6 +216,7 @@ class VLLMOffline(LLM):
         return SamplingParams(
             temperature=self.sampling.temperature,
             seed=self.sampling.seed if self.sampling.temperature else None,
+            repetition_penalty=self.sampling.repetition_penalty,
             max_tokens=request.max_tokens,
             structured_outputs=schema,
             repetition_detection=RepetitionDetectionParams(
@@ -258,6 +260,17 @@ class VLLMOffline(LLM):
             structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
             **chosen,
         )
+
+    def _count_prompt_tokens(self, requests: Sequence[Request]) -> list[int]:
+        """Return tokens of each prompt, or a number above them where that fits: a byte is never more than a token."""
+        window = self.context_window
+        texts = ("".join(message["content"] for message in request.messages) for request in requests)
+        sizes = (len(text.encode("utf-8", "replace")) for text in texts)
+        bounds = [size + count_template_tokens(r) for size, r in zip(sizes, requests, strict=True)]
+        return [
+            bound if bound + request.max_tokens <= window else self._count_exact_tokens(request)
+            for request, bound in zip(requests, bounds, strict=True)
+        ]
 
     def _count_exact_tokens(self, request: Request) -> int:
         """Return tokens of a prompt as the model's chat template makes it."""
