@@ -14,7 +14,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RUNS, SESSIONS
 from slowwave.schemas.vocabulary import Status
-from slowwave.store.releases import read_releases
+from slowwave.store.publishing import read_releases
 from slowwave.store.store import Store
 from slowwave.tasks.publish.gates import LOST, RETIRED
 

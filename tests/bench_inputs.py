@@ -44,7 +44,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "recall.outline": [([told, "--budgets", 300, *PLAIN], "in order")],
         "recall.locomo": [([told, *PLAIN], "plain RRF")],
         "nights.night": [([talk, *PLAIN], "nothing changed")],
-        "nights.observe": [([told], "first person")],
+        "nights.observe": [([told], "random")],
         "packages": [([], "slowwave[night]")],
         "recall.scale": [([folder / "scale", "--rows", 300, "--queries", 2, *PLAIN], "0 errors")],
         "nights.redaction": [([rules(folder), "--json"], '"redacted": 1.0')],

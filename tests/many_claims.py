@@ -10,7 +10,7 @@ import pyarrow as pa
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MERGES, MESSAGES, OBSERVATIONS, PASSAGES, RUNS, SESSIONS, SUMMARIES, TOPICS, Table
 from slowwave.store import Store
-from slowwave.store.releases import publish
+from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store
 
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -9,7 +9,8 @@ import pyarrow as pa
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES, Table
 from slowwave.store import Store
-from slowwave.store.releases import Release, publish
+from slowwave.store.publishing import publish
+from slowwave.store.releases import Release
 from slowwave.store.upkeep import compact_store
 from tests import claim_rows
 

@@ -7,11 +7,11 @@ What ships learnt from `data/labelled/amendments*.jsonl`, `nothing_changes`, cal
 stated pairs; `amended_*_sight` are never learnt from.
 
 FILEs are conversations with cases in them (`bench/recall/changes.py`); in those after `--none` no session
-changes what another said, nor in those after `--held`, which are judged and never learnt from. A night runs over each.
-A pair of claims is a change where the earlier has a case's stale words and the later its amended ones; an earlier one
-with stale words and any other later one is left out; all other pairs are none. Of each file four views are learnt from:
-as it is, without vectors, as if all were said in one session (what only two sessions tell is left out), and drawn
-small, since in a new store nothing is rare.
+changes what another said, nor in those after `--held`, which are judged and never learnt from (LoCoMo's too, by its
+ending `.json`). A night runs over each. A pair of claims is a change where the earlier has a case's stale words and
+the later its amended ones; an earlier one with stale words and any other later one is left out; all other pairs are
+none. Of each file four views are learnt from: as it is, without vectors, as if all were said in one session (what only
+two sessions tell is left out), and drawn small, since in a new store nothing is rare.
 
 A source is a file less the number at its name's end, so that one author's files stay together; each is judged by a
 model from the others, those held by a model from all. Columns: *claims*; *cases*;
@@ -33,11 +33,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.harness import ROOT, Figures, Row, run
 from bench.recall.changes import Case, read_cases, run_night_over
+from bench.recall.locomo_files import load_conversations
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.settings import Settings
@@ -58,6 +60,8 @@ BESIDE = 3
 """Sessions that stand beside a pair that was written."""
 WEIGHT = 4
 """Times that such a pair counts."""
+LARGE = 2_000
+"""Claims from which a file is learnt from whole alone: what is drawn of it would outweigh all others."""
 ALIKE = 40
 """Stores of two sessions without a change, at least, that are drawn of a file."""
 WORDS = 300
@@ -112,26 +116,35 @@ def measure(
     sources = [label_source(path.stem, *read_claims(path), learnt=path not in held) for path in (*files, *none, *held)]
     pairs = read_stated(stated, read_claims(none[0])[0]) if stated and none else []
     names = find_names([source for source in sources if source.learnt])
+    rows = judge_sources(sources, pairs, names)
     if write:
-        views = [*pairs, *(view for one in sources if one.learnt for view in (one.whole, *one.others))]
-        WRITTEN.write_bytes(build_graph(fit_model(views, names), names))
+        WRITTEN.write_bytes(build_graph(fit_model([*pairs, *_list_views(sources)], names), names))
     title = "changes between sessions: claims without a case | cases, called changed from a probability"
-    return Figures(judge_sources(sources, pairs, names), title)
+    return Figures(rows, title)
 
 
 def read_claims(path: Path) -> tuple[pa.Table, list[Case]]:
     """Run a night over a file; return its claims, rows of OBSERVATIONS, and the cases that stand in it."""
-    lines, cases = read_cases(path)
+    lines, cases = (list(_say_locomo(path)), []) if path.suffix == ".json" else read_cases(path)
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         run_night_over(lines, path.stem, Settings(store=store))
         return Store.open(store).read(OBSERVATIONS), [case for case in cases if not case.by_id]
 
 
+def _say_locomo(path: Path) -> Iterator[bytes]:
+    """Yield the turns of LoCoMo's conversations as generic JSONL."""
+    for one in load_conversations(path):
+        for turn in one.turns:
+            place = {"session_id": f"{one.id}-{turn.session}", "message_id": turn.id, "workspace": one.id}
+            said = {"role": "user", "speaker": turn.speaker, "content": turn.text, "ts": turn.ts.isoformat()}
+            yield orjson.dumps(place | said)
+
+
 def label_source(name: str, table: pa.Table, cases: Sequence[Case], *, learnt: bool = True) -> Source:
     """Return a file's claims in every view that is learnt from."""
     whole = label_claims(table, cases)
-    parts = [set_columns(table, vector=None), *_draw_small(table, whole)] if learnt else []
+    parts = [set_columns(table, vector=None), *_draw_small(table, whole)] if learnt and table.num_rows < LARGE else []
     return Source(name, whole, [label_claims(part, cases) for part in parts], learnt)
 
 
@@ -202,14 +215,17 @@ def fit_model(views: Sequence[View], names: Sequence[str]) -> Any:
     """Return a classifier from the pairs whose label is known, those of two sessions once more as if of one."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    matrix = np.concatenate([build_matrix(view.known.features, names) for view in views])
-    labels, apart = (
-        np.concatenate(one) for one in zip(*((view.labels, view.known.apart) for view in views), strict=True)
-    )
-    told, only_apart = ~np.isnan(labels), np.isnan(matrix[~apart]).all(axis=0)
-    within = np.where(only_apart, np.float32("nan"), matrix[told & apart])
-    rows, known = np.concatenate([matrix[told], within]), np.concatenate([labels[told], labels[told & apart]])
-    return HistGradientBoostingClassifier(**TREES).fit(rows, known)
+    of_two = find_names_of_two_sessions(views)
+    only_apart = [at for at, name in enumerate(names) if name in of_two and not name.startswith(SAYS)]
+    matrices, labels = [], []
+    for view in views:
+        told = ~np.isnan(view.labels)
+        matrix = build_matrix(view.known.features, names)
+        within = matrix[told & view.known.apart]
+        within[:, only_apart] = np.nan
+        matrices += [matrix[told], within]
+        labels += [view.labels[told], view.labels[told & view.known.apart]]
+    return HistGradientBoostingClassifier(**TREES).fit(np.concatenate(matrices), np.concatenate(labels))
 
 
 def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
@@ -262,17 +278,34 @@ def find_names(sources: Sequence[Source]) -> list[str]:
     return sorted([name for name in authors if not name.startswith(SAYS)] + said[:WORDS])
 
 
+def find_names_of_two_sessions(views: Sequence[View]) -> set[str]:
+    """Return the names of what is known of pairs of two sessions alone."""
+    of_one = {
+        name
+        for view in views
+        for found, apart in zip(view.known.features, view.known.apart, strict=True)
+        if not apart
+        for name in found
+    }
+    return {name for view in views for found in view.known.features for name in found} - of_one
+
+
 def judge_sources(sources: Sequence[Source], stated: Sequence[View], names: Sequence[str]) -> list[Row]:
     """Return of each source what a model from other authors', and from pairs that were written, says."""
     found = []
     for author in dict.fromkeys(source.author if source.learnt else None for source in sources):
-        rest = (view for one in sources if one.learnt and one.author != author for view in (one.whole, *one.others))
-        model = fit_model([*stated, *rest], names)
+        rest = [source for source in sources if source.learnt and source.author != author]
+        model = fit_model([*stated, *_list_views(rest)], names)
         for source in sources:
             if (source.author if source.learnt else None) == author:
                 matrix = build_matrix(source.whole.known.features, names)
                 found.append(count_called(source, model.predict_proba(matrix)[:, 1]))
     return found
+
+
+def _list_views(sources: Sequence[Source]) -> list[View]:
+    """Return every view of the sources that are learnt from."""
+    return [view for source in sources if source.learnt for view in (source.whole, *source.others)]
 
 
 def count_called(source: Source, told: Labels) -> Row:

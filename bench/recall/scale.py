@@ -36,7 +36,7 @@ from slowwave.recall.probes import measure_nearest_found
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES, PASSAGES, VECTOR_DIM
 from slowwave.store import Store
-from slowwave.store.releases import publish
+from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store
 from slowwave.tasks.ingest.formats.registry import detect_reader
 from slowwave.tasks.ingest.parsing.records import Limits, Message

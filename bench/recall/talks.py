@@ -30,7 +30,7 @@ from slowwave.recall.release.view import View
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS
 from slowwave.store import Store
-from slowwave.store.releases import publish
+from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store
 from slowwave.tasks.passages.cut import build_passages
 from slowwave.tasks.vectors import add_vectors

@@ -16,7 +16,8 @@ from slowwave.recall.views.compare import COLUMNS, KINDS, Difference, compare_cl
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL
 from slowwave.schemas.vocabulary import RunStatus
-from slowwave.store.releases import Release, is_dropped, read_releases
+from slowwave.store.publishing import read_releases
+from slowwave.store.releases import Release, is_dropped
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
 from slowwave.tasks.job import StepReport

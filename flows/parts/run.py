@@ -38,7 +38,8 @@ from slowwave.store.crypt import check_encrypted
 from slowwave.store.lock import writer_lock
 from slowwave.store.manifest import check_newest_whole, has_table
 from slowwave.store.private import make_files_private
-from slowwave.store.releases import Release, load_releases, read_releases
+from slowwave.store.publishing import read_releases
+from slowwave.store.releases import Release, load_releases
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.parsing.lines import LEFT
 from slowwave.tasks.isolate import is_lasting, note_failed_step, settle_step

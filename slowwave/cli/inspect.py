@@ -70,7 +70,8 @@ def _open_store(settings: "Settings") -> "Store":
 
 def _list_releases(settings: "Settings", everything: bool) -> Listing:
     """Return the releases, newest first; the first one is live."""
-    from slowwave.store.releases import is_dropped, read_releases
+    from slowwave.store.publishing import read_releases
+    from slowwave.store.releases import is_dropped
 
     store = _open_store(settings)
     found = read_releases(store)[::-1]

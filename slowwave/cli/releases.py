@@ -38,12 +38,13 @@ def diff(
     """
     from slowwave.recall.views.compare import KINDS, compare_releases, read_decisions
     from slowwave.schemas.errors import NoRelease
+    from slowwave.store.publishing import open_candidate
     from slowwave.store.snapshot import CANDIDATE, Snapshot
     from slowwave.store.store import Store
 
     # Read both releases.
     store = Store.open(settings.store, settings.space)
-    later = Snapshot.of_newest(store) if candidate else Snapshot(settings.store, settings.space, new)
+    later = open_candidate(store) if candidate else Snapshot(settings.store, settings.space, new)
     if old is None and later.release.number == 1:
         raise NoRelease(later.dir, "before r1")
     earlier = Snapshot(settings.store, settings.space, old or f"r{later.release.number - 1}")
@@ -88,7 +89,7 @@ def rollback(
     Nothing is deleted: rolling forward is the same command.
     """
     from slowwave.flows.parts.run import open_run
-    from slowwave.store.releases import roll_back
+    from slowwave.store.publishing import roll_back
 
     with open_run("rollback", settings) as (job, report):
         made = report.release = roll_back(job.store, release, job.run_id)

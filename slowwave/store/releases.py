@@ -4,13 +4,11 @@ There is no transaction over several tables. A night writes them all, syncs them
 readers open the versions that the highest-numbered row names, so a half-done night is invisible.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -21,34 +19,19 @@ from slowwave.schemas.errors import (
     SchemaMismatch,
     StoreMissing,
     StoreUnreadable,
-    UsageError,
 )
-from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import FILES, MESSAGES, QUARANTINE, RELEASED, RELEASES, SESSIONS, TABLES, Table
+from slowwave.schemas.tables import MESSAGES, RELEASES, SESSIONS, TABLES, Table
 from slowwave.store.bucket.working_copy import refresh, refresh_spaces
 from slowwave.store.manifest import (
     check_files_unaltered,
     check_ledger_whole,
-    check_release_files,
-    compute_table_digest,
     find_last_known,
     find_last_whole,
     has_table,
     list_release_manifests,
     list_versions,
-    mark_synced,
-    settle_release_manifests,
-    sync_changes,
-    write_release_manifest,
 )
-from slowwave.store.trouble import READ_TROUBLE, translate_read_errors, translate_write_errors
-
-if TYPE_CHECKING:  # readers import this, and lancedb takes a second to import
-    from slowwave.store.store import Store
-
-
-UNREAD = (FILES, QUARANTINE)
-"""Pinned tables that no reader queries: a change in these alone makes no release."""
+from slowwave.store.trouble import translate_read_errors
 
 
 @dataclass(frozen=True)
@@ -69,11 +52,6 @@ class Release:
     def name(self) -> str:
         """What a person calls it: `r3`."""
         return f"r{self.number}"
-
-
-def read_releases(store: Store) -> list[Release]:
-    """Return all releases, oldest first."""
-    return parse_releases(store.read(RELEASES))
 
 
 def list_spaces(root: Path) -> list[str]:
@@ -190,113 +168,7 @@ def is_dropped(folder: Path, release: Release) -> bool:
     return any(version not in list_versions(folder / f"{name}.lance") for name, version in release.versions.items())
 
 
-def publish(
-    store: Store, run_id: str, encoder: str | None, calibrate: Callable[[Release], str | None] | None = None
-) -> Release | None:
-    """Pin every table's newest version and make that live; None when nothing changed since the last publication.
-
-    A roll-back is no publication: after one, an unchanged night leaves it in force. `calibrate` is called with the
-    release to be, only when there will be one, and gives what its row keeps in `calibration`; what it raises ends it.
-    """
-    known = read_releases(store)
-    published = [r for r in known if r.restores is None]
-    if published and not any(_has_changes(store, table, published[-1]) for table in RELEASED if table not in UNREAD):
-        return None
-    draft = draft_newest(store, known, run_id, encoder)
-    if not published and not any(draft.counts.values()):
-        return None  # a first run that found nothing to read
-    return _add_release(store, known, replace(draft, calibration=calibrate(draft)) if calibrate else draft)
-
-
-def draft_newest(store: Store, known: list[Release], run_id: str, encoder: str | None) -> Release:
-    """Return the release that the newest version of every table would be, after those known; nothing is written."""
-    versions, counts = store.read_versions(RELEASED), {table.name: store.count(table) for table in RELEASED}
-    return _draft_release(store, known, run_id, versions, counts, encoder)
-
-
-def _has_changes(store: Store, table: Table, published: Release) -> bool:
-    """Return whether a table has other rows or indexes than a release; the same rows in other files are no change.
-
-    Rows are compared last, since that reads the whole table: a night with news has a table with more of them.
-    """
-    path, then = str(store.dir / f"{table.name}.lance"), published.versions[table.name]
-    if store.open_dataset(table).version == then:
-        return False
-    try:
-        old, new = lance.dataset(path, version=then), lance.dataset(path)
-        if _list_indexes(old) != _list_indexes(new) or old.count_rows() != new.count_rows():
-            return True
-        if _list_files(old) == _list_files(new):
-            return False
-        check_release_files(store.dir, published.number, table.name)
-        return compute_table_digest(table, old.to_table()) != compute_table_digest(table, new.to_table())
-    except (*READ_TROUBLE, StoreUnreadable):  # cleaned up since, or damaged: the release can't be read as it was
-        return True
-
-
-def _list_indexes(dataset: lance.LanceDataset) -> list[str]:
-    return sorted(index.name for index in dataset.describe_indices())
-
-
-def _list_files(dataset: lance.LanceDataset) -> list[object]:
-    """Return what tells the files of a version: what was taken back is as it was."""
-    return [fragment.metadata.to_json() for fragment in dataset.get_fragments()]
-
-
-def roll_back(store: Store, name: str, run_id: str) -> Release:
-    """Make an earlier release live again, as a new release; the tables keep their newer versions.
-
-    Raises:
-        NoRelease, ReleaseDropped: there is none of that name, or no longer.
-        UsageError: it is live.
-    """
-    known = read_releases(store)
-    old = pick_release(known, name, store.dir)
-    if old.release_id in (known[-1].release_id, known[-1].restores):
-        raise UsageError(f"{name} is live already: nothing was done")
-    draft = _draft_release(store, known, run_id, old.versions, old.counts, old.encoder)
-    return _add_release(store, known, replace(draft, restores=old.release_id, calibration=old.calibration))
-
-
-def _draft_release(
-    store: Store,
-    known: list[Release],
-    run_id: str,
-    versions: dict[str, int],
-    counts: dict[str, int],
-    encoder: str | None,
-) -> Release:
-    number = known[-1].number + 1 if known else 1
-    release_id = compute_content_id(store.space, str(number), *(f"{k}={v}" for k, v in sorted(versions.items())))
-    return Release(release_id, number, datetime.now(UTC), run_id, versions, counts, encoder, None)
-
-
-def _add_release(store: Store, known: list[Release], release: Release) -> Release:
-    with translate_write_errors(store.dir):
-        _pin_versions(store, release)
-        numbers = {one.number for one in known}
-        settle_release_manifests(store.dir, numbers)
-        mark_synced(store.dir)
-        write_release_manifest(store.dir, vars(release))
-        store.append(RELEASES, make_ledger_rows([vars(release)]))
-        sync_changes(store.dir)
-        settle_release_manifests(
-            store.dir, {*numbers, release.number}
-        )  # never on the disk before the row: that would be a lost row
-    return release
-
-
 def make_ledger_rows(releases: list[dict[str, Any]]) -> pa.Table:
     """Return releases, as `vars` gives them, as rows of the releases table."""
     rows = [{**one, "versions": [*one["versions"].items()], "counts": [*one["counts"].items()]} for one in releases]
     return pa.Table.from_pylist(rows, schema=RELEASES.schema)
-
-
-def _pin_versions(store: Store, release: Release) -> None:
-    """Tag each pinned version, so that no clean-up takes it while the release is kept."""
-    for table in RELEASED:
-        tags = store.open_table(table).tags
-        if release.name in tags.list():  # a run that died between tag and row
-            tags.update(release.name, release.versions[table.name])
-        else:
-            tags.create(release.name, release.versions[table.name])

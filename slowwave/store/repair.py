@@ -57,7 +57,8 @@ from slowwave.store.manifest import (
     write_release_manifest,
 )
 from slowwave.store.private import replace_file
-from slowwave.store.releases import Release, is_dropped, make_ledger_rows, read_ledger, read_releases
+from slowwave.store.publishing import read_releases
+from slowwave.store.releases import Release, is_dropped, make_ledger_rows, read_ledger
 from slowwave.store.store import Store
 from slowwave.store.trouble import READ_TROUBLE
 

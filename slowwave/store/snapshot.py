@@ -1,7 +1,7 @@
 """A reader's view: every table at the version its release pins. Opening one writes nothing and takes no lock."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import lance
 import pyarrow as pa
@@ -9,18 +9,8 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.tables import Table
 from slowwave.store.manifest import check_release_files
-from slowwave.store.releases import (
-    Release,
-    check_columns,
-    check_tables_exist,
-    draft_newest,
-    load_releases,
-    pick_release,
-)
+from slowwave.store.releases import Release, check_columns, check_tables_exist, load_releases, pick_release
 from slowwave.store.trouble import translate_read_errors
-
-if TYPE_CHECKING:  # a reader's view needs no writer
-    from slowwave.store.store import Store
 
 CANDIDATE = "candidate"
 """What the newest tables are called that no release names: what a gate held back."""
@@ -57,13 +47,11 @@ class Snapshot:
         self._tables: dict[str, lance.LanceDataset] = {}
 
     @classmethod
-    def of_newest(cls, store: "Store") -> Self:
-        """Return the newest version of every table, released or not, as the release that they would be."""
-        newest = cls.__new__(cls)
-        known = load_releases(store.dir)
-        newest.dir, newest._tables = store.dir, {}
-        newest.release = draft_newest(store, known, CANDIDATE, known[-1].encoder if known else None)
-        return newest
+    def of_release(cls, folder: Path, release: Release) -> Self:
+        """Return a space's tables at the versions of a release, also of one that is not written yet."""
+        snapshot = cls.__new__(cls)
+        snapshot.dir, snapshot.release, snapshot._tables = folder, release, {}
+        return snapshot
 
     def open_dataset(self, table: Table) -> lance.LanceDataset:
         """Return a table at the pinned version; opened once and kept.

@@ -16,7 +16,8 @@ from slowwave.store.manifest import (
     mark_synced,
     sync_changes,
 )
-from slowwave.store.releases import Release, read_releases
+from slowwave.store.publishing import read_releases
+from slowwave.store.releases import Release
 from slowwave.store.store import Store
 from slowwave.store.trouble import READ_TROUBLE, translate_write_errors
 

@@ -19,7 +19,7 @@ from slowwave.recall.views.compare import compare_releases, read_decisions
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import TOPICS
-from slowwave.store.releases import read_releases
+from slowwave.store.publishing import read_releases
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
 from slowwave.store.workspaces import anchor_workspace

@@ -22,7 +22,8 @@ from slowwave.last_answers import list_answers
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import FORGOTTEN, MESSAGES, RELEASED, TABLES
 from slowwave.store.private import replace_file
-from slowwave.store.releases import Release, read_releases
+from slowwave.store.publishing import read_releases
+from slowwave.store.releases import Release
 from slowwave.store.store import Store
 from slowwave.store.trouble import READ_TROUBLE
 from slowwave.tasks.forget.canaries import STEP, Canaries

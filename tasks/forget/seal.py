@@ -9,7 +9,8 @@ from pathlib import Path
 
 from slowwave.engines.encoders.protocol import hide_url
 from slowwave.last_answers import drop_answers
-from slowwave.store.releases import Release, publish, read_releases
+from slowwave.store.publishing import publish, read_releases
+from slowwave.store.releases import Release
 from slowwave.store.store import Store
 from slowwave.store.upkeep import drop_all_but_live, rewrite_tables
 from slowwave.tasks.experiment.definition import FOLDER

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES, SESSIONS
-from slowwave.store.releases import read_releases
+from slowwave.store.publishing import read_releases
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.parsing.records import Block, Message
 from slowwave.tasks.progress import show_progress

@@ -15,7 +15,8 @@ from slowwave.schemas.errors import EncoderFailed, EncoderNotFound
 from slowwave.schemas.tables import COMPLETIONS, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import MODEL_KEY, Status
 from slowwave.store.manifest import list_pinned_files
-from slowwave.store.releases import Release, publish, read_releases
+from slowwave.store.publishing import publish, read_releases
+from slowwave.store.releases import Release
 from slowwave.store.snapshot import Snapshot
 from slowwave.store.store import Store
 from slowwave.store.upkeep import compact_store, count_unindexed, drop_old_versions, find_index

@@ -17,7 +17,7 @@ from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.tables import OBSERVATIONS, TOPICS
 from slowwave.store.journal import hash_span, load_recalled_spans
-from slowwave.store.releases import publish
+from slowwave.store.publishing import publish
 from slowwave.store.store import Store
 from tests.recall_store import add, build, observation
 

@@ -18,7 +18,7 @@ from slowwave.recall.release.chains import mark_changes
 from slowwave.schemas.settings import ContextSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store.journal import load_recalled_spans
-from slowwave.store.releases import publish
+from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store
 from slowwave.tasks.boilerplate.echo import mask_echoes
 from tests.recall_store import add, build, observation

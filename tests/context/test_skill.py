@@ -17,7 +17,7 @@ from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, PATTERNS
-from slowwave.store.releases import publish
+from slowwave.store.publishing import publish
 from slowwave.store.store import Store
 from slowwave.tasks.llm.fence import has_injection
 from tests.recall_store import add, build, observation

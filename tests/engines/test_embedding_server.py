@@ -19,7 +19,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import EncoderFailed, EncoderNotFound
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import TABLES
-from slowwave.store.releases import read_releases
+from slowwave.store.publishing import read_releases
 from slowwave.store.store import Store
 from tests.talk_files import session
 

@@ -27,7 +27,8 @@ from slowwave.schemas.errors import StoreLocked, StoreMissing, StoreUnreadable, 
 from slowwave.schemas.settings import Settings
 from slowwave.store.bucket import working_copy
 from slowwave.store.lock import remove_space
-from slowwave.store.releases import list_spaces, load_releases, read_releases, roll_back
+from slowwave.store.publishing import read_releases, roll_back
+from slowwave.store.releases import list_spaces, load_releases
 from slowwave.store.repair import check_store
 from slowwave.store.store import Store
 from slowwave.tasks.forget.select import Wanted

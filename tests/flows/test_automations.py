@@ -18,6 +18,7 @@ from urllib.request import urlopen
 
 import pytest
 from prefect.blocks.notifications import CustomWebhookNotificationBlock
+from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from slowwave.flows.parts.report import NightIncomplete
@@ -106,6 +107,7 @@ def start_server(home: Path, database: str | None) -> Iterator[None]:
         wait_until(answers)
         with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
             yield
+            APILogWorker.drain_all(timeout=PATIENCE)  # Prefect's services would ask this server in the next tests
 
 
 def test_what_goes_wrong_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from slowwave.schemas.tables import TABLES
 from slowwave.store import Store
-from slowwave.store.releases import read_releases
+from slowwave.store.publishing import read_releases
 from tests.killed_nights import COMPARED, digests, finished, night
 
 STEPS = 12

@@ -14,7 +14,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store import Store
-from slowwave.store.releases import read_releases
+from slowwave.store.publishing import read_releases
 from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds

@@ -25,7 +25,7 @@ from slowwave.recall.release.view import View
 from slowwave.schemas.settings import GateSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, QUARANTINE, RUNS, SUMMARIES
 from slowwave.store import Store
-from slowwave.store.releases import read_releases
+from slowwave.store.publishing import read_releases
 from slowwave.tasks.job import Job
 from slowwave.tasks.pending import is_made_by_model
 from slowwave.tasks.publish import gates

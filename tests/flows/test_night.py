@@ -28,7 +28,7 @@ from slowwave.schemas.tables import (
 )
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
-from slowwave.store.releases import read_releases
+from slowwave.store.publishing import read_releases
 from slowwave.tasks.ingest.parsing.records import Limits
 from slowwave.tasks.ingest.store_messages import IngestedTranscript
 from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from slowwave.store import Store
-from slowwave.store.releases import read_releases
+from slowwave.store.publishing import read_releases
 from tests.killed_nights import SAMPLES, SMALL, digests, finished, night
 
 NIGHT = """

@@ -18,7 +18,7 @@ import yaml
 
 from slowwave.flows.coverage import find_next_night
 from slowwave.store import Store
-from slowwave.store.releases import read_releases
+from slowwave.store.publishing import read_releases
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples" / "codex"

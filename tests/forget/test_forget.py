@@ -49,7 +49,7 @@ from slowwave.store import Store
 from slowwave.store.journal import Export, Rating, append, format_now, hash_spans, log_recall
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.notes import Journal, read_notes, write_note
-from slowwave.store.releases import read_releases
+from slowwave.store.publishing import read_releases
 from slowwave.store.repair import check_store
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.forget import seal, stages

@@ -13,7 +13,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, QUARANTINE
 from slowwave.store import Store
-from slowwave.store.releases import read_releases
+from slowwave.store.publishing import read_releases
 from slowwave.tasks.ingest.formats.registry import load_readers
 from slowwave.tasks.ingest.parsing.records import Limits, Message, Rejected
 

@@ -11,7 +11,7 @@ from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
-from slowwave.store.releases import publish
+from slowwave.store.publishing import publish
 from slowwave.store.store import Store
 from tests.command_line import typed
 from tests.recall_store import add, message_rows, observation, passage_rows, session_rows, summary

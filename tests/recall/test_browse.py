@@ -16,7 +16,7 @@ from slowwave.recall.release.claim_index import compute_confidence
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, TOPICS
 from slowwave.store import Store
-from slowwave.store.releases import publish
+from slowwave.store.publishing import publish
 from slowwave.tasks.supersede.task import write_chains
 from tests.command_line import typed
 from tests.recall_store import START, add, observation

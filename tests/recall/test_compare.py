@@ -11,7 +11,7 @@ from slowwave.recall.views.compare import compare_releases
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store import Snapshot, Store
-from slowwave.store.releases import publish, roll_back
+from slowwave.store.publishing import publish, roll_back
 from tests.command_line import typed
 from tests.recall_store import observation
 

@@ -28,7 +28,8 @@ from slowwave.schemas.errors import StoreMissing, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SUMMARIES
 from slowwave.store import Store
-from slowwave.store.releases import Release, publish, read_releases, roll_back
+from slowwave.store.publishing import publish, read_releases, roll_back
+from slowwave.store.releases import Release
 from slowwave.store.upkeep import compact_store
 from tests.command_line import typed
 from tests.recall_store import START, TALK, add, build, build_wordless, message_rows, passage_rows, summary

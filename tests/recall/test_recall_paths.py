@@ -14,7 +14,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import search_words
 from slowwave.recall.retrieve.pools import find_passages
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
-from slowwave.store.releases import publish
+from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store
 from tests.recall_store import add, build, message_rows, observation, passage_rows
 

@@ -13,7 +13,7 @@ from slowwave.recall.hits import KINDS
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.store import Store
-from slowwave.store.releases import publish
+from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store
 from slowwave.tasks.supersede.task import write_chains
 from tests.recall_store import START, add, build, build_wordless, message_rows, observation, passage_rows

@@ -13,7 +13,8 @@ from slowwave.recall.release.view import View
 from slowwave.recall.times import parse_times
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.store import Store
-from slowwave.store.releases import Release, publish
+from slowwave.store.publishing import publish
+from slowwave.store.releases import Release
 from slowwave.store.upkeep import compact_store
 from slowwave.text.dates import extract_dates, extract_spans, extract_time_words
 from tests.claim_rows import message

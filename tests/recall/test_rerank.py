@@ -12,7 +12,7 @@ from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
 from slowwave.schemas.tables import OBSERVATIONS
-from slowwave.store.releases import publish
+from slowwave.store.publishing import publish
 from slowwave.tasks.supersede.task import write_chains
 from tests.recall_store import START, build
 

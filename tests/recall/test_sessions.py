@@ -18,7 +18,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS, SUMMARIES
 from slowwave.store import Store
-from slowwave.store.releases import publish
+from slowwave.store.publishing import publish
 from slowwave.text.pyramid import compute_master_id
 from tests.command_line import typed
 from tests.recall_store import START, TALK, add, build, summary

@@ -12,7 +12,8 @@ import pytest
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import TOPICS
 from slowwave.store import Store
-from slowwave.store.releases import Release, publish
+from slowwave.store.publishing import publish
+from slowwave.store.releases import Release
 from slowwave.store.upkeep import compact_table, drop_old_versions, drop_versions_at_once, pick_kept
 from tests.store.test_store import topics
 

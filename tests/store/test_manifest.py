@@ -10,7 +10,8 @@ from slowwave.schemas.tables import RELEASES, TOPICS
 from slowwave.store import Snapshot, Store, releases
 from slowwave.store.lock import writer_lock
 from slowwave.store.manifest import list_release_manifests
-from slowwave.store.releases import Release, publish, read_releases, roll_back
+from slowwave.store.publishing import publish, read_releases, roll_back
+from slowwave.store.releases import Release
 from slowwave.store.repair import check_store, mend_releases, salvage
 from slowwave.store.upkeep import drop_old_versions
 from tests.store.test_store import topics

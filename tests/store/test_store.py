@@ -20,7 +20,7 @@ from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, SUMMARIES, TABLES, TOPICS, VECTOR_DIM, Table
 from slowwave.store import Snapshot, Store, writer_lock
 from slowwave.store.manifest import compute_table_digest
-from slowwave.store.releases import publish, read_releases, roll_back
+from slowwave.store.publishing import publish, read_releases, roll_back
 from slowwave.store.upkeep import compact_store, drop_old_versions
 
 

@@ -20,7 +20,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES
 from slowwave.store import Store
 from slowwave.store.notes import find_journals, write_note
-from slowwave.store.releases import publish
+from slowwave.store.publishing import publish
 from tests.command_line import typed
 from tests.recall_store import add, build, message_rows
 from tests.talk_files import session

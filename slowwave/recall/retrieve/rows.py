@@ -102,7 +102,7 @@ class MaskedRows(Rows):
     @cached_property
     def share(self) -> float:
         """Of all rows those that may answer; one at least counts."""
-        return max(float(self.allowed.mean()), 1 / len(self.allowed))
+        return max(int(self.allowed.sum()), 1) / max(len(self.allowed), 1)
 
     def keep_allowed(self, found: pa.Table) -> pa.Table:
         """Return those of the rows found that the mask lets through."""
