@@ -99,7 +99,8 @@ def run(
     Several spaces have a night each, of PATHs that hold {space}; one that fails stops no other.
 
     Exit status 0: all was done; 3: something failed and is tried again next night, or a named path gave nothing, and
-    the rest is released; 4: what was made is outside the bounds of `gates` and held back; 1: nothing was released.
+    the rest is released (all of it waits where an index finds too little); 4: what was made is outside the bounds of
+    `gates` and held back; 1: nothing was released.
     """
     if engine not in (None, "best", "extractive", "ray") or (address and engine != "ray"):
         raise UsageError("--engine is best, extractive or ray, and --address goes with ray alone")

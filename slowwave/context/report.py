@@ -21,6 +21,7 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 import orjson
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.direct import make_source
@@ -173,7 +174,7 @@ def _load_messages(
     about = view.read_by_id(SESSIONS, sessions, ["session_id", "inactive"])
     gone = {key for row in about.values() for key in row["inactive"]}
     allowed = _find_allowed_messages(view, query) if query.since or query.is_narrowed else None
-    inside = pc.field("session_id").isin(sessions)
+    inside = pc.field("session_id").isin(pa.array(sessions, pa.string()))  # of none too
     vectors = _load_vectors(view, inside) if view.release.encoder == encoder else {}
     claims, superseded = defaultdict(list), defaultdict(list)
     for row in view.read(OBSERVATIONS, CLAIMED, inside).to_pylist():

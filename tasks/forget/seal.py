@@ -9,6 +9,7 @@ from pathlib import Path
 
 from slowwave.engines.encoders.protocol import hide_url
 from slowwave.last_answers import drop_answers
+from slowwave.schemas.tables import TABLES
 from slowwave.store.publishing import publish, read_releases
 from slowwave.store.releases import Release
 from slowwave.store.store import Store
@@ -22,6 +23,9 @@ from slowwave.tasks.job import Job
 def rewrite_store(job: Job) -> None:
     """Remove what no row has any more from the files: deleted rows, words of indexes."""
     shutil.rmtree(job.store.dir / FOLDER, ignore_errors=True)  # stores of an experiment's trials, copies of the vault
+    for folder in job.store.dir.glob("*.lance"):  # a table that an earlier slowwave had, as its copies of vectors
+        if folder.stem not in TABLES:
+            shutil.rmtree(folder)
     rewrite_tables(job.store)
 
 

@@ -192,10 +192,11 @@ def build_observation_rows(job: Job, claims: pa.Table, held: pa.Table, key: str,
     """Return claims as rows of OBSERVATIONS: the vectors and keywords that equal rows have, else new ones, and the
     state of one that nobody has looked at.
     """
-    known = {
-        (row["observation_id"], row["summary"]): {"vector": row["vector"], "keywords": row["keywords"]}
-        for row in held.filter(pc.equal(held["step_key"], key)).to_pylist()
-    }
+    told = [
+        ((row["observation_id"], row["summary"]), row["step_key"], {name: row[name] for name in ("vector", "keywords")})
+        for row in held.to_pylist()
+    ]
+    known = {claim: made for claim, step_key, made in told if step_key == key}
     state: dict[str, Any] = {
         "keywords": [],
         "vector": None,
@@ -218,7 +219,12 @@ def build_observation_rows(job: Job, claims: pa.Table, held: pa.Table, key: str,
     ]
     table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
     old, new = (table.filter(table["vector"].is_valid()), table.filter(table["vector"].is_null()))
-    return pa.concat_tables([old, add_keywords(job, attach_vectors_if_there(job, new, "summary", report), report)])
+    new = add_keywords(job, attach_vectors_if_there(job, new, "summary", report), report)
+    if is_encoder_away(job):  # what the same claims had by other rules is better than none
+        before = {claim: made for claim, _, made in told}
+        rows = [row | before.get((row["observation_id"], row["summary"]), {}) for row in new.to_pylist()]
+        new = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+    return pa.concat_tables([old, new])
 
 
 def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:

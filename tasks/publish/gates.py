@@ -88,7 +88,7 @@ def check_gates(settings: GateSettings, changes: Changes) -> list[str]:
 
 def check_nearest(found: Mapping[str, float]) -> list[str]:
     """Return the tables of which the index of vectors finds too few of the nearest rows, each with the share."""
-    least = f"{BOUNDS.nearest:.0%} at least is right: it is built anew, and the release waits for the next night"
+    least = f"{BOUNDS.nearest:.0%} at least is right: the index is built anew, and the release waits for a night"
     short = sorted((name, share) for name, share in found.items() if share < BOUNDS.nearest)
     return [f"{name}: the index of vectors finds {share:.1%} of the nearest rows, {least}" for name, share in short]
 

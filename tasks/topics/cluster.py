@@ -92,29 +92,36 @@ def merge_bundles(bundles: list[Bundle], limits: TopicSettings, largest: float) 
     groups = {at: [at] for at in range(count)}
     means = np.concatenate([[bundle.mean for bundle in bundles], np.zeros((count, len(bundles[0].total)))])
     sizes = np.array([*(bundle.size for bundle in bundles), *[0] * count])
+    stands = np.arange(2 * count) < count
     heap: list[tuple[float, tuple[int, int], int, int]] = []
 
-    def push_pairs(one: int) -> None:
-        """Add the groups before one that it may become one with: the likest, of equals the first by place, on top."""
+    def push_best(one: int) -> None:
+        """Add the likest of the groups before one that it may become one with, of equals the first by place."""
         # rounded, so that the order of the additions in a matrix product can't decide between equals
         likeness = np.round(means[:one] @ means[one], 6)
         least = np.where(np.minimum(sizes[:one], sizes[one]) < limits.small, limits.fold_at, limits.merge_at)
-        near = np.flatnonzero((likeness >= least) & (sizes[:one] + sizes[one] <= largest))
-        for other, alike in zip(near.tolist(), likeness[near].tolist(), strict=True):
-            if other in groups:
-                a, b = groups[one][0], groups[other][0]
-                heappush(heap, (-alike, (min(a, b), max(a, b)), one, other))
+        fits = stands[:one] & (likeness >= least) & (sizes[:one] + sizes[one] <= largest)
+        if fits.any():
+            best = float(likeness[fits].max())
+            near = np.flatnonzero(fits & (likeness == best)).tolist()
+            pairs = {other: (groups[one][0], groups[other][0]) for other in near}
+            heappush(heap, min((-best, (min(pair), max(pair)), one, other) for other, pair in pairs.items()))
 
     for at in range(count):
-        push_pairs(at)
+        push_best(at)
     while heap:
         *_, one, other = heappop(heap)
-        if one in groups and other in groups:  # else either is part of another by now
-            sizes[count] = sizes[one] + sizes[other]
-            means[count] = (means[one] * sizes[one] + means[other] * sizes[other]) / sizes[count]
-            groups[count] = sorted(groups.pop(one) + groups.pop(other))
-            push_pairs(count)
-            count += 1
+        if one not in groups:  # it is part of another by now
+            continue
+        if other not in groups:
+            push_best(one)
+            continue
+        sizes[count] = sizes[one] + sizes[other]
+        means[count] = (means[one] * sizes[one] + means[other] * sizes[other]) / sizes[count]
+        groups[count] = sorted(groups.pop(one) + groups.pop(other))
+        stands[[one, other, count]] = False, False, True
+        push_best(count)
+        count += 1
     return sorted(groups.values())
 
 

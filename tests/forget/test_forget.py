@@ -191,10 +191,12 @@ def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(ro
     assert SECRET in cache.read_bytes().decode("utf-8", "replace")
     assert (indexes := set(store.dir.rglob("_indices/*")))
     before = digest_other(store)
+    (store.dir / "vectors.lance").mkdir()  # an earlier version's
     report, [path] = run_forget(Wanted(matches=(SECRET.upper(),)), make_settings(root / "store"))
     assert report.release
     assert not find_word(root / "store")
     assert not cache.exists()
+    assert not (store.dir / "vectors.lance").exists()
     store = Store.open(root / "store")
     assert digest_other(store) == before
     log = (store.dir / "recalls.jsonl").read_text()

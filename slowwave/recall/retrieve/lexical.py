@@ -132,7 +132,8 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     missing = [word for word in words if found[word] is None]
     if not missing:
         return [lane for lane in found.values() if lane is not None]
-    query, detail, index = replace(query, category=None), OBSERVATIONS.model_text or "", view.passages
+    query = replace(query, category=None, min_confidence=None)  # passages have neither
+    detail, index = OBSERVATIONS.model_text or "", view.passages
     passages = find_passages(view, query)
     of_model = find_claims(view, query, BY_MODEL) if view.has_full_text(OBSERVATIONS, detail) else None
 
