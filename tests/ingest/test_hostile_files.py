@@ -168,7 +168,7 @@ def test_a_clock_set_back_hides_no_release(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "talk.jsonl"
     path.write_text(line(1))
     run_night([path], settings)
-    monkeypatch.setattr("slowwave.store.releases.datetime", Earlier)
+    monkeypatch.setattr("slowwave.store.publishing.datetime", Earlier)
     monkeypatch.setattr("slowwave.flows.parts.run.datetime", Earlier)
     path.write_text(line(1) + line(2))
     report = run_night([path], settings)
