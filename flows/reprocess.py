@@ -172,7 +172,7 @@ ALONE = ("passages", "gists", "habits")
 """Steps on which no other depends; on another one all after it do."""
 
 
-def _find_untouched(step: str) -> list[Step]:
+def _find_independent_steps(step: str) -> list[Step]:
     """Return the steps of the night that do not depend on the one that is done again."""
     if step in ALONE:
         return [one for one in STEPS if one is not STEP_OF[step]]
@@ -228,7 +228,7 @@ def run_reprocess(
             report.release = find_run_release(job)
         else:
             other = replace(job, settings=usual or settings)
-            run_steps_after_read(job, report, jobs=dict.fromkeys(_find_untouched(step), other))
+            run_steps_after_read(job, report, jobs=dict.fromkeys(_find_independent_steps(step), other))
     return report
 
 

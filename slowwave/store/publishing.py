@@ -1,6 +1,4 @@
-"""Releases are made: every table's newest version is pinned, or an earlier release made live again, by a row that is
-written last.
-"""
+"""Make a release, or make an earlier one live again: versions of all tables are pinned, and its row is written last."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -192,11 +192,11 @@ def build_observation_rows(job: Job, claims: pa.Table, held: pa.Table, key: str,
     """Return claims as rows of OBSERVATIONS: the vectors and keywords that equal rows have, else new ones, and the
     state of one that nobody has looked at.
     """
-    told = [
+    made_before = [
         ((row["observation_id"], row["summary"]), row["step_key"], {name: row[name] for name in ("vector", "keywords")})
         for row in held.to_pylist()
     ]
-    known = {claim: made for claim, step_key, made in told if step_key == key}
+    known = {claim: made for claim, step_key, made in made_before if step_key == key}
     state: dict[str, Any] = {
         "keywords": [],
         "vector": None,
@@ -221,7 +221,7 @@ def build_observation_rows(job: Job, claims: pa.Table, held: pa.Table, key: str,
     old, new = (table.filter(table["vector"].is_valid()), table.filter(table["vector"].is_null()))
     new = add_keywords(job, attach_vectors_if_there(job, new, "summary", report), report)
     if is_encoder_away(job):  # what the same claims had by other rules is better than none
-        before = {claim: made for claim, _, made in told}
+        before = {claim: made for claim, _, made in made_before}
         rows = [row | before.get((row["observation_id"], row["summary"]), {}) for row in new.to_pylist()]
         new = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
     return pa.concat_tables([old, new])

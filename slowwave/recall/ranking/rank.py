@@ -85,7 +85,7 @@ def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[Score
     Messages lead in their own order: they hold what was said. A claim made of one message, or in a message's own
     words, is attached to it (`ScoredRow.claim`) and takes no place. A claim made of several messages takes turns with
     the messages where one of them was found. Claims of messages that were not found follow; then summaries, without
-    those in a message's own words (a session of one message has such a one), and topics.
+    those in a found message's own words (as that of a session of one message), and topics.
     Scores become reciprocal ranks, since those of different kinds don't compare.
     """
     lists = {rows[0].kind: rows for rows in found if rows}
@@ -106,9 +106,9 @@ def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[Score
     # one list, its scores reciprocal ranks
     evidence = [replace(row, claim=claims.get(row.id)) for row in lists.get("message", ())]
     turns = (row for turn in zip_longest(evidence, of_several) for row in turn if row is not None)
-    said = [row.text for row in evidence]
-    told = [row for row in lists.get("summary", ()) if not any(has_words(text, row.text) for text in said)]
-    merged = chain(turns, unfound, told, lists.get("topic", ()))
+    texts = [row.text for row in evidence]
+    summaries = [row for row in lists.get("summary", ()) if not any(has_words(text, row.text) for text in texts)]
+    merged = chain(turns, unfound, summaries, lists.get("topic", ()))
     return [replace(row, score=1 / (k + rank)) for rank, row in enumerate(merged, 1)]
 
 
