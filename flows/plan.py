@@ -48,7 +48,6 @@ from slowwave.tasks.pending import (
     read_inactive_ids,
     read_spoken_messages,
 )
-from slowwave.tasks.relate.task import list_questions as list_related
 from slowwave.tasks.summarize import by_model
 from slowwave.tasks.summarize.by_model import TopicInfo, build_summary_request, is_single_message
 from slowwave.tasks.summarize.task import (
@@ -77,9 +76,7 @@ TOPIC_TOKENS = 70
 """A topic as a prompt shows it, with its samples."""
 PAIRS_A_CLAIM = 0.38
 """Pairs that a new claim makes: .06 in calm talk, .8 where all is about changes."""
-TIED_CLAIMS, PAIRS_A_CLAIM_TIED = 0.25, 1.6
-"""New claims that others are tied to, and by how many relations each (LoCoMo)."""
-ANSWER_TOKENS = {"gists": 60, "supersede": 16 * PAIRS_AT_ONCE, "relate": 30}
+ANSWER_TOKENS = {"gists": 60, "supersede": 16 * PAIRS_AT_ONCE}
 """Of an answer, before anything was measured."""
 TOKENS_A_WORD = 1.5
 """Of a summary."""
@@ -243,7 +240,6 @@ class Planner:
             "observe": get("extract"),
             "consolidate": get("extract"),
             "supersede": get("judge") if settings.supersede.pairs else None,
-            "relate": get("judge") if settings.relate.pairs else None,
             "assign": get("topics"),
             "rollup": get("summaries"),
         }
@@ -301,8 +297,6 @@ class Planner:
                 self._add_gists(rows.to_pylist())
         if "supersede" in self.lines:
             self._add_requests("supersede", list_questions(self.job, self.of_step["supersede"]))
-        if "relate" in self.lines:
-            self._add_requests("relate", [one.request for one in list_related(self.job, self.of_step["relate"])])
         claims = pl.DataFrame(store.read(OBSERVATIONS, ["session_id", "status", "assign_key"]))
         assigned = pl.col("assign_key").eq_missing(compute_assign_key(self.job, models.get("topics")))
         active = (pl.col("status") == Status.ACTIVE) & ~pl.col("session_id").is_in(seen)
@@ -330,10 +324,6 @@ class Planner:
             prompts = -(-pairs // PAIRS_AT_ONCE)
             shown = pairs / max(1, prompts) * 2 * CLAIM_TOKENS
             lines["supersede"].expect(prompts, self._count_prompt("change") + shown, self._expect_answer("supersede"))
-        if "relate" in lines:
-            tied = round(min(settings.relate.pairs / PAIRS_A_CLAIM_TIED, new * TIED_CLAIMS))
-            shown = (1 + PAIRS_A_CLAIM_TIED) * CLAIM_TOKENS
-            lines["relate"].expect(tied, self._count_prompt("relate") + shown, self._expect_answer("relate"))
         if "assign" in lines:
             batches = -(-claims // SIZES.batch)
             size, topics = claims / max(1, batches), self.job.store.count(TOPICS) or len(BASE_TOPICS)

@@ -243,12 +243,6 @@ class SupersedeSettings(Section):
     )
 
 
-class RelateSettings(Section):
-    """Which related claims a language model is asked about, where there is one: does one support or need the other?"""
-
-    pairs: int = Field(0, ge=0, description="Pairs a night that the model labels, the closest first; 0: none.")
-
-
 class PyramidSettings(Section):
     """Sizes of the summaries' groups."""
 
@@ -382,7 +376,6 @@ class Settings(BaseSettings):
     dedupe: DedupeSettings = DedupeSettings()
     topics: TopicSettings = TopicSettings()
     supersede: SupersedeSettings = SupersedeSettings()
-    relate: RelateSettings = RelateSettings()
     pyramid: PyramidSettings = PyramidSettings()
     recall: RecallSettings = RecallSettings()
     context: ContextSettings = ContextSettings()

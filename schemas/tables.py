@@ -351,8 +351,8 @@ RELATIONS = Table(
     fields=(
         string_field("relation_id"),  # hash of kind and both claims
         string_field("kind", null=False),  # a RelationKind
-        string_field("from_id", null=False),  # the later claim; what supports, or depends
-        string_field("to_id", null=False),  # the earlier; what is supported, or needed
+        string_field("from_id", null=False),  # the later claim
+        string_field("to_id", null=False),  # the earlier one
         pa.field("weight", pa.float32(), nullable=False),  # 0 to 1: how close; of a contradiction how likely
         string_field("reason"),  # the files or names that both have
         string_field("step_key", null=False),

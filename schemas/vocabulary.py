@@ -58,15 +58,11 @@ LEADS = "leads"
 
 
 class RelationKind(StrEnum):
-    """How a claim stands to another, in `relations`: to an earlier one but for the last two, which a language model
-    tells.
-    """
+    """How a claim stands to an earlier one, in `relations`."""
 
     CONTRADICTS = "contradicts"
     SAME_FILE = "same_file"
     SAME_THING = "same_thing"
-    SUPPORTS = "supports"
-    DEPENDS_ON = "depends_on"
 
 
 class SummaryScope(StrEnum):

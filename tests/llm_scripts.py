@@ -40,7 +40,6 @@ def kind(request: Request) -> str:
         frozenset({"text"}): "account",
         frozenset({"title", "text"}): "master",
         frozenset({"merges"}): "merges",
-        frozenset({"relations"}): "relations",
         frozenset({"new_topics", "placements"}): "topics",
     }
     if names == {"pairs"}:
@@ -95,8 +94,6 @@ def faithful(request: Request) -> Any:
             return {"pairs": []}  # what a judge does not name stays open
         case "changes":
             return {"pairs": [verdict(n, "", "unrelated") for n, _ in LATER.findall(material(request))]}
-        case "relations":
-            return {"relations": []}
         case "gist":
             return {"summary": "A message in few words.", "keywords": ["message"]}
         case "account":
@@ -178,15 +175,3 @@ def replacing(request: Request) -> Any:
         return faithful(request)
     earlier = dict(EARLIER_CLAIM.findall(material(request)))
     return {"pairs": [verdict(n, text, "changes", old=earlier[n]) for n, text in LATER.findall(material(request))]}
-
-
-EARLIER = re.compile(r"^(\d+)\.", re.MULTILINE)
-
-
-def reasoning(request: Request) -> Any:
-    """A model to which every related claim rests on the first of those before it, and gives a reason for the others."""
-    if kind(request) != "relations":
-        return faithful(request)
-    first, *others = map(int, EARLIER.findall(material(request)))
-    answers = [(first, "depends_on"), *((n, "supports") for n in others)]
-    return {"relations": [{"earlier": n, "answer": answer} for n, answer in answers]}

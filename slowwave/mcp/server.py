@@ -103,9 +103,9 @@ class RelatedResult(BaseModel):
     """What `related` found."""
 
     related: list[dict[str, Any]]
-    """The nearest first: id, summary, relation (same_file, same_thing, contradicts, contradicted_by,
-    supports, supported_by, depends_on, needed_by; to a name names, of_file, said_by, of_project),
-    weight, reason, of (the claim it was come by from), steps, status, workspace, session, observed_at, quote.
+    """The nearest first: id, summary, relation (same_file, same_thing, contradicts, contradicted_by; to a name names,
+    of_file, said_by, of_project), weight, reason, of (the claim it was come by from), steps, status, workspace,
+    session, observed_at, quote.
     """
 
 

@@ -1,4 +1,4 @@
-"""How the claims of one workspace hang together, without a model.
+"""How the claims of one workspace hang together.
 
 `same_file` and `same_thing` go by what few claims name, weighted by how few (inverse document frequency, Spärck Jones
 1972), and by their vectors. Cost: near-linear but for the vectors' neighbours, which `tasks/dedupe/candidates.py` finds
@@ -48,7 +48,7 @@ class Relation(NamedTuple):
 
     kind: RelationKind
     start: str
-    """The later of the two; of `supports` and `depends_on` the one that does."""
+    """The later of the two."""
     end: str
     weight: float
     reason: str | None

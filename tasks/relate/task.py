@@ -1,16 +1,10 @@
-"""Relations of the workspaces in which a claim changed since; others are left alone.
-
-Where there is a language model it labels what was found: which claims support, or depend on, which. A workspace whose
-questions had to wait is done again by the next night, which has the first answers in the completions cache.
-"""
+"""Relations of the workspaces in which a claim changed since; others are left alone."""
 
 from collections import defaultdict
-from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
@@ -18,16 +12,12 @@ from slowwave.schemas.tables import MARKS, OBSERVATIONS, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.llm.ask import Model, get_model, keeps_model_rows
-from slowwave.tasks.llm.library import Question
-from slowwave.tasks.pending import hash_rows, is_made_by_model, mark_done, read_claim_speakers
+from slowwave.tasks.pending import hash_rows, mark_done
 from slowwave.tasks.progress import track_items
-from slowwave.tasks.relate.by_model import Pairs, ask_labels, build_questions, choose_questions, compute_labels_key
 from slowwave.tasks.relate.relate import COLUMNS, VERSION, Relation, build_rows, find_relations, keep_best
 from slowwave.tasks.vectors import describe_encoder
 
-DECIDING = ["observation_id", "summary", "session_id", "message_ids", "files", "observed_at", "status", "workspace"]
-DECIDING += ["superseded_by", "detail", "speaker"]
+DECIDING = ["observation_id", "summary", "message_ids", "files", "observed_at", "status", "workspace", "superseded_by"]
 """With the vector, which the summary and the encoder make once that is there, what relations depend on."""
 Row = dict[str, Any]
 
@@ -55,18 +45,9 @@ def relate_claims(job: Job) -> StepReport:
     """
     with report_step("relate") as report:
         # What changed, and what ties its claims.
-        store, model = job.store, get_model(job, "judge") if job.settings.relate.pairs else None
-        pending, held = find_pending(store, compute_input_key(job, model)), store.read(RELATIONS).to_pylist()
-        found, home, waiting = find_unit_relations(store, pending), pending.home, list[Relation]()
-        tables = [build_rows(found, compute_relate_key(job))]
-        # What a model says of it, or said before.
-        if model:
-            told, waiting = ask_labels(job, model, build_unit_questions(store, found, pending, model), report)
-            tables.append(build_rows(keep_best(told), compute_labels_key(model)))
-        if model or keeps_model_rows(job, model):
-            pairs = {frozenset((pair.start, pair.end)) for pair in waiting}
-            tables.append(list_labels(held, pending, pairs if model else None))
-        rows = pa.concat_tables(tables)
+        store, key = job.store, compute_step_key("relate", VERSION, describe_encoder(job.settings))
+        pending, held = find_pending(store, key), store.read(RELATIONS).to_pylist()
+        rows, home = build_rows(find_unit_relations(store, pending), key), pending.home
         # Write, and mark last.
         stale = [
             row["relation_id"]
@@ -78,27 +59,8 @@ def relate_claims(job: Job) -> StepReport:
         store.delete_ids(RELATIONS, set(stale).difference(rows["relation_id"].to_pylist()))
         report.counts.update(rows["kind"].to_pylist())
         store.delete_ids(MARKS, [compute_content_id("relate", unit) for unit in pending.gone])
-        left = {home[pair.start] for pair in waiting}
-        mark_done(store, "relate", [(unit, key, None) for unit, key in pending.units.items() if unit not in left])
+        mark_done(store, "relate", [(unit, done, None) for unit, done in pending.units.items()])
     return report
-
-
-def list_questions(job: Job, model: Model) -> list[Question[Pairs]]:
-    """Return what the step would ask the model about the claims that the store has now; nothing is asked."""
-    pending = find_pending(job.store, compute_input_key(job, model))
-    questions = build_unit_questions(job.store, find_unit_relations(job.store, pending), pending, model)
-    return choose_questions(job, model, questions)[0]
-
-
-def compute_relate_key(job: Job) -> str:
-    """Return what relations depend on beside the claims."""
-    return compute_step_key("relate", VERSION, describe_encoder(job.settings))
-
-
-def compute_input_key(job: Job, model: Model | None) -> str:
-    """Return the same of relations and labels."""
-    by = compute_labels_key(model) if model else "kept" if keeps_model_rows(job, model) else "none"
-    return compute_content_id(compute_relate_key(job), by)
 
 
 def find_pending(store: Store, key: str) -> Pending:
@@ -139,35 +101,3 @@ def find_unit_relations(store: Store, pending: Pending) -> list[Relation]:
         active = [row["observation_id"] for row in pending.rows[unit] if row["status"] == Status.ACTIVE]
         found += find_relations(store.read_ids(OBSERVATIONS, active, COLUMNS))
     return list(keep_best(found))
-
-
-def build_unit_questions(store: Store, found: list[Relation], pending: Pending, model: Model) -> list[Question[Pairs]]:
-    """Return what to ask about relations, the closest first."""
-    speakers = read_claim_speakers(store, [end for one in found for end in (one.start, one.end)])
-    texts = {
-        row["observation_id"]: f"{speakers.get(row['observation_id'], 'somebody')}: "
-        + row["summary"]
-        + (f" ({row['detail']})" if row["detail"] else "")
-        for unit in pending.units
-        for row in pending.rows[unit]
-    }
-    return build_questions(found, texts, model.library)
-
-
-def list_labels(held: list[Row], pending: Pending, among: Set[frozenset[str]] | None) -> pa.Table:
-    """Return what models said of active claims that are related anew; of the pairs in `among` alone, if any."""
-    of = {
-        row["observation_id"]: unit
-        for unit in pending.units
-        for row in pending.rows[unit]
-        if row["status"] == Status.ACTIVE
-    }
-    kept = [
-        row
-        for row in held
-        if is_made_by_model(row["step_key"])
-        and (unit := of.get(row["from_id"])) is not None
-        and of.get(row["to_id"]) == unit
-        and (among is None or frozenset((row["from_id"], row["to_id"])) in among)
-    ]
-    return pa.Table.from_pylist(kept, schema=RELATIONS.schema)

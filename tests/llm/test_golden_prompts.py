@@ -18,13 +18,10 @@ from slowwave.engines.llm.protocol import Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings
 from slowwave.schemas.tables import MESSAGES
-from slowwave.schemas.vocabulary import RelationKind
 from slowwave.tasks.dedupe import judge_llm as same
 from slowwave.tasks.llm.library import SHIPPED, Library
 from slowwave.tasks.observe import by_model as consolidate
 from slowwave.tasks.observe.by_model import plan_requests
-from slowwave.tasks.relate.by_model import build_questions
-from slowwave.tasks.relate.relate import Relation
 from slowwave.tasks.summarize.by_model import TopicInfo, build_gist_requests, build_summary_request
 from slowwave.tasks.supersede import judge as change
 from slowwave.tasks.supersede.judge import ClaimShown
@@ -111,11 +108,6 @@ def ask_same(left: str = "Ada lives in Porto.", right: str = "Porto is where Ada
     return same.build_batches([(left, right)], LIBRARY)[0].request
 
 
-def ask_relate(claim: str = "Ada lives in Porto.", earlier: str = "Ada's firm is in Porto.") -> Request:
-    tie = Relation(RelationKind.SAME_THING, "2", "1", 0.7, "porto")
-    return build_questions([tie], {"2": claim, "1": earlier}, LIBRARY)[0].request
-
-
 PROMPTS: dict[str, Callable[[], Request]] = {
     "extract": ask_extract,
     "consolidate": ask_consolidate,
@@ -128,7 +120,6 @@ PROMPTS: dict[str, Callable[[], Request]] = {
     "split": ask_split,
     "change": ask_change,
     "same": ask_same,
-    "relate": ask_relate,
 }
 
 
@@ -178,8 +169,6 @@ SPOTS: dict[str, Request] = {
     "change: speaker": ask_change(replace(EARLIER, speaker=MARK)),
     "same: left": ask_same(left=MARK),
     "same: right": ask_same(right=MARK),
-    "relate: claim": ask_relate(MARK),
-    "relate: earlier": ask_relate(earlier=MARK),
 }
 
 

@@ -23,14 +23,8 @@ BY_NAME = ("names", "of_file", "said_by", "of_project")
 """How a claim stands to what was asked for by name, the closest first: it spells it out, was made over that file, was
 said by that person, or in that project.
 """
-TURNED = {
-    RelationKind.CONTRADICTS: "contradicted_by",
-    RelationKind.SUPPORTS: "supported_by",
-    RelationKind.DEPENDS_ON: "needed_by",
-}
-"""What the kinds that have a direction are seen from the claim that they go to."""
-LABELS = RelationKind.DEPENDS_ON, RelationKind.SUPPORTS
-"""Kinds that a model tells."""
+TURNED = {RelationKind.CONTRADICTS: "contradicted_by"}
+"""What the kind that has a direction is seen from the claim that it goes to."""
 SHORTEST = 6
 """Characters of an id that name a claim."""
 ID = re.compile(rf"[0-9a-f]{{{SHORTEST},32}}")
@@ -56,8 +50,8 @@ class Related(Shown):
     id: str
     summary: str
     relation: str
-    """How the claim it was come by from stands to it: same_file, same_thing, contradicts, contradicted_by,
-    supports, supported_by, depends_on, needed_by; one of `BY_NAME` to a name.
+    """How the claim it was come by from stands to it: same_file, same_thing, contradicts, contradicted_by; one of
+    `BY_NAME` to a name.
     """
     weight: float
     """0 to 1: how close the two are."""
@@ -79,12 +73,12 @@ def read_relations(
     release: Snapshot | View, claims: Collection[str], seen: Collection[str]
 ) -> dict[str, tuple[str, str, dict[str, Any]]]:
     """Return by the claims that were not seen the closest relation that leads to each from some claims: which of these,
-    what it is seen from there, and its row; of equals what a model told, which says the most.
+    what it is seen from there, and its row.
     """
     some = pa.array(sorted(claims), pa.string())
     ends = pc.field("from_id").isin(some) | pc.field("to_id").isin(some)
     pairs = release.read(RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends).to_pylist()
-    pairs.sort(key=lambda row: (-row["weight"], row["kind"] not in LABELS, row["kind"], row["from_id"], row["to_id"]))
+    pairs.sort(key=lambda row: (-row["weight"], row["kind"], row["from_id"], row["to_id"]))
     ways: dict[str, tuple[str, str, dict[str, Any]]] = {}
     for pair in pairs:
         kind = pair["kind"]
