@@ -44,9 +44,9 @@ class IngestedTranscript:
 
     def update_session(self, fresh: Session) -> None:
         """Take over what a later record says of a session: its non-null fields win."""
-        held = self.sessions.setdefault(fresh.key, Session(fresh.native_id, stored=fresh.stored))
+        session = self.sessions.setdefault(fresh.key, Session(fresh.native_id, stored=fresh.stored))
         for name in ("workspace", "title", "kind", "parent_id"):
-            setattr(held, name, getattr(fresh, name) or getattr(held, name))
+            setattr(session, name, getattr(fresh, name) or getattr(session, name))
 
     def index_sessions(self) -> dict[str, Session]:
         """Return sessions by our id."""
@@ -54,25 +54,13 @@ class IngestedTranscript:
 
     def get_session_id(self, session: Session) -> str:
         """Return our id of a session."""
-        return (
-            session.stored.session_id
-            if session.stored
-            else compute_session_id(self.get_source(session), session.native_id)
-        )
+        if session.stored:
+            return session.stored.session_id
+        return compute_session_id(self.get_source(session), session.native_id)
 
     def get_source(self, session: Session) -> str:
         """Return the tool whose session it is."""
         return session.stored.source if session.stored else self.transcript.reader.source
-
-    def collect_retracted_ids(self) -> set[tuple[str, str]]:
-        """Return our session id and the transcript's message id, as it is and as it would be stored, of each message
-        that was taken back.
-        """
-        return {
-            (compute_session_id(self.transcript.reader.source, one.session), native)
-            for one in self.inactive
-            for native in (one.native_id, redact_id(one.native_id))
-        }
 
 
 def write_ingested(store: Store, finished: list[IngestedTranscript], *, redact: bool) -> None:
@@ -81,9 +69,24 @@ def write_ingested(store: Store, finished: list[IngestedTranscript], *, redact: 
         return
     _write_sessions(store, finished, redact=redact)
     paths = {got.transcript.name for got in finished}
-    rejected = ((got.transcript.path, one) for got in finished for one in got.rejected)
+    rejected = ((got.transcript.path, line) for got in finished for line in got.rejected)
     quarantine_lines(store, rejected, redact=redact, settled=paths)
-    rows = [_build_file_row(got) for got in finished]
+    rows = [
+        {
+            "path": got.transcript.name,
+            "source": got.transcript.reader.source,
+            "size": got.transcript.size,
+            "mtime_ns": got.transcript.mtime_ns,
+            "digest": got.transcript.digest,
+            "read_key": got.transcript.read_key,
+            "sessions": len(got.sessions),
+            "messages": got.stored + got.known,
+            "quarantined": len(got.rejected),
+            "redacted": sum(got.redacted.values()),
+            "skipped": sorted(got.skipped.items()),
+        }
+        for got in finished
+    ]
     store.merge(FILES, pa.Table.from_pylist(rows, schema=FILES.schema))
 
 
@@ -92,15 +95,15 @@ def repair_sessions(store: Store) -> None:
 
     Their transcript may be gone by now, so they can't wait until it is read again.
     """
-    held = {row["session_id"]: row for row in store.read(SESSIONS).to_pylist()}
-    if sum(row["messages"] for row in held.values()) == store.count(MESSAGES):
+    stored = {row["session_id"]: row for row in store.read(SESSIONS).to_pylist()}
+    if sum(row["messages"] for row in stored.values()) == store.count(MESSAGES):
         return
     messages = pl.DataFrame(store.read(MESSAGES, [*COLUMNS, "source", "workspace"])).sort("seq")
     rows = []
-    for (sid,), mine in messages.group_by(["session_id"], maintain_order=True):
-        old = held.get(str(sid))
-        if old is None or old["messages"] != mine.height:
-            rows.append(_repair_session_row(str(sid), mine, old))
+    for (sid,), own_messages in messages.group_by(["session_id"], maintain_order=True):
+        old = stored.get(str(sid))
+        if old is None or old["messages"] != own_messages.height:
+            rows.append(_repair_session_row(str(sid), own_messages, old))
     store.merge(SESSIONS, pa.Table.from_pylist(rows, schema=SESSIONS.schema))
 
 
@@ -133,7 +136,12 @@ def _write_sessions(store: Store, finished: list[IngestedTranscript], *, redact:
     rows = {row["session_id"]: row for row in store.read_ids(SESSIONS, ids).to_pylist()}
     excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
     for got in finished:
-        taken_back = got.collect_retracted_ids()
+        # Session and message of each message that was taken back, by its id as it is and as it would be stored.
+        taken_back = {
+            (compute_session_id(got.transcript.reader.source, message.session), native)
+            for message in got.inactive
+            for native in (message.native_id, redact_id(message.native_id))
+        }
         for sid, info in got.index_sessions().items():
             if sid not in by_session:  # a session whose every message is another's copy has no row
                 continue
@@ -202,29 +210,12 @@ def quarantine_lines(
     rows = (
         build_quarantine_row(
             "read",
-            (str(path), str(one.line), one.reason),
-            clean(one.reason),
-            clean(one.excerpt),
+            (str(path), str(line.line), line.reason),
+            clean(line.reason),
+            clean(line.excerpt),
             path=name(path),
-            line=one.line,
+            line=line.line,
         )
-        for path, one in rejected
+        for path, line in rejected
     )
     update_quarantine(store, "read", rows, lambda row: row["path"] in settled)
-
-
-def _build_file_row(got: IngestedTranscript) -> dict[str, Any]:
-    transcript = got.transcript
-    return {
-        "path": transcript.name,
-        "source": transcript.reader.source,
-        "size": transcript.size,
-        "mtime_ns": transcript.mtime_ns,
-        "digest": transcript.digest,
-        "read_key": transcript.read_key,
-        "sessions": len(got.sessions),
-        "messages": got.stored + got.known,
-        "quarantined": len(got.rejected),
-        "redacted": sum(got.redacted.values()),
-        "skipped": sorted(got.skipped.items()),
-    }

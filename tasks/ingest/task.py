@@ -62,9 +62,11 @@ class VaultIndex:
     """What the vault already holds: ids as 64-bit integers, so that a million messages fit in about 200 MB."""
 
     def __init__(self, store: Store) -> None:
-        held = pl.DataFrame(store.read(MESSAGES, ["message_id", "identity", "session_id", "seq", "hash"]))
-        self.messages = {_shorten_id(i) for i in held["message_id"]}
-        self.owner = {_shorten_id(i): _shorten_id(s) for i, s in zip(held["identity"], held["session_id"], strict=True)}
+        stored = pl.DataFrame(store.read(MESSAGES, ["message_id", "identity", "session_id", "seq", "hash"]))
+        self.messages = {_shorten_id(i) for i in stored["message_id"]}
+        self.owner = {
+            _shorten_id(i): _shorten_id(s) for i, s in zip(stored["identity"], stored["session_id"], strict=True)
+        }
         self.folders = find_journals(store.dir)
         self.forgotten = {_shorten_id(i) for i in read_forgotten(store, "message", "identity")}
         sessions = store.read(SESSIONS, ["session_id", "native_id", "path", "inactive"]).to_pylist()
@@ -72,7 +74,7 @@ class VaultIndex:
         self.home = {row["session_id"]: row["path"] for row in sessions}
         """Session to the file that it was first read from."""
         self.natives = {row["session_id"]: row["native_id"] for row in sessions}
-        last = held.sort("seq").group_by("session_id").last()
+        last = stored.sort("seq").group_by("session_id").last()
         self.tail = {s: (n + 1, h) for s, n, h in zip(last["session_id"], last["seq"], last["hash"], strict=True)}
 
     def is_stored(self, row_id: str, identity_id: str, session: str, of_person: bool) -> bool:
@@ -125,19 +127,19 @@ def read_transcripts(job: Job, paths: list[Path], named: Sequence[Path] = ()) ->
     """
     with report_step("read") as report:
         repair_sessions(job.store)
-        held = {row["path"]: row for row in job.store.read(FILES).to_pylist()}
-        found = find_pending(held, job.settings, paths)
-        report.rows_in = len(found.pending)
-        report.counts.update(found.counts)
-        report.counts["files unreadable"] = len(found.unreadable)
-        unreadable = [(path, Rejected(0, why)) for path, why in found.unreadable]
+        known_files = {row["path"]: row for row in job.store.read(FILES).to_pylist()}
+        scan = find_pending(known_files, job.settings, paths)
+        report.rows_in = len(scan.pending)
+        report.counts.update(scan.counts)
+        report.counts["files unreadable"] = len(scan.unreadable)
+        unreadable = [(path, Rejected(0, why)) for path, why in scan.unreadable]
         quarantine_lines(job.store, unreadable, redact=job.settings.redact)
-        left = _read_all(job, found.pending, report) if found.pending else []
+        left = _read_all(job, scan.pending, report) if scan.pending else []
         if left:
             report.counts["transcripts left for another night"] = len(left)
             report.notes.append(f"the space's quota is used up: {len(left):,} transcripts wait for the next night")
-        waiting = {folder for one in left for folder in (one.path, *one.path.parents)}
-        report.unread += find_unread(job, [path for path in named if path not in waiting], dict(found.unreadable))
+        waiting = {folder for transcript in left for folder in (transcript.path, *transcript.path.parents)}
+        report.unread += find_unread(job, [path for path in named if path not in waiting], dict(scan.unreadable))
     return report
 
 
@@ -151,7 +153,7 @@ def find_unread(job: Job, named: Sequence[Path], unreadable: dict[Path, str]) ->
         row = files.get(name_path(path, job.settings))
         if path.is_dir():
             below = f"{name_path(path, job.settings).rstrip('/')}/"
-            if any(name.startswith(below) for name in files) or any(path in one.parents for one in unreadable):
+            if any(name.startswith(below) for name in files) or any(path in file.parents for file in unreadable):
                 continue
             why = "no transcript is in it"
         elif path in unreadable:
@@ -205,8 +207,8 @@ def _commit(job: Job, batch: list[dict[str, Any]], finished: list[IngestedTransc
         report.counts.update({f"redacted {kind}": n for kind, n in got.redacted.items()})
         report.counts["records that are no conversation"] += sum(got.skipped.values())
         report.counts[CHANGED] += len(got.changed)
-    told = [text for got in finished for text in got.changed][: max(0, SHOWN - len(report.notes))]
-    report.notes += [f"a person's message was changed: “{shorten(text, WIDTH, placeholder=' …')}”" for text in told]
+    texts = [text for got in finished for text in got.changed][: max(0, SHOWN - len(report.notes))]
+    report.notes += [f"a person's message was changed: “{shorten(text, WIDTH, placeholder=' …')}”" for text in texts]
     batch.clear()
     finished.clear()
 
@@ -244,14 +246,16 @@ def iter_new_rows(
 def refill_vault(store: Store, settings: Settings, paths: Iterable[Path]) -> int:
     """Put back from transcripts what is missing in the midst of their sessions; returns messages put back."""
     known, limits = VaultIndex(store), Limits(settings.read.max_line_bytes)
-    read, held = (defaultdict[str, list[dict[str, Any]]](list) for _ in range(2))
+    read, stored = (defaultdict[str, list[dict[str, Any]]](list) for _ in range(2))
     for transcript in find_pending({}, settings, paths).pending:
         got = IngestedTranscript(transcript)
         for row in iter_new_rows(got, known, limits, redact=settings.redact, exclude=settings.read.exclude):
             read[row["session_id"]].append(row)
     for row in store.read_ids(MESSAGES, read, by="session_id").to_pylist():
-        held[row["session_id"]].append(row)
-    return store.append(MESSAGES, build_message_table([row for sid in held for row in fill_gaps(held[sid], read[sid])]))
+        stored[row["session_id"]].append(row)
+    return store.append(
+        MESSAGES, build_message_table([row for sid in stored for row in fill_gaps(stored[sid], read[sid])])
+    )
 
 
 def _read_records(transcript: Transcript, limits: Limits) -> Iterator[Record]:

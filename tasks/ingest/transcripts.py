@@ -15,7 +15,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, load_readers
 from slowwave.tasks.ingest.parsing.lines import sort_paths
-from slowwave.tasks.ingest.parsing.records import Block, Message, Reader, UnknownFormat
+from slowwave.tasks.ingest.parsing.records import Message, Reader, UnknownFormat
 from slowwave.tasks.job import compute_step_key
 from slowwave.text.redact import redact, redact_json, redact_text
 
@@ -88,7 +88,7 @@ def detect_change(path: Path, held: dict[str, Any] | None, settings: Settings) -
         UnknownFormat, OSError: it can't be read.
     """
     row = held or dict.fromkeys(("read_key", "size", "mtime_ns", "digest"))
-    known = next((one for one in load_readers() if compute_read_key(one, settings) == row["read_key"]), None)
+    known = next((reader for reader in load_readers() if compute_read_key(reader, settings) == row["read_key"]), None)
     if known and measure_file(path, known)[1:] == (row["size"], row["mtime_ns"]):
         return None  # not even opened: there may be thousands of them
     reader = detect_reader(path)
@@ -163,8 +163,8 @@ def redact_message(message: Message) -> Counter[str]:
         message.speaker = redact_text(message.speaker)
     message.native_id = redact_id(message.native_id)
     message.parent_id = message.parent_id and redact_id(message.parent_id)
-    said = message.text
-    message.text, in_text = redact(said)
+    spoken = message.text
+    message.text, in_text = redact(spoken)
     in_blocks: Counter[str] = Counter()
     for block in message.blocks:
         block.call_id = block.call_id and redact_id(block.call_id)
@@ -172,16 +172,10 @@ def redact_message(message: Message) -> Counter[str]:
         if block.name:  # of a tool, but a file's or an address too
             block.name, in_name = redact(block.name)
             in_blocks += in_name
-        if block.type != "tool_call" and block.text == said:
+        if block.type != "tool_call" and block.text == spoken:
             block.text = message.text  # most messages are one block: it is looked through once
             in_blocks += in_text
-        else:
-            in_blocks += _redact_block(block)
+        elif block.text:
+            block.text, in_block = redact_json(block.text) if block.type == "tool_call" else redact(block.text)
+            in_blocks += in_block
     return in_text | in_blocks
-
-
-def _redact_block(block: Block) -> Counter[str]:
-    if not block.text:
-        return Counter()
-    block.text, found = redact_json(block.text) if block.type == "tool_call" else redact(block.text)
-    return found

@@ -39,8 +39,16 @@ def _open_chatgpt(path: Path, number: int, fields: Fields) -> Chat | None:
     nodes_by_id = {key: coerce_dict(node) for key, node in nodes.items()}
     if session is None:
         return None
-    parents = _map_parents(nodes_by_id)
-    active = trace_active_path(parents, _find_leaf(fields, nodes_by_id))
+    # A node that names no parent that exists is below the one that lists it as a child.
+    listed = {str(child): key for key, node in nodes_by_id.items() for child in coerce_list(node.get("children"))}
+    named = {key: coerce_text(node.get("parent")) for key, node in nodes_by_id.items()}
+    parents = {key: parent if parent in nodes_by_id else listed.get(key) for key, parent in named.items()}
+    # The conversation ends at its current node or, where that is missing or unknown, at its newest message.
+    leaf = coerce_text(fields.get("current_node"))
+    if leaf not in nodes_by_id:
+        created = {key: coerce_time(get(node, "message.create_time")) for key, node in nodes_by_id.items()}
+        leaf = max(nodes_by_id, key=lambda key: at.timestamp() if (at := created[key]) else float("-inf"), default=None)
+    active = trace_active_path(parents, leaf)
     messages: dict[str, Fields] = {}
     for key in dict.fromkeys([*active, *_sort_by_tree(parents)]):
         if message := coerce_dict(nodes_by_id[key].get("message")):  # the root and other joints of the tree have none
@@ -48,24 +56,8 @@ def _open_chatgpt(path: Path, number: int, fields: Fields) -> Chat | None:
     chosen = set(active)
     gone = [get_id(message, "id") or key for key, message in messages.items() if key not in chosen]
     about = Session(session, title=get_text(fields, "title"))
-    said = list(messages.values()) if nodes else None
-    return Chat(about, said, positions=messages, inactive=gone, text=lambda text, role: _MARKUP.sub("", text))
-
-
-def _find_leaf(conversation: Fields, nodes: dict[str, Fields]) -> str | None:
-    """Return `current_node`; where it is missing or unknown, the newest message."""
-    current = coerce_text(conversation.get("current_node"))
-    if current in nodes:
-        return current
-    created = {key: coerce_time(get(node, "message.create_time")) for key, node in nodes.items()}
-    return max(nodes, key=lambda key: at.timestamp() if (at := created[key]) else float("-inf"), default=None)
-
-
-def _map_parents(nodes: dict[str, Fields]) -> dict[str, str | None]:
-    """Return each node's parent; where the node names none that exists, the one that lists it as a child."""
-    listed = {str(child): key for key, node in nodes.items() for child in coerce_list(node.get("children"))}
-    named = {key: coerce_text(node.get("parent")) for key, node in nodes.items()}
-    return {key: parent if parent in nodes else listed.get(key) for key, parent in named.items()}
+    shown = list(messages.values()) if nodes else None
+    return Chat(about, shown, positions=messages, inactive=gone, text=lambda text, role: _MARKUP.sub("", text))
 
 
 def _sort_by_tree(parents: dict[str, str | None]) -> list[str]:
@@ -104,7 +96,12 @@ def _parse_content(message: Fields, role: Role) -> list[Block]:
     kind, body = str(content.get("content_type")), get_text(content, "text", "result", "content")
     parts = [block for part in coerce_list(content.get("parts")) if (block := _parse_part(part))]
     if role == "tool" or kind in ("execution_output", "system_error"):
-        return _parse_result(message, parts, body)
+        text = body or "\n".join(block.text for block in parts if block.text) or None
+        status = get_text(message, "metadata.aggregate_result.status") or ""
+        failed = get(message, "content.content_type") == "system_error" or "exception" in status
+        images = [block for block in parts if block.type == "image"]
+        name = get_text(message, "author.name", "content.name")
+        return [Block("tool_result", text, name=name, is_error=failed or None), *images] if text or images else []
     match kind:
         case "code":
             code, called = body or get_text(message, "metadata.finished_text"), get_text(message, "recipient")
@@ -120,15 +117,6 @@ def _parse_content(message: Fields, role: Role) -> list[Block]:
             texts = [Block("other", part.text, name=part.name or kind) for part in parts]
             whole = body or (encode_json(rest) if rest and not parts else None)
             return texts if parts and not body else [Block("other", whole, name=kind)] if whole else []
-
-
-def _parse_result(message: Fields, parts: list[Block], body: str | None) -> list[Block]:
-    text = body or "\n".join(block.text for block in parts if block.text) or None
-    status = get_text(message, "metadata.aggregate_result.status") or ""
-    failed = get(message, "content.content_type") == "system_error" or "exception" in status
-    images = [block for block in parts if block.type == "image"]
-    name = get_text(message, "author.name", "content.name")
-    return [Block("tool_result", text, name=name, is_error=failed or None), *images] if text or images else []
 
 
 def _parse_part(part: object) -> Block | None:

@@ -296,9 +296,9 @@ _PARENT = "parent_message_uuid"
 def _open_claude_ai(path: Path, number: int, fields: Fields) -> Chat | None:
     """Return the conversation; where the export names the current leaf, what does not lead to it is inactive."""
     messages = get_objects(fields, "chat_messages")
-    parents = {one: get_text(message, _PARENT) for message in messages if (one := get_id(message, "uuid"))}
+    parents = {key: get_text(message, _PARENT) for message in messages if (key := get_id(message, "uuid"))}
     active = set(trace_active_path(parents, get_text(fields, "current_leaf_message_uuid")))
-    gone = [one for one in parents if active and one not in active]
+    gone = [key for key in parents if active and key not in active]
     if (named := get_id(fields, "uuid")) is None:
         return None
     about = Session(named, get_text(fields, "project.uuid", "project_uuid"), get_text(fields, "name"))
@@ -433,12 +433,16 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
         elif patch := coerce_dict(fields.get("$set")):
             if title := get_text(patch, "summary"):
                 yield Session(session.native_id, title=title)
-            new = [one for one in coerce_list(patch.get("messages")) if get_id(coerce_dict(one), "id") not in live]
-            messages = {f"{line}.{position}": one for position, one in enumerate(new)}
+            new = [
+                message
+                for message in coerce_list(patch.get("messages"))
+                if get_id(coerce_dict(message), "id") not in live
+            ]
+            messages = {f"{line}.{position}": message for position, message in enumerate(new)}
         else:
             messages = {str(line): fields}
-        for position, one in messages.items():
-            record = CLI.parse_message(Chat(session), position, one, line)
+        for position, message in messages.items():
+            record = CLI.parse_message(Chat(session), position, message, line)
             if isinstance(record, Message):
                 live[record.native_id] = None
             yield record
@@ -554,29 +558,27 @@ _BEGINNING = 3
 
 def _open_run(path: Path, number: int, run: Fields) -> Chat:
     """Return the run, by its file's name and a hash of its beginning: runs of one task have files of one name."""
-    said = get_objects(run, "history") or get_objects(run, "messages")
-    for step in get_objects(run, "trajectory") if not said else []:
-        said += [{**step, "role": "assistant", "content": step.get("response")}]
-        said += [{"role": "tool", "content": step.get("observation")}]
+    turns = get_objects(run, "history") or get_objects(run, "messages")
+    for step in get_objects(run, "trajectory") if not turns else []:
+        turns += [{**step, "role": "assistant", "content": step.get("response")}]
+        turns += [{"role": "tool", "content": step.get("observation")}]
     # After the first answer the user's words are what the commands printed.
-    answer = next((n for n, one in enumerate(said) if one.get("role") == "assistant"), len(said))
+    answer = next((n for n, message in enumerate(turns) if message.get("role") == "assistant"), len(turns))
     messages = [
-        {**one, "role": "tool"} if n > answer and one.get("role") == "user" else one for n, one in enumerate(said)
+        {**message, "role": "tool"} if n > answer and message.get("role") == "user" else message
+        for n, message in enumerate(turns)
     ]
     name = path.name.split(".traj")[0]
-    beginning = [encode_json(one.get("content")) for one in said[:_BEGINNING]]
-    session = Session(f"{name}@{compute_content_id(*beginning)[:12]}", _find_workspace(run), name)
-    return Chat(session, messages or None, text=partial(_extract_task, _find_task(run)))
-
-
-def _find_workspace(run: Fields) -> str | None:
-    """Return where the agent worked; nothing of mini's containers, which hold any project in one folder."""
+    beginning = [encode_json(message.get("content")) for message in turns[:_BEGINNING]]
+    # The folder the agent worked in; mini's containers hold any project in one folder, which says nothing.
     state = next((step.get("state") for step in get_objects(run, "trajectory")), None)
     with suppress(orjson.JSONDecodeError):
         state = orjson.loads(state) if isinstance(state, str) else state
     container = get(run, "info.config.environment.image")
     own = None if container else get_text(run, "info.config.environment.cwd")
-    return get_text(coerce_dict(state), "working_dir") or own
+    workspace = get_text(coerce_dict(state), "working_dir") or own
+    session = Session(f"{name}@{compute_content_id(*beginning)[:12]}", workspace, name)
+    return Chat(session, messages or None, text=partial(_extract_task, _find_task(run)))
 
 
 def _find_task(run: Fields) -> tuple[str, str]:

@@ -152,9 +152,9 @@ class Chain:
     def _compute_hashes(self, event: Event) -> Iterator[str]:
         """Yield what the row's hash is under each recipe."""
         meta = parse_meta(event)
-        said = {"kind": event.kind, "content": event.content, "meta": meta, "prev_hash": event.prev_hash}
+        row = {"kind": event.kind, "content": event.content, "meta": meta, "prev_hash": event.prev_hash}
         try:
-            for payload in (said, {"id": event.id, "ts": event.ts, **said}):
+            for payload in (row, {"id": event.id, "ts": event.ts, **row}):
                 yield _compute_sha256(json.dumps(payload, sort_keys=True, separators=(",", ":")))
         except TypeError:
             return  # a column holds bytes: no recipe gives a hash for that
@@ -299,7 +299,8 @@ def _parse_ledger_row(
     if not isinstance(event.kind, str) or not isinstance(event.content, str):
         return Rejected(event.id, "kind or content is no UTF-8 text", repr(event.content)[:200])
     meta = parse_meta(event)
-    known = _get_author(event.kind, meta)
+    known = _KINDS.get(event.kind) or (_TYPES.get(str(meta.get("type"))) if event.kind == EVENT else None)
+    known = known and (parse_role(meta.get("role")) or known)
     if known is None:
         return Skipped(event.kind, event.id)
     text, condensed = _extract_said(event.kind, event.content, meta)
@@ -316,8 +317,8 @@ def _parse_ledger_row(
     # Ids start at 1 in every ledger: the row's hash makes it the same message in a copy, and another in another mind.
     identity = f"{event.ts}:{event.hash}" if event.hash else None
     who: Who = (role, "synthetic" if condensed else origin)  # a condensed text is nobody's words: no claim
-    said, at = join_text_blocks(blocks), coerce_time(event.ts)
-    return Message(session, str(event.id), *who, blocks, said, at, identity=identity, line=event.id)
+    spoken, at = join_text_blocks(blocks), coerce_time(event.ts)
+    return Message(session, str(event.id), *who, blocks, spoken, at, identity=identity, line=event.id)
 
 
 def _keep_meta(meta: Mapping[str, object]) -> list[Block]:
@@ -335,14 +336,8 @@ def _keep_gist(event: Event) -> list[Block]:
         words = json.loads(words) if isinstance(words, str) else words
     except ValueError:
         words = None
-    kept = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
-    return [Block("other", "\n".join(" ".join(line.split()) for line in (event.summary, *kept)), name=GIST)]
-
-
-def _get_author(kind: str, meta: Mapping[str, object]) -> Who | None:
-    """Return who says what stands in a row; None where nobody does."""
-    known = _KINDS.get(kind) or (_TYPES.get(str(meta.get("type"))) if kind == EVENT else None)
-    return known and (parse_role(meta.get("role")) or known)
+    keywords = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+    return [Block("other", "\n".join(" ".join(line.split()) for line in (event.summary, *keywords)), name=GIST)]
 
 
 def _extract_said(kind: str, content: str, meta: Mapping[str, object]) -> tuple[str, bool]:

@@ -108,10 +108,10 @@ def find_files(paths: Iterable[Path]) -> Iterator[Path]:
     Raises:
         NoSuchPath: as `check_paths`.
     """
-    found: set[Path] = set()
+    files: set[Path] = set()
     for path in check_paths(paths):
-        found.update(_walk_folder(path) if path.is_dir() else [path])
-    yield from sorted(found)
+        files.update(_walk_folder(path) if path.is_dir() else [path])
+    yield from sorted(files)
 
 
 def check_paths(paths: Iterable[Path]) -> list[Path]:

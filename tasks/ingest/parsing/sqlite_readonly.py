@@ -140,4 +140,4 @@ def _copy_snapshot(path: Path, folder: Path) -> Path:
 
 def _stat_files(path: Path) -> list[tuple[int, int]]:
     files = [file for file in (path, Path(f"{path}-wal")) if file.exists()]
-    return [(found.st_size, found.st_mtime_ns) for found in map(Path.stat, files)]
+    return [(status.st_size, status.st_mtime_ns) for status in map(Path.stat, files)]

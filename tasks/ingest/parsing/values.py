@@ -154,7 +154,7 @@ def strip_tags(text: str, names: Iterable[str]) -> str:
     """
     if "<" not in text:
         return text
-    kept, at, open_ended = list[str](), 0, set[str]()
+    pieces, at, open_ended = list[str](), 0, set[str]()
     for opening in _compile_opening_tag(tuple(names)).finditer(text):
         name = opening[1]
         if opening.start() < at or name in open_ended:
@@ -162,9 +162,9 @@ def strip_tags(text: str, names: Iterable[str]) -> str:
         if (end := text.find(f"</{name}>", opening.end())) < 0:
             open_ended.add(name)
             continue
-        kept.append(text[at : opening.start()])
+        pieces.append(text[at : opening.start()])
         at = end + len(name) + 3
-    return "".join([*kept, text[at:]])
+    return "".join([*pieces, text[at:]])
 
 
 def extract_tag_body(text: str, name: str) -> str | None:
@@ -210,7 +210,13 @@ def _parse_part(part: object) -> Iterator[Block]:
         case "tool_result":
             yield from parse_tool_result(fields)
         case "image":
-            yield Block("image", None, name, coerce_id(fields.get("call_id")), media=find_media_type(fields))
+            source = coerce_dict(fields.get("source")) or fields
+            url = fields.get("image_url")
+            address = coerce_text(coerce_dict(url).get("url")) or coerce_text(url) or ""
+            in_address = address[5:].split(";")[0].split(",")[0] if address.startswith("data:") else None
+            named = (coerce_text(source.get(key)) for key in ("media_type", "mimeType", "mime_type", "media"))
+            media = next(filter(None, named), in_address or None)
+            yield Block("image", None, name, coerce_id(fields.get("call_id")), media=media)
         case _:
             rest = {key: value for key, value in fields.items() if key not in _BINARY}
             text = text or ("" if kind == "other" else drop_base64(encode_json(rest or part)))
@@ -236,16 +242,6 @@ def parse_tool_result(fields: Mapping[str, object]) -> list[Block]:
     images = [block for block in parts or () if block.type == "image"]
     result = Block("tool_result", text, coerce_text(fields.get("name")), call_id, failed)
     return [result, *(Block("image", media=image.media, call_id=call_id) for image in images)]
-
-
-def find_media_type(fields: Mapping[str, object]) -> str | None:
-    """Return an image's media type, where the part or its data URI says it."""
-    source = coerce_dict(fields.get("source")) or fields
-    url = fields.get("image_url")
-    address = coerce_text(coerce_dict(url).get("url")) or coerce_text(url) or ""
-    in_address = address[5:].split(";")[0].split(",")[0] if address.startswith("data:") else None
-    named = (coerce_text(source.get(key)) for key in ("media_type", "mimeType", "mime_type", "media"))
-    return next(filter(None, named), in_address or None)
 
 
 def make_tag_blocks(tags: object) -> list[Block]:

@@ -134,16 +134,6 @@ def detect_sender(record: Json, text: str) -> Sender | None:
 # What the path of a sub-agent's file tells.
 
 
-def find_parent_session(path: Path) -> str:
-    """Return the session a sub-agent's file lies under: `<sessionId>/subagents/…`.
-
-    Its own stem where that can't be told.
-    """
-    parts = path.parts
-    at = parts.index("subagents") if "subagents" in parts else 0
-    return parts[at - 1] if at else path.name.split(".jsonl")[0]
-
-
 def read_agent_type(path: Path) -> str | None:
     """Return what kind of agent a sub-agent's file is of, from the small `.meta.json` beside it."""
     meta = path.with_name(path.name.split(".jsonl")[0] + ".meta.json")
@@ -236,7 +226,10 @@ class _Transcript:
         self._agent = stem.removeprefix("agent-") if stem.startswith("agent-") else None
         self._speaker = read_agent_type(path) if self._agent is not None else None
         self._tree = Tree()
-        self._last_session = find_parent_session(path)
+        # A sub-agent's file lies under its session, `<sessionId>/subagents/…`; any other is named after it.
+        parts = path.parts
+        at = parts.index("subagents") if "subagents" in parts else 0
+        self._last_session = parts[at - 1] if at else path.name.split(".jsonl")[0]
         self._folders: dict[str, str | None] = {}  # of each session that was announced
         self._titles: dict[str, tuple[int, str]] = {}
         self._summaries: list[tuple[str, str]] = []
@@ -255,7 +248,16 @@ class _Transcript:
 
     def feed(self, line: int, record: Json) -> Iterator[Record]:
         """Yield what one line gives."""
-        yield from self._find_taken_back(record)
+        # Messages that this record takes back.
+        taken_back = {
+            "superseded": coerce_list(record.get("supersedesUuids")),
+            "retracted": coerce_list(record.get("retractedMessageUuids")),
+            "refused": [record.get("refusedUserMessageUuid")],
+        }
+        for reason, uuids in taken_back.items():
+            for uuid in uuids:
+                if isinstance(uuid, str):
+                    yield Inactive(self._find_session(record), self._alias.get(uuid, uuid), reason)
         kind = str(record.get("type"))
         handler = self._handlers.get(kind)
         if handler is None or self._is_warm_up(record):
@@ -285,9 +287,9 @@ class _Transcript:
         blocks = parse_blocks(get_content(record)) or []
         if blocks and all(b.type == "tool_result" or (b.type == "image" and b.call_id) for b in blocks):
             if len(blocks) == 1 and not blocks[0].text:  # the record keeps the output beside it
-                kept = record.get("toolUseResult")
-                streams = (coerce_text(coerce_dict(kept).get(name)) for name in ("stdout", "stderr", "content"))
-                blocks[0].text = coerce_text(kept) or "\n".join(filter(None, streams))
+                result = record.get("toolUseResult")
+                streams = (coerce_text(coerce_dict(result).get(name)) for name in ("stdout", "stderr", "content"))
+                blocks[0].text = coerce_text(result) or "\n".join(filter(None, streams))
             yield from self._emit(line, record, TOOL, blocks)
             return
         yield from self._close_answer()  # a turn of the user ends the answer before it
@@ -297,7 +299,14 @@ class _Transcript:
         blocks, message = parse_blocks(get_content(record)) or [], coerce_dict(record.get("message"))
         key = (self._find_session(record), record.get("agentId"), message.get("id"))
         if self._answer and isinstance(message.get("id"), str) and key == self._answer_key:
-            self._extend_answer(self._answer, record, blocks)
+            # A further record of the same answer.
+            self._answer.blocks += blocks
+            self._tree.add(record)
+            uuid = record.get("uuid")
+            if isinstance(uuid, str):
+                self._alias[uuid] = self._answer.native_id
+            if len(self._answer.blocks) > _MAX_GROUP:
+                self._answer_key = None  # the next record starts a message of its own
             return
         yield from self._close_answer()
         yield from self._announce(record)
@@ -402,15 +411,6 @@ class _Transcript:
             line=line,
         )
 
-    def _extend_answer(self, answer: Message, record: Json, blocks: list[Block]) -> None:
-        answer.blocks += blocks
-        self._tree.add(record)
-        uuid = record.get("uuid")
-        if isinstance(uuid, str):
-            self._alias[uuid] = answer.native_id
-        if len(answer.blocks) > _MAX_GROUP:
-            self._answer_key = None  # the next record starts a message of its own
-
     def _close_answer(self) -> Iterator[Record]:
         """Yield the open answer, whole, and what arrived while it was open."""
         if self._answer is not None:
@@ -450,17 +450,6 @@ class _Transcript:
         if warm and isinstance(uuid, str):
             self._warm.add(uuid)
         return warm
-
-    def _find_taken_back(self, record: Json) -> Iterator[Record]:
-        taken_back = {
-            "superseded": coerce_list(record.get("supersedesUuids")),
-            "retracted": coerce_list(record.get("retractedMessageUuids")),
-            "refused": [record.get("refusedUserMessageUuid")],
-        }
-        for reason, uuids in taken_back.items():
-            for uuid in uuids:
-                if isinstance(uuid, str):
-                    yield Inactive(self._find_session(record), self._alias.get(uuid, uuid), reason)
 
 
 def _get_parent(record: Json) -> str | None:

@@ -82,19 +82,6 @@ _INNER = ("content", "output", "text")
 """Where an output without a type has its text or its parts."""
 
 
-def extract_codex_user_text(text: str) -> str:
-    """Return what the person typed: injected context, instructions and shell output taken out of its text."""
-    tagged = "<INSTRUCTIONS>" in text
-    if "<" in text:
-        text = strip_tags(text, NOISE_TAGS).strip()
-    if text.startswith(IDE_CONTEXT) and IDE_REQUEST in text:
-        text = text.partition(IDE_REQUEST)[2].strip()
-    if text.startswith(AGENTS_MD):
-        # Of a tagged preamble the heading is left; without the tag all of it is the file.
-        text = text.partition("\n")[2].strip() if tagged else ""
-    return text
-
-
 def parse_agent_answer(text: str) -> tuple[str, str | None] | None:
     """Return a sub-agent's answer and id, where the text is the tool's notification of it."""
     body = extract_tag_body(text, "subagent_notification")
@@ -121,12 +108,6 @@ def extract_reasoning(item: Json) -> list[str]:
         if any(texts):
             return [text for text in texts if text]
     return []
-
-
-def parse_codex_call(item: Json) -> Block:
-    """Return a tool call, of whatever kind."""
-    call = parse_tool_call(item)
-    return replace(call, text=call.text or "", name=call.name or str(item.get("type")).removesuffix("_call"))
 
 
 def parse_codex_output(item: Json) -> list[Block]:
@@ -257,7 +238,15 @@ class _Rollout:
         self._line, self._stamp = line, record.get("timestamp")
         payload = record.get("payload")
         if not isinstance(payload, dict):
-            yield from self._handle_legacy(record)
+            # The oldest files hold a head without type, and items without envelope.
+            if _is_legacy_head(record) or ("id" in record and "git" in record):
+                yield from self._handle_session_meta(record)
+            elif "role" in record or str(record.get("type")).endswith((*CALL, *OUTPUT, "message", "reasoning")):
+                yield from self._handle_item(record)
+            elif "record_type" in record:
+                yield self._skip(f"record_type/{record['record_type']}")
+            else:
+                yield self._skip(f"unknown: {record.get('type')}")
             return
         match kind := record.get("type"):
             case "response_item":
@@ -290,17 +279,6 @@ class _Rollout:
 
     # Lines.
 
-    def _handle_legacy(self, record: Json) -> Iterator[Record]:
-        """Yield what the oldest files hold: a head without type, and items without envelope."""
-        if _is_legacy_head(record) or ("id" in record and "git" in record):
-            yield from self._handle_session_meta(record)
-        elif "role" in record or str(record.get("type")).endswith((*CALL, *OUTPUT, "message", "reasoning")):
-            yield from self._handle_item(record)
-        elif "record_type" in record:
-            yield self._skip(f"record_type/{record['record_type']}")
-        else:
-            yield self._skip(f"unknown: {record.get('type')}")
-
     def _handle_session_meta(self, payload: Json) -> Iterator[Record]:
         """Yield the session. The first head names it; the next, before any message, are the parents a fork copied."""
         native, forked = coerce_text(payload.get("id") or payload.get("session_id")), payload.get("forked_from_id")
@@ -322,7 +300,9 @@ class _Rollout:
         if kind == "message":
             yield from self._handle_message(item)
         elif kind.endswith(CALL):
-            yield from self._emit(MODEL, [parse_codex_call(item)])
+            call = parse_tool_call(item)
+            block = replace(call, text=call.text or "", name=call.name or str(item.get("type")).removesuffix("_call"))
+            yield from self._emit(MODEL, [block])
         elif kind.endswith(OUTPUT):
             yield from self._emit(TOOL, parse_codex_output(item))
         elif kind == "reasoning":
@@ -359,9 +339,25 @@ class _Rollout:
             case "agent_reasoning":
                 yield from self._handle_thinking([stringify(event.get("text"))], "event")
             case "item_completed":
-                yield from self._handle_completed_item(coerce_dict(event.get("item")))
+                # A third telling of what was said. Other items (commands, changes, plans) stand in full elsewhere.
+                item = coerce_dict(event.get("item"))
+                texts = [coerce_dict(part).get("text") for part in coerce_list(item.get("content"))]
+                blocks = [Block("text", text) for text in texts if isinstance(text, str)]
+                item_kind = item.get("type")
+                if blocks and item_kind == "UserMessage":
+                    yield from self._handle_user(blocks, "completed")
+                elif blocks and item_kind == "AgentMessage":
+                    yield from self._handle_assistant(blocks, "completed")
+                else:
+                    yield self._skip(f"event_msg/item_completed/{item_kind}")
             case "thread_rolled_back":
-                yield from self._take_back(event.get("num_turns"))
+                turns = event.get("num_turns")
+                yield from self.finish()
+                count = min(turns, len(self._turns)) if isinstance(turns, int) else 0
+                if count > 0:
+                    start = self._turns[-count]
+                    yield from (Inactive(self._id, str(line), "rolled back") for line in self._lines[start:])
+                    del self._turns[-count:], self._lines[start:]
                 yield self._skip("event_msg/thread_rolled_back")
             case "thread_name_updated":
                 if title := (coerce_text(event.get("thread_name")) or "").strip():
@@ -370,31 +366,20 @@ class _Rollout:
             case _:
                 yield self._skip(f"event_msg/{kind}")
 
-    def _handle_completed_item(self, item: Json) -> Iterator[Record]:
-        """Yield a third telling of what was said. Other items (commands, changes, plans) stand in full elsewhere."""
-        texts = [coerce_dict(part).get("text") for part in coerce_list(item.get("content"))]
-        blocks = [Block("text", text) for text in texts if isinstance(text, str)]
-        kind = item.get("type")
-        if blocks and kind == "UserMessage":
-            yield from self._handle_user(blocks, "completed")
-        elif blocks and kind == "AgentMessage":
-            yield from self._handle_assistant(blocks, "completed")
-        else:
-            yield self._skip(f"event_msg/item_completed/{kind}")
-
-    def _take_back(self, turns: object) -> Iterator[Record]:
-        yield from self.finish()
-        count = min(turns, len(self._turns)) if isinstance(turns, int) else 0
-        if count > 0:
-            start = self._turns[-count]
-            yield from (Inactive(self._id, str(line), "rolled back") for line in self._lines[start:])
-            del self._turns[-count:], self._lines[start:]
-
     # Who speaks.
 
     def _handle_user(self, blocks: list[Block], channel: Channel) -> Iterator[Record]:
         raw = join_text_blocks(blocks)
-        text = extract_codex_user_text(raw)
+        # What the person typed, without injected context, instructions and the output of shells.
+        text = raw
+        tagged = "<INSTRUCTIONS>" in text
+        if "<" in text:
+            text = strip_tags(text, NOISE_TAGS).strip()
+        if text.startswith(IDE_CONTEXT) and IDE_REQUEST in text:
+            text = text.partition(IDE_REQUEST)[2].strip()
+        if text.startswith(AGENTS_MD):
+            # Of a tagged preamble the heading is left; without the tag all of it is the file.
+            text = text.partition("\n")[2].strip() if tagged else ""
         answer = parse_agent_answer(raw) if not text else None
         if not raw and not blocks:
             yield self._skip("empty user message")
@@ -427,9 +412,9 @@ class _Rollout:
 
     def _merge_twin(self, blocks: list[Block], role: str) -> Skipped:
         """Return the second telling; its blocks replace the first's where that is still held and knows less."""
-        held = self._held
-        if held and (held.role == "assistant") == (role == "assistant") and len(blocks) > len(held.blocks):
-            held.blocks = blocks
+        first = self._held
+        if first and (first.role == "assistant") == (role == "assistant") and len(blocks) > len(first.blocks):
+            first.blocks = blocks
         return self._skip("twin")
 
     # Messages and sessions.

@@ -227,7 +227,20 @@ class _SpecStoryTurns:
             self.time = _find_time(turn[3] or "") or self.time
             self.native_id, self.first, self.fence, self.above = None, number, None, line
         elif self.role is None:
-            self._take_header(number, line)
+            # The header: the session, its time and its title; other text is rejected once a turn begins.
+            if found := _SESSION.fullmatch(line[:HEADER_CHARS]):
+                self.session = found[1]
+                self.time = self.time or coerce_time(found[2].strip())
+            elif (found := _TITLE.fullmatch(line[:HEADER_CHARS])) and self.title is None:
+                self.time = self.time or _find_time(line)
+                title = _TIME.sub("", found[1]).strip()
+                self.title = None if title == "SpecStory" else title or None
+            elif (
+                line.strip()
+                and line.strip() != "---"
+                and not (line.startswith("<!--") and line.rstrip().endswith("-->"))
+            ):
+                self.preamble.append((number, line))
         else:
             yield from self._take_said(number, line)
 
@@ -240,17 +253,6 @@ class _SpecStoryTurns:
         timed = stamp is not None and stamp[0].count(":") >= 2 and self.fence is None
         return turn if self.role is None or timed or self.above == "---" or _TURN.fullmatch(self.above) else None
 
-    def _take_header(self, number: int, line: str) -> None:
-        if found := _SESSION.fullmatch(line[:HEADER_CHARS]):
-            self.session = found[1]
-            self.time = self.time or coerce_time(found[2].strip())
-        elif (found := _TITLE.fullmatch(line[:HEADER_CHARS])) and self.title is None:
-            self.time = self.time or _find_time(line)
-            title = _TIME.sub("", found[1]).strip()
-            self.title = None if title == "SpecStory" else title or None
-        elif line.strip() and line.strip() != "---" and not (line.startswith("<!--") and line.rstrip().endswith("-->")):
-            self.preamble.append((number, line))
-
     def _reject_preamble(self, reason: str) -> Iterator[Record]:
         if self.preamble:
             yield Rejected(self.preamble[0][0], reason, "\n".join(line for _, line in self.preamble)[:EXCERPT])
@@ -258,8 +260,8 @@ class _SpecStoryTurns:
 
     def _take_said(self, number: int, line: str) -> Iterator[Record]:
         stripped = line.strip()
-        if (found := _MESSAGE_ID.fullmatch(line)) and _TURN.fullmatch(self.above):
-            self.native_id = found[1]
+        if (match := _MESSAGE_ID.fullmatch(line)) and _TURN.fullmatch(self.above):
+            self.native_id = match[1]
             return
         self.above = stripped or self.above
         if self.role == "assistant" and self.fence is None and stripped == "---":
@@ -269,12 +271,12 @@ class _SpecStoryTurns:
         if self.role == "assistant" and self.fence is None and line.startswith(tuple(self.shields)):
             self._hold(number, line)
             return
-        found = _FENCE.match(line)
+        match = _FENCE.match(line)
         if self.fence is None:
-            self.fence = found and found[1]
-        elif found is None and line.rstrip().endswith(self.fence):
+            self.fence = match and match[1]
+        elif match is None and line.rstrip().endswith(self.fence):
             self.fence = None  # files of 2025 end a rule's text amid its last line
-        elif found and found[1].startswith(self.fence) and not found[2].strip():
+        elif match and match[1].startswith(self.fence) and not match[2].strip():
             self.fence = None
         self.text.append(line)
 

@@ -69,7 +69,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         lambda number, document: _read_session(
             number,
             coerce_dict(document.get("info")),
-            ((number, coerce_dict(one)) for one in coerce_list(document.get("messages"))),
+            ((number, coerce_dict(message)) for message in coerce_list(document.get("messages"))),
         ),
     )
 
@@ -165,23 +165,23 @@ def _parse_part(part: Fields) -> Iterator[Block]:
             if thought := coerce_text(part.get("text")):
                 yield Block("thinking", thought)
         case "tool":
-            yield from _parse_tool(part)
+            # A call, and its result once there is one.
+            tool, call_id, state = (
+                coerce_text(part.get("tool")),
+                coerce_id(part.get("callID")),
+                coerce_dict(part.get("state")),
+            )
+            yield Block("tool_call", encode_json(coerce_dict(state.get("input"))), name=tool, call_id=call_id)
+            if (status := state.get("status")) in ("completed", "error"):
+                output = coerce_text(state.get("output")) or coerce_text(state.get("error")) or ""
+                exit_code = coerce_dict(state.get("metadata")).get("exit")
+                failed = status == "error" or (isinstance(exit_code, int) and exit_code != 0)
+                yield Block("tool_result", output, name=tool, call_id=call_id, is_error=failed)
         case "file":
             media, name = coerce_text(part.get("mime")), coerce_text(part.get("filename"))
             yield Block("image" if (media or "").startswith("image/") else "other", name, name="file", media=media)
         case _ if kind not in _NOISE:
             yield Block("other", encode_json(part), name=kind)
-
-
-def _parse_tool(part: Fields) -> Iterator[Block]:
-    """Yield a call, and its result where there is one yet."""
-    name, call_id, state = coerce_text(part.get("tool")), coerce_id(part.get("callID")), coerce_dict(part.get("state"))
-    yield Block("tool_call", encode_json(coerce_dict(state.get("input"))), name=name, call_id=call_id)
-    if (status := state.get("status")) in ("completed", "error"):
-        said = coerce_text(state.get("output")) or coerce_text(state.get("error")) or ""
-        exit_code = coerce_dict(state.get("metadata")).get("exit")
-        failed = status == "error" or (isinstance(exit_code, int) and exit_code != 0)
-        yield Block("tool_result", said, name=name, call_id=call_id, is_error=failed)
 
 
 READER = Reader("opencode", 1, sniff, read, lies_below((".local/share/opencode",), "opencode*.db"))

@@ -138,14 +138,14 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
             continue
         stored = StoredSession(row.session_id, row.source, tuple(row.inactive))
         known[row.session_id] = Session(row.native_id, row.workspace, row.title, row.kind, row.parent_id, stored)
-    told: set[str] = set()
+    announced: set[str] = set()
     for line, message in _read_table(messages, MESSAGES, _MessageRow, limits):
         if isinstance(message, Rejected):
             yield message
             continue
         sid, source = message.session_id, message.source
-        if sid not in told:
-            told.add(sid)
+        if sid not in announced:
+            announced.add(sid)
             yield known.get(sid) or Session(sid, stored=StoredSession(sid, source))
         yield Message(
             sid,
@@ -245,7 +245,7 @@ def _read_document(path: Path, number: int, document: dict[str, object]) -> Iter
         yield Rejected(0, f"learnings of version {document.get(LEARNINGS)!r:.20}: this slowwave reads version 1")
         return
     name = coerce_text(document.get("name")) or path.name.split(".")[0]
-    yield from read_claims(name, [coerce_dict(one) for one in coerce_list(document.get("claims"))])
+    yield from read_claims(name, [coerce_dict(claim) for claim in coerce_list(document.get("claims"))])
     for gone in map(coerce_dict, coerce_list(document.get(WITHDRAWN))):
         session, native = coerce_text(gone.get("session")), coerce_text(gone.get("id"))
         if session and native and session.split("/")[0] == name:

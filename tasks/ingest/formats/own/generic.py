@@ -188,7 +188,12 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[st
         with _open_dataset(path) as dataset:
             names = [name for name in columns if name in dataset.schema.names]
             for batch in dataset.to_batches(columns=names, batch_size=ROWS, batch_readahead=1):
-                for row in _convert_batch(_cast_to_microseconds(batch)):
+                # Times in µs: Python's datetime has no nanoseconds.
+                types = [
+                    pa.timestamp("us", f.type.tz) if pa.types.is_timestamp(f.type) else f.type for f in batch.schema
+                ]
+                rounded = batch.cast(pa.schema(zip(batch.schema.names, types, strict=True)), safe=False)
+                for row in _convert_batch(rounded):
                     number += 1
                     yield Rejected(number, row) if isinstance(row, str) else (number, row)
     except DAMAGED as error:
@@ -228,12 +233,6 @@ def _drop_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [_drop_nulls(item) for item in value]
     return {k: _drop_nulls(v) for k, v in value.items() if v is not None} if isinstance(value, dict) else value
-
-
-def _cast_to_microseconds(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return times in µs: Python's datetime has no nanoseconds."""
-    kinds = [pa.timestamp("us", f.type.tz) if pa.types.is_timestamp(f.type) else f.type for f in batch.schema]
-    return batch.cast(pa.schema(zip(batch.schema.names, kinds, strict=True)), safe=False)
 
 
 READER = Reader("generic", 3, sniff, read)

@@ -154,17 +154,17 @@ def _unwrap(raw: str) -> tuple[str, str | None, str]:
     events: list[str] = []
     while True:
         text = text.lstrip()
-        if found := _EVENT_LINE.match(text):
-            events.append(found[0].strip())
-            text = text[found.end() :]
-        elif found := _STAMP.match(text):
-            text = text[found.end() :]
-        elif found := _HEADER.match(text):
-            body, end = _find_header_block(text, found)
+        if match := _EVENT_LINE.match(text):
+            events.append(match[0].strip())
+            text = text[match.end() :]
+        elif match := _STAMP.match(text):
+            text = text[match.end() :]
+        elif match := _HEADER.match(text):
+            body, end = _find_header_block(text, match)
             if end is None:
                 break
-            name = _parse_sender(body) if found[1] in ("Sender", "Conversation info") else None
-            speaker = name if name and found[1] == "Sender" else speaker or name
+            name = _parse_sender(body) if match[1] in ("Sender", "Conversation info") else None
+            speaker = name if name and match[1] == "Sender" else speaker or name
             text = text[end:]
         else:
             break

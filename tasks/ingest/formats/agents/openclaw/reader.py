@@ -280,17 +280,14 @@ class Transcript:
         elif unwrapped.agent or kind == "subagent" or provenance == "inter_session":
             who = AGENT
         message = self._make_message(who, blocks, unwrapped.text, unwrapped.speaker)
-        self._track_retries(message, number)
-        yield message
-
-    def _track_retries(self, message: Message, number: int) -> None:
-        """Tell a message that is stored again because no provider answered it from one that is said again."""
+        # A message that is stored again because no provider answered it is no message that is said again.
         last, text = self.last_user, message.text
         if self.dialect.retries and last and text == last[0] and self.failed and message.native_id != last[1]:
             self.tree.retries.setdefault(last[2], [last[2]]).append(number)
         elif text:
             self.last_user = text, message.native_id, number
         self.failed = True
+        yield message
 
     def _handle_assistant(self) -> Record:
         blocks = parse_blocks(self.message.get("content")) or []
@@ -432,9 +429,9 @@ def load_indexed_session(path: Path, native_id: str) -> Session:
     index = path.parent / "sessions.json"
     entries: Entries = {}
     with suppress(OSError):
-        found = index.stat()
-        if found.st_size <= MAX_INDEX_BYTES and index.is_file():
-            entries = _load_index(index, found.st_mtime_ns, found.st_size)
+        status = index.stat()
+        if status.st_size <= MAX_INDEX_BYTES and index.is_file():
+            entries = _load_index(index, status.st_mtime_ns, status.st_size)
     for key, entry in reversed(entries.items()):
         if str(entry["sessionId"]) == native_id:
             titles = (entry[name] for name in ("label", "displayName", "subject") if isinstance(entry.get(name), str))

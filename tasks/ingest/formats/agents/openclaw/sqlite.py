@@ -74,7 +74,20 @@ def _read_events(db: sqlite3.Connection, limits: Limits) -> Iterator[Record]:
 
 
 def _read_session(db: sqlite3.Connection, session_id: str, items: Iterator[Item]) -> Iterator[Record]:
-    return read_events(items, _load_session(db, session_id), OPENCLAW, pinned=True)
+    # Title, kind and parent are in `session_windows` and `session_nodes`.
+    window = _fetch_row(db, "session_windows", "session_id", session_id)
+    session = Session(session_id)
+    if key := window.get("session_key"):
+        node = _fetch_row(db, "session_nodes", "session_key", key)
+        parent_key = window.get("spawned_by") or window.get("parent_session_key") or node.get("spawned_by")
+        parent = None
+        if parent_key := parent_key or node.get("parent_session_key"):
+            parent = _fetch_row(db, "session_nodes", "session_key", parent_key).get("current_session_id")
+        elif window.get("reason") in ("fork", "rewind", "compaction"):
+            parent = window.get("previous_session_id") or node.get("fork_source_session_id")
+        title = node.get("label") or window.get("display_name") or node.get("display_name")
+        session = Session(session_id, title=title, kind=parse_session_kind(key), parent_id=parent and str(parent))
+    return read_events(items, session, OPENCLAW, pinned=True)
 
 
 def _query_events(db: sqlite3.Connection, session_id: str, limits: Limits) -> Iterator[Item]:
@@ -178,31 +191,6 @@ def _skip_external_archives(db: sqlite3.Connection) -> Iterator[Skipped]:
     if "storage" in list_columns(db, "session_transcript_cold_archives"):
         query = "SELECT rowid FROM session_transcript_cold_archives WHERE archive_blob IS NULL"
         yield from (Skipped("cold archive in a file of its own", rowid) for (rowid,) in db.execute(query))
-
-
-def _load_session(db: sqlite3.Connection, session_id: str) -> Session:
-    """Return title, kind and parent as `session_windows` and `session_nodes` have them.
-
-    Only the id where they don't.
-    """
-    window = _fetch_row(db, "session_windows", "session_id", session_id)
-    key = window.get("session_key")
-    if not key:
-        return Session(session_id)
-    node = _fetch_row(db, "session_nodes", "session_key", key)
-    title = node.get("label") or window.get("display_name") or node.get("display_name")
-    return Session(session_id, title=title, kind=parse_session_kind(key), parent_id=_find_parent(db, window, node))
-
-
-def _find_parent(db: sqlite3.Connection, window: dict[str, Any], node: dict[str, Any]) -> str | None:
-    key = window.get("spawned_by") or window.get("parent_session_key") or node.get("spawned_by")
-    key = key or node.get("parent_session_key")
-    if key:
-        found = _fetch_row(db, "session_nodes", "session_key", key).get("current_session_id")
-        return str(found) if found else None
-    if window.get("reason") in ("fork", "rewind", "compaction"):
-        return window.get("previous_session_id") or node.get("fork_source_session_id")
-    return None
 
 
 def _fetch_row(db: sqlite3.Connection, table: str, key: str, value: str) -> dict[str, Any]:
