@@ -10,23 +10,27 @@ import shutil
 import socket
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
+from math import ceil
+from operator import attrgetter, methodcaller
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import RayError, RayTaskError
 
+from slowwave.engines.llm.protocol import LLM, Completion, EngineUnavailable, Request
+from slowwave.engines.llm.vllm import CHUNK
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.store.private import make_private_folder, replace_file
 from slowwave.tasks.shards import ShardStep
 
 TRIES = 3
-"""Times a shard whose worker dies is computed: a worker may be killed for what others do."""
+"""Times a shard, or a call of a language model, is tried whose worker dies: it may be killed for what others do."""
 GPU_SHARE = 0.5
 """Share of a GPU that a task with an encoder takes, where the cluster has GPUs."""
 
@@ -68,10 +72,103 @@ class RayExecutor:
                 made[path] = cause if isinstance(cause, Exception) else failed
         return [made[path] for path in paths]
 
+    def place(self, engine: LLM) -> LLM:
+        """Return the engine on actors, as many as the cluster has GPUs for; one that asks a server is asked from here.
+
+        Raises:
+            ClusterFailed: no machine has all the GPUs that a copy takes, though there are some.
+        """
+        if engine.gpus is None:
+            return engine
+        gpus = engine.gpus if self._gpus else 0
+        nodes = [node["Resources"].get("GPU", 0) for node in ray.nodes() if node["Alive"]]
+        copies = int(sum(held // gpus for held in nodes)) if gpus else 1
+        if not copies:
+            raise ClusterFailed(f"no machine of the cluster has the {gpus} GPUs of {engine.name} ({engine.model})")
+        return ActorLLM(engine, gpus, copies)
+
     def _name_file(self, step: ShardStep, rows: pa.Buffer) -> Path:
         digest = blake2b(f"{step.name}\0{step.settings}\0".encode(), digest_size=16)
         digest.update(rows)
         return self.folder / f"{step.name}-{digest.hexdigest()}.arrow"
+
+
+class ActorLLM(LLM):
+    """An engine whose copies live in actors of Ray, begun when something is asked first.
+
+    One that dies is begun again, and what it was asked is asked again; the last time it counts as unavailable.
+    """
+
+    def __init__(self, engine: LLM, gpus: int, copies: int) -> None:
+        self.name, self.model, self.sampling, self.gpus = engine.name, engine.model, engine.sampling, gpus
+        self._engine, self._copies = engine, copies
+        self._actors: list[Any] = []
+
+    @property
+    def context_window(self) -> int:
+        """The engine's."""
+        window: int = self._get(self._ask(attrgetter("context_window")))
+        return window
+
+    def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
+        """Yield one completion a request, a call's when it has ended; each copy gets as many calls."""
+        size = min(CHUNK, max(1, ceil(len(requests) / self._copies)))
+        calls = [requests[start : start + size] for start in range(0, len(requests), size)]
+        running = [self._ask(methodcaller("complete", call), copy) for copy, call in enumerate(calls)]
+        while running:
+            (ended,), running = ray.wait(running)
+            yield from self._get(ended)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Return tokens of each text, by the engine's count."""
+        counts: list[int] = self._get(self._ask(methodcaller("count_tokens", texts)))
+        return counts
+
+    def free_gpu(self) -> None:
+        """End the actors, where they hold GPUs."""
+        if self.gpus:
+            self.close()
+
+    def close(self) -> None:
+        """End the actors, each with what it was asked; a GPU is free for others when its actor has ended."""
+        for actor in self._actors:
+            actor.ask.remote(methodcaller("close"))
+        self._actors = []
+
+    def _ask(self, question: Callable[[LLM], Any], copy: int = 0) -> Any:
+        """Return what will hold the answer of a copy."""
+        if not self._actors:
+            kind = ray.remote(EngineActor).options(
+                num_cpus=0, num_gpus=self.gpus, max_restarts=TRIES - 1, max_task_retries=TRIES - 1
+            )
+            self._actors = [kind.remote(self._engine) for _ in range(self._copies)]
+        return self._actors[copy % self._copies].ask.remote(question)
+
+    def _get(self, answer: Any) -> Any:
+        """Return an answer.
+
+        Raises:
+            EngineUnavailable: the engine says so, or its actor has died for good.
+        """
+        try:
+            return ray.get(answer)
+        except RayTaskError as failed:
+            raise failed.cause from failed
+        except RayError as gone:
+            self._actors = []
+            raise EngineUnavailable(self.name, f"its actor on Ray is gone: {str(gone).splitlines()[0]}") from gone
+
+
+class EngineActor:
+    """A copy of an engine, on a worker."""
+
+    def __init__(self, engine: LLM) -> None:
+        self.engine = engine
+
+    def ask(self, question: Callable[[LLM], Any]) -> Any:
+        """Return what the engine says to a question."""
+        said = question(self.engine)
+        return [*said] if isinstance(said, Iterator) else said
 
 
 @contextmanager

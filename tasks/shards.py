@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import numpy as np
 import pyarrow as pa
 
+from slowwave.engines.llm.protocol import LLM
 from slowwave.schemas.errors import SlowwaveError
 
 SHARD_ROWS = 256
@@ -55,6 +56,10 @@ class Executor(Protocol):
         """Return the result of each shard, in order: a table, or what was raised."""
         ...
 
+    def place(self, engine: LLM) -> LLM:
+        """Return a language model's engine where it is to run."""
+        ...
+
 
 class InProcess:
     """Computes one shard after the other, in this process; the first error is raised as it is."""
@@ -64,6 +69,10 @@ class InProcess:
     def map(self, step: ShardStep, shards: Sequence[pa.Table]) -> list[pa.Table]:
         """Return the result of each shard, in order."""
         return [step.run(shard) for shard in shards]
+
+    def place(self, engine: LLM) -> LLM:
+        """Return the engine: it runs here."""
+        return engine
 
 
 HERE = InProcess()

@@ -218,7 +218,7 @@ def get_model(job: Job, task: ModelTask) -> Model | None:
         _open[job.run_id] = None if limit is None else Budget(limit), {}
     budget, models = _open[job.run_id]
     if spec not in models:
-        chain = select_llm(spec, job.settings.model, StoredCompletions(job.store), budget)
+        chain = select_llm(spec, job.settings.model, StoredCompletions(job.store), budget, job.executor.place)
         models[spec] = Model(chain, MeteredLLM(chain), Library(job.settings.extract.prompts)) if chain else None
     for other, model in models.items():
         if model and other != spec:

@@ -16,11 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from slowwave.engines.llm.protocol import Request
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.run import open_executor
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.isolate import do_apart
 from slowwave.tasks.shards import HERE, ShardsFailed, ShardStep, split_shards, spread
+from tests import llm_scripts
 from tests.killed_nights import SAMPLES, SMALL, digests
 
 if not find_spec("ray"):
@@ -96,6 +98,18 @@ def die(shard: pa.Table, *, unit: str, once: str = "") -> pa.Table:
     return shard.append_column("note", pa.nulls(shard.num_rows, pa.string()))
 
 
+DEATHS = ["", 0]
+"""A folder, and how often a model dies over a gist: it leaves a file there each time."""
+
+
+def dying(request: Request) -> Any:
+    folder, times = Path(str(DEATHS[0])), int(DEATHS[1])
+    if llm_scripts.kind(request) == "gist" and (dead := len([*folder.iterdir()])) < times:
+        (folder / str(dead)).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return llm_scripts.faithful(request)
+
+
 def swell(shard: pa.Table) -> pa.Table:
     return pa.table(
         {
@@ -109,7 +123,8 @@ def swell(shard: pa.Table) -> pa.Table:
 @pytest.fixture(autouse=True, scope="module")
 def sent_by_value() -> None:
     """Workers can't import a test's module: its functions go along."""
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    for module in (sys.modules[__name__], llm_scripts):
+        ray.cloudpickle.register_pickle_by_value(module)
 
 
 @pytest.fixture
@@ -191,6 +206,28 @@ def test_an_empty_shard_a_null_column_and_an_object_store_that_spills(cluster: C
     assert big.num_rows == 4_000
     with pytest.raises(ShardsFailed, match="TypeError: wrong made"):
         spread(executor, ShardStep("wrong", "", ROWS.schema, count_up), few, "unit")
+
+
+def test_a_model_answers_from_an_actor_which_may_die_twice(
+    cluster: Cluster, grow: Callable[[int], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script would kill this process, if it was asked here."""
+    grow(1)
+    made = {}
+    for ray_at, dies in ((None, 0), ("auto", 2), ("auto", 3)):
+        store, deaths = tmp_path / f"store{dies}", tmp_path / f"deaths{dies}"
+        deaths.mkdir()
+        monkeypatch.setattr(sys.modules[__name__], "DEATHS", [str(deaths), dies])
+        model = {**SMALL, "gists": "llm", "llm": f"scripted:{__name__}:dying"}
+        report = run_night([SAMPLES], Settings(store=store, **model), ray=ray_at)
+        assert len([*deaths.iterdir()]) == dies
+        if dies == 3:
+            assert any("its actor on Ray is gone" in line for line in report.failures)
+            report = run_night([SAMPLES], Settings(store=store, **model), ray=ray_at)
+        report.check_complete()
+        made[dies] = digests(store)
+    assert made[2] == made[0]
+    assert made[3] == {**made[0], "quarantine": made[3]["quarantine"]}  # which tells what was mended
 
 
 KILLED = """

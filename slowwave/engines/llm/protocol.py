@@ -58,6 +58,10 @@ class EngineUnavailable(EngineError):
         self.engine, self.why = engine, why
         super().__init__(f"{engine} is unavailable: {why}")
 
+    def __reduce__(self) -> tuple[type["EngineUnavailable"], tuple[str, str]]:
+        """Return how another process makes it anew: an engine may be asked there."""
+        return type(self), (self.engine, self.why)
+
 
 class ModelNotServed(EngineUnavailable):
     """The engine has no model of that name, and no later night will have one: the name in the settings is wrong."""
@@ -161,6 +165,8 @@ class LLM:
     model: str
     """What tells two models apart, in ids and in reports."""
     sampling: Sampling
+    gpus: int | None = None
+    """GPUs that an engine within this process takes, where there are any; None of one that only asks a server."""
 
     @property
     def context_window(self) -> int:

@@ -25,7 +25,7 @@ class ScriptedLLM(LLM):
     def __init__(
         self, script: Script | Sequence[Any] | None = None, *, model: str = "scripted", context_window: int = 32_768
     ) -> None:
-        self.name, self.model, self.sampling = "scripted", model, Sampling()
+        self.name, self.model, self.sampling, self.gpus = "scripted", model, Sampling(), 0
         self._context_window = context_window
         self.asked: list[Request] = []
         if script is None or callable(script):

@@ -164,12 +164,13 @@ def select_llm(
     settings: LLMSettings | None = None,
     cache: CompletionCache | None = None,
     budget: Budget | None = None,
+    place: Callable[[LLM], LLM] = lambda engine: engine,
 ) -> ChainLLM | None:
     """Return the LLM that `spec` names, None where it names none. Nothing is loaded or asked yet.
 
     Around each engine lie its token budget, the checks, and the completions cache, from the inside out: a kept answer
     passes none of the others, and costs nothing. A `budget` that is given is shared with others; else it is that of the
-    settings.
+    settings. `place` may put an engine on another machine; the layers stay here.
 
     Raises:
         UsageError: `spec` is none of the forms above.
@@ -184,7 +185,7 @@ def select_llm(
         budget = Budget(settings.max_tokens)
     engines: list[LLM] = []
     for name in names:
-        engine = make_engine(name, settings)
+        engine = place(make_engine(name, settings))
         checked = CheckedLLM(BudgetedLLM(engine, budget) if budget else engine)
         engines.append(checked if cache is None else CachedLLM(checked, cache))
     return ChainLLM(engines, extractive)

@@ -74,6 +74,7 @@ class VLLMOffline(LLM):
         self.model = compute_model_name(self.source)
         self.settings = settings or LLMSettings()
         self.sampling = build_sampling(self.settings)
+        self.gpus = self.settings.tensor_parallel
         self.restarts = 0
         """Times the engine died and was started again."""
         self._engine: VLLM | None = None
