@@ -21,13 +21,12 @@ from pydantic import ValidationError
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.last_answers import LastAnswers
 from slowwave.recall.hits import KINDS, Hit, Hits, Kind
-from slowwave.recall.live import LiveRelease, Notes, make_async_twin
+from slowwave.recall.live import LiveRelease, Notes, find_unreleased, make_async_twin
 from slowwave.recall.query import Query, build_query, read_once
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Reranker, Search
 from slowwave.recall.sessions import SessionHit, SessionHits
-from slowwave.recall.unreleased import find_unreleased
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, refuse_unknown_filters
 from slowwave.schemas.places import find_cache_folder, find_working_copy

@@ -28,9 +28,9 @@ from slowwave.context.snippets import Snippet
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
 from slowwave.recall.filters import place_query
 from slowwave.recall.hits import Hit, Hits
+from slowwave.recall.live import read_unreleased
 from slowwave.recall.query import MAX_CHARS, build_query, read_once
 from slowwave.recall.release.view import View
-from slowwave.recall.unreleased import read_unreleased
 from slowwave.schemas.errors import StoreError
 from slowwave.schemas.filters import MessageFilters, refuse_unknown_filters
 from slowwave.schemas.vocabulary import Role, Status

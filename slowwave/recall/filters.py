@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from slowwave.recall.hits import GROUPS
 from slowwave.recall.query import Query, normalise_path
-from slowwave.recall.release.columns import Ints, Mask, RowIndex, find_code
+from slowwave.recall.release.tables import Ints, Mask, RowIndex, find_code
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import CATEGORIES, PASSAGES
@@ -76,9 +76,9 @@ class FileMatches(NamedTuple):
 
 def place_query(view: View, query: Query) -> Query:
     """Return the query with all names that the release has for its workspace."""
-    if query.workspace is None:
+    if (workspace := query.workspace) is None:
         return query
-    return replace(query, places=find_workspaces(query.workspace, view.workspaces) or (query.workspace,))
+    return replace(query, places=find_workspaces(workspace, view.workspaces) or (workspace,))
 
 
 def mask_allowed_passages(view: View, query: Query) -> Mask:
@@ -144,35 +144,26 @@ def resolve_speakers(view: View, name: str) -> frozenset[str]:
 def find_file_matches(view: View, files: Sequence[str]) -> FileMatches:
     """Return the claims and passages that are about one of the files; remembered while the release is read."""
     key = tuple(files)
-    if (found := view.file_matches.get(key)) is None:
-        found = _match_files(view, key)
-        view.file_matches.put(key, found)
-    return FileMatches(*found)
-
-
-def _match_files(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
-    ways = build_path_variants(files, view.workspaces)
-    claims = _mask_claims_naming(view, ways)
-    layout = view.passages
-    named = (
-        _mask_variant_rows(way, layout.workspace, layout.workspaces) & mask
-        for way, mask in _mask_passages_naming(view, ways)
-    )
-    passages: Mask = np.any([*named], axis=0)
-    if claims.any():
-        passages[view.claims.find_claim_positions(np.flatnonzero(claims))[1]] = True
-    messages = np.unique(layout.message[passages])
-    return claims, passages | np.isin(layout.message, messages[messages >= 0])
-
-
-def _mask_claims_naming(view: View, ways: Sequence[PathVariants]) -> Mask:
-    """Return which claims name a file in one of the ways, by offset."""
-    index, claims = view.claims, np.zeros(len(view.claims.offsets), dtype=bool)
+    if (stored := view.file_matches.get(key)) is not None:
+        return FileMatches(*stored)
+    ways, index, layout = build_path_variants(key, view.workspaces), view.claims, view.passages
+    # claims that name one of the files
+    claims = np.zeros(len(index.offsets), dtype=bool)
     for way in ways:
         paths = [n for n, path in enumerate(index.paths) if way.is_match(path)]
         naming = index.naming[np.isin(index.path, paths)]
         claims[naming[_mask_variant_rows(way, index.workspace[naming], index.workspaces)]] = True
-    return claims
+    # passages whose texts do, those in which such a claim was made, and all others of their messages
+    named = zip(ways, _mask_passages_naming(view, ways), strict=True)
+    passages: Mask = np.any(
+        [_mask_variant_rows(way, layout.workspace, layout.workspaces) & mask for way, mask in named], 0
+    )
+    if claims.any():
+        passages[index.find_claim_positions(np.flatnonzero(claims))[1]] = True
+    messages = np.unique(layout.message[passages])
+    passages |= np.isin(layout.message, messages[messages >= 0])
+    view.file_matches.put(key, (claims, passages))
+    return FileMatches(claims, passages)
 
 
 def _mask_variant_rows(way: PathVariants, workspace: Ints, workspaces: tuple[str, ...]) -> Mask:
@@ -182,8 +173,8 @@ def _mask_variant_rows(way: PathVariants, workspace: Ints, workspaces: tuple[str
     return np.isin(workspace, [find_code(workspaces, way.workspace), UNKNOWN])
 
 
-def _mask_passages_naming(view: View, ways: Sequence[PathVariants]) -> list[tuple[PathVariants, Mask]]:
-    """Return which passages' texts name one of the files in each way, by position."""
+def _mask_passages_naming(view: View, ways: Sequence[PathVariants]) -> list[Mask]:
+    """Return for each way which passages' texts name one of the files so, by position."""
     patterns = [way.pattern for way in ways]
     ends = {path.rpartition("/")[2] or path for way in ways for path in way.paths}
     masks: list[list[Mask]] = [[np.zeros(0, dtype=bool)] for _ in ways]
@@ -195,5 +186,4 @@ def _mask_passages_naming(view: View, ways: Sequence[PathVariants]) -> list[tupl
             named = np.zeros(len(near), dtype=bool)
             named[near] = [bool(pattern.search(text)) for text in some]
             found.append(named)
-    offsets = view.passages.offsets
-    return [(way, np.concatenate(found)[offsets]) for way, found in zip(ways, masks, strict=True)]
+    return [np.concatenate(found)[view.passages.offsets] for found in masks]

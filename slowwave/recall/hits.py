@@ -86,7 +86,7 @@ class Hit(Shown):
     """Higher is better; comparable within one answer alone."""
     observed_at: datetime | None
     status: str
-    """active, superseded (a later claim has changed what it says), or not yet distilled (`recall/unreleased.py`)."""
+    """active, superseded (a later claim has changed what it says), or not yet distilled (`recall/live.py`)."""
     sources: tuple[Source, ...]
     pair: tuple[Fragment, ...] = ()
     """A message's exchange in the order it was said: a question with its answer, and after an assistant's message what

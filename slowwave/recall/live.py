@@ -1,21 +1,34 @@
-"""The release that is live, followed as new ones come; what its last answer could not use; and async twins of
-blocking methods, each on its own thread.
+"""The release that is live, followed as new ones come; what its last answer could not use; what `remember` and `talk`
+wrote since, found as it is until a night distils it; and async twins of blocking methods, each on its own thread.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from threading import Lock, local
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from slowwave.recall.release.view import View
-from slowwave.schemas.tables import RELEASES
+import numpy as np
+import pyarrow.compute as pc
+
+from slowwave.recall.filters import build_path_variants
+from slowwave.recall.hits import QUOTE_CHARS, Hit, Source
+from slowwave.recall.query import Query
+from slowwave.recall.release.view import View, normalise_name
+from slowwave.recall.retrieve.encoding import KEPT_QUERIES, QueryVectors
+from slowwave.schemas.tables import MESSAGES, RELEASES
+from slowwave.schemas.vocabulary import Role, Status
 from slowwave.store.bucket.working_copy import refresh
+from slowwave.store.notes import read_written
 from slowwave.store.trouble import TROUBLE, translate_read_errors
+from slowwave.store.workspaces import find_workspaces
+from slowwave.text.words import compute_word_share
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -127,11 +140,11 @@ class LiveRelease:
         Raises:
             StoreError: there is no view yet, and the store can't be reached or read.
         """
-        view = self.view
+        view, is_due = self.view, self.named is None and time.monotonic() - self._looked >= self.WAIT
         if view is None:
             with self._looking:
                 view = self._refresh_view()
-        elif self._is_check_due() and self._looking.acquire(blocking=False):
+        elif is_due and self._looking.acquire(blocking=False):
             try:
                 view = self._refresh_view()
             finally:
@@ -139,10 +152,6 @@ class LiveRelease:
         if self._behind is not None:
             self._note(self._behind)
         return view
-
-    def _is_check_due(self) -> bool:
-        """Return whether it is time to look for a newer release."""
-        return self.named is None and time.monotonic() - self._looked >= self.WAIT
 
     def _refresh_view(self) -> View:
         """Return the live release's view.
@@ -172,3 +181,63 @@ class LiveRelease:
         refresh(self.root / self.space)
         versions = self.root / self.space / f"{RELEASES.name}.lance" / "_versions"
         return versions.stat().st_mtime_ns if versions.is_dir() else 0
+
+
+def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: QueryVectors) -> list[Hit]:
+    """Return what of some relevance was written since the release (None: before the first), the most relevant first.
+
+    Relevance is on the release's scale, as that of its hits; where there is none it is the share of the query's words.
+    """
+    hits = [] if query.is_of_claims or "message" not in query.kinds else read_unreleased(view, space_dir)
+    # those that pass the query's conditions
+    workspaces = {hit.workspace for hit in hits if hit.workspace}
+    places = find_workspaces(query.workspace, workspaces) if query.workspace else ()
+    speaker = normalise_name(query.speaker or "")
+    ways = build_path_variants(query.files, workspaces) if query.files else []
+    hits = [
+        hit
+        for hit in hits
+        if (query.workspace is None or hit.workspace in places)
+        and (query.since is None or (hit.observed_at and hit.observed_at >= query.since))
+        and (query.until is None or (hit.observed_at and hit.observed_at <= query.until))
+        and (not speaker or f"{normalise_name(hit.speaker or '')} ".startswith(f"{speaker} "))
+        and (not ways or any(way.is_valid_in(hit.workspace) and way.pattern.search(hit.text) for way in ways))
+    ][-KEPT_QUERIES // 2 :]  # whose vectors are kept for the next query
+    share = relevance = np.array([compute_word_share(query.content_words, hit.text) for hit in hits])
+    scale = view.calibration.scales.get("message") if view and view.calibration else None
+    texts = [query.text, *(hit.text for hit in hits)] if scale and hits else []
+    if scale and view and (encoded := vectors.encode_texts(view.release.encoder, texts) if texts else {}):
+        cosines = np.array([encoded[text] @ encoded[query.text] for text in texts[1:]], dtype=np.float64)
+        relevance = scale.compute_relevances(cosines, share)
+    order = np.lexsort((-np.arange(len(hits)), -share, -relevance))
+    return [replace(hits[n], score=float(share[n]), relevance=float(relevance[n])) for n in order if relevance[n] > 0]
+
+
+def read_unreleased(
+    view: View | None, space_dir: Path, roles: Collection[str] = (Role.USER, Role.ASSISTANT)
+) -> list[Hit]:
+    """Return what those of some roles wrote and the release does not have, by the transcripts' own ids; the oldest
+    first.
+    """
+    written = read_written(space_dir, view.files_read if view else frozenset())
+    # lines of the journals as hits that are not weighed yet
+    hits = []
+    for line in written:
+        session, message, text = line["session_id"], line["message_id"], line["content"]
+        if line["role"] in roles:
+            hit = Hit(
+                *("message", f"{session}/{message}", text, 0.0),
+                *(datetime.fromisoformat(line["ts"]) if line["ts"] else None, Status.NOT_DISTILLED),
+                sources=(Source(session, message, text[:QUOTE_CHARS]),),
+                workspace=line.get("workspace"),
+                speaker=line.get("speaker") or line["role"],
+            )
+            hits.append(hit)
+    # those that the release does not have
+    named = {hit.sources[0].session for hit in hits}
+    keys = {key: native for key, native in view.native_sessions.items() if native in named} if view and named else {}
+    inside, columns = pc.field("session_id").isin([*keys]), ["session_id", "native_id"]
+    rows = view.read(MESSAGES, columns, inside).to_pylist() if view and keys else []
+    known = {(keys[row["session_id"]], row["native_id"]) for row in rows}
+    new = [hit for hit in hits if (hit.sources[0].session, hit.sources[0].message) not in known]
+    return sorted(new, key=lambda hit: str(hit.observed_at))

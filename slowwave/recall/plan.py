@@ -114,25 +114,17 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
         full_text: whether the index of full text of the passages may be asked; else workspaces' names stay.
     """
     text = view.passages.strip_speakers(query.text)
-    for place, name in enumerate(view.passages.folders if full_text else ()):
-        words = TERM.findall(name.lower())
-        if words and (rest := _remove_name(text, words)) != text and _is_rarely_named(view, place, words):
-            text = rest
+    for place, folder in enumerate(view.passages.folders if full_text else ()):
+        words = TERM.findall(folder.lower())
+        # less the name, where something telling is left
+        name = r"[\W_]+".join(map(re.escape, words))
+        bare, found = re.subn(rf"(?<!\w){name}(?!\w)(?:['’]s\b)?", " ", text, flags=re.I)
+        if not words or not found or not extract_content_words(bare):
+            continue
+        # where hardly any passage of the workspace has it; what is said too often for all to be looked up is no name
+        here = view.passages.workspace == place
+        lookups = [positions for positions, _ in search_words(view, build_query(" ".join(words), 1, "message"))]
+        seldom = min((int(here[positions].sum()) for positions in lookups), default=0) <= SELDOM * int(here.sum())
+        if seldom and all(len(positions) < ROWS_A_WORD for positions in lookups):
+            text = " ".join(bare.split())
     return text
-
-
-def _is_rarely_named(view: View, place: int, words: list[str]) -> bool:
-    """Return whether hardly any passage of a workspace has its name."""
-    here = view.passages.workspace == place
-    anything = build_query(" ".join(words), 1, "message")
-    said = [positions for positions, _ in search_words(view, anything)]
-    if any(len(positions) >= ROWS_A_WORD for positions in said):  # said too often for all to be looked up
-        return False
-    return min((int(here[positions].sum()) for positions in said), default=0) <= SELDOM * int(here.sum())
-
-
-def _remove_name(text: str, words: list[str]) -> str:
-    """Return a text less a name; as it was where nothing telling is left."""
-    name = r"[\W_]+".join(map(re.escape, words))
-    bare, found = re.subn(rf"(?<!\w){name}(?!\w)(?:['’]s\b)?", " ", text, flags=re.I)
-    return " ".join(bare.split()) if found and extract_content_words(bare) else text

@@ -12,7 +12,7 @@ from lance.dataset import ColumnOrdering
 
 from slowwave.recall.hits import KINDS
 from slowwave.recall.query import build_query
-from slowwave.recall.release.columns import build_matrix
+from slowwave.recall.release.tables import build_matrix
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.retrieve.rows import Rows

@@ -1,20 +1,128 @@
-"""A query, checked: every request that can't be carried out as put is refused here, with what would be."""
+"""A query, checked, and the times that it names: a request that can't be carried out as put is refused here, with what
+would be.
+
+Times are evidence among the rest: what was said then is worth more (`DATED`), and of what is relevant anyhow it stands
+above what was said at another time and does not name that time either: a question may be about a date, or of one.
+"""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cached_property
 from numbers import Integral
 from typing import TypeVar, Unpack, cast, get_args
 
+import numpy as np
+
 from slowwave.recall.hits import Kind
-from slowwave.recall.times import QueryTimes, parse_times
+from slowwave.recall.release.tables import NO_TIME, Ints, Mask
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When, refuse_unknown_filters
 from slowwave.store.workspaces import anchor_workspace
-from slowwave.text.dates import convert_to_utc
+from slowwave.text.dates import (
+    Date,
+    DateMentions,
+    Span,
+    convert_to_utc,
+    extract_dates,
+    extract_spans,
+    extract_time_words,
+)
 from slowwave.text.words import TERM, extract_content_words, extract_index_terms, extract_stems
+
+MOST_TIMES = 32
+"""Times of each kind that a query is held against; a person names one or two, and each is a look at all rows."""
+
+Calendar = tuple[Ints, Ints, Ints]
+"""Years, months and days of the month, in UTC."""
+
+
+@dataclass(frozen=True)
+class QueryTimes:
+    """The times that a query names, and the words that name them."""
+
+    named: DateMentions
+    spans: tuple[Span, ...]
+    words: frozenset[str]
+    about: frozenset[str]
+    """What it is about beside."""
+
+    def build_masks(self, moment: Ints, calendar: Calendar) -> list[Mask]:
+        """Return for each year, month, day, whole date and span the rows said in it."""
+        named = self.named
+        single: list[Date] = [(year, None, None) for year in sorted(named.years)]
+        single += [(None, month, None) for month in sorted(named.months)]
+        single += [(None, None, day) for day in sorted(named.days)]
+        whole = [date for date in sorted(named.dates, key=repr) if date[0] is not None or date[2] is not None]
+        dates = (_mask_date(calendar, date) for date in (*single, *whole))
+        return [mask & (moment != NO_TIME) for mask in (*self._mask_spans(moment), *dates)]
+
+    def mask_inside(self, first: Ints, last: Ints) -> Mask:
+        """Return which stretches, from first to last, lie in a time named; of a year beside a month only that month."""
+        return self._mask_moments(first) & self._mask_moments(last)
+
+    def is_named_in(self, text: str) -> bool:
+        """Return whether a text names a date that is asked for."""
+        told = extract_dates(text).dates if self.named.dates else ()
+        return any(
+            all(a is None or b is None or a == b for a, b in zip(date, other, strict=True))
+            for date in self.named.dates
+            for other in told
+        )
+
+    def _mask_moments(self, moment: Ints) -> Mask:
+        dates = self.named.dates or {(year, None, None) for year in self.named.years}
+        calendar = compute_calendar(moment)
+        on = (_mask_date(calendar, date) for date in dates)
+        either: Mask = np.any([*self._mask_spans(moment), *on], axis=0) & (moment != NO_TIME)
+        return either
+
+    def _mask_spans(self, moment: Ints) -> list[Mask]:
+        edges = map(convert_datetimes, self.spans)
+        return [(moment >= start) & (moment < end) for start, end in edges]
+
+
+def parse_times(text: str, now: datetime | None) -> QueryTimes | None:
+    """Return the times that a query names, counted back from `now` (today, where None); None where it names none."""
+    now = now or datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    named = extract_dates(text)
+    named = DateMentions(
+        frozenset(sorted(named.years)[-MOST_TIMES:]), frozenset(sorted(named.dates, key=repr)[-MOST_TIMES:])
+    )
+    spans = tuple(dict.fromkeys(extract_spans(text, now)))[:MOST_TIMES]
+    if not (named.years or named.dates or spans):
+        return None
+    words = extract_time_words(text, now)
+    return QueryTimes(named, spans, words, frozenset(extract_content_words(text)) - words)
+
+
+def compute_calendar(moment: Ints) -> Calendar:
+    """Return the calendar of moments in microseconds since 1970; those of no time are of 1970."""
+    at = np.where(moment != NO_TIME, moment, 0).astype("datetime64[us]")
+    month = at.astype("datetime64[M]")
+    years: Ints = at.astype("datetime64[Y]").astype(np.int64) + 1970
+    months: Ints = month.astype(np.int64) % 12 + 1
+    days: Ints = (at.astype("datetime64[D]") - month).astype(np.int64) + 1
+    return years, months, days
+
+
+def _mask_date(calendar: Calendar, date: Date) -> Mask:
+    """Return which rows are of a date, as far as it is told."""
+    mask: Mask = np.ones(len(calendar[0]), dtype=bool)
+    for values, wanted in zip(calendar, date, strict=True):
+        if wanted is not None:
+            mask &= values == wanted
+    return mask
+
+
+def convert_datetimes(times: Sequence[object]) -> Ints:
+    """Return microseconds since 1970, UTC; NO_TIME for null."""
+    moments: Ints = np.array(
+        [round(at.timestamp() * 1e6) if isinstance(at, datetime) else NO_TIME for at in times], dtype=np.int64
+    )
+    return moments
+
 
 MOST_HITS = 1_000_000_000
 """More than a store holds: whoever asks for more asks for all there are."""
@@ -113,12 +221,14 @@ def build_query(
     refuse_unknown_filters(filters, Filters)
     if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
         raise UsageError(f"k is {k!r}; it is the number of hits wanted, at least 1")
+    # its bounds, in UTC
     start = parse_bound(filters.get("since"), "since", time.min)
     end = parse_bound(filters.get("until"), "until", time.max)
     then = parse_bound(filters.get("as_of"), "as_of", time.max)
     end = min((bound for bound in (end, then) if bound is not None), default=None)
     if start and end and start > end:
         raise UsageError(f"since ({start.isoformat()}) is after until ({end.isoformat()}): nothing lies between")
+    # its names
     names = {"workspace": filters.get("workspace"), "category": filters.get("category")}
     names["speaker"] = filters.get("speaker")
     for name, value in names.items():
@@ -128,8 +238,16 @@ def build_query(
         names["workspace"] = anchor_workspace(names["workspace"])
     asked_at = parse_bound(now, "now", time.min) or then
     files = _parse_files(filters.get("files"))
+    # the text, without control characters
+    if not isinstance(text, str):
+        raise UsageError(f"the query is {text!r:.40}; it is a text")
+    if len(text) > MAX_CHARS:
+        raise UsageError(f"the query has {len(text):,} characters; at most {MAX_CHARS:,} are searched: shorten it")
+    plain = " ".join(CONTROL.sub(" ", text).split())
+    if not TERM.search(plain):
+        raise UsageError(f"the query {text[:40]!r} has no words to search for")
     return Query(
-        _clean_text(text),
+        plain,
         min(k, MOST_HITS),
         _check_kinds(kinds),
         since=start,
@@ -187,17 +305,6 @@ def _parse_files(files: Files) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(normalise_path, asked)))
 
 
-def _clean_text(text: str) -> str:
-    if not isinstance(text, str):
-        raise UsageError(f"the query is {text!r:.40}; it is a text")
-    if len(text) > MAX_CHARS:
-        raise UsageError(f"the query has {len(text):,} characters; at most {MAX_CHARS:,} are searched: shorten it")
-    plain = " ".join(CONTROL.sub(" ", text).split())
-    if not TERM.search(plain):
-        raise UsageError(f"the query {text[:40]!r} has no words to search for")
-    return plain
-
-
 def _check_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
     try:
         asked = (kinds,) if isinstance(kinds, str) else tuple(kinds)
@@ -218,19 +325,18 @@ def parse_bound(value: When, name: str, day_edge: time = time.min) -> datetime |
     """
     if value is None:
         return None
-    moment = _parse_date_or_time(value, name)
+    moment: date = value if isinstance(value, date) else date.min
+    if not isinstance(value, date):
+        try:
+            is_day = len(value) <= len("2025-01-31")
+            moment = date.fromisoformat(value) if is_day else datetime.fromisoformat(value)
+        except (TypeError, ValueError):
+            raise UsageError(
+                f"{name} is {value!r}; it is a date or time like 2025-01-31 or 2025-01-31T09:30Z"
+            ) from None
     if not isinstance(moment, datetime):
         return datetime.combine(moment, day_edge, tzinfo=UTC)
     try:
         return convert_to_utc(moment)
     except OverflowError:
         raise UsageError(f"{name} is {moment}; in UTC that is outside the years 1 to 9999") from None
-
-
-def _parse_date_or_time(value: datetime | date | str, name: str) -> datetime | date:
-    if isinstance(value, date):
-        return value
-    try:
-        return date.fromisoformat(value) if len(value) <= len("2025-01-31") else datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"{name} is {value!r}; it is a date or time like 2025-01-31 or 2025-01-31T09:30Z") from None

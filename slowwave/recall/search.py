@@ -4,7 +4,7 @@
     score             of each kind: messages and claims a weighted sum of signals (`retrieve/`),
                       summaries and topics reciprocal ranks (`retrieve/pools.py`); relevance is told, and decides only
                       whether who did not ask gets anything
-    kinds             messages first, in their own order; claims beside them (`ranking/rank.py`)
+    kinds             messages first, in their own order; claims beside them (`ranking/order.py`)
     order             what changed another before it, what is of the time asked about (`ranking/order.py`)
 
 A search lives as long as its questions and reads one view throughout, so that a release that arrives meanwhile changes
@@ -21,28 +21,30 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from slowwave.recall.filters import explain_empty_filters, place_query
-from slowwave.recall.hits import CONFIDENT, GROUPS, Hits, Kind
+from slowwave.recall.hits import CONFIDENT, GROUPS, Hits
 from slowwave.recall.plan import Plan, plan_query
 from slowwave.recall.query import Query
-from slowwave.recall.ranking.order import ABOUT, add_successors, order
-from slowwave.recall.ranking.rank import (
+from slowwave.recall.ranking.order import (
+    ABOUT,
     ScoredPool,
     ScoredRow,
+    add_successors,
     mask_candidates_in_time,
     merge_kinds,
+    order,
     score_by_time_alone,
     trace_places,
 )
 from slowwave.recall.ranking.sources import build_hits
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.claim_candidates import retrieve_claim_candidates
-from slowwave.recall.retrieve.message_candidates import (
+from slowwave.recall.retrieve.candidates import (
     PassageEvidence,
     compute_passage_evidence,
+    retrieve_claim_candidates,
     retrieve_message_candidates,
 )
-from slowwave.recall.retrieve.pools import POOLS, Candidates, Pool, retrieve_group_candidates
-from slowwave.recall.retrieve.rows import Scores, Vector
+from slowwave.recall.retrieve.pools import POOLS, Pool, retrieve_group_candidates
+from slowwave.recall.retrieve.rows import Vector
 from slowwave.recall.sessions import SessionHits, find_sessions
 from slowwave.schemas.settings import RecallSettings
 from slowwave.schemas.tables import PASSAGES, Table
@@ -106,7 +108,7 @@ class Search:
         plans = [plan_query(self.view, place_query(self.view, query)) for query in queries]
         texts = {text for plan in plans if plan.kinds for text in (plan.text, plan.query.text)}
         vectors = self._encode(sorted(texts)) if texts else {}
-        return [replace(one, vector=vectors.get(one.text), whole=vectors.get(one.query.text)) for one in plans]
+        return [replace(plan, vector=vectors.get(plan.text), whole=vectors.get(plan.query.text)) for plan in plans]
 
     def _answer_query(self, plan: Plan, automatic: bool) -> Hits:
         """Return what a query finds, in order; nothing, and why, where there is nothing or, unasked, nothing above the
@@ -115,7 +117,8 @@ class Search:
         query = plan.query
         if reason := explain_empty_filters(self.view, query):
             return Hits(reason=reason)
-        pools = self._search_pools(plan.kinds, plan)
+        heard = None if GROUPS.issuperset(plan.kinds) else self._compute_evidence(plan)
+        pools = [self._score_pool(POOLS[kind], plan, heard) for kind in plan.kinds]
         if not any(pool.candidates.rows for pool in pools):
             return Hits(reason=explain_no_rows(plan))
         best = max(pool.best for pool in pools)
@@ -143,7 +146,13 @@ class Search:
         if self._reranker is None or not rows:
             return rows
         try:
-            scores = [float(score) for score in self._reranker.rerank(query.text, list(map(format_row, rows)))]
+            # it reads the day and the speaker, which a query may name, and the claim or the passage
+            texts = []
+            for row in rows:
+                at, speaker = row.row.get(POOLS[row.kind].last), row.row.get("speaker")
+                text = f"{speaker}: {row.text}" if speaker else row.text
+                texts.append(f"{at:%Y-%m-%d} {text}" if isinstance(at, datetime) else text)
+            scores = [float(score) for score in self._reranker.rerank(query.text, texts)]
             if len(scores) != len(rows) or not all(map(math.isfinite, scores)):
                 raise ValueError("not one finite number for each text")
         except Exception as trouble:  # it may be anybody's code
@@ -162,10 +171,6 @@ class Search:
             return "nothing in memory is of the time that is asked about"
         reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
         return f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
-
-    def _search_pools(self, kinds: Sequence[Kind], plan: Plan) -> list[ScoredPool]:
-        heard = None if GROUPS.issuperset(kinds) else self._compute_evidence(plan)
-        return [self._score_pool(POOLS[kind], plan, heard) for kind in kinds]
 
     def _compute_evidence(self, plan: Plan) -> PassageEvidence:
         """Return what is heard at every passage."""
@@ -192,61 +197,36 @@ class Search:
             return ScoredPool(candidates, scores, scores, 0.0)
         if plan.is_time_only and times is not None:
             return score_by_time_alone(candidates, scores, times)
-        relevance, nearest = self._compute_relevance(candidates)
+        # relevance on the release's scale, 0 to 1: by a row's cosine and the share of the query's words heard there, or
+        # by the share alone; and that of what is nearest to the whole query, candidate or not
+        scales = self.view.calibration.scales if self.view.calibration else {}
+        relevance, nearest = candidates.covered, 0.0
+        if (scale := scales.get(pool.kind)) is not None and candidates.cosine is not None:
+            cosines = np.append(np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest)
+            relevances = scale.compute_relevances(cosines, np.append(candidates.covered, 0.0))
+            relevance, nearest = relevances[:-1], float(relevances[-1])
         if pool.kind in GROUPS and times is not None:  # messages and claims know their times already
             scores = scores + (mask_candidates_in_time(candidates, times) & (relevance >= CONFIDENT))
         return ScoredPool(candidates, scores, relevance, max(float(relevance.max()), nearest))
 
-    def _compute_relevance(self, candidates: Candidates) -> tuple[Scores, float]:
-        """Return 0 to 1 a row: its cosine, and the share of the query's words heard there, on the release's scale.
-
-        Also the relevance of the row nearest to the whole query, candidate or not. Where there is no scale the share
-        of the words stands alone, and the second is 0.
-        """
-        scales = self.view.calibration.scales if self.view.calibration else {}
-        scale = scales.get(candidates.pool.kind)
-        if scale is None or candidates.cosine is None:
-            return candidates.covered, 0.0
-        cosines = np.append(np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest)
-        relevances = scale.compute_relevances(cosines, np.append(candidates.covered, 0.0))
-        return relevances[:-1], float(relevances[-1])
-
     def _try_full_text(self, table: Table, search: Callable[[bool], T]) -> T:
-        """Return what a search finds that is told whether it may ask a table's full text; where that turns out to be
-        broken, what it finds without.
+        """Return the result of a search that is told whether it may ask a table's full text; if that turns out to be
+        broken, its result without.
         """
-        full_text = self._has_full_text(table)
+        full_text, unreadable = self.view.has_full_text(table), f"full text of {table.name} can't be read"
+        if not full_text:
+            broken = self.view.find_broken_index(table)
+            trouble = f"{unreadable} ({broken})" if broken else f"{table.name} has no full-text index"
+            self._note(f"{trouble}: answered by vectors alone")
         try:
             return search(full_text)
-        except READ_TROUBLE as trouble:
+        except READ_TROUBLE as error:
             if not full_text:
                 raise
-            self._note_broken_index(table, trouble)
+            self._note(f"{unreadable} ({error}): answered by vectors alone")
             return search(False)
-
-    def _note_broken_index(self, table: Table, trouble: Exception | str) -> None:
-        self._note(f"full text of {table.name} can't be read ({trouble}): answered by vectors alone")
-
-    def _has_full_text(self, table: Table) -> bool:
-        """Return whether a table has an index of full text."""
-        if self.view.has_full_text(table):
-            return True
-        if broken := self.view.find_broken_index(table):
-            self._note_broken_index(table, broken)
-        else:
-            self._note(f"{table.name} has no full-text index: answered by vectors alone")
-        return False
 
 
 def explain_no_rows(plan: Plan) -> str:
     """Return why there are no candidates."""
     return "nothing in memory matches" if plan.kinds else "nothing of that kind is in memory yet"
-
-
-def format_row(row: ScoredRow) -> str:
-    """Return what a reranker reads of a row: the day and the speaker, which a query may name, and the claim or the
-    passage.
-    """
-    at, speaker = row.row.get(POOLS[row.kind].last), row.row.get("speaker")
-    text = f"{speaker}: {row.text}" if speaker else row.text
-    return f"{at:%Y-%m-%d} {text}" if isinstance(at, datetime) else text

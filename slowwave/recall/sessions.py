@@ -18,12 +18,11 @@ from pydantic import TypeAdapter
 from slowwave.recall.hits import Answer, Shown, Source
 from slowwave.recall.plan import Plan
 from slowwave.recall.query import Query
-from slowwave.recall.ranking.rank import ScoredPool
+from slowwave.recall.ranking.order import ScoredPool
 from slowwave.recall.release.chains import mark_changes
-from slowwave.recall.release.columns import NO_TIME, Ints
-from slowwave.recall.release.tables import Row
+from slowwave.recall.release.tables import NO_TIME, Ints, Row
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.message_candidates import PassageEvidence
+from slowwave.recall.retrieve.candidates import PassageEvidence
 from slowwave.recall.retrieve.sessions import is_visible_as_of, rank_sessions, read_session_ids
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.text.pyramid import compute_master_id
@@ -126,7 +125,18 @@ def _build_hits(
     ids = read_session_ids(view, [number for number, _ in ranked])
     about = view.read_by_id(SESSIONS, ids, ABOUT)
     masters = view.read_by_id(SUMMARIES, [compute_master_id(key) for key in ids], ["text", "title", "last_at"])
-    sources = _read_sources(view, quoted)
+    # the passages as sources, in the transcript's own ids
+    layout, every = view.passages, np.concatenate(quoted)
+    texts = view.take(PASSAGES, layout.offsets[every], ["session_id", "text"]).to_pylist()
+    known = layout.message[every] >= 0
+    named = view.take(MESSAGES, layout.message[every][known], ["native_id"])["native_id"].to_pylist()
+    names = dict(zip(every[known].tolist(), named, strict=True))
+    found = {
+        at: Source(view.native_sessions.get(row["session_id"], row["session_id"]), names[at], row["text"])
+        for at, row in zip(every.tolist(), texts, strict=True)
+        if at in names
+    }
+    sources = [tuple(found[at] for at in some.tolist() if at in found) for some in quoted]
     # of what is newer than the day asked about nothing is told
     hits: list[SessionHit] = []
     for key, (number, probability), mine in zip(ids, ranked, sources, strict=True):
@@ -134,7 +144,11 @@ def _build_hits(
         master = masters.get(compute_master_id(key), {})
         if not is_visible_as_of(master.get("last_at"), query.as_of):
             master = {}
-        ended = row.get("ended_at") if query.as_of is None else _find_last_moment(view, query.as_of, number)
+        ended = row.get("ended_at")
+        if (as_of := query.as_of) is not None:
+            moments = view.passages.moment[view.passages.session == number]
+            moments = moments[(moments != NO_TIME) & (moments <= round(as_of.timestamp() * 1e6))]
+            ended = datetime.fromtimestamp(int(moments.max()) / 1e6, UTC) if len(moments) else None
         hits.append(
             SessionHit(
                 key,
@@ -149,25 +163,3 @@ def _build_hits(
             )
         )
     return hits
-
-
-def _read_sources(view: View, quoted: Sequence[Ints]) -> list[tuple[Source, ...]]:
-    """Return the passages at some positions as sources, in the transcript's own ids."""
-    layout, every = view.passages, np.concatenate(quoted)
-    texts = view.take(PASSAGES, layout.offsets[every], ["session_id", "text"]).to_pylist()
-    known = layout.message[every] >= 0
-    named = view.take(MESSAGES, layout.message[every][known], ["native_id"])["native_id"].to_pylist()
-    names = dict(zip(every[known].tolist(), named, strict=True))
-    found = {
-        at: Source(view.native_sessions.get(row["session_id"], row["session_id"]), names[at], row["text"])
-        for at, row in zip(every.tolist(), texts, strict=True)
-        if at in names
-    }
-    return [tuple(found[at] for at in some.tolist() if at in found) for some in quoted]
-
-
-def _find_last_moment(view: View, as_of: datetime, number: int) -> datetime | None:
-    """Return when the last of a session's passages was said that had been said by then."""
-    moments = view.passages.moment[view.passages.session == number]
-    moments = moments[(moments != NO_TIME) & (moments <= round(as_of.timestamp() * 1e6))]
-    return datetime.fromtimestamp(int(moments.max()) / 1e6, UTC) if len(moments) else None

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from slowwave.recall.query import build_query
-from slowwave.recall.ranking.order import order
-from slowwave.recall.ranking.rank import ScoredRow
+from slowwave.recall.ranking.order import ScoredRow, order
 from slowwave.recall.release.chains import Chains
 
 PORT, NOW = "The API listens on port 8080.", "The API listens on port 9090 now."

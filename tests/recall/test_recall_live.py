@@ -22,7 +22,7 @@ from slowwave.memory import Memory
 from slowwave.recall.hits import NOT_SURE, Fragment, Hit, Hits
 from slowwave.recall.live import LiveRelease
 from slowwave.recall.release.calibration import Calibration, Scale, fit_calibration, put_under_names
-from slowwave.recall.release.passage_index import PassageIndex
+from slowwave.recall.release.indexes import PassageIndex
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import StoreMissing, UsageError
 from slowwave.schemas.settings import Settings

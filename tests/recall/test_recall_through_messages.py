@@ -10,8 +10,8 @@ import pytest
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Kind
-from slowwave.recall.ranking.rank import ScoredRow, merge_kinds
-from slowwave.recall.retrieve.message_candidates import compute_statement_length
+from slowwave.recall.ranking.order import ScoredRow, merge_kinds
+from slowwave.recall.retrieve.candidates import compute_statement_length
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS

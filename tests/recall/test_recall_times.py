@@ -8,9 +8,9 @@ import pytest
 
 from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.recall.query import parse_times
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
-from slowwave.recall.times import parse_times
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.store import Store
 from slowwave.store.publishing import publish

@@ -14,7 +14,7 @@ import pytest
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.llm.checks import check_completion
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
-from slowwave.recall.times import MOST_TIMES, parse_times
+from slowwave.recall.query import MOST_TIMES, parse_times
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.habits.calls import PATCH_FILE
 from slowwave.tasks.ingest.formats.agents.openclaw.content import parse_model_text

@@ -7,24 +7,161 @@ another value in it, or another figure, are put in order of time.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice, zip_longest
+from typing import cast
 
+import numpy as np
 from rapidfuzz import fuzz
 
 from slowwave.recall.filters import mask_allowed_claims
-from slowwave.recall.hits import CONFIDENT, GROUPS, Successor
-from slowwave.recall.query import Query
-from slowwave.recall.ranking.rank import ScoredRow
+from slowwave.recall.hits import CONFIDENT, GROUPS, Kind, Successor, has_words
+from slowwave.recall.query import Query, QueryTimes, convert_datetimes
 from slowwave.recall.release.chains import Chains, is_changed, is_linked, is_superseded, mark_changes
-from slowwave.recall.release.tables import Row
+from slowwave.recall.release.tables import Mask, Row
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.pools import POOLS
-from slowwave.recall.times import convert_datetimes
+from slowwave.recall.retrieve.pools import POOLS, Candidates, select_best_per_owner
+from slowwave.recall.retrieve.rows import Scores
 from slowwave.schemas.tables import CHAIN, OBSERVATIONS
 from slowwave.schemas.vocabulary import LINKED, Status
 from slowwave.text.cues import QUESTION
 from slowwave.text.words import extract_content_words, extract_stems, stem
+
+
+@dataclass(frozen=True)
+class ScoredRow:
+    """A row that answers: its kind, the id of its hit, its columns, its score."""
+
+    kind: Kind
+    id: str
+    row: Row
+    score: float
+    cosine: float
+    """To the query; NaN where unknown."""
+    relevance: float = 0.0
+    claim: "ScoredRow | None" = None
+    """Of a message: the best claim found that was made of it."""
+    contributions: Mapping[str, float] = field(default_factory=dict)
+    """What each signal added to its score, before it became one with those of other kinds."""
+
+    @property
+    def text(self) -> str:
+        """What full text searches of it: the claim, the passage or the summary."""
+        return str(self.row[POOLS[self.kind].text])
+
+    @property
+    def seconds(self) -> float:
+        """When it was said last, since 1970; 0 where that is not known."""
+        at = self.row[POOLS[self.kind].last]
+        return at.timestamp() if at is not None else 0.0
+
+    @property
+    def is_only_question(self) -> bool:
+        """Whether it is a message that says hardly anything beside its questions."""
+        return self.kind == "message" and "?" in self.text and len(QUESTION.sub(" ", self.text).split()) < MIN_STATED
+
+    copies: tuple[str, ...] = ()
+    """Of a message: others in the same words, by the same speaker and of the same workspace."""
+
+
+@dataclass(frozen=True)
+class ScoredPool:
+    """The candidates of one pool, and how relevant the best of them is."""
+
+    candidates: Candidates
+    scores: Scores
+    relevance: Scores
+    """0 to 1 a row, as `scores`."""
+    best: float
+    """Relevance of the best, candidate or not."""
+
+    def select_best(self, depth: int, is_copy: Callable[[str, str], bool]) -> list[ScoredRow]:
+        """Return the best rows, one an owner, best first: of several passages of a message the best.
+
+        Messages that are copies of an earlier one (`View.is_copy`) are left out; of several in the same words the best
+        stands for all.
+        """
+        pool, rows = self.candidates.pool, self.candidates.rows
+        owners = [str(row[pool.owner]) for row in rows]
+        cosine = self.candidates.signals.get("vector", np.full(len(owners), np.nan))
+        alike, parts = dict[object, list[int]](), self.candidates.contributions
+        for i in select_best_per_owner(self.scores, owners, self.candidates.ids):
+            if pool.kind != "message":
+                alike[i] = [i]
+            elif not is_copy(str(rows[i]["session_id"]), text := str(rows[i]["text"])):
+                said = rows[i]["workspace"], rows[i]["speaker"], " ".join(text.split())
+                alike.setdefault(said, []).append(i)
+        return [
+            ScoredRow(
+                *(pool.kind, owners[i], rows[i]),
+                *(float(self.scores[i]), float(cosine[i]), float(self.relevance[i])),
+                contributions={name: float(part[i]) for name, part in parts.items()},
+                copies=tuple(owners[other] for other in others),
+            )
+            for i, *others in islice(alike.values(), depth)
+        ]
+
+
+def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[ScoredRow]:
+    """Return lists of several kinds, each best first, as one in which each hit is another piece of evidence; a single
+    kind's list is returned as it is.
+
+    Messages lead in their own order: they hold what was said. A claim made of one message, or in a message's own
+    words, is attached to it (`ScoredRow.claim`) and takes no place. A claim made of several messages takes turns with
+    the messages where one of them was found. Claims of messages that were not found follow; then summaries, without
+    those in a found message's own words (as that of a session of one message), and topics.
+    Scores become reciprocal ranks, since those of different kinds don't compare.
+    """
+    lists = {rows[0].kind: rows for rows in found if rows}
+    if len(lists) < 2:
+        return list(chain(*lists.values()))
+    # each claim goes to the message that holds it, or stands alone
+    messages = {key: row for row in lists.get("message", ()) for key in (row.id, *row.copies)}
+    claims: dict[str, ScoredRow] = {}
+    of_several, unfound = list[ScoredRow](), list[ScoredRow]()
+    for claim in lists.get("observation", ()):
+        ids = claim.row.get("message_ids") or []
+        there = [messages[key] for key in ids if key in messages]
+        source = next((row for row in there if len(ids) == 1 or has_words(row.text, claim.text)), None)
+        if source is not None:
+            claims.setdefault(source.id, claim)
+        else:
+            (of_several if there else unfound).append(claim)
+    # one list, its scores reciprocal ranks
+    evidence = [replace(row, claim=claims.get(row.id)) for row in lists.get("message", ())]
+    turns = (row for turn in zip_longest(evidence, of_several) for row in turn if row is not None)
+    texts = [row.text for row in evidence]
+    summaries = [row for row in lists.get("summary", ()) if not any(has_words(text, row.text) for text in texts)]
+    merged = chain(turns, unfound, summaries, lists.get("topic", ()))
+    return [replace(row, score=1 / (k + rank)) for rank, row in enumerate(merged, 1)]
+
+
+def trace_places(stages: Mapping[str, Sequence[ScoredRow]]) -> dict[str, dict[str, Mapping[str, float]]]:
+    """Return of each hit what each signal added to its score, and its place after each stage, from 1."""
+    found = {row.id: {"signals": row.contributions, "places": dict[str, float]()} for row in chain(*stages.values())}
+    for name, rows in stages.items():
+        for place, row in enumerate(rows, 1):
+            cast(dict[str, float], found[row.id]["places"])[name] = place
+    return found
+
+
+def mask_candidates_in_time(candidates: Candidates, times: QueryTimes) -> Mask:
+    """Return which rows of a pool lie in a time that the query names."""
+    edges = candidates.pool.first, candidates.pool.last
+    return times.mask_inside(*(convert_datetimes([row[name] for row in candidates.rows]) for name in edges))
+
+
+def score_by_time_alone(candidates: Candidates, scores: Scores, times: QueryTimes) -> ScoredPool:
+    """Return the candidates of a query for nothing but a time: what was said then comes first, and is relevant, as what
+    names that time is.
+    """
+    inside, text = mask_candidates_in_time(candidates, times), candidates.pool.text
+    named = np.array([times.is_named_in(str(row[text])) for row in candidates.rows], dtype=bool)
+    relevance = (inside | named).astype(np.float64)
+    first = np.where(inside, scores, scores - np.ptp(scores) - 1.0)
+    return ScoredPool(candidates, first, relevance, float(relevance.max()))
+
 
 ABOUT = 10
 """Hits that are put in order at least, and among which those of a chain stand together: the others are about
@@ -46,16 +183,28 @@ def order(found: Sequence[ScoredRow], query: Query, chains: Chains) -> list[Scor
     of the time that the query names comes first, and otherwise they stand as they came, best first. Behind all stand
     messages that only ask, as the query does, and behind those what is superseded.
     """
-    rows = [_mark(one, query, chains) for one in found]
-    timely = {id(one): there for one, there in zip(rows, _find_timely(rows, query), strict=True)}
+    rows = [_mark(row, query, chains) for row in found]
+    # those that are relevant, and of the time that the query names, or name it
+    timely: set[int] = set()
+    if (times := query.times) is not None:
+        edges = [(row.row[POOLS[row.kind].first], row.row[POOLS[row.kind].last]) for row in rows]
+        inside = times.mask_inside(*(convert_datetimes(list(ends)) for ends in zip(*edges, strict=True)))
+        relevant = [(row, is_inside) for row, is_inside in zip(rows, inside, strict=True) if row.relevance >= CONFIDENT]
+        timely = {id(row) for row, is_inside in relevant if is_inside or times.is_named_in(row.text)}
+    # of the first, each before the earlier ones that it changes
     ordered: list[ScoredRow] = []
-    for one in rows[:ABOUT]:
-        same_time = (at for at, other in enumerate(ordered) if timely[id(one)] == timely[id(other)])
-        place = next((at for at in same_time if _is_newer(one, ordered[at], query)), len(ordered))
-        ordered.insert(place, one)
+    for row in rows[:ABOUT]:
+        same_time = (at for at, other in enumerate(ordered) if (id(row) in timely) == (id(other) in timely))
+        place = next((at for at in same_time if _is_newer(row, ordered[at], query)), len(ordered))
+        ordered.insert(place, row)
     ordered += rows[ABOUT:]
-    ordered.sort(key=lambda one: (one.row["status"] == Status.SUPERSEDED, _is_only_question(one), not timely[id(one)]))
-    return [_mark_sentences(one, query, chains) if one.kind in GROUPS else one for one in ordered]
+    ordered.sort(key=lambda row: (row.row["status"] == Status.SUPERSEDED, row.is_only_question, id(row) not in timely))
+    # summaries and topics tell behind each sentence what changed it by then
+    for at, row in enumerate(ordered):
+        if row.kind in GROUPS:
+            text = mark_changes(chains, row.text, str(row.row.get("scope_id") or row.id), query.as_of)
+            ordered[at] = replace(row, row={**row.row, "text": text})
+    return ordered
 
 
 def _is_newer(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
@@ -64,7 +213,7 @@ def _is_newer(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
     with another value in it, or tell of two words of the query with other figures, and the later has all of them: where
     it lacks one, something else is asked for.
     """
-    before, after = _get_time(other), _get_time(one)
+    before, after = other.seconds, one.seconds
     if other.row["superseded_by"] in (one.id, one.claim.id if one.claim else one.id):
         return True  # also where it was said before, and then once more
     if not before < after or one.row["workspace"] != other.row["workspace"]:
@@ -75,7 +224,7 @@ def _is_newer(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
     if linked and is_changed(other.row, query.as_of, LINKED):
         return True
     text = one.text
-    asked, here, words = (_collect_stems(told) for told in (query.text, other.text, text))
+    asked, here, words = (frozenset(map(stem, extract_content_words(told))) for told in (query.text, other.text, text))
     asked &= here
     if linked:
         return len(asked) < 2 * len(asked & words)
@@ -84,11 +233,6 @@ def _is_newer(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
     new_figure = bool(others and figures - others) and len(asked) > 1
     alike = new_figure or fuzz.ratio(text, other.text) >= SAME
     return (by_one or after - before > SITTING) and asked <= words and alike
-
-
-def _collect_stems(text: str) -> frozenset[str]:
-    """Return the content words of a text in whatever form."""
-    return frozenset(map(stem, extract_content_words(text)))
 
 
 def add_successors(view: View, found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
@@ -141,25 +285,3 @@ def _mark_sentences(one: ScoredRow, query: Query, chains: Chains) -> ScoredRow:
     """Return a summary or topic with what changed, by the time asked about, told behind each sentence."""
     scope = str(one.row.get("scope_id") or one.id)
     return replace(one, row={**one.row, "text": mark_changes(chains, one.text, scope, query.as_of)})
-
-
-def _find_timely(rows: Sequence[ScoredRow], query: Query) -> list[bool]:
-    """Return whether each row is relevant, and of the time that the query names, or names it."""
-    if query.times is None:
-        return [False] * len(rows)
-    edges = [(one.row[POOLS[one.kind].first], one.row[POOLS[one.kind].last]) for one in rows]
-    inside = query.times.mask_inside(*(convert_datetimes(list(ends)) for ends in zip(*edges, strict=True)))
-    return [
-        one.relevance >= CONFIDENT and (there or query.times.is_named_in(one.text))
-        for one, there in zip(rows, inside.tolist(), strict=True)
-    ]
-
-
-def _get_time(one: ScoredRow) -> float:
-    at = one.row[POOLS[one.kind].last]
-    return at.timestamp() if at is not None else 0.0
-
-
-def _is_only_question(one: ScoredRow) -> bool:
-    text = str(one.row["text"]) if one.kind == "message" else ""
-    return "?" in text and len(QUESTION.sub(" ", text).split()) < MIN_STATED

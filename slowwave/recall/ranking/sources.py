@@ -1,13 +1,13 @@
 """From hits down to the messages they stand on, in the transcript's own ids."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 
 import numpy as np
 
 from slowwave.recall.hits import GROUPS, Fragment, Hit, Message, is_leaning
-from slowwave.recall.ranking.rank import ScoredRow
+from slowwave.recall.ranking.order import ScoredRow
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
@@ -21,66 +21,62 @@ MAX_SOURCES = 5
 
 def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
     """Return what was found as hits, all their messages looked up at once."""
-    below = collect_message_ids_below(view, {one.id: one.row for one in found if one.kind in GROUPS})
-    ids = {one.id: _get_message_ids(one, below) for one in found}
-    messages = read_messages_by_id(view, [key for one in found if one.kind != "message" for key in ids[one.id]])
-    said = _read_exchanges(view, [one for one in found if one.kind == "message"])
-    stands_on = [
-        said[one.id] if one.kind == "message" else ([messages[i] for i in ids[one.id] if i in messages], ())
-        for one in found
-    ]
-    hits = [_build_hit(one, *below) for one, below in zip(found, stands_on, strict=True)]
-    return _add_claim_facts(view, found, hits)
+    # the messages that each stands on; a message in its exchange
+    below = collect_message_ids_below(view, {row.id: row.row for row in found if row.kind in GROUPS})
+    ids = {row.id: (below[row.id] if row.kind in GROUPS else row.row.get("message_ids") or []) for row in found}
+    rows = view.read_by_id(
+        MESSAGES, [key for row in found if row.kind != "message" for key in ids[row.id]], MESSAGE_COLUMNS
+    )
+    messages = dict(zip(rows, _build_messages(view, list(rows.values())), strict=True))
+    exchanges = _read_exchanges(view, [row for row in found if row.kind == "message"])
+    # what the table knows of the claims, or of the claim that was made of a message
+    claims = [row if row.kind == "observation" else row.claim for row in found]
+    facts = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims if claim is not None], CLAIM_COLUMNS)
+    sure = view.look_up_confidences(list(facts))
+    names = view.read_by_id(TOPICS, [fact["topic_id"] for fact in facts.values() if fact["topic_id"]], ["name"])
+    hits: list[Hit] = []
+    for row, claim in zip(found, claims, strict=True):
+        if row.kind == "message":
+            sources, pair = exchanges[row.id]
+        else:
+            sources, pair = [messages[key] for key in ids[row.id] if key in messages], ()
+        hit = _build_hit(row, sources, pair)
+        if claim is not None and (fact := facts.get(claim.id)):
+            hit = replace(
+                hit,
+                category=fact["category"],
+                detail=fact["detail"],
+                files=tuple(fact["files"]),
+                confidence=sure[claim.id],
+                topic=names.get(fact["topic_id"], {}).get("name"),
+            )
+        hits.append(hit)
+    return hits
 
 
-def _build_hit(one: ScoredRow, messages: Sequence[Message], pair: tuple[Fragment, ...]) -> Hit:
+def _build_hit(found: ScoredRow, messages: Sequence[Message], pair: tuple[Fragment, ...]) -> Hit:
     """Return a row as a hit; its messages as sources, a message in its exchange."""
-    row = one.row
-    if one.kind == "observation":
+    row, kind = found.row, found.kind
+    if kind == "observation":
         text, quote, at = row["summary"], row["quote"], row["observed_at"]
-    elif one.kind == "message":
+    elif kind == "message":
         text, quote, at = messages[0].text if messages else row["text"], row["text"], row["ts"]
     else:
         text, quote, at = row["text"], None, row["last_at"]
-    speaker = None if one.kind in GROUPS else row.get("speaker") or next((said.role for said in messages), None)
+    role = messages[0].role if messages else None
     return Hit(
-        *(one.kind, one.id, text, one.score, at, row["status"]),
+        *(kind, found.id, text, found.score, at, row["status"]),
         sources=tuple(message.make_source(quote) for message in messages),
         pair=pair,
-        relevance=one.relevance,
+        relevance=found.relevance,
         superseded_by=row["superseded_by"],
         perhaps_superseded_by=row["perhaps_superseded_by"],
         successor=row["successor"],
-        claim=one.claim.row["summary"] if one.claim is not None else None,
+        claim=found.claim.row["summary"] if found.claim is not None else None,
         topic=row.get("name"),
         workspace=row.get("workspace"),
-        speaker=speaker,
+        speaker=None if kind in GROUPS else row.get("speaker") or role,
     )
-
-
-def _add_claim_facts(view: View, found: Sequence[ScoredRow], hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits, claims and messages of which one was made with what the table knows of the claim."""
-    claims = [row if row.kind == "observation" else row.claim for row in found]
-    rows = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims if claim is not None], CLAIM_COLUMNS)
-    sure = view.look_up_confidences(list(rows))
-    names = view.read_by_id(TOPICS, [row["topic_id"] for row in rows.values() if row["topic_id"]], ["name"])
-    return [
-        replace(
-            hit,
-            category=row["category"],
-            detail=row["detail"],
-            files=tuple(row["files"]),
-            confidence=sure[claim.id],
-            topic=names.get(row["topic_id"], {}).get("name"),
-        )
-        if claim is not None and (row := rows.get(claim.id))
-        else hit
-        for hit, claim in zip(hits, claims, strict=True)
-    ]
-
-
-def _get_message_ids(one: ScoredRow, below: Mapping[str, list[str]]) -> list[str]:
-    return below[one.id] if one.kind in GROUPS else one.row.get("message_ids") or []
 
 
 def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[list[Message], tuple[Fragment, ...]]]:
@@ -111,12 +107,6 @@ def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[l
         )
         for key, places in exchanges.items()
     }
-
-
-def read_messages_by_id(view: View, ids: Iterable[str]) -> dict[str, Message]:
-    """Return the messages of these ids, with their sessions' native ids."""
-    rows = view.read_by_id(MESSAGES, list(ids), MESSAGE_COLUMNS)
-    return dict(zip(rows, _build_messages(view, list(rows.values())), strict=True))
 
 
 def _build_messages(view: View, rows: Sequence[Row]) -> list[Message]:

@@ -31,8 +31,7 @@ import pyarrow.compute as pc
 
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.recall.hits import CONFIDENT, Kind
-from slowwave.recall.release.columns import build_matrix
-from slowwave.recall.release.tables import Tables
+from slowwave.recall.release.tables import Tables, build_matrix
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import Status
 
@@ -106,15 +105,19 @@ def fit_calibration(view: Tables, encoder: Encoder, queries: Sequence[str] = ())
         encoder: the one the tables' vectors were made with.
         queries: known negatives; those that ship, unless given.
     """
-    asked = list(queries or load_negatives())
-    vectors = encoder.encode(asked)
-    deviation = round(compute_cosine_deviation(vectors), 4)
-    spoken = encoder.encode(put_under_names(asked, view)) if view.count(SUMMARIES) else vectors
-    found = {
-        kind: _fit_scale(view, table, spoken if table is SUMMARIES else vectors, deviation)
-        for kind, table in SEARCHED.items()
-    }
-    return Calibration(encoder.name, len(asked), {kind: scale for kind, scale in found.items() if scale})
+    queries = list(queries or load_negatives())
+    vectors = encoder.encode(queries)
+    spoken = encoder.encode(put_under_names(queries, view)) if view.count(SUMMARIES) else vectors
+    # the encoder's unit: the deviation of the cosines between different queries
+    pairs = (vectors @ vectors.T)[np.triu_indices(len(vectors), 1)]
+    deviation = round(max(float(pairs.std()), LEAST_DEVIATION) if len(pairs) else LEAST_DEVIATION, 4)
+    # where the best hits of the median query end
+    scales: dict[Kind, Scale] = {}
+    for kind, table in SEARCHED.items():
+        if len(rows := sample_vectors(view, table)):
+            best = ((spoken if table is SUMMARIES else vectors) @ rows.T).max(axis=1)
+            scales[kind] = Scale(round(float(np.median(best)), 4), deviation)
+    return Calibration(encoder.name, len(queries), scales)
 
 
 def put_under_names(queries: Sequence[str], view: Tables) -> list[str]:
@@ -125,20 +128,6 @@ def put_under_names(queries: Sequence[str], view: Tables) -> list[str]:
     spread = np.linspace(0, len(names) - 1, len(queries)).astype(np.int64)
     some = names.take(pc.sort_indices(names).take(pa.array(spread))).to_pylist()
     return [f"{name}: {query}" if name else query for name, query in zip(some, queries, strict=True)]
-
-
-def compute_cosine_deviation(queries: Vectors) -> float:
-    """Return standard deviation of the cosines between different queries; shape (queries, dim)."""
-    pairs = (queries @ queries.T)[np.triu_indices(len(queries), 1)]
-    return max(float(pairs.std()), LEAST_DEVIATION) if len(pairs) else LEAST_DEVIATION
-
-
-def _fit_scale(view: Tables, table: Table, queries: Vectors, deviation: float) -> Scale | None:
-    rows = sample_vectors(view, table)
-    if not len(rows):
-        return None
-    best: npt.NDArray[np.float32] = (queries @ rows.T).max(axis=1)
-    return Scale(round(float(np.median(best)), 4), deviation)
 
 
 def sample_vectors(view: Tables, table: Table) -> Vectors:

@@ -19,10 +19,15 @@ from rapidfuzz.distance import JaroWinkler
 
 from slowwave.recall.release.calibration import Calibration
 from slowwave.recall.release.chains import Chains, read_chains
-from slowwave.recall.release.claim_index import ClaimIndex, Floats, read_claim_index, read_confidences
-from slowwave.recall.release.columns import Ints, Mask
-from slowwave.recall.release.passage_index import PassageIndex, read_passage_index
-from slowwave.recall.release.tables import LRUCache, Tables, shared_property
+from slowwave.recall.release.indexes import (
+    ClaimIndex,
+    Floats,
+    PassageIndex,
+    read_claim_index,
+    read_confidences,
+    read_passage_index,
+)
+from slowwave.recall.release.tables import Ints, LRUCache, Mask, Tables, shared_property
 from slowwave.schemas.tables import BOILERPLATE, BY_MODEL, FILES, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.schemas.vocabulary import SHARED, Origin
 from slowwave.store.journal import Review, read

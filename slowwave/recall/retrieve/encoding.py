@@ -91,7 +91,8 @@ class QueryVectors:
             if made_with not in self._loaded:
                 self._loaded[made_with] = self._load_encoder(made_with)
             loaded = self._loaded[made_with]
-            if loaded is None and self._is_server(made_with):
+            is_chosen = compute_encoder_name(self.chosen) == made_with
+            if loaded is None and is_chosen and self.chosen.startswith(SERVER):
                 del self._loaded[made_with]  # it may be back by the next query
         if loaded is None:
             from slowwave.engines.encoders.load import suggest_package
@@ -110,6 +111,3 @@ class QueryVectors:
             return load_query_encoder(self.chosen if compute_encoder_name(self.chosen) == made_with else made_with)
         except EncoderNotFound:
             return None
-
-    def _is_server(self, made_with: str) -> bool:
-        return self.chosen.startswith(SERVER) and compute_encoder_name(self.chosen) == made_with

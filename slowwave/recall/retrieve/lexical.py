@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slowwave.recall.query import Query
-from slowwave.recall.release.columns import Ints, Mask
-from slowwave.recall.release.passage_index import PassageIndex
+from slowwave.recall.release.tables import Ints, Mask
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.pools import find_claims, find_passages
 from slowwave.recall.retrieve.rows import Scores
@@ -56,15 +55,33 @@ def compute_word_evidence(
     Ann is told by Ann, who does not name herself. Nor are words that tell of a time in which something was said
     (`of_time`). Where there is no other, the names are, or else the idle words.
     """
-    layout, words, lanes = view.passages, select_search_words(query), _search_words_with_others(view, query)
+    layout, words, lookups = view.passages, query.index_terms[:MAX_WORDS], search_words(view, query)
+    if query.is_narrowed:  # to one speaker or file: what answers Ben is heard by him, and so everybody's words count
+        others = search_words(view, replace(query, speaker=None, files=()))
+        lookups = [
+            (np.concatenate(positions), np.concatenate(scores))
+            for positions, scores in (zip(*pair, strict=True) for pair in zip(lookups, others, strict=True))
+        ]
+    # telling words, and what is heard of each
     content = set(query.content_words).intersection(words)
     telling = content - layout.speaker_words.keys() - layout.workspace_words.keys() - of_time or content or set(words)
     total, told, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
     rarest, bound = compute_idf(0, len(total)), 0.0
-    for word, (positions, scores) in zip(words, lanes, strict=True):
-        heard = _spread_to_neighbours(positions, scores, layout, best, fade)
-        if word in layout.workspace_words:
-            heard = np.concatenate([heard, _spread_to_workspace(word, layout, best)])
+    for word, (positions, scores) in zip(words, lookups, strict=True):
+        # neighbours hear it, faded by distance
+        touched = []
+        for offset in range(-REACH, REACH + 1):
+            moved = positions + offset
+            inside = (moved >= 0) & (moved < len(total))
+            moved = np.where(inside, moved, positions)
+            same = inside & (layout.session[moved] == layout.session[positions])
+            np.maximum.at(best, moved[same], scores[same] * fade ** abs(offset))
+            touched.append(moved[same])
+        heard = np.concatenate(touched)
+        if word in layout.workspace_words:  # nobody names the place where they are, so all hear it there
+            here = np.flatnonzero(layout.mask_workspace(word))
+            best[here] = np.maximum(best[here], compute_idf(len(here), len(total)) * SATURATED)
+            heard = np.concatenate([heard, here])
         total[heard] += best[heard]  # once a position, however often it is named
         if word in telling:
             told[heard] += best[heard]
@@ -72,51 +89,6 @@ def compute_word_evidence(
         best[heard] = 0.0
     total[~allowed] = told[~allowed] = 0.0
     return WordEvidence(total, told / bound if bound else told)
-
-
-def _search_words_with_others(view: View, query: Query) -> list[tuple[Ints, Scores]]:
-    """Search as `search_words` does; for one speaker or file in everybody's too: what answers Ben is heard by him."""
-    lanes = search_words(view, query)
-    if not query.is_narrowed:
-        return lanes
-    others = search_words(view, replace(query, speaker=None, files=()))
-    return [
-        (np.concatenate([own[0], other[0]]), np.concatenate([own[1], other[1]]))
-        for own, other in zip(lanes, others, strict=True)
-    ]
-
-
-def _spread_to_workspace(word: str, layout: PassageIndex, best: Scores) -> Ints:
-    """Return the positions of a workspace that a word names: nobody names the place where they are, so all hear it
-    there.
-    """
-    here = layout.mask_workspace(word)
-    positions = np.flatnonzero(here)
-    best[positions] = np.maximum(best[positions], compute_idf(int(here.sum()), len(here)) * SATURATED)
-    return positions
-
-
-def _spread_to_neighbours(positions: Ints, scores: Scores, layout: PassageIndex, best: Scores, fade: float) -> Ints:
-    """Return the positions within reach of a word's, some named again; `best` gets what each hears of it."""
-    touched = []
-    for offset in range(-REACH, REACH + 1):
-        moved, same = _shift_positions(layout, positions, offset)
-        np.maximum.at(best, moved[same], scores[same] * fade ** abs(offset))
-        touched.append(moved[same])
-    return np.concatenate(touched)
-
-
-def _shift_positions(layout: PassageIndex, positions: Ints, offset: int) -> tuple[Ints, Mask]:
-    """Return the positions `offset` further on, and which of them are in the same session."""
-    moved = positions + offset
-    inside = (moved >= 0) & (moved < len(layout.row_ids))
-    moved = np.where(inside, moved, positions)
-    return moved, inside & (layout.session[moved] == layout.session[positions])
-
-
-def select_search_words(query: Query) -> list[str]:
-    """Return the words of a query that are looked up."""
-    return query.index_terms[:MAX_WORDS]
 
 
 def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
@@ -127,11 +99,11 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     that the index leaves out are left out here too. A word's passages are remembered while the release is read.
     """
     scope = (query.places, query.since, query.until, query.speaker, query.files)
-    words = select_search_words(query)
+    words = query.index_terms[:MAX_WORDS]
     found = {word: view.words.get((word, scope)) for word in words}
     missing = [word for word in words if found[word] is None]
     if not missing:
-        return [lane for lane in found.values() if lane is not None]
+        return [lookup for lookup in found.values() if lookup is not None]
     query = replace(query, category=None, min_confidence=None)  # passages have neither
     detail, index = OBSERVATIONS.model_text or "", view.passages
     passages = find_passages(view, query)
@@ -156,7 +128,7 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
             positions, scores = look_up(similar)
         return positions, scores * SIMILAR
 
-    for word, lane in zip(missing, view.lookups.map(look_up_likely, missing), strict=True):
-        view.words.put((word, scope), lane)
-        found[word] = lane
-    return [lane for lane in found.values() if lane is not None]
+    for word, lookup in zip(missing, view.lookups.map(look_up_likely, missing), strict=True):
+        view.words.put((word, scope), lookup)
+        found[word] = lookup
+    return [lookup for lookup in found.values() if lookup is not None]

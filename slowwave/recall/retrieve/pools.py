@@ -37,50 +37,36 @@ class Pool:
         return self.table.full_text or ""
 
 
+SUMMARY_COLUMNS = ("summary_id", "text", "scope", "scope_id", "tier", "member_ids", "first_at", "last_at", "workspace")
+PASSAGE_COLUMNS = (
+    "passage_id",
+    "message_id",
+    "session_id",
+    "seq",
+    "part",
+    "speaker",
+    "workspace",
+    "text",
+    "ts",
+    *CHAIN,
+)
+CLAIM_COLUMNS = ("observation_id", "summary", "observed_at", "status", "quote", "message_ids", "speaker", "workspace")
+TOPIC_COLUMNS = ("topic_id", "name", "text", "samples", "first_at", "last_at", "workspace")
 POOLS: Mapping[Kind, Pool] = {
-    "observation": Pool(
-        "observation",
-        OBSERVATIONS,
-        "observation_id",
-        "observed_at",
-        "observed_at",
-        (
+    pool.kind: pool
+    for pool in (
+        Pool(
+            "observation",
+            OBSERVATIONS,
             "observation_id",
-            "summary",
             "observed_at",
-            "status",
-            "quote",
-            "message_ids",
-            "speaker",
-            "workspace",
-            *GATES,
-            *CHAIN,
+            "observed_at",
+            (*CLAIM_COLUMNS, *GATES, *CHAIN),
         ),
-    ),
-    "message": Pool(
-        "message",
-        PASSAGES,
-        "message_id",
-        "ts",
-        "ts",
-        ("passage_id", "message_id", "session_id", "seq", "part", "speaker", "workspace", "text", "ts", *CHAIN),
-    ),
-    "summary": Pool(
-        "summary",
-        SUMMARIES,
-        "summary_id",
-        "first_at",
-        "last_at",
-        ("summary_id", "text", "scope", "scope_id", "tier", "member_ids", "first_at", "last_at", "workspace"),
-    ),
-    "topic": Pool(
-        "topic",
-        TOPICS,
-        "topic_id",
-        "first_at",
-        "last_at",
-        ("topic_id", "name", "text", "samples", "first_at", "last_at", "workspace"),
-    ),
+        Pool("message", PASSAGES, "message_id", "ts", "ts", PASSAGE_COLUMNS),
+        Pool("summary", SUMMARIES, "summary_id", "first_at", "last_at", SUMMARY_COLUMNS),
+        Pool("topic", TOPICS, "topic_id", "first_at", "last_at", TOPIC_COLUMNS),
+    )
 }
 
 
@@ -132,23 +118,6 @@ def find_claims(view: View, query: Query, where: pc.Expression | None = None) ->
     return MaskedRows(view=view, table=OBSERVATIONS, index=view.claims, allowed=allowed, where=where)
 
 
-def find_groups(view: View, pool: Pool, query: Query) -> Rows:
-    """Return the summaries or topics that may answer a query: those of which some is of its time, and none later than
-    `as_of`.
-    """
-    wanted = [pc.field("text").is_valid()] if pool.kind == "topic" else []
-    if query.places:
-        wanted.append(pc.field("workspace").isin(pa.array(query.places, pa.string())))
-    if query.since:
-        wanted.append(pc.field(pool.last) >= pa.scalar(query.since, UTC_US))
-    if query.until:
-        wanted.append(pc.field(pool.first) <= pa.scalar(query.until, UTC_US))
-    if query.as_of:
-        wanted.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
-    where = reduce(and_, wanted) if wanted else None
-    return Rows(view=view, table=pool.table, where=where, columns=pool.columns)
-
-
 def retrieve_group_candidates(
     view: View, pool: Pool, query: Query, limit: int, vector: Vector | None, full_text: bool
 ) -> tuple[Candidates, Scores]:
@@ -159,33 +128,38 @@ def retrieve_group_candidates(
         vector: of the query; None without an encoder.
         full_text: whether the index of full text may be asked.
     """
-    groups = find_groups(view, pool, query)
+    # those of which some is of the query's time, and none later than `as_of`
+    wanted = [pc.field("text").is_valid()] if pool.kind == "topic" else []
+    if query.places:
+        wanted.append(pc.field("workspace").isin(pa.array(query.places, pa.string())))
+    if query.since:
+        wanted.append(pc.field(pool.last) >= pa.scalar(query.since, UTC_US))
+    if query.until:
+        wanted.append(pc.field(pool.first) <= pa.scalar(query.until, UTC_US))
+    if query.as_of:
+        wanted.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
+    where = reduce(and_, wanted) if wanted else None
+    # what each index finds of them
+    groups = Rows(view=view, table=pool.table, where=where, columns=pool.columns)
     found = {"text": groups.search_text(query.terms, limit)} if full_text else {}
     if vector is not None:
         found["vector"] = groups.search_vectors(vector, limit)
-    candidates = merge_candidates(pool, found)
-    candidates.cosine = candidates.signals.get("vector")
-    words = [word for word in query.index_terms if word not in STOP] or query.index_terms
-    texts = (str(row[pool.text]) for row in candidates.rows)
-    candidates.covered = np.array([compute_word_share(words, text) for text in texts], dtype=np.float64)
-    return candidates, fuse_reciprocal_ranks(candidates)
-
-
-def merge_candidates(pool: Pool, lanes: Mapping[str, pa.Table]) -> Candidates:
-    """Return one row a key over all lanes, with the score each lane gave it.
-
-    Rows come in order of key, so that what follows does not hang on the order in which an index answers.
-    """
+    # one row a key, in order of key, so that what follows does not hang on the order in which an index answers
     rows: dict[str, dict[str, object]] = {}
-    scores: dict[str, dict[str, float]] = {name: {} for name in lanes}
-    for name, lane in lanes.items():
-        for row in lane.to_pylist():
+    scores: dict[str, dict[str, float]] = {name: {} for name in found}
+    for name, lookup in found.items():
+        for row in lookup.to_pylist():
             key = str(row[pool.table.key])
             scores[name][key] = row.pop("_score")
             rows.setdefault(key, row)
     keys = sorted(rows)
     signals = {n: np.array([s.get(key, np.nan) for key in keys], dtype=np.float64) for n, s in scores.items()}
-    return Candidates(pool, [rows[key] for key in keys], signals)
+    candidates = Candidates(pool, [rows[key] for key in keys], signals, cosine=signals.get("vector"))
+    # and the share of the query's words in each
+    words = [word for word in query.index_terms if word not in STOP] or query.index_terms
+    texts = (str(row[pool.text]) for row in candidates.rows)
+    candidates.covered = np.array([compute_word_share(words, text) for text in texts], dtype=np.float64)
+    return candidates, fuse_reciprocal_ranks(candidates)
 
 
 def fuse_reciprocal_ranks(candidates: Candidates, k: int = 60) -> Scores:

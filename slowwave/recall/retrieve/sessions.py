@@ -15,7 +15,6 @@ from datetime import datetime
 import numpy as np
 
 from slowwave.recall.query import Query
-from slowwave.recall.release.columns import Ints
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import search_words
 from slowwave.recall.retrieve.pools import find_passages, standardise_signal
@@ -82,19 +81,12 @@ def is_visible_as_of(at: object, as_of: datetime | None) -> bool:
 def score_sessions_by_words(view: View, query: Query) -> dict[int, float]:
     """Return BM25 of each session that holds a word of the query, by the session's number."""
     asked, session = replace(query, text=" ".join(query.content_words) or query.text), view.passages.session
-    found = [session[positions] for positions, _ in search_words(view, asked)]
-    return _compute_bm25(found, int(session.max(initial=-1)) + 1)
-
-
-def _compute_bm25(lookups: Sequence[Ints], sessions: int) -> dict[int, float]:
-    """Return BM25 (Robertson & Zaragoza, 2009), but for a constant factor, from the sessions of the passages that hold
-    each word; lengths taken as equal.
-
-    A long session holds more words by chance; the cosines of its five best passages hold that in check.
-    """
+    # BM25 (Robertson & Zaragoza, 2009), but for a constant factor, with all lengths equal: a long session holds more
+    # words by chance, but the cosines of its five best passages hold that in check
+    sessions = int(session.max(initial=-1)) + 1
     total = np.zeros(sessions)
-    for lookup in lookups:
-        held = np.bincount(lookup, minlength=sessions).astype(np.float64)
+    for positions, _ in search_words(view, asked):
+        held = np.bincount(session[positions], minlength=sessions).astype(np.float64)
         rare = compute_idf(int((held > 0).sum()), sessions)
         total += rare * held / (held + K1)
     return {int(n): float(total[n]) for n in np.flatnonzero(total)}

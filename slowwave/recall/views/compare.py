@@ -1,6 +1,6 @@
 """What one release says otherwise than another: claims that came, went, changed, and what took their place."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -61,50 +61,37 @@ def compare_releases(old: Snapshot, new: Snapshot, decided: Mapping[str, str] | 
 
 def compare_claims(old: pa.Table, new: pa.Table, decided: Mapping[str, str]) -> list[Difference]:
     """Compare observations, with `COLUMNS`, of two releases; by kind, then by id. What holds in neither is left out."""
-    before, after = (_index_claims(_leave_out_alike(*pair).to_dicts()) for pair in ((old, new), (new, old)))
-    by = {row[name] for row in after.values() for name in ("superseded_by", "canonical_id") if row[name]}
-    later = _index_claims(new.filter(pc.is_in(new["observation_id"], pa.array(by, pa.string()))).to_pylist())
-    keys = before.keys() | after.keys()
-    found = [one for key in keys for one in _compare(before.get(key), after.get(key), later, decided)]
-    return sorted(found, key=lambda one: (KINDS.index(one.kind), one.claim_id))
-
-
-def _leave_out_alike(rows: pa.Table, others: pa.Table) -> pl.DataFrame:
-    """Return the rows that the other table does not have alike: most claims are those of the release before."""
+    # rows that the other table does not have alike: most claims are those of the release before
     alike = ["observation_id", "status", *TOLD]
-    return pl.DataFrame(rows).join(pl.DataFrame(others), on=alike, how="anti", nulls_equal=True)
-
-
-def _index_claims(rows: Iterable[Row]) -> dict[str, Row]:
-    return {row["observation_id"]: row for row in rows}
-
-
-def _compare(
-    before: Row | None, after: Row | None, later: dict[str, Row], decided: Mapping[str, str]
-) -> Iterator[Difference]:
-    held, holds = _is_active(before), _is_active(after)
-    if after is None:
-        if before and held:
-            yield _tell("gone", before)
-    elif holds and not held:
-        yield _tell("returned" if before else "added", after)
-    elif held and not holds:
-        merged = after["status"] == Status.DUPLICATE
-        by = after["canonical_id"] if merged else after["superseded_by"]
-        kind = "merged" if merged else "superseded" if by else "withdrawn"
-        why = decided.get(after["observation_id"]) or decided.get(after["session_id"]) if not by else None
-        yield _tell(kind, after, why or after["reason"], by, later.get(by, {}).get("summary") if by else None)
-    elif before and holds and any(before[name] != after[name] for name in TOLD):
-        yield _tell("changed", after, f"was {before['category'] or 'a claim'}: {before['summary']}")
-
-
-def _is_active(row: Row | None) -> bool:
-    return row is not None and row["status"] == Status.ACTIVE
-
-
-def _tell(
-    kind: str, row: Row, reason: str | None = None, by: str | None = None, by_summary: str | None = None
-) -> Difference:
-    return Difference(
-        kind, row["observation_id"], row["summary"], row["quote"], row["workspace"], reason, by, by_summary
+    frames = pl.DataFrame(old), pl.DataFrame(new)
+    before, after = (
+        {row["observation_id"]: row for row in rows.join(others, on=alike, how="anti", nulls_equal=True).to_dicts()}
+        for rows, others in (frames, frames[::-1])
     )
+    # the texts of claims that took their place
+    by = {row[name] for row in after.values() for name in ("superseded_by", "canonical_id") if row[name]}
+    rows = new.filter(pc.is_in(new["observation_id"], pa.array(by, pa.string()))).to_pylist()
+    texts = {row["observation_id"]: row["summary"] for row in rows}
+    # what became of each
+    found: list[Difference] = []
+    for key in before.keys() | after.keys():
+        was, row = before.get(key), after.get(key)
+        held, holds = (some is not None and some["status"] == Status.ACTIVE for some in (was, row))
+        newest, reason, successor = row or was or {}, None, None
+        if held and row is None:
+            kind = "gone"
+        elif row and holds and not held:
+            kind = "returned" if was else "added"
+        elif row and held and not holds:
+            merged = row["status"] == Status.DUPLICATE
+            successor = row["canonical_id"] if merged else row["superseded_by"]
+            kind = "merged" if merged else "superseded" if successor else "withdrawn"
+            why = decided.get(key) or decided.get(row["session_id"]) if not successor else None
+            reason = why or row["reason"]
+        elif row and was and holds and any(was[name] != row[name] for name in TOLD):
+            kind, reason = "changed", f"was {was['category'] or 'a claim'}: {was['summary']}"
+        else:
+            continue
+        about = newest["summary"], newest["quote"], newest["workspace"]
+        found.append(Difference(kind, key, *about, reason, successor, texts.get(successor or "")))
+    return sorted(found, key=lambda difference: (KINDS.index(difference.kind), difference.claim_id))

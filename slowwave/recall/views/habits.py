@@ -112,35 +112,39 @@ def find_habits(
     if workspace is not None:
         places = require_workspaces(workspace, {*view.workspaces, *(row["workspace"] for row in rows)})
         rows = [row for row in rows if row["workspace"] in places]
-    told = view.read_by_id(
-        MESSAGES, [*chain.from_iterable(row["examples"] for row in rows)], ["session_id", "native_id"]
-    )
+    ids = [*chain.from_iterable(row["examples"] for row in rows)]
+    messages = view.read_by_id(MESSAGES, ids, ["session_id", "native_id"])
     # the kinds in their order, the best borne out first
-    habits = [_make_habit(view, row, told) for row in rows if kind in (None, row["kind"])]
+    habits: list[Habit] = []
+    for row in rows:
+        if kind not in (None, row["kind"]):
+            continue
+        examples = {key: messages[key] for key in row.pop("examples") if key in messages}
+        sources = tuple(
+            HabitSource(view.native_sessions.get(message["session_id"], ""), message["native_id"], key)
+            for key, message in examples.items()
+        )
+        items, turns = tuple(row.pop("items")), tuple(row.pop("turns"))
+        habits.append(Habit(id=row.pop("pattern_id"), items=items, turns=turns, sources=sources, **row))
     order = list(HabitKind)
-    habits.sort(key=lambda one: (order.index(HabitKind(one.kind)), -one.support, -one.times, one.workspace, one.items))
+    habits.sort(
+        key=lambda habit: (
+            order.index(HabitKind(habit.kind)),
+            -habit.support,
+            -habit.times,
+            habit.workspace,
+            habit.items,
+        )
+    )
     if not files:
         return habits
-    beside = [one for habit in habits if habit.kind == HabitKind.CO_EDIT and (one := _turn_to(habit, files))]
-    return sorted(beside, key=lambda one: (-(one.share or 0), -one.support, one.items))
-
-
-def _make_habit(view: View, row: dict[str, Any], told: dict[str, dict[str, object]]) -> Habit:
-    sources = tuple(
-        HabitSource(view.native_sessions.get(str(told[key]["session_id"]), ""), str(told[key]["native_id"]), key)
-        for key in row.pop("examples")
-        if key in told
-    )
-    turns = tuple(row.pop("turns"))
-    return Habit(id=row.pop("pattern_id"), items=tuple(row.pop("items")), turns=turns, sources=sources, **row)
-
-
-def _turn_to(habit: Habit, files: Sequence[str]) -> Habit | None:
-    """Return a pair with the file asked for first, its share by that file's turns; None where none or both are."""
-    ways = build_path_variants([normalise_path(file) for file in files], [habit.workspace])
-    asked = [any(way.is_match(path) for way in ways) for path in habit.items]
-    if asked.count(True) != 1:
-        return None
-    step = 1 if asked[0] else -1
-    turns = habit.turns[::step]
-    return replace(habit, items=habit.items[::step], turns=turns, share=habit.support / turns[0])
+    # pairs with the file asked for first, their share by that file's turns; none where neither or both are asked for
+    beside: list[Habit] = []
+    for habit in habits:
+        ways = build_path_variants([normalise_path(file) for file in files], [habit.workspace])
+        asked = [any(way.is_match(path) for way in ways) for path in habit.items]
+        if habit.kind == HabitKind.CO_EDIT and asked.count(True) == 1:
+            step = 1 if asked[0] else -1
+            turns = habit.turns[::step]
+            beside.append(replace(habit, items=habit.items[::step], turns=turns, share=habit.support / turns[0]))
+    return sorted(beside, key=lambda habit: (-(habit.share or 0), -habit.support, habit.items))

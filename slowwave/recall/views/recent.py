@@ -61,46 +61,42 @@ def list_recent(
         places = require_workspaces(anchor_workspace(workspace), view.workspaces)
         wanted &= pc.field("workspace").isin(places)
     if keyword is not None:
-        wanted &= pc.field("message_id").isin(pa.array(_find_by_keyword(view, keyword.casefold()), pa.string()))
+        # messages whose gist, or a claim made of them, has the keyword
+        gists = view.read(GISTS, ["message_id", "keywords"]).to_pylist()
+        keywords = [*_read_claim_keywords(view), *((row["message_id"], row["keywords"]) for row in gists)]
+        ids = sorted({key for key, words in keywords if keyword.casefold() in map(str.casefold, words)})
+        wanted &= pc.field("message_id").isin(pa.array(ids, pa.string()))
     columns = ["message_id", "ts", *(["blocks"] if tag is not None else [])]
     found = view.read(MESSAGES, columns, wanted).sort_by([("ts", "descending"), ("message_id", "ascending")])
     if tag is not None:
         found = found.filter([tag in collect_tags(blocks or ()) for blocks in found["blocks"].to_pylist()])
+    # the latest, with their gists and the keywords of the claims that quote them
     ids = found["message_id"].to_pylist()[:n]
     rows: dict[str, Any] = view.read_by_id(MESSAGES, ids, COLUMNS)
-    gists: dict[str, Any] = view.read_by_id(GISTS, ids, ["summary", "keywords"])
-    words = _read_claim_keywords(view, {row["session_id"] for row in rows.values()})
-    return [_make_turn(view, rows[key], gists.get(key, {}), words.get(key, [])) for key in ids]
+    made: dict[str, Any] = view.read_by_id(GISTS, ids, ["summary", "keywords"])
+    of_claims: dict[str, list[str]] = defaultdict(list)
+    sessions = sorted({row["session_id"] for row in rows.values()})
+    for key, words in _read_claim_keywords(view, pc.field("session_id").isin(pa.array(sessions, pa.string()))):
+        of_claims[key] += words
+    turns: list[RecentTurn] = []
+    for key in ids:
+        row, gist = rows[key], made.get(key, {})
+        turn = RecentTurn(
+            key,
+            session=view.native_sessions.get(row["session_id"], row["session_id"]),
+            workspace=row["workspace"],
+            speaker=name_speaker(row),
+            said_at=row["ts"],
+            text=row["text"],
+            gist=gist.get("summary"),
+            keywords=tuple(dict.fromkeys([*gist.get("keywords", ()), *of_claims[key]])),
+            tags=tuple(collect_tags(row["blocks"] or ())),
+        )
+        turns.append(turn)
+    return turns
 
 
-def _make_turn(view: View, row: dict[str, Any], gist: dict[str, Any], words: list[str]) -> RecentTurn:
-    return RecentTurn(
-        row["message_id"],
-        view.native_sessions.get(row["session_id"], row["session_id"]),
-        row["workspace"],
-        name_speaker(row),
-        row["ts"],
-        row["text"],
-        gist.get("summary"),
-        tuple(dict.fromkeys([*gist.get("keywords", ()), *words])),
-        tuple(collect_tags(row["blocks"] or ())),
-    )
-
-
-def _find_by_keyword(view: View, word: str) -> list[str]:
-    """Return messages whose gist, or a claim made of them, has the keyword."""
-    claims = view.read(OBSERVATIONS, ["message_ids", "keywords"]).to_pylist()
-    gists = view.read(GISTS, ["message_id", "keywords"]).to_pylist()
-    rows = [*((row["message_ids"][:1], row["keywords"]) for row in claims)]
-    rows += [([row["message_id"]], row["keywords"]) for row in gists]
-    return sorted({key for keys, words in rows for key in keys if word in map(str.casefold, words)})
-
-
-def _read_claim_keywords(view: View, sessions: set[str]) -> dict[str, list[str]]:
-    """Return by message the keywords of the claims that quote it."""
-    found: dict[str, list[str]] = defaultdict(list)
-    inside = pc.field("session_id").isin(pa.array(sorted(sessions), pa.string()))
-    for row in view.read(OBSERVATIONS, ["message_ids", "keywords"], inside).to_pylist():
-        for message in row["message_ids"][:1]:
-            found[message] += row["keywords"]
-    return found
+def _read_claim_keywords(view: View, where: pc.Expression | None = None) -> list[tuple[str, list[str]]]:
+    """Return messages with the keywords of each claim that quotes them."""
+    claims = view.read(OBSERVATIONS, ["message_ids", "keywords"], where).to_pylist()
+    return [(key, row["keywords"]) for row in claims for key in row["message_ids"][:1]]

@@ -29,18 +29,8 @@ SHORTEST = 6
 """Characters of an id that name a claim."""
 ID = re.compile(rf"[0-9a-f]{{{SHORTEST},32}}")
 DEEPEST = 5
-COLUMNS = [
-    "observation_id",
-    "summary",
-    "detail",
-    "files",
-    "speaker",
-    "workspace",
-    "session_id",
-    "observed_at",
-    "status",
-    "quote",
-]
+COLUMNS = ["observation_id", "summary", "detail", "files", "speaker", "workspace", "session_id", "observed_at"]
+COLUMNS += ["status", "quote"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +94,18 @@ def find_related(view: View, wanted: str, depth: int = 1, limit: int | None = No
         raise UsageError(f"depth is {depth}; it is 1 to {DEEPEST}")
     if limit is not None and limit < 1:
         raise UsageError(f"limit is {limit}; it is the number of claims wanted, at least 1")
-    start = _find_claim(view, wanted)
-    found = [] if start else _find_named(view, wanted)
-    if not start and not found:
+    # the claim whose id begins so, else those that speak of the name
+    keys = view.read_keys(OBSERVATIONS)
+    edge = keys.filter(pc.starts_with(keys, wanted)).to_pylist() if ID.fullmatch(wanted) else []
+    if len(edge) > 1:
+        raise UsageError(f"{len(edge)} claims have ids that begin with {wanted!r}: {', '.join(edge[:5])}")
+    found = [] if edge else _find_named(view, wanted)
+    if not edge and not found:
         raise UsageError(f"nothing in release {view.release.name} has the id {wanted!r} or speaks of it")
-    seen, edge = {start} if start else {one.id for one in found}, [start] if start else [one.id for one in found]
-    for step in range(1 if start else 2, depth + 1):
+    # step by step the claims that are related to the last ones
+    edge = edge or [claim.id for claim in found]
+    seen = set(edge)
+    for step in range(2 if found else 1, depth + 1):
         ways = read_relations(view, edge, seen)
         rows = view.read_by_id(OBSERVATIONS, list(ways), COLUMNS)
         fresh = [
@@ -117,20 +113,9 @@ def find_related(view: View, wanted: str, depth: int = 1, limit: int | None = No
             for key, (of, relation, pair) in ways.items()
             if key in rows
         ]
-        found, edge = [*found, *fresh], [one.id for one in fresh]
+        found, edge = [*found, *fresh], [claim.id for claim in fresh]
         seen.update(edge)
     return found[:limit]
-
-
-def _find_claim(view: View, wanted: str) -> str | None:
-    """Return the id that begins so; None where none does."""
-    if not ID.fullmatch(wanted):
-        return None
-    keys = view.read_keys(OBSERVATIONS)
-    some = keys.filter(pc.starts_with(keys, wanted)).to_pylist()
-    if len(some) > 1:
-        raise UsageError(f"{len(some)} claims have ids that begin with {wanted!r}: {', '.join(some[:5])}")
-    return str(some[0]) if some else None
 
 
 def _find_named(view: View, name: str) -> list[Related]:
@@ -160,16 +145,10 @@ def _make_related(
     view: View, row: dict[str, Any], relation: str, weight: float, reason: str | None, of: str, steps: int
 ) -> Related:
     return Related(
-        row["observation_id"],
-        row["summary"],
-        relation,
-        round(weight, 3),
-        reason,
-        of,
-        steps,
-        row["status"],
-        row["workspace"],
-        view.native_sessions.get(row["session_id"], row["session_id"]),
-        row["observed_at"],
-        row["quote"],
+        *(row["observation_id"], row["summary"], relation, round(weight, 3), reason, of, steps),
+        status=row["status"],
+        workspace=row["workspace"],
+        session=view.native_sessions.get(row["session_id"], row["session_id"]),
+        observed_at=row["observed_at"],
+        quote=row["quote"],
     )

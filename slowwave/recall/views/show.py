@@ -137,16 +137,6 @@ def rate_memory(snapshot: Snapshot | View, wanted: str, verdict: str, why: str =
     return node
 
 
-def _has_id_prefix(row: Row, wanted: str) -> bool:
-    return any(str(value).startswith(wanted) for value in row.values())
-
-
-def _get_matching_id(kind: str, row: Row, wanted: str) -> str:
-    """Return a candidate's id: the one that begins as wanted."""
-    key = str(row[KINDS[kind].key])
-    return key if key.startswith(wanted) else str(row.get("native_id", key))
-
-
 def collect_tags(blocks: Sequence[Row]) -> list[str]:
     """Return a message's tags, out of the block that keeps them."""
     return [tag for block in blocks if block["name"] == TAGS for tag in (block["text"] or "").splitlines()]
@@ -166,99 +156,93 @@ class _RowReader:
     def find_row(self, wanted: str) -> tuple[str, Row]:
         """Return kind and row of an id; one that a row has whole is no cut one of others."""
         wanted = wanted.removeprefix(f"{SHARED}:")  # as recall tells of a session that another memory gave
-        found = list(self._find_exact(wanted))
+        found: list[tuple[str, Row]] = []
+        for kind, table in KINDS.items():  # rows that have just this id, their own or their transcript's
+            natives = self.read_rows(kind, [wanted], by="native_id") if kind in NATIVE else []
+            natives = [row for row in natives if row[table.key] != wanted]
+            found += [(kind, row) for row in (*self.read_rows(kind, [wanted]), *natives)]
         if not found and len(wanted) < SHORTEST:
             raise UsageError(f"id {wanted!r} is too short: {SHORTEST} characters at least")
-        found = found or list(self._find_by_prefix(wanted, "session")) or list(self._find_in_session(wanted))
-        found = found or list(self._find_by_prefix(wanted, "message"))
+        found = found or self._find_by_prefix(wanted, "session") or self._find_in_session(wanted)
+        found = found or self._find_by_prefix(wanted, "message")
         if not found:
             raise UsageError(f"nothing in release {self.snapshot.release.name} has the id {wanted!r}")
         if len(found) > 1:
-            some = ", ".join(f"{kind} {_get_matching_id(kind, row, wanted)}" for kind, row in found[:5])
+            own = [(kind, str(row[KINDS[kind].key]), row.get("native_id")) for kind, row in found[:5]]
+            some = ", ".join(f"{kind} {key if key.startswith(wanted) else native or key}" for kind, key, native in own)
             raise UsageError(f"{len(found)} rows have ids that begin with {wanted!r}: {some}")
         return found[0]
 
-    def _find_exact(self, wanted: str) -> Iterator[tuple[str, Row]]:
-        """Yield the rows that have just this id, their own or their transcript's."""
-        for kind, table in KINDS.items():
-            yield from ((kind, row) for row in self.read_rows(kind, [wanted]))
-            for row in self.read_rows(kind, [wanted], by="native_id") if kind in NATIVE else ():
-                if row[table.key] != wanted:
-                    yield kind, row
-
-    def _find_by_prefix(self, wanted: str, native: str) -> Iterator[tuple[str, Row]]:
-        """Yield the rows whose ids begin so, or of one kind the transcripts' own."""
+    def _find_by_prefix(self, wanted: str, native: str) -> list[tuple[str, Row]]:
+        """Return the rows whose ids begin so, or of one kind the transcripts' own."""
+        found: list[tuple[str, Row]] = []
         for kind, table in KINDS.items():
             columns = [table.key, *(["native_id"] if kind == native else [])]
             ids = [
-                row[table.key] for row in self.snapshot.read(table, columns).to_pylist() if _has_id_prefix(row, wanted)
+                row[table.key]
+                for row in self.snapshot.read(table, columns).to_pylist()
+                if any(str(value).startswith(wanted) for value in row.values())
             ]
-            yield from ((kind, row) for row in self.read_rows(kind, ids))
+            found += [(kind, row) for row in self.read_rows(kind, ids)]
+        return found
 
-    def _find_in_session(self, wanted: str) -> Iterator[tuple[str, Row]]:
-        """Yield the messages called SESSION/MESSAGE, as a skill's lines name them: by the session's id or tag, and the
+    def _find_in_session(self, wanted: str) -> list[tuple[str, Row]]:
+        """Return the messages called SESSION/MESSAGE, as a skill's lines name them: by the session's id or tag, and the
         message's own id or the first characters of ours.
         """
         session, slash, message = wanted.rpartition("/")
         if not slash:
-            return
+            return []
         kind, row = self.find_row(session)
         inside = pc.field("session_id") == row["session_id"] if kind == "session" else pc.scalar(False)
         named = (pc.field("native_id") == message) | pc.starts_with(pc.field("message_id"), message)
         ids = self.snapshot.read(MESSAGES, ["message_id"], inside & named)["message_id"].to_pylist() if message else []
-        yield from (("message", one) for one in self.read_rows("message", ids))
+        return [("message", row) for row in self.read_rows("message", ids)]
 
     def read_rows(self, kind: str, ids: Sequence[str], by: str | None = None) -> list[Row]:
         """Return rows by key or another column, in the order of the ids."""
         if not ids:
             return []
-        key = by or KINDS[kind].key
-        found = self.snapshot.read(KINDS[kind], COLUMNS[kind], pc.field(key).isin(sorted(set(ids)))).to_pylist()
-        place = {one: at for at, one in enumerate(ids)}
-        return sorted(found, key=lambda row: (place[row[key]], str(row[KINDS[kind].key])))
+        column, place = by or KINDS[kind].key, {key: at for at, key in enumerate(ids)}
+        found = self.snapshot.read(KINDS[kind], COLUMNS[kind], pc.field(column).isin(sorted(place))).to_pylist()
+        return sorted(found, key=lambda row: (place[row[column]], str(row[KINDS[kind].key])))
 
     def build_node(self, kind: str, row: Row, depth: int) -> Node:
         """Return the row, and what it stands on."""
         below = tuple(self.build_node(k, r, depth - 1) for k, r in self._find_children(kind, row)) if depth > 0 else ()
         texts = {"observation": "summary", "summary": "text", "message": "text", "topic": "name", "session": "title"}
         hidden = {KINDS[kind].key, texts[kind], "member_ids", "message_ids", "samples", "blocks"}
-        if "blocks" in row:
-            gist = self._read_gist(row["message_id"])
+        if "blocks" in row:  # a message; gists are not always made
+            where = pc.field("message_id") == row["message_id"]
+            gists = self.snapshot.read(GISTS, ["summary", "keywords"], where).to_pylist()
+            gist = {"gist": gists[0]["summary"], "keywords": gists[0]["keywords"]} if gists else {}
             row = {**row, **gist, "tags": collect_tags(row["blocks"] or ())}
         facts = {name: value for name, value in row.items() if name not in hidden and value not in (None, [], "")}
         text = str(row[texts[kind]] or "")
         text = mark_changes(self.chains, text, row["scope_id"]) if kind == "summary" else text
         return Node(kind, str(row[KINDS[kind].key]), text, facts, below)
 
-    def _read_gist(self, message: str) -> Row:
-        """Return a message's gist and keywords; nothing where gists are not made."""
-        rows = self.snapshot.read(GISTS, ["summary", "keywords"], pc.field("message_id") == message).to_pylist()
-        return {"gist": rows[0]["summary"], "keywords": rows[0]["keywords"]} if rows else {}
-
     def _find_children(self, kind: str, row: Row) -> list[tuple[str, Row]]:
-        if kind == "observation":
-            return [("message", one) for one in self.read_rows("message", row["message_ids"])]
-        if kind == "summary":
-            below: list[tuple[str, Row]] = []
-            for one in ("summary", "observation", "message"):
-                below += [(one, found) for found in self.read_rows(one, row["member_ids"])]
-            place = {member: at for at, member in enumerate(row["member_ids"])}
-            return sorted(below, key=lambda pair: place[pair[1][KINDS[pair[0]].key]])
-        return self._find_roots(kind, row) if kind in ("topic", "session") else []
-
-    def _find_roots(self, kind: str, row: Row) -> list[tuple[str, Row]]:
-        """Return a topic's or a session's summaries that no other one holds, and a topic's claims that none holds
-        yet.
+        """Return what a row stands on; of a topic or session the summaries that no other one holds, and of a topic the
+        claims that none holds yet.
         """
+        if kind == "message":
+            return []
+        if kind == "observation":
+            return [("message", message) for message in self.read_rows("message", row["message_ids"])]
+        if kind == "summary":
+            kinds, place = ("summary", "observation", "message"), {key: at for at, key in enumerate(row["member_ids"])}
+            members = [(member, found) for member in kinds for found in self.read_rows(member, row["member_ids"])]
+            return sorted(members, key=lambda pair: place[pair[1][KINDS[pair[0]].key]])
         scope_id = str(row[KINDS[kind].key])
         summaries = self._read_summaries(scope_id)
-        held = {member for one in summaries for member in one["member_ids"]}
-        roots = [("summary", one) for one in summaries if one["summary_id"] not in held]
+        members_of_some = {member for summary in summaries for member in summary["member_ids"]}
+        roots = [("summary", summary) for summary in summaries if summary["summary_id"] not in members_of_some]
         if kind == "topic":
             where = (pc.field("topic_id") == scope_id) & (pc.field("status") == Status.ACTIVE)
             claims = self.snapshot.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
-            loose = [one for one in claims if one["observation_id"] not in held]
-            roots += [("observation", one) for one in sorted(loose, key=lambda c: str(c["observed_at"]))]
+            claims = [claim for claim in claims if claim["observation_id"] not in members_of_some]
+            roots += [("observation", claim) for claim in sorted(claims, key=lambda claim: str(claim["observed_at"]))]
         return roots
 
     def _read_summaries(self, scope_id: str) -> list[Row]:
@@ -278,7 +262,11 @@ class _RowReader:
         scope_id = row.get(scopes.get(kind, ""))
         if scope_id is None:
             return
-        yield from (self.build_node("summary", one, 0) for one in self._find_ancestor_summaries(key, str(scope_id)))
+        summaries, level = self._read_summaries(str(scope_id)), {key}
+        while level:
+            holders = [summary for summary in summaries if level.intersection(summary["member_ids"])]
+            yield from (self.build_node("summary", summary, 0) for summary in holders)
+            level = {summary["summary_id"] for summary in holders}
         for scope in ("topic", "session"):
             yield from (self.build_node(scope, one, 0) for one in self.read_rows(scope, [str(scope_id)]))
 
@@ -289,10 +277,3 @@ class _RowReader:
             _, relation, pair = ways[row["observation_id"]]
             facts = {"relation": relation, "reason": pair["reason"], "status": row["status"]}
             yield Node("observation", row["observation_id"], row["summary"], {k: v for k, v in facts.items() if v})
-
-    def _find_ancestor_summaries(self, key: str, scope_id: str) -> Iterator[Row]:
-        summaries, level = self._read_summaries(scope_id), {key}
-        while level:
-            holders = [one for one in summaries if level.intersection(one["member_ids"])]
-            yield from holders
-            level = {one["summary_id"] for one in holders}

@@ -73,15 +73,12 @@ def list_themes(view: View, weeks: int = 12) -> list[Theme]:
     for (key, week), count in Counter(zip(rows["topic_id"].to_pylist(), ago.to_pylist(), strict=True)).items():
         if week is not None and week < weeks:
             weekly[key][weeks - 1 - week] = count
-    rows = view.read(TOPICS, FIGURES).to_pylist()
-    topics = [row for row in rows if row["size"] and (row["name"] or row["text"])]  # what is under three is none yet
-    found = [_build_theme(row, tuple(weekly[row["topic_id"]])) for row in topics]
-    return sorted(found, key=lambda one: (-one.strength, one.name, one.id))
-
-
-def _build_theme(row: dict[str, Any], weeks: tuple[int, ...]) -> Theme:
-    """Return a row of TOPICS (FIGURES) as a theme."""
-    told: dict[str, Any] = {name: row[name] for name in FIGURES[1:] if name not in ("size", "cohesion")}
-    told |= {name: row[name] or 0 for name in ("strength", "sessions", "uses")}
-    told |= {"spread": None if row["cohesion"] is None else round(1 - row["cohesion"], 3)}
-    return Theme(id=row["topic_id"], claims=row["size"], weeks=weeks, **told)
+    themes: list[Theme] = []
+    for row in view.read(TOPICS, FIGURES).to_pylist():
+        if row["size"] and (row["name"] or row["text"]):  # what is under three is none yet
+            figures: dict[str, Any] = {name: row[name] for name in FIGURES[1:] if name not in ("size", "cohesion")}
+            figures |= {name: row[name] or 0 for name in ("strength", "sessions", "uses")}
+            spread = None if row["cohesion"] is None else round(1 - row["cohesion"], 3)
+            key, claims = row["topic_id"], row["size"]
+            themes.append(Theme(id=key, claims=claims, spread=spread, weeks=tuple(weekly[key]), **figures))
+    return sorted(themes, key=lambda theme: (-theme.strength, theme.name, theme.id))
