@@ -102,7 +102,13 @@ class ActiveMemory:
         """
         vector = self._encode(format_turn(speaker, text))
         words = frozenset(extract_content_words(text))
-        strength = self._compute_strength(words, self._compute_novelty(vector), effect)
+        # its strength: the weighted mean of how much it says, how unlike the turns in mind it is, and its effect
+        weights, vectors = self.weights, self._vectors[: len(self.traces)]
+        says = min(1.0, len(words) / weights.says_full)
+        compared = self.traces and self.encoder is not None
+        novelty = float(np.clip(1.0 - (vectors @ vector).max(), 0.0, 1.0)) if compared else 1.0
+        weighted = weights.says * says + weights.novelty * novelty + weights.effect * effect
+        strength = weighted / (weights.says + weights.novelty + weights.effect)
         trace = Trace(self.heard, speaker, text, words, strength, self.heard)
         if len(self.traces) == len(self._vectors):
             self._vectors = np.vstack([self._vectors, np.zeros_like(self._vectors)])
@@ -156,7 +162,18 @@ class ActiveMemory:
             return []
         weights, vectors = self.weights, self._vectors[: len(self.traces)]
         ages = self.heard - 1 - np.array([trace.number for trace in self.traces])
-        own = weights.likeness * (vectors @ self._encode(query)) + weights.words * self._compute_shared_words(query)
+        # the share of the query's words that each trace holds, a rare one weighing more
+        total = len(self.traces)
+        rarity = {
+            word: compute_smooth_idf(self._holding[word], total)
+            for word in set(extract_content_words(query))
+            if self._holding[word]
+        }
+        whole = sum(rarity.values()) or 1.0
+        shared = [sum(weight for word, weight in rarity.items() if word in trace.words) for trace in self.traces]
+        own = weights.likeness * (vectors @ self._encode(query)) + weights.words * (
+            np.array(shared, dtype=np.float32) / whole
+        )
         latest = vectors[-weights.exchange_turns :].mean(axis=0)
         own += weights.exchange * (vectors @ (latest / (np.linalg.norm(latest) or 1.0)))
         own += weights.strength * np.array([self.compute_strength(trace) for trace in self.traces])
@@ -184,31 +201,6 @@ class ActiveMemory:
         if self.encoder is None:
             return np.zeros(0, dtype=np.float32)
         return np.asarray(self.encoder.encode([text])[0], dtype=np.float32)
-
-    def _compute_shared_words(self, query: str) -> Vectors:
-        """Return the share of the query's words that each trace holds, a rare one weighing more; 0 to 1."""
-        total = len(self.traces)
-        weights = {
-            word: compute_smooth_idf(self._holding[word], total)
-            for word in set(extract_content_words(query))
-            if self._holding[word]
-        }
-        whole = sum(weights.values()) or 1.0
-        shared = [sum(weight for word, weight in weights.items() if word in trace.words) for trace in self.traces]
-        return np.array(shared, dtype=np.float32) / whole
-
-    def _compute_strength(self, words: frozenset[str], novelty: float, effect: float) -> float:
-        """Return weighted mean of how much it says, novelty and effect."""
-        weights = self.weights
-        says = min(1.0, len(words) / weights.says_full)
-        weighted = weights.says * says + weights.novelty * novelty + weights.effect * effect
-        return weighted / (weights.says + weights.novelty + weights.effect)
-
-    def _compute_novelty(self, vector: Vectors) -> float:
-        """Return 1 - the best cosine to a turn in mind, 0 to 1."""
-        if not self.traces or self.encoder is None:
-            return 1.0
-        return float(np.clip(1.0 - (self._vectors[: len(self.traces)] @ vector).max(), 0.0, 1.0))
 
     def _prune(self) -> None:
         """Prune the weakest, the older of equals first; of the latest turns none, while there are others."""

@@ -10,6 +10,7 @@ sentences that cover most of what matters are kept, with an ellipsis where somet
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING
 
@@ -163,7 +164,10 @@ class _Block:
         }
         for name in sorted(said, key=lambda name: name != "memories") if len(said) > 1 else ():
             others = self.count_part_tokens(part for other, part in parts.items() if other != name)
-            parts[name] = max(parts[name], self.build_part(name, said[name][0], self.budget - others), key=_count_chars)
+            parts[name] = max(
+                (parts[name], self.build_part(name, said[name][0], self.budget - others)),
+                key=lambda part: sum(len(line.text) for line in part.lines),
+            )
         return self.trim_to_budget(list(parts.values()))
 
     def count_part_tokens(self, parts: Iterable[Part]) -> int:
@@ -173,17 +177,28 @@ class _Block:
 
     def build_part(self, name: Name, said: Said, budget: int) -> Part:
         """Return messages as they stand, or the sentences that cover most, as lines."""
-        told = [one for one in said if isinstance(one, Told)]
-        if told:
-            return self.build_whole_part(name, told, budget)
-        snippets = [one for one in said if isinstance(one, Snippet)]
-        likely = sorted(sorted(snippets, key=lambda one: -one.relevance)[:MAX_PIECES], key=lambda one: one.place)
+        messages = [message for message in said if isinstance(message, Told)]
+        if messages:
+            return self.build_whole_part(name, messages, budget)
+        # the likeliest sentences, each with its price
+        snippets = [snippet for snippet in said if isinstance(snippet, Snippet)]
+        likely = sorted(
+            sorted(snippets, key=lambda snippet: -snippet.relevance)[:MAX_PIECES], key=lambda snippet: snippet.place
+        )
+        groups = {group: n for n, group in enumerate(dict.fromkeys(snippet.source.group for snippet in likely))}
+        lines = {place: n for n, place in enumerate(dict.fromkeys(snippet.place[:2] for snippet in likely))}
+        pieces: list[Piece] = []
+        for snippet in likely:
+            tag, heading = count_overhead_tokens(snippet.source, self.format, self.count)
+            cost = self.count(snippet.text + GAP)
+            line, group = lines[snippet.place[:2]], groups[snippet.source.group]
+            pieces.append(Piece(snippet.worths, cost, line, tag, group, heading))
 
+        # those that cover most of what matters
         def count_tokens(some: Sequence[int]) -> int:
             return self.count_part_tokens([Part(name, build_snippet_lines(likely, some))])
 
-        chosen = pack(self.build_pieces(likely), budget - 1, count_tokens)
-        return Part(name, build_snippet_lines(likely, chosen))
+        return Part(name, build_snippet_lines(likely, pack(pieces, budget - 1, count_tokens)))
 
     def build_whole_part(self, name: Name, said: Sequence[Told], budget: int) -> Part:
         """Return messages as lines, the likeliest first; where they have more tokens than their prices, fewer."""
@@ -221,27 +236,21 @@ class _Block:
 
         def pack(room: int) -> tuple[list[Line], int, set[int]]:
             lines = pack_messages(said, self.query, room, self.share, price, head)
-            return lines, sum(map(price, lines)), _find_whole_turns(self.turns, lines)
+            # turns, from 1, that stand whole among the lines, or say nothing
+            shown = {line.source.seq: line.text for line in lines}
+            whole = {n + 1 for n, (_, text) in enumerate(self.turns) if shown.get(n, "") == " ".join(text.split())}
+            return lines, sum(map(price, lines)), whole
+
+        def tell(summary: Summary) -> Line:
+            return Line(summary.text, LineSource(message=summary.turns, seq=-1))  # before all turns
 
         packed, summaries = self.running.pack_beside(
-            pack, budget - TITLE, self.recap_share, lambda one: price(_build_summary_line(one))
+            pack, budget - TITLE, self.recap_share, lambda summary: price(tell(summary))
         )
-        chosen = [*map(_build_summary_line, summaries), *packed]
+        chosen = [*map(tell, summaries), *packed]
         while chosen and self.count_part_tokens([Part("conversation", arrange_lines(chosen))]) > budget:
             chosen.pop()
         return Part("conversation", arrange_lines(chosen))
-
-    def build_pieces(self, said: Sequence[Snippet]) -> list[Piece]:
-        """Build the pieces with their prices."""
-        groups = {group: n for n, group in enumerate(dict.fromkeys(one.source.group for one in said))}
-        lines = {place: n for n, place in enumerate(dict.fromkeys(one.place[:2] for one in said))}
-        found = []
-        for one in said:
-            tag, heading = count_overhead_tokens(one.source, self.format, self.count)
-            cost = self.count(one.text + GAP)
-            line, group = lines[one.place[:2]], groups[one.source.group]
-            found.append(Piece(one.worths, cost, line, tag, group, heading))
-        return found
 
     def trim_to_budget(self, parts: list[Part]) -> Context:
         """Return the parts as a block; where the whole has more tokens than its pieces had, the least relevant lines
@@ -253,20 +262,6 @@ class _Block:
             parts[n] = Part(parts[n].name, parts[n].lines[:at] + parts[n].lines[at + 1 :])
         shown = tuple(part for part in parts if part.lines)
         return Context(self.render(shown), self.count_part_tokens(shown), shown, self.caveat == "stale")
-
-
-def _find_whole_turns(turns: Sequence[tuple[str, str]], lines: Iterable[Line]) -> set[int]:
-    """Return the numbers, from 1, of turns that stand whole among lines, or say nothing."""
-    shown = {line.source.seq: line.text for line in lines}
-    return {n + 1 for n, (_, text) in enumerate(turns) if shown.get(n, "") == " ".join(text.split())}
-
-
-def _build_summary_line(one: Summary) -> Line:
-    return Line(one.text, LineSource(message=one.turns, seq=-1))  # before all turns
-
-
-def _count_chars(part: Part) -> int:
-    return sum(len(line.text) for line in part.lines)
 
 
 def rank_turns(
@@ -289,30 +284,24 @@ def rank_turns(
 
 def build_web_snippets(web: Iterable[object], query: str) -> list[Snippet]:
     """Return the results' sentences, the best result last."""
-    found = []
+    snippets: list[Snippet] = []
+    asked = frozenset(extract_content_words(query))
     for n, result in enumerate(web):
-        url, title, text = (_get_field(result, name) for name in ("url", "title", "text"))
+        read = result.get if isinstance(result, Mapping) else partial(getattr, result)
+        fields = (read(name, None) for name in ("url", "title", "text"))
+        url, title, text = (field if isinstance(field, str) else "" for field in fields)
         if not (url and (title or text)):
             raise UsageError(f"web result {n + 1} lacks url or text: {result!r:.80}")
         source = LineSource(url=" ".join(url.split()))
         whole = f"{title}.\n\n{text}" if title else text
-        found += _split_into_snippets(whole, query, source, FADES**n, (float(-n), 0))
-    return found
-
-
-def _split_into_snippets(
-    text: str, query: str, source: LineSource, worth: float, place: tuple[float, int]
-) -> list[Snippet]:
-    """Return a text's sentences; what has none (code, a table) is one piece."""
-    asked = frozenset(extract_content_words(query))
-    pieces = [" ".join(one.text.split()) for one in split_sentences(text)] or [" ".join(text.split())]
-    found = []
-    for n, piece in enumerate(piece for piece in pieces if piece):
-        words = frozenset(extract_content_words(piece)) or frozenset({piece.lower()})
-        near = len(words & asked) / max(1, min(len(words), len(asked)))
-        relevance = worth * (0.5 + 0.4 * near)
-        found.append(Snippet(piece, dict.fromkeys(words, relevance), relevance, source, (*place, n), n))
-    return found
+        # its sentences; what has none (code, a table) is one piece
+        pieces = [" ".join(piece.text.split()) for piece in split_sentences(whole)] or [" ".join(whole.split())]
+        for number, piece in enumerate(piece for piece in pieces if piece):
+            words = frozenset(extract_content_words(piece)) or frozenset({piece.lower()})
+            near = len(words & asked) / max(1, min(len(words), len(asked)))
+            relevance, place = FADES**n * (0.5 + 0.4 * near), (float(-n), 0, number)
+            snippets.append(Snippet(piece, dict.fromkeys(words, relevance), relevance, source, place, number))
+    return snippets
 
 
 def parse_turn(turn: Turn) -> tuple[str, str]:
@@ -340,8 +329,3 @@ def _extract_content_text(content: object, turn: object) -> str:
         raise UsageError(f"a turn's content is a text, a list of parts or None: got {turn!r:.80}")
     parts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
     return "\n\n".join(part for part in parts if isinstance(part, str))
-
-
-def _get_field(result: object, name: str) -> str:
-    value = result.get(name) if isinstance(result, Mapping) else getattr(result, name, None)
-    return value if isinstance(value, str) else ""

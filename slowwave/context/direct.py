@@ -24,7 +24,7 @@ from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.schemas.vocabulary import Status
-from slowwave.text.sentences import Sentence, split_sentences
+from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import MIN_WORDS
 from slowwave.text.words import extract_content_words, extract_stems
 
@@ -96,6 +96,9 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
         cut = not whole.startswith(text), not whole.endswith(text)
         return Told(text, source, likelihood * (OTHERS if other else 1.0), not cut[0], not cut[1], score, later, gist)
 
+    # what holds in place of a hit is told by the message that was found for it
+    claims = view.chains.claims
+    newer = {key: claims[key]["message_ids"] for hit in hits if (key := hit.superseded_by) in claims and key}
     told = [
         make(
             rows[hit.id],
@@ -107,7 +110,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
             str(gists[hit.id]["summary"]) if hit.id in gists else "",
         )
         for hit in hits
-        if hit.id in rows and not _has_found_successor(view, hit, rows)
+        if hit.id in rows and not any(key in rows for key in newer.get(hit.superseded_by or "", ()))
     ]
     told += [tell_hit(hit, places[hit.id]) for hit in hits if hit.status == Status.NOT_DISTILLED]
     told += [
@@ -202,12 +205,6 @@ def _flatten(text: str) -> str:
     return " ".join(text.split())
 
 
-def _has_found_successor(view: View, hit: Hit, found: Collection[str]) -> bool:
-    """Return whether what holds in place of a hit was said in a message that was found."""
-    heir = view.chains.claims.get(hit.superseded_by) if hit.superseded_by is not None else None
-    return heir is not None and any(key in found for key in heir["message_ids"])
-
-
 def make_source(view: View, row: Row, tags: Mapping[str, str]) -> LineSource:
     """Return where a message (the columns `SHOWN`) comes from."""
     session = view.native_sessions.get(row["session_id"]) or str(row["session_id"])
@@ -285,20 +282,14 @@ def shorten(one: Told, asked: Collection[str], most: int, price: Callable[[Line]
     widths += [(start, len(spans)) for start in reversed(range(first))]
     longest = None
     for start, stop in widths:
-        line = _cut(one, spans, start, stop).line
-        if price(line) > most:
-            continue
-        longest = line
+        # its sentences from one to another, with what ends the last
+        last = spans[stop - 1].end
+        rest = one.text[last:]
+        text = one.text[spans[start].start : last + len(rest) - len(rest.lstrip(ENDS))]
+        opens, closes = one.opens and start == 0, one.closes and stop == len(spans)
+        line = replace(one, text=text, opens=opens, closes=closes).line
+        longest = line if price(line) <= most else longest
     return longest
-
-
-def _cut(one: Told, spans: Sequence[Sentence], start: int, stop: int) -> Told:
-    """Return a message's sentences from one to another, with what ends the last."""
-    last = spans[stop - 1].end
-    rest = one.text[last:]
-    end = last + len(rest) - len(rest.lstrip(ENDS))
-    text, opens, closes = one.text[spans[start].start : end], start == 0, stop == len(spans)
-    return replace(one, text=text, opens=one.opens and opens, closes=one.closes and closes)
 
 
 def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:

@@ -23,13 +23,11 @@ def note_hits(space_dir: Path, answer: "Answer[Hit] | Answer[SessionHit]", shown
     """Note an answer and its hits that were shown, by default all; False where the folder can't be written to."""
     hits = answer[:shown]
     _note_asked(space_dir, answer, len(hits))
-    return log_recall(space_dir, {hit.id: [hit.text, *_list_other_texts(hit)] for hit in hits})
-
-
-def _list_other_texts(hit: "Hit | SessionHit") -> list[str]:
-    """Return what a hit tells beside its own text: its quotes, and what a later claim says."""
-    later = getattr(hit, "successor", None)
-    return [*(source.quote for source in hit.sources), *([later.text] if later else [])]
+    shown_texts: dict[str, list[str]] = {}
+    for hit in hits:  # with its quotes, and what a later claim says
+        later = getattr(hit, "successor", None)
+        shown_texts[hit.id] = [hit.text, *(source.quote for source in hit.sources), *([later.text] if later else [])]
+    return log_recall(space_dir, shown_texts)
 
 
 def _note_asked(space_dir: Path, answer: "Answer[Any] | Context", hits: int, tokens: int = 0, web: str = "") -> None:

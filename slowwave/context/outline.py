@@ -92,12 +92,8 @@ def arrange_by_time(lines: Sequence[Line]) -> tuple[Line, ...]:
     """Return lines in the order in which they were said, session by session; those without a time first."""
     first: dict[object, datetime] = {}
     for line in lines:
-        at = _get_moment(line)
+        at = line.source.at or datetime.min.replace(tzinfo=UTC)
         first[line.source.group] = min(first.get(line.source.group, at), at)
     return tuple(
         sorted(lines, key=lambda line: (first[line.source.group], line.source.session or "", line.source.seq or 0))
     )
-
-
-def _get_moment(line: Line) -> datetime:
-    return line.source.at or datetime.min.replace(tzinfo=UTC)

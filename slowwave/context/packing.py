@@ -7,7 +7,7 @@ budgeted maximization of submodular functions, NAACL 2010), with its guarantee k
 single piece.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 Counter = Callable[[Sequence[int]], int]
@@ -31,6 +31,11 @@ class Piece:
     heading: int = 0
     """Tokens of the group's heading, paid with the first of its lines."""
 
+    def compute_price(self, lines: Collection[int] = (), groups: Collection[int] = ()) -> int:
+        """Return its tokens beside some lines and groups that stand there already."""
+        tag, heading = 0 if self.line in lines else self.tag, 0 if self.group in groups else self.heading
+        return max(1, self.cost + tag + heading)
+
 
 def pack(pieces: Sequence[Piece], budget: int, count: Counter) -> list[int]:
     """Return indices of the pieces shown, ascending; the block they make has at most `budget` tokens by `count`.
@@ -48,24 +53,17 @@ def pack(pieces: Sequence[Piece], budget: int, count: Counter) -> list[int]:
 
 def _select_covering_pieces(pieces: Sequence[Piece], budget: int) -> list[int]:
     """Return the greedy choice in its order, or the best single piece where that is worth more."""
-    chosen = _select_greedily(pieces, budget)
-    single = [i for i, piece in enumerate(pieces) if _compute_price(piece, set(), set()) <= budget]
-    best = max(single, key=lambda i: (_compute_coverage(pieces, [i]), -i), default=None)
-    if best is not None and _compute_coverage(pieces, [best]) > _compute_coverage(pieces, chosen):
-        return [best]
-    return chosen
-
-
-def _select_greedily(pieces: Sequence[Piece], budget: int) -> list[int]:
-    """Return pieces in order of choice, the one with most new worth per token first, while any fits."""
+    # the piece with most new worth per token first, while any fits
     chosen: list[int] = []
     shown: dict[str, float] = {}
     left, room = set(range(len(pieces))), budget
     while left:
         lines, groups = {pieces[i].line for i in chosen}, {pieces[i].group for i in chosen}
-        prices = {i: _compute_price(pieces[i], lines, groups) for i in left}
+        prices = {i: pieces[i].compute_price(lines, groups) for i in left}
         left = {i for i in left if prices[i] <= room}
-        gains = {i: _compute_gain(pieces[i], shown) for i in left}
+        gains = {
+            i: sum(max(worth - shown.get(word, 0.0), 0.0) for word, worth in pieces[i].worths.items()) for i in left
+        }
         best = max(left, key=lambda i: (gains[i] / prices[i], -i), default=None)
         if best is None or gains[best] <= 0:
             break
@@ -73,18 +71,12 @@ def _select_greedily(pieces: Sequence[Piece], budget: int) -> list[int]:
         left.discard(best)
         _update_coverage(pieces[best], shown)
         room -= prices[best]
+    # or the best that fits alone
+    fitting = [i for i, piece in enumerate(pieces) if piece.compute_price() <= budget]
+    single = max(fitting, key=lambda i: (_compute_coverage(pieces, [i]), -i), default=None)
+    if single is not None and _compute_coverage(pieces, [single]) > _compute_coverage(pieces, chosen):
+        return [single]
     return chosen
-
-
-def _compute_gain(piece: Piece, shown: Mapping[str, float]) -> float:
-    """Return worth that it adds to what other pieces have shown."""
-    return sum(max(worth - shown.get(word, 0.0), 0.0) for word, worth in piece.worths.items())
-
-
-def _compute_price(piece: Piece, lines: set[int], groups: set[int]) -> int:
-    tag = 0 if piece.line in lines else piece.tag
-    heading = 0 if piece.group in groups else piece.heading
-    return max(1, piece.cost + tag + heading)
 
 
 def _drop_until_fit(chosen: list[int], budget: int, count: Counter) -> list[int]:

@@ -111,18 +111,14 @@ def render_markdown(parts: Sequence[Part], caveat: Caveat | None = None) -> str:
     for part in parts:
         if part.lines:
             told = [CAVEATS[caveat]] if caveat and part.name in OF_MEMORY else []
-            shown += [TITLES[part.name], *told, *_format_part_lines(part, names)]
+            found: list[str] = []
+            for _, lines in groupby(part.lines, key=lambda line: line.source.group):
+                group = list(lines)
+                head = format_heading(group[0].source, names)
+                found += [head] if head else []
+                found += [format_tag(line.source) + escape_text(line.text) for line in group]
+            shown += [TITLES[part.name], *told, *found]
     return "\n".join(shown)
-
-
-def _format_part_lines(part: Part, names: Mapping[str, str]) -> list[str]:
-    found: list[str] = []
-    for _, lines in groupby(part.lines, key=lambda line: line.source.group):
-        group = list(lines)
-        head = format_heading(group[0].source, names)
-        found += [head] if head else []
-        found += [format_tag(line.source) + escape_text(line.text) for line in group]
-    return found
 
 
 def format_heading(source: LineSource, names: Mapping[str, str]) -> str:

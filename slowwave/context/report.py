@@ -173,9 +173,19 @@ def _load_messages(
     """Return what of each session the query's conditions let through, in order, without what was taken back."""
     about = view.read_by_id(SESSIONS, sessions, ["session_id", "inactive"])
     gone = {key for row in about.values() for key in row["inactive"]}
-    allowed = _find_allowed_messages(view, query) if query.since or query.is_narrowed else None
+    allowed = None
+    if query.since or query.is_narrowed:
+        offsets = np.unique(view.passages.message[mask_allowed_passages(view, query)])
+        allowed = set(view.read_keys(MESSAGES).take(offsets[offsets >= 0]).to_pylist())
+    # the mean vector of each message's passages
     inside = pc.field("session_id").isin(pa.array(sessions, pa.string()))  # of none too
-    vectors = _load_vectors(view, inside) if view.release.encoder == encoder else {}
+    parts: dict[str, list[Vector]] = defaultdict(list)
+    has_vectors = view.release.encoder == encoder
+    for row in view.read(PASSAGES, ["message_id", "vector"], inside).to_pylist() if has_vectors else ():
+        if row["vector"] is not None:
+            parts[str(row["message_id"])].append(np.array(row["vector"], np.float32))
+    vectors = {key: np.mean(some, axis=0) for key, some in parts.items()}
+    # what of each became a claim, and what of that no longer holds
     claims, superseded = defaultdict(list), defaultdict(list)
     for row in view.read(OBSERVATIONS, CLAIMED, inside).to_pylist():
         keys, quote = row["message_ids"], " ".join(str(row["quote"]).split())
@@ -184,31 +194,16 @@ def _load_messages(
             claims[keys[0]].append((quote, np.array(row["vector"], np.float32) if known else None))
         for key in keys if _is_superseded_here(view, row, likely, hits[:ABOUT], query.as_of) else ():
             superseded[key].append(quote)
+    # what was said, no later than `as_of`, where there is one
     found: dict[str, list[PastMessage]] = defaultdict(list)
     for row in view.read(MESSAGES, HEARD, inside).sort_by("seq").to_pylist():
         key = str(row["message_id"])
-        # No later than `as_of`, where there is one.
         said = row["origin"] in SPOKEN and row["text"] and is_visible_as_of(row["ts"], query.until)
         if said and key not in gone and (allowed is None or key in allowed):
             made = tuple(claims[key]), tuple(superseded[key])
             source = make_source(view, row, view.session_tags)
             found[str(row["session_id"])].append(PastMessage(key, source, str(row["text"]), vectors.get(key), *made))
     return found
-
-
-def _find_allowed_messages(view: View, query: Query) -> set[str]:
-    """Return the ids of the messages that the query's conditions let through."""
-    messages = np.unique(view.passages.message[mask_allowed_passages(view, query)])
-    return set(view.read_keys(MESSAGES).take(messages[messages >= 0]).to_pylist())
-
-
-def _load_vectors(view: View, inside: pc.Expression) -> dict[str, Vector]:
-    """Return by message the mean vector of its passages."""
-    parts: dict[str, list[Vector]] = defaultdict(list)
-    for row in view.read(PASSAGES, ["message_id", "vector"], inside).to_pylist():
-        if row["vector"] is not None:
-            parts[str(row["message_id"])].append(np.array(row["vector"], np.float32))
-    return {key: np.mean(some, axis=0) for key, some in parts.items()}
 
 
 def _is_superseded_here(view: View, row: Row, likely: Set[str], hits: Collection[str], as_of: datetime | None) -> bool:
@@ -245,8 +240,8 @@ def score_session(
     """
     kept = weigh_sentences(messages, extract_sentences(messages), weights)
     words, signs = compute_word_signs(kept, len(messages))
-    likely = probability * _sigmoid(weights.word_bias + signs @ np.array(weights.word))
-    matters = dict(zip(words, likely.tolist(), strict=True))
+    logits = weights.word_bias + signs @ np.array(weights.word)
+    matters = dict(zip(words, (probability * (1.0 / (1.0 + np.exp(-logits)))).tolist(), strict=True))
     return [
         Snippet(
             one.text,
@@ -364,8 +359,3 @@ def compute_word_signs(kept: Sequence[tuple[Sentence, float]], messages: int) ->
             [none + math.log(max(1e-9, -math.expm1(-none))), math.log(len(places)), max(places) / max(1, messages - 1)]
         )
     return words, np.array(rows, dtype=np.float64).reshape(len(rows), len(WORD_SIGNS))
-
-
-def _sigmoid(logits: Matrix) -> Matrix:
-    likely: Matrix = 1.0 / (1.0 + np.exp(-logits))
-    return likely

@@ -114,7 +114,20 @@ def build_briefing(
         place = anchor_workspace(workspace) if workspace else None
         counted_by = tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__qualname__", None)
         question = repr(("briefing", memory._live.named, place, room, format, counted_by))
-        block = _pack_briefing(memory, question, room, count, format, place)
+        try:
+            with translate_read_errors(memory.root / memory.space):
+                view, kinds = collect_briefing_kinds(memory, place)
+        except StoreError as trouble:  # the store is away: the last one to just this
+            if not (last := memory._answers.get(question)):
+                raise
+            memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered from the last briefing")
+            block = Context(last["text"], last["tokens"], (), stale=True)
+        else:  # kept as it is to read once it is old
+            if question not in view.kept_briefings:
+                old = pack_briefing(kinds, room, count, format, stale=True)
+                memory._answers.put(question, {"text": old.text, "tokens": old.tokens}, view.release.run_id)
+                view.kept_briefings.add(question)
+            block = pack_briefing(kinds, room, count, format)
         notes = memory._notes.answer_notes
     return replace(block, notes=notes, cost=read_cost())
 
@@ -126,25 +139,6 @@ def collect_briefing_kinds(memory: "Memory", workspace: str | None) -> tuple[Vie
     known = view.workspaces | {hit.workspace for hit in written}
     places = require_workspaces(workspace, known) if workspace else ()
     return view, [*collect_briefing_lines(view, places), collect_unreleased(written, places)]
-
-
-def _pack_briefing(
-    memory: "Memory", question: str, room: int, count: Tokenizer, format: Format, workspace: str | None
-) -> Context:
-    """Return the block, kept as it is to read once it is old; the last one to just this where the store is away."""
-    try:
-        with translate_read_errors(memory.root / memory.space):
-            view, kinds = collect_briefing_kinds(memory, workspace)
-    except StoreError as trouble:
-        if not (last := memory._answers.get(question)):
-            raise
-        memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered from the last briefing")
-        return Context(last["text"], last["tokens"], (), stale=True)
-    if question not in view.kept_briefings:
-        old = pack_briefing(kinds, room, count, format, stale=True)
-        memory._answers.put(question, {"text": old.text, "tokens": old.tokens}, view.release.run_id)
-        view.kept_briefings.add(question)
-    return pack_briefing(kinds, room, count, format)
 
 
 def _collect_memories(

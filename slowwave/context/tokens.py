@@ -36,10 +36,23 @@ def load_tokenizer(name: str) -> Tokenizer:
     if name == "bytes/4":
         return count_bytes_by_four
     if name == "minilm":
-        folder = _find_packaged_tokenizer()
-        return _load_tokenizer_file(folder / "tokenizer.json") if folder else count_bytes_by_four
+        # the folder of the encoder that ships, whose package is never imported
+        package = importlib.util.find_spec(MINILM[0])
+        folders = (package.submodule_search_locations or ()) if package else ()
+        places = (Path(folder) / MINILM[1] / "tokenizer.json" for folder in folders)
+        place = next((place for place in places if place.is_file()), None)
+        return _load_tokenizer_file(place) if place else count_bytes_by_four
     if name.startswith("tiktoken:"):
-        return _load_tiktoken(name.removeprefix("tiktoken:"))
+        encoding = name.removeprefix("tiktoken:")
+        if importlib.util.find_spec("tiktoken") is None:
+            raise UsageError(f"tokenizer tiktoken:{encoding} needs the package tiktoken: pip install tiktoken")
+        import tiktoken  # type: ignore[import-not-found]
+
+        try:
+            loaded = tiktoken.get_encoding(encoding)
+        except ValueError as unknown:
+            raise UsageError(f"tiktoken knows no encoding {encoding!r}: {unknown}") from None
+        return lambda text: len(loaded.encode_ordinary(_replace_surrogates(text)))
     return _load_tokenizer_file(Path(name).expanduser())
 
 
@@ -76,25 +89,6 @@ def _load_tokenizer_file(path: Path) -> Tokenizer:
     loaded.no_truncation()
     loaded.no_padding()
     return lambda text: len(loaded.encode(_replace_surrogates(text), add_special_tokens=False).ids)
-
-
-def _load_tiktoken(encoding: str) -> Tokenizer:
-    if importlib.util.find_spec("tiktoken") is None:
-        raise UsageError(f"tokenizer tiktoken:{encoding} needs the package tiktoken: pip install tiktoken")
-    import tiktoken  # type: ignore[import-not-found]
-
-    try:
-        loaded = tiktoken.get_encoding(encoding)
-    except ValueError as unknown:
-        raise UsageError(f"tiktoken knows no encoding {encoding!r}: {unknown}") from None
-    return lambda text: len(loaded.encode_ordinary(_replace_surrogates(text)))
-
-
-def _find_packaged_tokenizer() -> Path | None:
-    """Return folder of the encoder that ships; its package is never imported."""
-    found = importlib.util.find_spec(MINILM[0])
-    places = [Path(place) / MINILM[1] for place in (found.submodule_search_locations or ())] if found else []
-    return next((place for place in places if (place / "tokenizer.json").is_file()), None)
 
 
 def _replace_surrogates(text: str) -> str:

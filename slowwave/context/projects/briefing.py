@@ -26,7 +26,6 @@ from slowwave.context.rendering import Format, Line, LineSource, Part, get_rende
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.recall.hits import QUOTE_CHARS, Hit
 from slowwave.recall.release.chains import mark_changes
-from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import EXTRACTIVE, MODEL_KEY, Origin, Status, SummaryScope, is_shared
@@ -144,36 +143,28 @@ def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Li
     """
     columns = ["summary_id", "scope_id", "tier", "title", "text", "last_at", "member_ids"]
     wanted = (pc.field("scope") == SummaryScope.TOPIC) & pc.starts_with(pc.field("step_key"), MODEL_KEY)
-    rows = _leave_out_unconfirmed(view, view.read(SUMMARIES, columns, wanted).to_pylist())
-    covered = {key for row in rows for key in row["member_ids"]}
-    own = _find_own_topics(view, places) if places else None
-    tops = [row for row in rows if row["summary_id"] not in covered and (own is None or row["scope_id"] in own)]
-    sizes = dict(zip(*view.read(TOPICS, ["topic_id", "size"]).to_pydict().values(), strict=True))
-    tops.sort(key=lambda row: (-sizes.get(row["scope_id"], 0), row["scope_id"], -row["tier"]))
-    return [
-        _make_line(
-            view, row["scope_id"], row["text"], LineSource(at=row["last_at"], topic=row["title"] or row["scope_id"])
-        )
-        for row in tops[:MOST_LINES]
-    ]
-
-
-def _leave_out_unconfirmed(view: View, rows: list[Row]) -> list[Row]:
-    """Return the summaries that stand on nothing which only an agent noted."""
+    rows = sorted(view.read(SUMMARIES, columns, wanted).to_pylist(), key=lambda row: row["tier"])
+    # without those that stand on something which only an agent noted
     noted = pc.field("session_id").isin(pa.array(sorted(view.unconfirmed_notes), pa.string()))
     doubtful = set(view.read(OBSERVATIONS, ["observation_id"], noted)["observation_id"].to_pylist())
-    for row in sorted(rows, key=lambda row: row["tier"]):
+    for row in rows:
         if doubtful.intersection(row["member_ids"]):
             doubtful.add(row["summary_id"])
-    return [row for row in rows if row["summary_id"] not in doubtful]
-
-
-def _find_own_topics(view: View, places: Collection[str]) -> set[str]:
-    """Return the topics of which more than half the claims were made in a workspace."""
-    rows = view.read(OBSERVATIONS, ["topic_id", "workspace"], pc.field("status") == Status.ACTIVE).to_pylist()
-    every = Counter(row["topic_id"] for row in rows)
-    here = Counter(row["topic_id"] for row in rows if row["workspace"] in places)
-    return {topic for topic, count in here.items() if 2 * count > every[topic]}
+    rows = [row for row in rows if row["summary_id"] not in doubtful]
+    covered = {key for row in rows for key in row["member_ids"]}
+    tops = [row for row in rows if row["summary_id"] not in covered]
+    # of the topics of which more than half the claims were made in the workspace
+    if places:
+        claims = view.read(OBSERVATIONS, ["topic_id", "workspace"], pc.field("status") == Status.ACTIVE).to_pylist()
+        every = Counter(claim["topic_id"] for claim in claims)
+        here = Counter(claim["topic_id"] for claim in claims if claim["workspace"] in places)
+        tops = [row for row in tops if 2 * here[row["scope_id"]] > every[row["scope_id"]]]
+    # those of the largest topics first
+    sizes = dict(zip(*view.read(TOPICS, ["topic_id", "size"]).to_pydict().values(), strict=True))
+    tops.sort(key=lambda row: (-sizes.get(row["scope_id"], 0), row["scope_id"], -row["tier"]))
+    sources = (LineSource(at=row["last_at"], topic=row["title"] or row["scope_id"]) for row in tops)
+    some = zip(tops[:MOST_LINES], sources, strict=False)
+    return [_make_line(view, row["scope_id"], row["text"], source) for row, source in some]
 
 
 def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[Line]:

@@ -8,7 +8,7 @@ whatever the release is called and whenever that is written.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
 from pathlib import PurePath
 
@@ -91,7 +91,8 @@ def build_pages(
     `decisions/` and `gotchas/` are by topic, `people/` by who speaks, `projects/` by workspace; none without content.
     """
     claims = collect_told_claims(view, places, (*STANDING, *PERSONAL), steers, least)
-    topics = _read_topic_names(view)
+    rows = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
+    topics = {row["topic_id"]: row["name"] for row in rows}
     groups: dict[tuple[str, str], list[StandingClaim]] = defaultdict(list)
     for claim in claims:
         if claim.category in ("decision", "gotcha"):
@@ -100,28 +101,19 @@ def build_pages(
             groups["people", claim.source.speaker].append(claim)
         if claim.workspace:
             groups["projects", claim.workspace].append(claim)
-    paths = _name_files(groups)
-    return {paths[key]: _render(some[:MOST_LINES], key[1]) for key, some in sorted(groups.items())}, claims
-
-
-def _read_topic_names(view: View) -> dict[str, str]:
-    rows = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
-    return {row["topic_id"]: row["name"] for row in rows}
-
-
-def _name_files(groups: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
-    """Return a file name for each page that a person can read; where two would have one, with some of its hash."""
-    paths = {(folder, name): f"{folder}/{_make_slug(name, folder)}" for folder, name in groups}
+    # a file name for each that a person can read; where two would have one, with some of its hash
+    paths: dict[tuple[str, str], str] = {}
+    for folder, name in groups:
+        plain = PurePath(name.replace("\\", "/")).name if folder == "projects" else name
+        paths[folder, name] = f"{folder}/{UNSAFE.sub('-', plain.casefold()).strip('-.')[:60] or 'other'}"
     taken = list(paths.values())
-    return {
-        key: f"{path}{'-' + compute_content_id(*key)[:6] if taken.count(path) > 1 else ''}.md"
-        for key, path in paths.items()
+    pages = {
+        f"{path}{'-' + compute_content_id(*key)[:6] if taken.count(path) > 1 else ''}.md": _render(
+            groups[key][:MOST_LINES], key[1]
+        )
+        for key, path in sorted(paths.items())
     }
-
-
-def _make_slug(name: str, folder: str) -> str:
-    plain = PurePath(name.replace("\\", "/")).name if folder == "projects" else name
-    return UNSAFE.sub("-", plain.casefold()).strip("-.")[:60] or "other"
+    return pages, claims
 
 
 def _render(claims: Sequence[StandingClaim], title: str) -> str:

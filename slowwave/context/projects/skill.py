@@ -170,16 +170,20 @@ def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[S
         some = [one for one in some if any(item not in LOOKS for item in one.items)]
     first = {one.items: one for one in reversed(some)}  # of two checkouts the one with more of it
     some = [one for one in some if first[one.items] is one][:MOST_HABITS]
-    return [
-        SkillLine(
-            kind,
-            make_harmless(_format_habit(one)),
-            view.session_tags.get(source.session, source.session),
-            source.id[:SHORT_ID],
-        )
-        for one in some
-        for source in one.sources[:1]
-    ]
+    # what each says, with its latest source
+    lines: list[SkillLine] = []
+    for habit in some:
+        if kind is HabitKind.CO_EDIT:
+            text = f"{' and '.join(f'`{item}`' for item in habit.items)}: {habit.count}"
+        elif kind is HabitKind.SEQUENCE:
+            text = f"{' → '.join(item if item in LOOKS else f'`{item}`' for item in habit.items)}: {habit.count}"
+        else:
+            typed = habit.line if habit.line and _is_plain(habit.line) else habit.items[0]
+            text = f"{str(habit.role).capitalize()}: `{typed}` ({habit.count})"
+        source = habit.sources[0]
+        tag = view.session_tags.get(source.session, source.session)
+        lines.append(SkillLine(kind, make_harmless(text), tag, source.id[:SHORT_ID]))
+    return lines
 
 
 def _is_plain(item: str) -> bool:
@@ -189,22 +193,13 @@ def _is_plain(item: str) -> bool:
     return bool(is_plain) and "`" not in item
 
 
-def _format_habit(one: Habit) -> str:
-    if one.kind == HabitKind.CO_EDIT:
-        return f"{' and '.join(f'`{item}`' for item in one.items)}: {one.count}"
-    if one.kind == HabitKind.SEQUENCE:
-        return f"{' → '.join(item if item in LOOKS else f'`{item}`' for item in one.items)}: {one.count}"
-    line = one.line if one.line and _is_plain(one.line) else one.items[0]
-    return f"{str(one.role).capitalize()}: `{line}` ({one.count})"
-
-
 def _render(lines: Sequence[SkillLine], title: str) -> str:
     told = [f"# {make_harmless(title)}", "", INTRODUCTION if lines else "Nothing stands about it yet."]
     for section, heading in SECTIONS.items():
-        some = [_format_line(line) for line in lines if line.section == section]
+        some = [
+            f"- {line.text} <!-- {make_harmless(line.session).replace('`', '')}/{line.message} -->"
+            for line in lines
+            if line.section == section
+        ]
         told += ["", f"## {heading}", "", *some] if some else []
     return "\n".join(told)
-
-
-def _format_line(line: SkillLine) -> str:
-    return f"- {line.text} <!-- {make_harmless(line.session).replace('`', '')}/{line.message} -->"

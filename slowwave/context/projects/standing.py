@@ -105,13 +105,22 @@ def collect_standing_claims(
         and not is_linked(row)
         and not is_shared(row["observer"])
     ]
-    quoted = _find_quoted_messages(view, rows)
+    # the message that each quotes, then those quoted by the claims that were merged into it
+    quoted = {row["observation_id"]: row["message_ids"][:1] for row in rows}
+    repeats = (pc.field("status") == Status.DUPLICATE) & pc.field("canonical_id").isin(
+        pa.array(sorted(quoted), pa.string())
+    )
+    columns = ["observation_id", "canonical_id", "message_ids", "observer"]
+    for row in view.read(OBSERVATIONS, columns, repeats).sort_by("observation_id").to_pylist():
+        if not is_shared(row["observer"]):
+            quoted[row["canonical_id"]] += row["message_ids"][:1]
     said = view.read_by_id(MESSAGES, sorted({key for keys in quoted.values() for key in keys}), SAID)
     standing = []
     for row in rows:
         messages = [said[key] for key in quoted[row["observation_id"]] if key in said]
         if claim := _make_claim(view, row, sure[row["observation_id"]], messages):
             standing.append(claim)
+    # the best borne out first, then the surest, then the latest; of equal texts the first
     standing.sort(key=lambda claim: claim.id)
     standing.sort(key=lambda claim: claim.source.at or EARLIEST, reverse=True)
     standing.sort(key=lambda claim: (-claim.sessions, -claim.confidence))
@@ -134,22 +143,6 @@ def take_in_turn(claims: Iterable[StandingClaim]) -> Iterator[StandingClaim]:
     by_category = groupby(sorted(claims, key=lambda claim: claim.category), key=lambda claim: claim.category)
     for turn in zip_longest(*[list(group) for _, group in by_category]):
         yield from (claim for claim in turn if claim is not None)
-
-
-def _find_quoted_messages(view: View, rows: Iterable[Row]) -> dict[str, list[str]]:
-    """Return by claim the id of the message that it quotes, then those quoted by the claims that were merged into
-    it.
-    """
-    quoted = {row["observation_id"]: row["message_ids"][:1] for row in rows}
-    merged = (pc.field("status") == Status.DUPLICATE) & pc.field("canonical_id").isin(
-        pa.array(sorted(quoted), pa.string())
-    )
-    columns = ["observation_id", "canonical_id", "message_ids", "observer"]
-    repeats = view.read(OBSERVATIONS, columns, merged).sort_by("observation_id").to_pylist()
-    for row in repeats:
-        if not is_shared(row["observer"]):
-            quoted[row["canonical_id"]] += row["message_ids"][:1]
-    return quoted
 
 
 def _make_claim(view: View, row: Row, confidence: float, messages: list[Row]) -> StandingClaim | None:
