@@ -7,6 +7,7 @@ something else is no date: "May I …", "Windows Server 2019", version 2024.1, a
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -98,29 +99,21 @@ def extract_dates(text: str) -> DateMentions:
 def _find_dates(text: str) -> Iterator[tuple[Date, str]]:
     """Yield each date with the words that name it."""
     for found in (*ISO.finditer(text), *NUMERIC.finditer(text)):
-        date = _parse_numeric_date(found)
-        if date is not None:
-            yield date, found[0]
+        # in figures the day stands before the month, but where only the other order can be
+        parts = found.groupdict()
+        year, month, day = int(parts["year"]), int(parts["month"]), int(parts["day"]) if parts.get("day") else None
+        if parts.get("mark") == "/" and day is not None and month > len(MONTH_NAMES):
+            month, day = day, month
+        elif parts.get("mark") == "/" and day is not None and day <= len(MONTH_NAMES):
+            continue  # 3/4/2026 is read in two ways
+        if _is_date(month, day):
+            yield (year, month, day), found[0]
     read = bytearray(len(text))  # 1 where a date was read
     for pattern in WRITTEN:
         for found in pattern.finditer(text):
             if not read[found.start("month")]:
                 read[found.start() : found.end()] = b"\1" * len(found[0])
                 yield from ((date, found[0]) for date in _parse_written_dates(text, found))
-
-
-def _parse_numeric_date(found: re.Match[str]) -> Date | None:
-    """Return a date in figures, the day before the month; where only the other order can be, that.
-
-    None where none can.
-    """
-    said = found.groupdict()
-    year, month, day = int(said["year"]), int(said["month"]), int(said["day"]) if said.get("day") else None
-    if said.get("mark") == "/" and day is not None and month > len(MONTH_NAMES):
-        month, day = day, month
-    elif said.get("mark") == "/" and day is not None and day <= len(MONTH_NAMES):
-        return None  # 3/4/2026 is read in two ways
-    return (year, month, day) if _is_date(month, day) else None
 
 
 def _parse_written_dates(text: str, found: re.Match[str]) -> Iterator[Date]:
@@ -156,27 +149,18 @@ def extract_spans(text: str, now: datetime) -> list[Span]:
 def _find_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
     """Yield each stretch with the words that name it."""
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    counts: tuple[tuple[re.Pattern[str], Callable[..., Span | None], tuple[str, ...]], ...] = (
+    counts: tuple[tuple[re.Pattern[str], Callable[..., Span | None], tuple[str | int, ...]], ...] = (
         (AGO, _resolve_ago, ("n", "unit")),
         (RECENT, _resolve_recent, ("n", "unit")),
         (LAST, _resolve_last, ("which", "unit")),
         (ON, _resolve_last, ("which", "unit")),
+        (DAY_WORD, _resolve_day_word, (0,)),
     )
     for pattern, count, parts in counts:
         for found in pattern.finditer(text):
-            if (span := _resolve_span(count, day, *(found[part].lower() for part in parts))) is not None:
-                yield span, found[0]
-    for found in DAY_WORD.finditer(text):
-        if (span := _resolve_span(_resolve_day_word, day, found[0].lower())) is not None:
-            yield span, found[0]
-
-
-def _resolve_span(count: Callable[..., Span | None], day: datetime, *words: str) -> Span | None:
-    """Return a stretch counted back from a day; None where it leaves the years 1 to 9999."""
-    try:
-        return count(day, *words)
-    except (OverflowError, ValueError):  # timedelta's and replace's words for it
-        return None
+            with suppress(OverflowError, ValueError):  # it leaves the years 1 to 9999
+                if (span := count(day, *(found[part].lower() for part in parts))) is not None:
+                    yield span, found[0]
 
 
 def _resolve_day_word(day: datetime, word: str) -> Span:

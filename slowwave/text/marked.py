@@ -102,21 +102,17 @@ def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
         return False
     # beside the file, and in its place once it is on the disk
     path.parent.mkdir(parents=True, exist_ok=True)
+    umask = os.umask(0o077)
+    os.umask(umask)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         written = Path(file.name)
         try:
             file.write(raw)
             file.flush()
             os.fsync(file.fileno())
-            written.chmod(rights.stat().st_mode & 0o7777 if rights else 0o666 & ~_read_umask())
+            written.chmod(rights.stat().st_mode & 0o7777 if rights else 0o666 & ~umask)
             written.replace(path)
         except BaseException:
             written.unlink(missing_ok=True)
             raise
     return True
-
-
-def _read_umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -9,7 +9,7 @@ Cost: clean text is split into words once and searched for a dozen literals; pat
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 
 from slowwave.text.secret_rules import (
@@ -120,17 +120,7 @@ def _apply_rule(rule: Rule, text: str, found: Counter[str]) -> str:
 def _redact_assignments(text: str, found: Counter[str]) -> str:
     """Return the text without values that are assigned to telling names."""
     pieces: list[str] = []
-    at = 0
-    for start, end, kind in _find_assignments(text):
-        found[kind] += 1
-        pieces += (text[at:start], f"{MARK}{kind}]")
-        at = end
-    return "".join((*pieces, text[at:])) if pieces else text
-
-
-def _find_assignments(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield where each value stands, and its kind; in order, none overlapping."""
-    passed = 0
+    at = passed = 0
     lower = text.lower()
     if len(lower) != len(text):  # a few letters grow in lower case, and positions shift
         lower = text.translate(_LOWER)
@@ -138,9 +128,13 @@ def _find_assignments(text: str) -> Iterator[tuple[int, int, str]]:
         match = NAMED.match(text, core.start()) if core.start() >= passed else None
         if match and (kind := classify_secret(text[max(0, core.start() - BEFORE) : core.start()], match)):
             passed = match.end()
-            yield *match.span("bare" if match["quoted"] is None else "quoted"), kind
+            start, end = match.span("bare" if match["quoted"] is None else "quoted")
+            found[kind] += 1
+            pieces += (text[at:start], f"{MARK}{kind}]")
+            at = end
         elif match and len(match["bare"] or "") == MOST_VALUE:
             passed = match.end()  # a run that never ends: of a line of ten million letters a name may stand at each
+    return "".join((*pieces, text[at:])) if pieces else text
 
 
 def _redact_json_value(value: object, name: str, found: Counter[str]) -> object:

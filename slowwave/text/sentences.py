@@ -66,9 +66,16 @@ def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
     for begin, end, item in _find_paragraphs(text):
         offset = begin
         for piece in _split_prose(text[begin:end]):
-            start, stop = _trim_piece(piece, offset, opener, closer)
-            if stop > start:
-                found.append(Sentence(start, stop, text[start:stop], item, position))
+            # without what opens and closes it idly
+            body = piece.rstrip()
+            lead = opener.match(body)
+            start, stop = lead.end() if lead else 0, len(body)
+            while stop > start and IDLE.match(body, stop - 1):
+                stop -= 1
+            tail = closer.search(body, max(start, stop - MOST_CLOSING), stop)
+            kept = body[: tail.start()].rstrip() if tail else body[:stop]
+            if any(map(str.isalnum, kept[start:])):
+                found.append(Sentence(offset + start, offset + len(kept), kept[start:], item, position))
             offset += len(piece)
             position += bool(piece.strip())
     return found
@@ -99,22 +106,6 @@ def _ends_sentence(piece: str, prose: str, at: int) -> bool:
     return not alone or at == len(prose) or ("/" not in last and prose[at].isalnum())
 
 
-def _trim_piece(piece: str, offset: int, opener: re.Pattern[str], closer: re.Pattern[str]) -> tuple[int, int]:
-    """Return borders of `piece`, which starts at `offset`, without what opens and closes it idly."""
-    body = piece.rstrip()
-    lead = opener.match(body)
-    start = lead.end() if lead else 0
-    end = len(body)
-    while end > start and IDLE.match(body, end - 1):
-        end -= 1
-    if tail := closer.search(body, max(start, end - MOST_CLOSING), end):
-        end = tail.start()
-    body = body[:end].rstrip() if tail else body[:end]
-    if not any(c.isalnum() for c in body[start:]):
-        return offset, offset
-    return offset + start, offset + len(body)
-
-
 def _find_paragraphs(text: str) -> Iterator[tuple[int, int, bool]]:
     """Yield spans of running prose and of list items (True), hard-wrapped lines joined."""
     open_at, end, item, wrapped = -1, 0, False, False
@@ -129,7 +120,9 @@ def _find_paragraphs(text: str) -> Iterator[tuple[int, int, bool]]:
             continue
         if open_at < 0:
             open_at, item = begin + (bullet.end() if bullet else 0), bool(bullet)
-        end, wrapped = stop, _is_wrapped(line)
+        body = line.rstrip()
+        # whether the sentence goes on in the next line
+        end, wrapped = stop, len(body) >= WRAP_COLUMNS and body[-1] not in ".!?:;"
     if open_at >= 0:
         yield open_at, end, item
 
@@ -145,12 +138,6 @@ def _find_unfenced_lines(text: str) -> Iterator[tuple[int, int]]:
             fence = next(fences, None)
         if not (fence and fence.start() <= begin):
             yield begin, begin + len(line.rstrip("\r\n"))
-
-
-def _is_wrapped(line: str) -> bool:
-    """Return whether the sentence goes on in the next line."""
-    body = line.rstrip()
-    return len(body) >= WRAP_COLUMNS and body[-1] not in ".!?:;"
 
 
 @lru_cache(maxsize=256)

@@ -50,18 +50,22 @@ def extract_spans(text: str) -> tuple[Span, ...]:
 
     The last ones, after which too little follows, reach back instead. A text of fewer words in all has none.
     """
-    units = [(start, end, _tokenize_unit(text[start:end])) for start, end in _find_units(text)]
-    words = [0, *accumulate(len(unit[2]) for unit in units)]
-    starts = (
-        at for at in range(len(units)) if units[at][2] or not at or units[at - 1][2]
-    )  # one of a run without words
-    found = [_find_span_bounds(words, at) for at in starts]
-    return tuple(
-        Span(units[a][0], units[b][1], _hash_units(units[a : b + 1])) for a, b in dict.fromkeys(r for r in found if r)
-    )
-
-
-Units = list[tuple[int, int, list[str]]]
+    # the words of each unit
+    units: list[tuple[int, int, list[str]]] = []
+    for start, end in _find_units(text):
+        folded = text[start:end].casefold()
+        units.append((start, end, TERM.findall(CHANGING.sub("0", folded) if DIGIT.search(folded) else folded)))
+    # the units of each shingle: from each on, but of a run without words from one
+    before = [0, *accumulate(len(words) for _, _, words in units)]
+    starts = (at for at in range(len(units)) if units[at][2] or not at or units[at - 1][2])
+    bounds = dict.fromkeys(_find_span_bounds(before, at) for at in starts)
+    # and their hashes
+    spans: list[Span] = []
+    for first, last in (pair for pair in bounds if pair):
+        joined = " ".join(word for _, _, words in units[first : last + 1] for word in words)
+        digest = hashlib.blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        spans.append(Span(units[first][0], units[last][1], int.from_bytes(digest, signed=True)))
+    return tuple(spans)
 
 
 def _find_units(text: str) -> Iterator[tuple[int, int]]:
@@ -89,16 +93,6 @@ def _find_span_bounds(words: list[int], at: int) -> tuple[int, int] | None:
         return at, max(last, at)
     first = bisect_right(words, words[at + 1] - MIN_WORDS) - 1
     return (min(first, at), at) if first >= 0 else None
-
-
-def _tokenize_unit(unit: str) -> list[str]:
-    folded = unit.casefold()
-    return TERM.findall(CHANGING.sub("0", folded) if DIGIT.search(folded) else folded)
-
-
-def _hash_units(units: Units) -> int:
-    joined = " ".join(word for _, _, words in units for word in words)
-    return int.from_bytes(hashlib.blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=8).digest(), signed=True)
 
 
 def hash_session_spans(texts: Iterable[str]) -> set[int]:
@@ -167,11 +161,6 @@ def parse_span_id(span_id: str) -> int:
 
 def find_span_texts(texts: Iterable[str], wanted: Collection[int]) -> Mapping[int, str]:
     """Return how each wanted shingle reads where it first stands."""
-    return dict(reversed(list(_iter_span_texts(texts, wanted))))
-
-
-def _iter_span_texts(texts: Iterable[str], wanted: Collection[int]) -> Iterator[tuple[int, str]]:
-    for text in texts:
-        for span in extract_spans(text):
-            if span.hash in wanted:
-                yield span.hash, text[span.start : span.end]
+    every = ((span, text) for text in texts for span in extract_spans(text))
+    found = [(span.hash, text[span.start : span.end]) for span, text in every if span.hash in wanted]
+    return dict(reversed(found))

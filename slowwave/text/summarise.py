@@ -44,7 +44,14 @@ def build_extractive_summary(parts: Sequence[Part], max_words: int, context: Seq
     chosen = _select_central_sentences([s for _, s in own], around, max_words)
     if not chosen:
         return truncate_words(own[0][1], max_words)
-    return _join_sentences([own[i] for i in sorted(chosen)])
+    # in their order, the speaker named where it changes
+    pieces: list[str] = []
+    before: str | None = None
+    for speaker, sentence in (own[i] for i in sorted(chosen)):
+        ended = end_sentence(sentence)
+        pieces.append(f"{speaker}: {ended}" if speaker and speaker != before else ended)
+        before = speaker
+    return " ".join(pieces)
 
 
 def _extract_sentences(text: str) -> list[str]:
@@ -78,17 +85,6 @@ def _select_central_sentences(own: list[str], around: list[str], max_words: int)
         room -= len(own[best].split())
         said = np.maximum(said, likeness[best])
     return chosen
-
-
-def _join_sentences(said: list[tuple[str | None, str]]) -> str:
-    """Return sentences joined, the speaker named where it changes."""
-    pieces: list[str] = []
-    before: str | None = None
-    for speaker, sentence in said:
-        ended = end_sentence(sentence)
-        pieces.append(f"{speaker}: {ended}" if speaker and speaker != before else ended)
-        before = speaker
-    return " ".join(pieces)
 
 
 def truncate_words(text: str, max_words: int) -> str:

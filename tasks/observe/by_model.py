@@ -11,7 +11,7 @@ that failed; else it is quarantined. A session whose answers are still to be had
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -24,8 +24,8 @@ from slowwave.schemas.tables import MESSAGES
 from slowwave.schemas.vocabulary import Origin, count_turns
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.ask import Model, explain_error
-from slowwave.tasks.llm.chunks import Chunk, build_turns, split_into_chunks
 from slowwave.tasks.llm.chunks import Counter as TokenCounter
+from slowwave.tasks.llm.chunks import build_turns, split_into_chunks
 from slowwave.tasks.llm.claims import (
     ParsedClaims,
     Part,
@@ -90,7 +90,11 @@ def plan_requests(
     Raises:
         EngineUnavailable: the window is too small for the prompt itself and an answer.
     """
-    plan = Plan([], _group_by_session(messages), {})
+    sessions: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in messages.to_pylist():
+        sessions[row["session_id"]].append(row)
+    in_order = {key: sorted(sessions[key], key=lambda row: int(row["seq"])) for key in sorted(sessions)}
+    plan = Plan([], in_order, {})
     overhead: dict[str, int] = {}
     for session, rows in plan.rows.items():
         turns = build_turns(rows)
@@ -99,7 +103,9 @@ def plan_requests(
             continue
         pack = library.load_pack(select_pack(rows, observe))
         if pack.name not in overhead:
-            overhead[pack.name] = _count_overhead_tokens(library, pack, extract, count)
+            # tokens of a prompt without its transcript
+            empty = _build_messages(library, pack, extract, [], part=99, parts=99, where=" in " + "w" * 120)
+            overhead[pack.name] = sum(count([message["content"] for message in empty])) + TEMPLATE_TOKENS
         # what of the window a part of the session may take
         room = min(extract.chunk_tokens, window - overhead[pack.name] - extract.answer_tokens)
         if room < 50:
@@ -109,9 +115,14 @@ def plan_requests(
                 f"{overhead[pack.name]:,} and an answer of {extract.answer_tokens:,}: lower extract.answer_tokens",
             )
         chunks = split_into_chunks(turns, room, min(200, room // 4), count)
-        plan.parts.extend(
-            _build_part(session, pack, chunk, (n, len(chunks)), extract, library) for n, chunk in enumerate(chunks)
-        )
+        for n, chunk in enumerate(chunks):
+            workspace = chunk.turns[0].row["workspace"]
+            where = f" in {' '.join(str(workspace).split())[:120]}" if workspace else ""
+            shown = [turn.shown for turn in chunk.turns]
+            prompt = _build_messages(library, pack, extract, shown, part=n + 1, parts=len(chunks), where=where)
+            answer = build_claims_answer(tuple(pack.categories), extract.max_claims)
+            request = Request(f"{session}/{n}", prompt, answer, extract.answer_tokens)
+            plan.parts.append(Part(request, session, pack, chunk))
     return plan
 
 
@@ -122,55 +133,25 @@ def select_pack(rows: Sequence[Mapping[str, Any]], observe: ObserveSettings) -> 
     return "coding" if is_coding(dict(row) for row in rows) else "personal"
 
 
-def _group_by_session(messages: pa.Table) -> dict[str, list[dict[str, Any]]]:
-    sessions: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in messages.to_pylist():
-        sessions[row["session_id"]].append(row)
-    return {sid: sorted(sessions[sid], key=lambda r: int(r["seq"])) for sid in sorted(sessions)}
-
-
-def _build_part(
-    session: str, pack: Pack, chunk: Chunk, place: tuple[int, int], extract: ExtractSettings, library: Library
-) -> Part:
-    n, parts = place
-    workspace = chunk.turns[0].row["workspace"]
-    where = f" in {' '.join(str(workspace).split())[:120]}" if workspace else ""
-    shown = [turn.shown for turn in chunk.turns]
-    messages = _build_messages(library, pack, extract, shown, part=n + 1, parts=parts, where=where)
-    answer = build_claims_answer(tuple(pack.categories), extract.max_claims)
-    return Part(Request(f"{session}/{n}", messages, answer, extract.answer_tokens), session, pack, chunk)
-
-
 def _build_messages(
     library: Library, pack: Pack, extract: ExtractSettings, shown: Sequence[str], **place: object
 ) -> tuple[Message, ...]:
     """Return the prompt: what is always the same, the pack's example as a part done already, and the transcript
     last.
     """
-    prompt, constants = library.load_prompt("extract"), _build_prompt_constants(pack, extract)
+    prompt = library.load_prompt("extract")
+    constants: dict[str, object] = {
+        "max_claims": extract.max_claims,
+        "about": pack.about,
+        "categories": format_bullets(f"{name}: {meaning}" for name, meaning in pack.categories.items()),
+        "ignore": format_bullets(pack.ignore),
+    }
     system, user = prompt.render_messages(**constants, **place, **fence_entries(shown))
     if pack.example is None:
         return system, user
     lines = pack.example.transcript.strip().splitlines()
     _, before = prompt.render_messages(**constants, part=1, parts=1, where="", **fence_entries(lines))
     return system, before, {"role": "assistant", "content": pack.example.answer.strip()}, user
-
-
-def _build_prompt_constants(pack: Pack, extract: ExtractSettings) -> dict[str, object]:
-    """Return what of a prompt is the same for every transcript."""
-    categories = format_bullets(f"{name}: {meaning}" for name, meaning in pack.categories.items())
-    return {
-        "max_claims": extract.max_claims,
-        "about": pack.about,
-        "categories": categories,
-        "ignore": format_bullets(pack.ignore),
-    }
-
-
-def _count_overhead_tokens(library: Library, pack: Pack, extract: ExtractSettings, count: TokenCounter) -> int:
-    """Return tokens of a prompt without its transcript."""
-    empty = _build_messages(library, pack, extract, [], part=99, parts=99, where=" in " + "w" * 120)
-    return sum(count([message["content"] for message in empty])) + TEMPLATE_TOKENS
 
 
 class Drop(AnswerModel):
@@ -195,9 +176,22 @@ def build_questions(
     session: str, claims: Sequence[Mapping[str, Any]], library: Library, count: TokenCounter, window: int
 ) -> list[Question[Numbers]]:
     """Return what to ask about one session's claims (rows of `claims.SCHEMA`, in order of speech)."""
-    shown = {n: _render_numbered_claim(n, claim) for n, claim in enumerate(claims, 1)}
-    tokens = dict(zip(shown, count(list(shown.values())), strict=True))
+    # as the prompt shows them
+    shown: dict[int, str] = {}
+    for number, claim in enumerate(claims, 1):
+        speaker = claim["speaker"] or ("user" if claim["by_person"] else "assistant")
+        detail = f" ({claim['detail']})" if claim["detail"] else ""
+        shown[number] = format_entry(f"[{number}] {claim['category']}, {speaker}:", f"{claim['summary']}{detail}")
+    # as many under one prompt as fit, in order of speech; none alone
     room = library.count_room("consolidate", window, count, DROPS_TOKENS)
+    groups: list[list[int]] = []
+    used = room
+    for number, size in zip(shown, count(list(shown.values())), strict=True):
+        used += size + 1
+        if used > room:
+            groups.append([])
+            used = size + 1
+        groups[-1].append(number)
     return [
         Question(
             library.build_request(
@@ -205,7 +199,7 @@ def build_questions(
             ),
             {n: claims[n - 1]["observation_id"] for n in group},
         )
-        for n, group in enumerate(_group_claims(tokens, room))
+        for n, group in enumerate(group for group in groups if len(group) > 1)
     ]
 
 
@@ -245,26 +239,6 @@ def _find_kept(kept: str | None, drops: Mapping[str | None, tuple[str | None, st
     while kept in drops:
         kept = drops[kept][0]
     return kept
-
-
-def _group_claims(tokens: Mapping[int, int], room: int) -> list[list[int]]:
-    """Return numbers of claims that go under one prompt, in order of speech, as many as fit; none alone."""
-    groups: list[list[int]] = []
-    used = room
-    for number, size in tokens.items():
-        used += size + 1
-        if used > room:
-            groups.append([])
-            used = size + 1
-        groups[-1].append(number)
-    return [group for group in groups if len(group) > 1]
-
-
-def _render_numbered_claim(number: int, claim: Mapping[str, Any]) -> str:
-    """Return a claim as the prompt shows it."""
-    speaker = claim["speaker"] or ("user" if claim["by_person"] else "assistant")
-    detail = f" ({claim['detail']})" if claim["detail"] else ""
-    return format_entry(f"[{number}] {claim['category']}, {speaker}:", f"{claim['summary']}{detail}")
 
 
 @dataclass
@@ -324,7 +298,12 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
             done.degraded.add(session)
         for part in parts:
             if part.request.id in failed:
-                told.values[part.request.id] = _recover_part(part, failed[part.request.id], read, settings, model)
+                # the claims before a cut, else extractive ones, if these may be
+                answer = failed[part.request.id]
+                made = read(part, answer) if answer.error == "cut" else ParsedClaims()
+                if not made.claims and model.extractive:
+                    made.claims = _observe_part(part, settings)
+                told.values[part.request.id] = made
         reads[session] = drop_repeated_claims((part.request.id, told.values[part.request.id]) for part in parts)
     # sessions of several parts are asked which claims say the same, or were taken back
     many = {session for session, read_ in reads.items() if len(by_session[session]) > 1 and len(read_.claims) > 1}
@@ -336,18 +315,6 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
             done.notes.setdefault(session, "the model found no claim")
     _count_outcomes(done, report)
     return done
-
-
-def _recover_part(
-    part: Part, error: Completion, read: Callable[[Part, Completion], ParsedClaims], settings: Settings, model: Model
-) -> ParsedClaims:
-    """Return what is left of a part whose answer failed: the claims before a cut, else extractive ones if these may
-    be.
-    """
-    made = read(part, error) if error.error == "cut" else ParsedClaims()
-    if not made.claims and model.extractive:
-        made.claims = _observe_part(part, settings)
-    return made
 
 
 def _consolidate_claims(
@@ -378,13 +345,13 @@ def _observe_part(part: Part, settings: Settings) -> list[dict[str, Any]]:
     rows = {turn.row["message_id"]: dict(turn.row) for turn in part.chunk.turns}
     table = pa.Table.from_pylist(list(rows.values()), schema=MESSAGES.schema)
     seen = observe(table, settings.observe, min_messages=1)
-    return [_add_place(claim, rows[claim["message_ids"][0]]) for claim in seen.claims.to_pylist()]
-
-
-def _add_place(claim: dict[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    start = max(0, row["text"].find(claim["quote"]))
-    by_person = row["origin"] == Origin.HUMAN
-    return {**claim, "span": (start, start + len(claim["quote"])), "place": (row["seq"], start), "by_person": by_person}
+    claims: list[dict[str, Any]] = seen.claims.to_pylist()
+    for claim in claims:
+        row = rows[claim["message_ids"][0]]
+        start = max(0, row["text"].find(claim["quote"]))
+        claim |= {"span": (start, start + len(claim["quote"])), "place": (row["seq"], start)}
+        claim["by_person"] = row["origin"] == Origin.HUMAN
+    return claims
 
 
 def _observe_without_model(messages: pa.Table, settings: Settings, model: Model, why: str) -> ExtractionResult:

@@ -54,14 +54,10 @@ PROPOSAL = compile_word_pattern(
 )
 
 
-def extract_file_paths(text: str) -> list[str]:
-    """Return paths and file names in `text`, in order, each once."""
-    return list(_find_paths(text))
-
-
 @lru_cache(maxsize=4)  # every claim of a message asks for the message's
-def _find_paths(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(m.strip("`'\"") for m in PATH.findall(text)))
+def extract_file_paths(text: str) -> tuple[str, ...]:
+    """Return paths and file names in `text`, in order, each once."""
+    return tuple(dict.fromkeys(found.strip("`'\"") for found in PATH.findall(text)))
 
 
 def is_refusal(text: str) -> bool:
@@ -80,14 +76,11 @@ def is_coding(rows: Iterable[dict[str, Any]]) -> bool:
     """
     said = technical = marked = 0
     for row in rows:
-        if row["source"] in CODING_SOURCES or _has_code_tools(row["blocks"] or ()):
+        names = (block["name"] or "" for block in row["blocks"] or () if block["type"] == "tool_call")
+        if row["source"] in CODING_SOURCES or any(map(CODE_TOOLS.search, names)):
             return True
         if text := row["text"][:GLANCE]:
             said += 1
             technical += bool(CODE_MARK.search(text) or TECHNICAL.search(text))
             marked += bool(QUOTED_CODE.search(text))
     return said > 0 and technical * 3 + marked * MARKED >= said
-
-
-def _has_code_tools(blocks: Iterable[dict[str, Any]]) -> bool:
-    return any(b["type"] == "tool_call" and CODE_TOOLS.search(b["name"] or "") for b in blocks)

@@ -129,13 +129,22 @@ def observe(messages: pa.Table, settings: ObserveSettings, min_messages: int = 2
     """
     rows: list[dict[str, Any]] = []
     skipped: dict[str, str] = {}
-    for session, all_rows in _iter_sessions(messages):
-        spoken = [r for r in all_rows if is_turn(r)]
+    sessions: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in messages.select(NEEDED).to_pylist():
+        sessions[row["session_id"]].append(row)
+    for session in sorted(sessions):
+        all_rows = sorted(sessions[session], key=lambda row: row["seq"])
+        spoken = [row for row in all_rows if is_turn(row)]
         if not spoken or count_turns(all_rows) < min_messages:
             skipped[session] = f"{len(spoken)} spoken messages, {min_messages} needed"
             continue
         coding = settings.pack == "coding" or (settings.pack != "personal" and is_coding(all_rows))
-        claims = _build_claims(_infer_speakers(spoken), coding, settings.max_share)
+        # where most texts open with `Name: ` and no speaker is known, that name is the speaker
+        prefixes = [NAME_PREFIX.match(row["text"]) for row in spoken]
+        if not any(row["speaker"] for row in spoken) and sum(map(bool, prefixes)) * 5 >= len(spoken) * 4:
+            names = (prefix[1] if prefix else None for prefix in prefixes)
+            spoken = [{**row, "speaker": name} for row, name in zip(spoken, names, strict=True)]
+        claims = _build_claims(spoken, coding, settings.max_share)
         if not claims:
             skipped[session] = f"no claim in {len(spoken)} spoken messages"
         rows += claims
@@ -148,23 +157,6 @@ def compute_observe_key(settings: ObserveSettings) -> str:
     return compute_content_id("observe", EXTRACTIVE, str(VERSION), *learnt, settings.model_dump_json())
 
 
-def _iter_sessions(messages: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield rows by session, sessions in order of id, rows in order of arrival."""
-    sessions: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in messages.select(NEEDED).to_pylist():
-        sessions[row["session_id"]].append(row)
-    for session in sorted(sessions):
-        yield session, sorted(sessions[session], key=lambda r: r["seq"])
-
-
-def _infer_speakers(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows; where most texts open with `Name: ` and no speaker is known, that name is the speaker."""
-    prefixes = [NAME_PREFIX.match(r["text"]) for r in spoken]
-    if any(r["speaker"] for r in spoken) or sum(map(bool, prefixes)) * 5 < len(spoken) * 4:
-        return spoken
-    return [{**r, "speaker": m[1] if m else None} for r, m in zip(spoken, prefixes, strict=True)]
-
-
 def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> list[dict[str, Any]]:
     """Return rows of one session's claims."""
     aided = MIN_BUDGET_AIDED if any(r["origin"] == Origin.MODEL for r in spoken) else MIN_BUDGET
@@ -175,7 +167,16 @@ def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) 
     thrift = CODING_THRIFT if coding else PERSONAL_THRIFT
     kept = {id(s) for s in select_within_budget((c.scored for c in candidates), budget, thrift)}
     chosen = sorted((c for c in candidates if id(c.scored) in kept), key=lambda c: c.place)
-    return [_build_observation_row(*group) | NOT_JUDGED for group in _join_continuations(chosen)]
+    # each with the sentence that goes on from it, where both were chosen and stand side by side
+    rows: list[dict[str, Any]] = []
+    while chosen:
+        claim, more = chosen.pop(0), None
+        if chosen and claim.row is chosen[0].row:
+            sentence, after = claim.scored.sentence, chosen[0].scored.sentence
+            goes_on = not after.item and PRONOUN.match(after.text) is not None
+            more = chosen.pop(0) if goes_on and is_adjacent(claim.row["text"], sentence, after) else None
+        rows.append(_build_observation_row(claim, more) | NOT_JUDGED)
+    return rows
 
 
 def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
@@ -190,7 +191,16 @@ def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidat
 
 def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
     """Yield sentences worth remembering, and what a person says of themselves; turned-down proposals are left out."""
-    refused = _find_refused_messages(spoken)
+    # messages of the model whose proposals the person's next message turns down: all since the person last spoke
+    refused: set[str] = set()
+    since: list[str] = []
+    for row in spoken:
+        if row["origin"] == Origin.MODEL:
+            since.append(row["message_id"])
+            continue
+        if is_refusal(row["text"]):
+            refused.update(since)
+        since = []
     units = list(extract_units(spoken))
     short = sum(count_words(r["text"]) for r in spoken) <= 2 * MIN_BUDGET_CODING
     least = MIN_CODING_SHORT if short else MIN_CODING
@@ -212,38 +222,6 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
             yield Candidate(unit, scored, category, "coding", replace(scored, logit=NEVER if leans else stands))
 
 
-def _find_refused_messages(spoken: list[dict[str, Any]]) -> set[str]:
-    """Return messages of the model whose proposals the person's next message turns down: all since the person last
-    spoke.
-    """
-    refused: set[str] = set()
-    since: list[str] = []
-    for row in spoken:
-        if row["origin"] == Origin.MODEL:
-            since.append(row["message_id"])
-            continue
-        if is_refusal(row["text"]):
-            refused.update(since)
-        since = []
-    return refused
-
-
-def _join_continuations(chosen: list[Candidate]) -> Iterator[tuple[Candidate, Candidate | None]]:
-    """Yield each claim with the sentence that goes on from it, where both were chosen and stand side by side."""
-    at = 0
-    while at < len(chosen):
-        this, after = chosen[at], chosen[at + 1] if at + 1 < len(chosen) else None
-        joins = after is not None and _is_continuation(this, after)
-        yield this, after if joins else None
-        at += 1 + joins
-
-
-def _is_continuation(this: Candidate, after: Candidate) -> bool:
-    a, b = this.scored.sentence, after.scored.sentence
-    beside = this.row is after.row and is_adjacent(this.row["text"], a, b)
-    return beside and not b.item and PRONOUN.match(b.text) is not None
-
-
 def _build_observation_row(claim: Candidate, more: Candidate | None) -> dict[str, Any]:
     """Return the row of a claim; `more` goes on from it."""
     unit, row = claim.unit, claim.row
@@ -258,7 +236,7 @@ def _build_observation_row(claim: Candidate, more: Candidate | None) -> dict[str
         detail, start = strip_emphasis(before.text), before.start
     elif detail is None and unit.asked:
         detail, cited = unit.asked.text, [*cited, unit.asked.message_id]
-    quote = row["text"][start:end]
+    quote, files = row["text"][start:end], extract_file_paths(row["text"])[:3] if claim.pack == "coding" else ()
     return {
         "observation_id": compute_content_id(row["session_id"], category, quote, row["message_id"]),
         "session_id": row["session_id"],
@@ -267,7 +245,7 @@ def _build_observation_row(claim: Candidate, more: Candidate | None) -> dict[str
         "detail": detail,
         "category": category,
         "pack": claim.pack,
-        "files": extract_file_paths(quote) or (extract_file_paths(row["text"])[:3] if claim.pack == "coding" else []),
+        "files": list(extract_file_paths(quote) or files),
         "quote": quote,
         "message_ids": cited,
         "speaker": row["speaker"],

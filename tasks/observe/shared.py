@@ -26,29 +26,28 @@ def build_shared_claims(messages: pa.Table) -> list[dict[str, Any]]:
     In: rows of MESSAGES of source `shared`. Out: rows as `extract_claims` makes them, with the observer `shared:NAME`
     and the confidence of there times TRUST.
     """
-    return [claim for row in messages.to_pylist() if (claim := _build_claim(row))]
-
-
-def _build_claim(row: dict[str, Any]) -> dict[str, Any] | None:
-    kept = {(block["name"] or "").removeprefix(LEARNING): block["text"] for block in row["blocks"]}
-    if not {"summary", "pack", "confidence", "from"} <= kept.keys():
-        return None
-    return {
-        "observation_id": compute_content_id(
-            row["session_id"], kept.get("category", ""), row["text"], row["message_id"]
-        ),
-        "session_id": row["session_id"],
-        "workspace": row["workspace"],
-        "summary": kept["summary"],
-        "detail": kept.get("detail"),
-        "category": kept.get("category", ""),
-        "pack": kept["pack"],
-        "files": kept.get("files", "").split("\n") if kept.get("files") else [],
-        "quote": row["text"],
-        "message_ids": [row["message_id"]],
-        "speaker": row["speaker"],
-        "confidence": min(1.0, max(0.0, float(kept["confidence"]))) * TRUST,
-        "observed_at": row["ts"],
-        "observer": f"{SHARED}:{kept['from']}",
-        **NOT_JUDGED,
-    }
+    claims: list[dict[str, Any]] = []
+    for row in messages.to_pylist():
+        kept = {(block["name"] or "").removeprefix(LEARNING): block["text"] for block in row["blocks"]}
+        if not {"summary", "pack", "confidence", "from"} <= kept.keys():
+            continue
+        category, session = kept.get("category", ""), row["session_id"]
+        claim = {
+            "observation_id": compute_content_id(session, category, row["text"], row["message_id"]),
+            "session_id": session,
+            "workspace": row["workspace"],
+            "summary": kept["summary"],
+            "detail": kept.get("detail"),
+            "category": category,
+            "pack": kept["pack"],
+            "files": kept.get("files", "").split("\n") if kept.get("files") else [],
+            "quote": row["text"],
+            "message_ids": [row["message_id"]],
+            "speaker": row["speaker"],
+            "confidence": min(1.0, max(0.0, float(kept["confidence"]))) * TRUST,
+            "observed_at": row["ts"],
+            "observer": f"{SHARED}:{kept['from']}",
+            **NOT_JUDGED,
+        }
+        claims.append(claim)
+    return claims

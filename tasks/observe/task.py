@@ -12,7 +12,6 @@ from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import EXTRACTIVE, MASKED, WITHDRAWALS, WITHDRAWN, Origin, Status
-from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask, find_masked_claims, restore_verbatim_quotes
 from slowwave.tasks.dedupe.normalise import normalise_claim
 from slowwave.tasks.gists.keywords import extract_keywords
@@ -74,7 +73,15 @@ def observe_sessions(job: Job) -> StepReport:
         basis = compute_step_key("observe", 1, job.settings.keywords, describe_encoder(job.settings))
         also = add_exclusions(mask.by_session, job.store.read(EXCLUSIONS))
         sessions = find_pending_sessions(job.store, "observe", key, also, basis, keep=keep)
-        _complete_claims(job, report)
+        # claims of a night without an encoder are encoded; the next steps look at them as if they were new
+        filled = job.store.read_ids(OBSERVATIONS, fill_missing_vectors(job, OBSERVATIONS, "summary", report))
+        if filled.num_rows:
+            again = {"dedupe_key": None, "supersede_key": None, "assign_key": None}
+            rows = [
+                row | (again if row["status"] in (Status.ACTIVE, Status.DUPLICATE) else {"supersede_key": None})
+                for row in add_keywords(job, filled, report).to_pylist()
+            ]
+            job.store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
         if keep:
             of_model = job.store.read(OBSERVATIONS, ["session_id"], is_made_by_model(pc.field("step_key")))
             report.counts["sessions whose claims a model made, left as they are"] = len(of_model["session_id"].unique())
@@ -93,18 +100,6 @@ def observe_sessions(job: Job) -> StepReport:
         report.counts["echoes of recall left out"] = mask.echoes
         report.counts["lines of recalls.jsonl that can't be read"] = mask.recalled.unread
     return report
-
-
-def _complete_claims(job: Job, report: StepReport) -> None:
-    """Encode the claims of a night without an encoder; the next steps look at them as if they were new."""
-    filled = job.store.read_ids(OBSERVATIONS, fill_missing_vectors(job, OBSERVATIONS, "summary", report))
-    if filled.num_rows:
-        again = {"dedupe_key": None, "supersede_key": None, "assign_key": None}
-        rows = [
-            row | (again if row["status"] in (Status.ACTIVE, Status.DUPLICATE) else {"supersede_key": None})
-            for row in add_keywords(job, filled, report).to_pylist()
-        ]
-        job.store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
 
 
 def compute_observations_key(job: Job, model: Model | None) -> str:
@@ -131,8 +126,12 @@ def _observe_group(
     live, given = split_shared(live)
     shown = mask.mask_messages(live)
     keep = keeps_model_rows(job, model)
-    kept = _find_seen_messages(job.store, group, live) if keep else set()
-    if kept:
+    kept: set[str] = set()
+    if keep:  # messages that a model has distilled, of sessions whose `model_head` says so
+        heads = job.store.read_ids(MESSAGES, group["model_head"].drop_nulls().to_list(), by="hash").to_pylist()
+        last = {row["session_id"]: row["seq"] for row in heads}
+        rows = live.select(["message_id", "session_id", "seq"]).to_pylist()
+        kept = {row["message_id"] for row in rows if row["seq"] <= last.get(row["session_id"], -1)}
         shown = shown.filter(pc.invert(pc.is_in(shown["message_id"], pa.array(sorted(kept), pa.string()))))
     seen = _extract_group_claims(job, shown, model, report)
     held = job.store.read_ids(OBSERVATIONS, ids, by="session_id")
@@ -144,7 +143,11 @@ def _observe_group(
     claims = pa.concat_tables([said, build_claims_table(build_shared_claims(given))])
     claims = claims.filter(pc.invert(pc.is_in(claims["session_id"], pa.array(waiting, pa.string()))))
     made = build_observation_rows(job, claims, held, key, report)
-    now = pa.concat_tables([made, _keep_rows(job, held, kept, report)])
+    # beside those of messages that a model has seen, with their vectors by the encoder of now
+    rows = [row for row in held.to_pylist() if row["reason"] not in WITHDRAWALS and kept.issuperset(row["message_ids"])]
+    before = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+    filled = attach_vectors_if_there(job, before, "summary", report)
+    now = pa.concat_tables([made, before if is_encoder_away(job) else filled])
     now = remove_excluded_claims(now, job.store.read(EXCLUSIONS))
     fresh = select_changed_rows(now, held, find_masked_claims(held, shown, live))
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
@@ -154,22 +157,6 @@ def _observe_group(
     done = group.filter(~pl.col("session_id").is_in(waiting))
     notes, degraded = seen.notes, seen.degraded
     mark_sessions_done(job.store, "observe", done, by_model=bool(model), keep=keep, notes=notes, degraded=degraded)
-
-
-def _find_seen_messages(store: Store, group: pl.DataFrame, live: pa.Table) -> set[str]:
-    """Return those of the messages that a model has distilled, of sessions whose `model_head` says so."""
-    heads = group["model_head"].drop_nulls().to_list()
-    last = {row["session_id"]: row["seq"] for row in store.read_ids(MESSAGES, heads, by="hash").to_pylist()}
-    rows = live.select(["message_id", "session_id", "seq"]).to_pylist()
-    return {row["message_id"] for row in rows if row["seq"] <= last.get(row["session_id"], -1)}
-
-
-def _keep_rows(job: Job, held: pa.Table, seen: set[str], report: StepReport) -> pa.Table:
-    """Return the held rows whose messages a model has seen, with their vectors by the encoder of now."""
-    rows = [row for row in held.to_pylist() if row["reason"] not in WITHDRAWALS and seen.issuperset(row["message_ids"])]
-    kept = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
-    filled = attach_vectors_if_there(job, kept, "summary", report)
-    return kept if is_encoder_away(job) else filled
 
 
 def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report: StepReport) -> ExtractionResult:

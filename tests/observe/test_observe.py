@@ -181,7 +181,7 @@ def test_the_key_changes_with_the_settings():
     ],
 )
 def test_files_named(text, expected):
-    assert extract_file_paths(text) == expected
+    assert list(extract_file_paths(text)) == expected
 
 
 def test_no_sentence_ends_within_code() -> None:
