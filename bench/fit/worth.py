@@ -25,9 +25,8 @@ from bench.nights.worth import LABELS, WORTH, cut_sentences, read_labels, read_s
 from slowwave.schemas.vocabulary import Origin, is_turn
 from slowwave.tasks.observe.categories import find_coding_category
 from slowwave.tasks.observe.coding import is_coding
-from slowwave.tasks.observe.scores import count_words
 from slowwave.tasks.observe.units import list_sentences
-from slowwave.tasks.observe.worth import NUMBERS, STANDING_FILE, WORTH_FILE, WorthModel, list_grams
+from slowwave.tasks.observe.worth import NUMBERS, STANDING_FILE, WORTH_FILE, WorthModel, count_words, list_grams
 
 OFTEN = 3
 """Sentences that have a word, or two in a row, for it to be learnt."""

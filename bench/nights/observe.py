@@ -20,7 +20,7 @@ from bench.recall.locomo_files import CATEGORIES, Conversation, Turn, build_mess
 from bench.recall.talks import ADVERSARIAL
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.observe import observe
-from slowwave.tasks.observe.scores import extract_content_words
+from slowwave.tasks.observe.worth import extract_content_words
 
 Claim = tuple[str, Sequence[str]]
 """Words kept, and the turns they are from."""

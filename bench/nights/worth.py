@@ -33,8 +33,8 @@ from slowwave.tasks.boilerplate.task import Mask, find_boilerplate
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
 from slowwave.tasks.observe.observe import observe
-from slowwave.tasks.observe.scores import count_words
 from slowwave.tasks.observe.units import MIN_WORDS, collect_speakers, strip_emphasis
+from slowwave.tasks.observe.worth import count_words
 from slowwave.text.sentences import split_sentences
 
 LABELS = LABELLED / "worth.tsv"

@@ -17,7 +17,7 @@ from bench.recall.talks import Talk, build_store, rank_down, read_talks, score_b
 from slowwave import Memory
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.recall.query import build_query
-from slowwave.recall.retrieve.sessions import rank_sessions, read_session_ids
+from slowwave.recall.sessions import rank_sessions, read_session_ids
 from slowwave.schemas.tables import PASSAGES
 
 CUTS = (1, 5)

@@ -7,9 +7,8 @@ little of what is known, and of a change the value that is another. Questions st
 
 import re
 
-from slowwave.text.cues import ASKS
 from slowwave.text.sentences import split_sentences
-from slowwave.text.words import extract_content_words
+from slowwave.text.words import ASKS, extract_content_words
 
 LEAST_WORDS = 2
 """Content words of a statement: a thanks or a yes is none."""

@@ -148,11 +148,11 @@ class ActiveMemory:
 
     def _shift_strength(self, at: int, strength: float) -> None:
         """Set a trace's strength, and let those beside it have their part of what that adds or takes."""
-        one = self.traces[at]
-        part = self.weights.spread * (strength - self.compute_strength(one))
-        one.strength, one.set_at = strength, self.heard
+        trace = self.traces[at]
+        part = self.weights.spread * (strength - self.compute_strength(trace))
+        trace.strength, trace.set_at = strength, self.heard
         for beside in self.traces[max(0, at - 1) : at + 2]:
-            if abs(beside.number - one.number) == 1:
+            if abs(beside.number - trace.number) == 1:
                 beside.strength = min(1.0, max(0.0, self.compute_strength(beside) + part))
                 beside.set_at = self.heard
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from slowwave.context.active import ActiveMemory
 from slowwave.context.direct import Told, arrange_lines, pack_messages
 from slowwave.context.outline import allot_outline, arrange_by_time, select_outline
-from slowwave.context.packing import Piece, pack
+from slowwave.context.packing import GAP, Piece, Snippet, build_snippet_lines, pack
 from slowwave.context.rendering import (
     FORMATS,
     Caveat,
@@ -30,7 +30,6 @@ from slowwave.context.rendering import (
     get_renderer,
 )
 from slowwave.context.running import RunningSummary, Summary
-from slowwave.context.snippets import GAP, Snippet, build_snippet_lines
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.schemas.errors import UsageError
@@ -114,13 +113,13 @@ def assemble_context(
     check_block(budget, format)
     turns = [parse_turn(turn) for turn in conversation]
     block = _Block(query, budget, settings, cache_counts(count), format, caveat, turns, pyramid or PyramidSettings())
-    said: dict[Name, Said] = {
+    contents: dict[Name, Said] = {
         "web": build_web_snippets(web, query),
         "memories": memories,
         "conversation": rank_turns(turns, query, settings.active, encoder),
     }
     shares = {"web": settings.web_share, "memories": settings.memory_share, "conversation": settings.conversation_share}
-    return block.fill({name: (some, shares[name]) for name, some in said.items() if some})
+    return block.fill({name: (some, shares[name]) for name, some in contents.items() if some})
 
 
 def check_block(budget: int, format: str) -> None:
@@ -156,16 +155,17 @@ class _Block:
         self.format, self.caveat = format, caveat
         self.render = get_renderer(format, caveat)
 
-    def fill(self, said: Mapping[Name, tuple[Said, float]]) -> Context:
+    def fill(self, contents: Mapping[Name, tuple[Said, float]]) -> Context:
         """Return each part within its share, then, with what the others left, as large as it gets; memories first."""
-        whole = sum(share for _, share in said.values()) or 1.0
+        whole = sum(share for _, share in contents.values()) or 1.0
         parts: dict[Name, Part] = {
-            name: self.build_part(name, some, int(self.budget * share / whole)) for name, (some, share) in said.items()
+            name: self.build_part(name, some, int(self.budget * share / whole))
+            for name, (some, share) in contents.items()
         }
-        for name in sorted(said, key=lambda name: name != "memories") if len(said) > 1 else ():
+        for name in sorted(contents, key=lambda name: name != "memories") if len(contents) > 1 else ():
             others = self.count_part_tokens(part for other, part in parts.items() if other != name)
             parts[name] = max(
-                (parts[name], self.build_part(name, said[name][0], self.budget - others)),
+                (parts[name], self.build_part(name, contents[name][0], self.budget - others)),
                 key=lambda part: sum(len(line.text) for line in part.lines),
             )
         return self.trim_to_budget(list(parts.values()))
@@ -175,13 +175,13 @@ class _Block:
         text = self.render(list(parts))
         return self.count(text) if text else 0
 
-    def build_part(self, name: Name, said: Said, budget: int) -> Part:
+    def build_part(self, name: Name, content: Said, budget: int) -> Part:
         """Return messages as they stand, or the sentences that cover most, as lines."""
-        messages = [message for message in said if isinstance(message, Told)]
+        messages = [message for message in content if isinstance(message, Told)]
         if messages:
             return self.build_whole_part(name, messages, budget)
         # the likeliest sentences, each with its price
-        snippets = [snippet for snippet in said if isinstance(snippet, Snippet)]
+        snippets = [snippet for snippet in content if isinstance(snippet, Snippet)]
         likely = sorted(
             sorted(snippets, key=lambda snippet: -snippet.relevance)[:MAX_PIECES], key=lambda snippet: snippet.place
         )
@@ -200,7 +200,7 @@ class _Block:
 
         return Part(name, build_snippet_lines(likely, pack(pieces, budget - 1, count_tokens)))
 
-    def build_whole_part(self, name: Name, said: Sequence[Told], budget: int) -> Part:
+    def build_whole_part(self, name: Name, messages: Sequence[Told], budget: int) -> Part:
         """Return messages as lines, the likeliest first; where they have more tokens than their prices, fewer."""
 
         def price(line: Line) -> int:
@@ -211,14 +211,14 @@ class _Block:
 
         # The likeliest messages whole, and where the evidence is spread, a little of many sessions.
         if name == "conversation":
-            return self.build_conversation_part(said, budget, price, head)
-        left = allot_outline(said, budget)
-        whole = pack_messages(said, self.query, budget - TITLE - left, self.share, price, head)
+            return self.build_conversation_part(messages, budget, price, head)
+        left = allot_outline(messages, budget)
+        whole = pack_messages(messages, self.query, budget - TITLE - left, self.share, price, head)
         outline = list[Line]()
         if left:
             room = budget - self.count_part_tokens([Part(name, arrange_lines(whole))])
-            asked = frozenset(extract_content_words(self.query))
-            outline = select_outline(said, [line.source for line in whole], asked, room, price, head)
+            query_words = frozenset(extract_content_words(self.query))
+            outline = select_outline(messages, [line.source for line in whole], query_words, room, price, head)
         # Spread evidence is told in the order of time, else the best first.
         chosen, arrange = [*whole, *outline], arrange_by_time if left else arrange_lines
         while chosen and self.count_part_tokens([Part(name, arrange(chosen))]) > budget:
@@ -227,7 +227,7 @@ class _Block:
 
     def build_conversation_part(
         self,
-        said: Sequence[Told],
+        messages: Sequence[Told],
         budget: int,
         price: Callable[[Line], int],
         head: Callable[[LineSource], int],
@@ -235,7 +235,7 @@ class _Block:
         """Return turns as lines, and summaries of those that find no room."""
 
         def pack(room: int) -> tuple[list[Line], int, set[int]]:
-            lines = pack_messages(said, self.query, room, self.share, price, head)
+            lines = pack_messages(messages, self.query, room, self.share, price, head)
             # turns, from 1, that stand whole among the lines, or say nothing
             shown = {line.source.seq: line.text for line in lines}
             whole = {n + 1 for n, (_, text) in enumerate(self.turns) if shown.get(n, "") == " ".join(text.split())}
@@ -285,7 +285,7 @@ def rank_turns(
 def build_web_snippets(web: Iterable[object], query: str) -> list[Snippet]:
     """Return the results' sentences, the best result last."""
     snippets: list[Snippet] = []
-    asked = frozenset(extract_content_words(query))
+    query_words = frozenset(extract_content_words(query))
     for n, result in enumerate(web):
         read = result.get if isinstance(result, Mapping) else partial(getattr, result)
         fields = (read(name, None) for name in ("url", "title", "text"))
@@ -298,7 +298,7 @@ def build_web_snippets(web: Iterable[object], query: str) -> list[Snippet]:
         pieces = [" ".join(piece.text.split()) for piece in split_sentences(whole)] or [" ".join(whole.split())]
         for number, piece in enumerate(piece for piece in pieces if piece):
             words = frozenset(extract_content_words(piece)) or frozenset({piece.lower()})
-            near = len(words & asked) / max(1, min(len(words), len(asked)))
+            near = len(words & query_words) / max(1, min(len(words), len(query_words)))
             relevance, place = FADES**n * (0.5 + 0.4 * near), (float(-n), 0, number)
             snippets.append(Snippet(piece, dict.fromkeys(words, relevance), relevance, source, place, number))
     return snippets

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.context.packing import OMITTED
 from slowwave.context.rendering import Line, LineSource, get_speaker
-from slowwave.context.snippets import OMITTED
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.hits import Hit, Hits, has_words
 from slowwave.recall.query import Query
@@ -66,8 +66,8 @@ class Told:
     def line(self) -> Line:
         """As it is shown, in one line."""
         parts = ("" if self.opens else OMITTED, _flatten(self.text), "" if self.closes else OMITTED, self.later)
-        said = (_flatten(self.text), self.later.partition(THEN)[2].removesuffix(")")) if self.later else ()
-        return Line(" ".join(filter(None, parts)), self.source, self.likelihood, tuple(filter(None, said)))
+        own_words = (_flatten(self.text), self.later.partition(THEN)[2].removesuffix(")")) if self.later else ()
+        return Line(" ".join(filter(None, parts)), self.source, self.likelihood, tuple(filter(None, own_words)))
 
 
 def is_direct(query: Query) -> bool:
@@ -99,7 +99,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
     # what holds in place of a hit is told by the message that was found for it
     claims = view.chains.claims
     newer = {key: claims[key]["message_ids"] for hit in hits if (key := hit.superseded_by) in claims and key}
-    told = [
+    messages = [
         make(
             rows[hit.id],
             hit.sources[0].quote,
@@ -112,14 +112,14 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
         for hit in hits
         if hit.id in rows and not any(key in rows for key in newer.get(hit.superseded_by or "", ()))
     ]
-    told += [tell_hit(hit, places[hit.id]) for hit in hits if hit.status == Status.NOT_DISTILLED]
-    told += [
+    messages += [tell_hit(hit, places[hit.id]) for hit in hits if hit.status == Status.NOT_DISTILLED]
+    messages += [
         make(row, str(row["text"]), str(row["text"]), places[key] * FOLLOWS)
         for key, row in read_replies(view, query, [hit.id for hit in hits if hit.text.rstrip().endswith("?")]).items()
     ]
     best: dict[object, Told] = {}
-    for one in sorted(told, key=lambda one: -one.likelihood):
-        best.setdefault((one.source.session, one.source.message), one)
+    for message in sorted(messages, key=lambda message: -message.likelihood):
+        best.setdefault((message.source.session, message.source.message), message)
     return list(best.values())
 
 
@@ -184,12 +184,12 @@ def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]
     others = (layout.role[last + 1] != layout.role[last]) | (layout.speaker[last + 1] != layout.speaker[last])
     same = layout.session[last + 1] == layout.session[last]
     last = last[others & same & mask_allowed_passages(view, query)[last + 1]]
-    asked = keys.take(pa.array(layout.message[last])).to_pylist()
+    question_ids = keys.take(pa.array(layout.message[last])).to_pylist()
     passages = view.take(PASSAGES, layout.offsets[last + 1], ["message_id", "text"]).to_pylist()
     rows = view.read_by_id(MESSAGES, [row["message_id"] for row in passages], SHOWN)
     return {
         key: {**rows[row["message_id"]], "text": row["text"]}
-        for key, row in zip(asked, passages, strict=True)
+        for key, row in zip(question_ids, passages, strict=True)
         if row["message_id"] in rows
     }
 
@@ -212,16 +212,16 @@ def make_source(view: View, row: Row, tags: Mapping[str, str]) -> LineSource:
     return LineSource(session, row["native_id"], row["seq"], row["ts"], *who, short=tags.get(session))
 
 
-def _format_change(hit: Hit, told: str) -> str:
+def _format_change(hit: Hit, beside: str) -> str:
     """Return what a later claim says, or else what a user said next to an assistant's message, who may take it back."""
     if hit.successor:
-        return format_later(hit.successor, hit.superseded_by is not None, told)
+        return format_later(hit.successor, hit.superseded_by is not None, beside)
     reply = hit.get_reply()
     return f"(user{THEN}{_flatten(reply)})" if reply else ""
 
 
 def pack_messages(
-    said: Sequence[Told],
+    messages: Sequence[Told],
     query: str,
     budget: int,
     share: float,
@@ -231,24 +231,24 @@ def pack_messages(
     """Return lines that have at most `budget` tokens by their prices, the likeliest first.
 
     Args:
-        said: what may be shown, the likeliest first.
+        messages: what may be shown, the likeliest first.
         query: whose words tell nothing where they are asked again.
         budget: tokens.
         share: of the budget, what a message may have however little room is left.
         price: of a line.
         head: price of the heading over the first line of a group.
     """
-    asked = frozenset(extract_content_words(query))
+    query_words = frozenset(extract_content_words(query))
     groups, chosen, sentences, room = set[object](), list[Line](), set[str](), budget
-    for message in said:
+    for message in messages:
         beside = any(_flatten(message.text) in line.said[1:] for line in chosen)
         if beside or not (text := drop_sentences(message.text, sentences)):
             continue
-        one = replace(message, text=text)
-        opening = 0 if one.source.group in groups else head(one.source)
+        shown = replace(message, text=text)
+        opening = 0 if shown.source.group in groups else head(shown.source)
         left = room - opening
         most = max(int(budget * share), left // 2)
-        line = shorten(one, asked, most, price) or shorten(one, asked, int(most * ONE_SENTENCE), price)
+        line = shorten(shown, query_words, most, price) or shorten(shown, query_words, int(most * ONE_SENTENCE), price)
         if line is None or price(line) > left:
             continue
         chosen.append(line)
@@ -258,36 +258,36 @@ def pack_messages(
     return chosen
 
 
-def drop_sentences(text: str, told: Collection[str]) -> str:
+def drop_sentences(text: str, told_before: Collection[str]) -> str:
     """Return a text without its sentences of MIN_WORDS words or more that are told; empty where none is left."""
     spans = split_sentences(text)
-    gone = [one for one in spans if one.text in told and len(one.text.split()) >= MIN_WORDS]
+    gone = [sentence for sentence in spans if sentence.text in told_before and len(sentence.text.split()) >= MIN_WORDS]
     if len(gone) == len(spans):
         return "" if gone else text
-    for one in reversed(gone):
-        text = f"{text[: one.start].rstrip()} {OMITTED} {text[one.end :].lstrip(ENDS).lstrip()}".strip()
+    for sentence in reversed(gone):
+        text = f"{text[: sentence.start].rstrip()} {OMITTED} {text[sentence.end :].lstrip(ENDS).lstrip()}".strip()
     return text
 
 
-def shorten(one: Told, asked: Collection[str], most: int, price: Callable[[Line], int]) -> Line | None:
+def shorten(message: Told, query_words: Collection[str], most: int, price: Callable[[Line], int]) -> Line | None:
     """Return a message as it stands where it has at most so many tokens; else as many of its sentences in a row, from
     the one on that has most of what is asked for; None where that one has more.
     """
-    if price(one.line) <= most:
-        return one.line
-    spans = split_sentences(one.text)
-    told = [len(set(extract_content_words(span.text)) & set(asked)) for span in spans]
-    first = told.index(max(told)) if told else 0
+    if price(message.line) <= most:
+        return message.line
+    spans = split_sentences(message.text)
+    shared = [len(set(extract_content_words(span.text)) & set(query_words)) for span in spans]
+    first = shared.index(max(shared)) if shared else 0
     widths = [(first, stop) for stop in range(first + 1, len(spans) + 1)]
     widths += [(start, len(spans)) for start in reversed(range(first))]
     longest = None
     for start, stop in widths:
         # its sentences from one to another, with what ends the last
         last = spans[stop - 1].end
-        rest = one.text[last:]
-        text = one.text[spans[start].start : last + len(rest) - len(rest.lstrip(ENDS))]
-        opens, closes = one.opens and start == 0, one.closes and stop == len(spans)
-        line = replace(one, text=text, opens=opens, closes=closes).line
+        rest = message.text[last:]
+        text = message.text[spans[start].start : last + len(rest) - len(rest.lstrip(ENDS))]
+        opens, closes = message.opens and start == 0, message.closes and stop == len(spans)
+        line = replace(message, text=text, opens=opens, closes=closes).line
         longest = line if price(line) <= most else longest
     return longest
 

@@ -27,9 +27,9 @@ LINES = 4
 """Lines for which there is room in an outline, at least."""
 
 
-def allot_outline(said: Sequence[Told], budget: int) -> int:
+def allot_outline(messages: Sequence[Told], budget: int) -> int:
     """Return tokens of a block of `budget` tokens that its outline may have; 0 where it is to have none."""
-    scores = sorted((one.score for one in said if one.score is not None), reverse=True)[:NEAREST]
+    scores = sorted((message.score for message in messages if message.score is not None), reverse=True)[:NEAREST]
     if not scores:
         return 0
     likely = np.exp(np.asarray(scores) - scores[0])
@@ -39,9 +39,9 @@ def allot_outline(said: Sequence[Told], budget: int) -> int:
 
 
 def select_outline(
-    said: Sequence[Told],
+    messages: Sequence[Told],
     shown: Collection[LineSource],
-    asked: Collection[str],
+    query_words: Collection[str],
     budget: int,
     price: Callable[[Line], int],
     head: Callable[[LineSource], int],
@@ -50,9 +50,9 @@ def select_outline(
     next.
 
     Args:
-        said: what may be told, the likeliest first; a person's words are.
+        messages: what may be told, the likeliest first; a person's words are.
         shown: sources of the lines that stand in the block already.
-        asked: content words of the query, by which a sentence of a long message is chosen.
+        query_words: content words of the query, by which a sentence of a long message is chosen.
         budget: tokens.
         price: of a line.
         head: price of the heading over the first line of a group.
@@ -60,14 +60,14 @@ def select_outline(
     # Number the messages of each session, so that all sessions take turns.
     turns: dict[str | None, int] = {}
     numbered = []
-    for message in said:
+    for message in messages:
         if message.source.by == "person" and message.source not in shown:
             turns[message.source.session] = turns.get(message.source.session, 0) + 1
             numbered.append((turns[message.source.session], message))
     # Take what fits.
     groups, chosen, room = {source.group for source in shown}, list[Line](), budget
     for _, message in sorted(numbered, key=lambda pair: pair[0]):
-        line = _shorten_to_gist(message, asked, price)
+        line = _shorten_to_gist(message, query_words, price)
         if line is None:
             continue
         cost = price(line) + (0 if message.source.group in groups else head(message.source))
@@ -78,14 +78,17 @@ def select_outline(
     return chosen
 
 
-def _shorten_to_gist(message: Told, asked: Collection[str], price: Callable[[Line], int]) -> Line | None:
+def _shorten_to_gist(message: Told, query_words: Collection[str], price: Callable[[Line], int]) -> Line | None:
     """Return a message as an outline's line: whole, else by its gist, unless a part of it has more of what is asked."""
-    line = shorten(message, asked, LINE_TOKENS, price)
+    line = shorten(message, query_words, LINE_TOKENS, price)
     if not message.gist or line == message.line:
         return line
-    told = replace(message, text=message.gist, opens=True, closes=True).line
-    near, nearer = (len(set(asked) & set(extract_content_words(one.text))) if one else 0 for one in (told, line))
-    return told if near >= nearer and price(told) <= LINE_TOKENS else line
+    by_gist = replace(message, text=message.gist, opens=True, closes=True).line
+    near, nearer = (
+        len(set(query_words) & set(extract_content_words(candidate.text))) if candidate else 0
+        for candidate in (by_gist, line)
+    )
+    return by_gist if near >= nearer and price(by_gist) <= LINE_TOKENS else line
 
 
 def arrange_by_time(lines: Sequence[Line]) -> tuple[Line, ...]:

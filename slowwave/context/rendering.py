@@ -110,14 +110,14 @@ def render_markdown(parts: Sequence[Part], caveat: Caveat | None = None) -> str:
     shown = []
     for part in parts:
         if part.lines:
-            told = [CAVEATS[caveat]] if caveat and part.name in OF_MEMORY else []
-            found: list[str] = []
+            caveat_lines = [CAVEATS[caveat]] if caveat and part.name in OF_MEMORY else []
+            rendered: list[str] = []
             for _, lines in groupby(part.lines, key=lambda line: line.source.group):
                 group = list(lines)
                 head = format_heading(group[0].source, names)
-                found += [head] if head else []
-                found += [format_tag(line.source) + escape_text(line.text) for line in group]
-            shown += [TITLES[part.name], *told, *found]
+                rendered += [head] if head else []
+                rendered += [format_tag(line.source) + escape_text(line.text) for line in group]
+            shown += [TITLES[part.name], *caveat_lines, *rendered]
     return "\n".join(shown)
 
 

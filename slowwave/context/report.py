@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.direct import make_source
+from slowwave.context.packing import OMITTED, Snippet
 from slowwave.context.rendering import LineSource
-from slowwave.context.snippets import OMITTED, Snippet
 from slowwave.engines.encoders.protocol import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
@@ -35,7 +35,7 @@ from slowwave.recall.release.chains import is_superseded
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import Vector
-from slowwave.recall.retrieve.sessions import has_similar_session, is_visible_as_of, rank_sessions, read_session_ids
+from slowwave.recall.sessions import has_similar_session, is_visible_as_of, rank_sessions, read_session_ids
 from slowwave.schemas.settings import ContextSettings
 from slowwave.schemas.tables import CHAIN, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.schemas.vocabulary import SPOKEN, Status
@@ -139,13 +139,13 @@ def collect_sentences(
         settings: how many sessions are read.
         weights: of the signs.
     """
-    found = [
+    snippets = [
         snippet
         for place, (share, messages) in enumerate(load_sessions(view, query, vector, hits, settings, weights.encoder))
         for snippet in score_session(messages, share, 1 / (1 + place), weights)
     ]
-    least = LEAST * max((max(one.worths.values()) for one in found), default=0.0)
-    return [one for one in found if max(one.worths.values()) >= least]
+    least = LEAST * max((max(sentence.worths.values()) for sentence in snippets), default=0.0)
+    return [sentence for sentence in snippets if max(sentence.worths.values()) >= least]
 
 
 def load_sessions(
@@ -195,15 +195,17 @@ def _load_messages(
         for key in keys if _is_superseded_here(view, row, likely, hits[:ABOUT], query.as_of) else ():
             superseded[key].append(quote)
     # what was said, no later than `as_of`, where there is one
-    found: dict[str, list[PastMessage]] = defaultdict(list)
+    by_session: dict[str, list[PastMessage]] = defaultdict(list)
     for row in view.read(MESSAGES, HEARD, inside).sort_by("seq").to_pylist():
         key = str(row["message_id"])
-        said = row["origin"] in SPOKEN and row["text"] and is_visible_as_of(row["ts"], query.until)
-        if said and key not in gone and (allowed is None or key in allowed):
+        is_said = row["origin"] in SPOKEN and row["text"] and is_visible_as_of(row["ts"], query.until)
+        if is_said and key not in gone and (allowed is None or key in allowed):
             made = tuple(claims[key]), tuple(superseded[key])
             source = make_source(view, row, view.session_tags)
-            found[str(row["session_id"])].append(PastMessage(key, source, str(row["text"]), vectors.get(key), *made))
-    return found
+            by_session[str(row["session_id"])].append(
+                PastMessage(key, source, str(row["text"]), vectors.get(key), *made)
+            )
+    return by_session
 
 
 def _is_superseded_here(view: View, row: Row, likely: Set[str], hits: Collection[str], as_of: datetime | None) -> bool:
@@ -222,7 +224,7 @@ def _select_around_hits(messages: list[PastMessage], hits: Collection[str], most
     """Return the messages of a long session that are nearest to a hit, or the last without any, in order."""
     if len(messages) <= most:
         return messages
-    at = [n for n, one in enumerate(messages) if one.id in hits]
+    at = [n for n, message in enumerate(messages) if message.id in hits]
     near = sorted(range(len(messages)), key=lambda n: (min((abs(n - hit) for hit in at), default=-n), n))[:most]
     return [messages[n] for n in sorted(near)]
 
@@ -244,30 +246,30 @@ def score_session(
     matters = dict(zip(words, (probability * (1.0 / (1.0 + np.exp(-logits)))).tolist(), strict=True))
     return [
         Snippet(
-            one.text,
-            {word: matters[word] for word in sorted(one.words)},
+            sentence.text,
+            {word: matters[word] for word in sorted(sentence.words)},
             probability / (1.0 + math.exp(-logit)),
-            messages[one.at].source,
-            (place, one.at, one.number),
-            one.number,
+            messages[sentence.at].source,
+            (place, sentence.at, sentence.number),
+            sentence.number,
         )
-        for one, logit in kept
+        for sentence, logit in kept
     ]
 
 
 def extract_sentences(messages: Sequence[PastMessage]) -> list[Sentence]:
     """Return the messages' sentences that say something and are not superseded."""
-    found = []
+    sentences = []
     for at, message in enumerate(messages):
-        for one in split_sentences(message.text):
-            text = " ".join(one.text.split())
+        for sentence in split_sentences(message.text):
+            text = " ".join(sentence.text.split())
             words = frozenset(extract_content_words(text))
             if words and not any(_is_quoted(quote, text) for quote in message.superseded):
                 claims = [claim for claim in message.claims if _is_quoted(claim[0], text)]
                 vectors = [(abs(len(q) - len(text)), q, vector) for q, vector in claims if vector is not None]
                 likest = min(vectors, key=lambda claim: claim[:2], default=(0, "", message.vector))
-                found.append(Sentence(at, one.position, text, words, likest[2], bool(claims)))
-    return found
+                sentences.append(Sentence(at, sentence.position, text, words, likest[2], bool(claims)))
+    return sentences
 
 
 def _is_quoted(quote: str, sentence: str) -> bool:
@@ -276,27 +278,27 @@ def _is_quoted(quote: str, sentence: str) -> bool:
 
 def compute_sentence_signs(messages: Sequence[PastMessage], sentences: Sequence[Sentence]) -> Matrix:
     """Return sentences by `SENTENCE_SIGNS`."""
-    held = [stem_words(extract_content_words(message.text)) for message in messages]
+    stems_of = [stem_words(extract_content_words(message.text)) for message in messages]
     first: dict[str, int] = {}
     said_by: dict[bool, set[str]] = {True: set(), False: set()}
-    for n, (stems, message) in enumerate(zip(held, messages, strict=True)):
+    for n, (stems, message) in enumerate(zip(stems_of, messages, strict=True)):
         said_by[message.human] |= stems
         for stem in stems:
             first.setdefault(stem, n)
-    lengths = [len(stems) for stems in held if stems]
+    lengths = [len(stems) for stems in stems_of if stems]
     usual = math.log(sum(lengths) / len(lengths)) if lengths else 0.0
     rows = []
-    for one in sentences:
-        stems, human = stem_words(one.words), messages[one.at].human
+    for sentence in sentences:
+        stems, human = stem_words(sentence.words), messages[sentence.at].human
         rows.append(
             [
-                math.log(max(1, len(held[one.at]))) - usual if human else 0.0,
-                float(one.at == 0),
-                sum(first.get(stem, one.at) < one.at for stem in stems) / max(1, len(stems)),
+                math.log(max(1, len(stems_of[sentence.at]))) - usual if human else 0.0,
+                float(sentence.at == 0),
+                sum(first.get(stem, sentence.at) < sentence.at for stem in stems) / max(1, len(stems)),
                 len(stems & said_by[not human]) / max(1, len(stems)),
-                math.log1p(sum(FIGURE.search(word) is not None for word in one.words)),
-                float(one.number),
-                float(one.claimed),
+                math.log1p(sum(FIGURE.search(word) is not None for word in sentence.words)),
+                float(sentence.number),
+                float(sentence.claimed),
             ]
         )
     return np.array(rows, dtype=np.float64).reshape(len(rows), len(SENTENCE_SIGNS))
@@ -311,7 +313,7 @@ def compute_meaning(messages: Sequence[PastMessage], sentences: Sequence[Sentenc
     if not heard:
         return None
     mean = np.mean(heard, axis=0)
-    rows = [np.zeros(len(mean)) if one.vector is None else one.vector - mean for one in sentences]
+    rows = [np.zeros(len(mean)) if sentence.vector is None else sentence.vector - mean for sentence in sentences]
     return np.array(rows, dtype=np.float64).reshape(len(rows), len(mean))
 
 
@@ -326,17 +328,17 @@ def weigh_sentences(
     if meaning is not None:
         with limit_blas_threads():
             logits = logits + meaning @ np.array(weights.direction)
-    figures = [frozenset(FIGURE.findall(one.text)) for one in sentences]
-    stems = [stem_words(word for word in one.words if not FIGURE.search(word)) for one in sentences]
-    given = [n for n, one in enumerate(sentences) if figures[n] and messages[one.at].human]
+    figures = [frozenset(FIGURE.findall(sentence.text)) for sentence in sentences]
+    stems = [stem_words(word for word in sentence.words if not FIGURE.search(word)) for sentence in sentences]
+    given = [n for n, sentence in enumerate(sentences) if figures[n] and messages[sentence.at].human]
     kept = []
-    for n, (one, logit) in enumerate(zip(sentences, logits.tolist(), strict=True)):
-        later = (m for m in given if figures[n] and sentences[m].at > one.at)
+    for n, (sentence, logit) in enumerate(zip(sentences, logits.tolist(), strict=True)):
+        later = (m for m in given if figures[n] and sentences[m].at > sentence.at)
         anew = (m for m in later if not figures[n] & figures[m] and len(stems[n] & stems[m]) >= SAME_WORDS)
         if (m := next(anew, None)) is not None:
-            text = FIGURE_WORD.sub(OMITTED, one.text)
-            one = replace(one, text=text, words=frozenset(extract_content_words(text)) - sentences[m].words)
-        kept += [(one, logit)] if one.words else []
+            text = FIGURE_WORD.sub(OMITTED, sentence.text)
+            sentence = replace(sentence, text=text, words=frozenset(extract_content_words(text)) - sentences[m].words)
+        kept += [(sentence, logit)] if sentence.words else []
     return kept
 
 
@@ -348,9 +350,9 @@ def compute_word_signs(kept: Sequence[tuple[Sentence, float]], messages: int) ->
         messages: of the session.
     """
     holding: dict[str, list[tuple[int, float]]] = defaultdict(list)
-    for one, logit in kept:
-        for word in one.words:
-            holding[word].append((one.at, logit))
+    for sentence, logit in kept:
+        for word in sentence.words:
+            holding[word].append((sentence.at, logit))
     words, rows = sorted(holding), []
     for word in words:
         places = {at for at, _ in holding[word]}

@@ -16,6 +16,7 @@ from slowwave.context.direct import (
     rank_topics,
     tell_hit,
 )
+from slowwave.context.packing import Snippet
 from slowwave.context.projects.briefing import (
     Kinds,
     collect_briefing_lines,
@@ -24,7 +25,6 @@ from slowwave.context.projects.briefing import (
 )
 from slowwave.context.rendering import Caveat, Format
 from slowwave.context.report import collect_sentences
-from slowwave.context.snippets import Snippet
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
 from slowwave.recall.filters import place_query
 from slowwave.recall.hits import Hit, Hits
@@ -83,14 +83,14 @@ def build_context(
         caveat=caveat,
         pyramid=memory.settings.pyramid,
     )
-    held = any(part.name == "memories" for part in block.parts)
+    has_memories = any(part.name == "memories" for part in block.parts)
     why = hits.reason or ("what was found does not fit the budget" if memories else "nothing found bears on it")
     relevance = None if hits.stale else hits.relevance
     return replace(
         block,
-        reason=None if held else why,
+        reason=None if has_memories else why,
         relevance=relevance,
-        confident=held and caveat is None,
+        confident=has_memories and caveat is None,
         notes=notes,
         cost=read_cost(),
     )
@@ -150,24 +150,24 @@ def _collect_memories(
     hits = memory.recall(query, settings.hits, ("message",), automatic=automatic, **filters)
     if hits.stale:
         return _build_snippets(hits), hits
-    asked = build_query(query, settings.hits, ("message",), **filters)
+    plain_query = build_query(query, settings.hits, ("message",), **filters)
     try:
         view = memory.get_view()
         if automatic:
             hits = put_narration_last(view, hits)
-        asked = place_query(view, asked)
+        plain_query = place_query(view, plain_query)
         encode = partial(memory._vectors.encode_texts, view.release.encoder)
-        if is_direct(asked):
-            messages = rank_messages(view, asked, hits, view.session_tags)
+        if is_direct(plain_query):
+            messages = rank_messages(view, plain_query, hits, view.session_tags)
             if not messages or not view.has_model_claims:
                 return messages, hits
             claims = memory.recall(query, CLAIMS, ("observation",), automatic=automatic, **filters)
-            topics = rank_topics(memory.recall(query, 1, ("topic",), automatic=automatic, **filters), asked)
+            topics = rank_topics(memory.recall(query, 1, ("topic",), automatic=automatic, **filters), plain_query)
             return [*rank_claims(view, claims, view.session_tags), *topics, *messages], hits
-        vector = encode([asked.text]).get(asked.text)
-        found = collect_sentences(view, asked, vector, [hit.id for hit in hits], settings)
+        vector = encode([plain_query.text]).get(plain_query.text)
+        sentences = collect_sentences(view, plain_query, vector, [hit.id for hit in hits], settings)
         unreleased = [hit for hit in hits if hit.status == Status.NOT_DISTILLED]
-        return [*_build_snippets(unreleased), *found], hits
+        return [*_build_snippets(unreleased), *sentences], hits
     except TROUBLE as trouble:
         memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered with what was just found, and no more")
         return _build_snippets(hits), Hits(hits, hits.reason, stale=True)

@@ -64,7 +64,9 @@ class RunningSummary:
         self.shape = build_conversation_shape(settings)
         self._pyramid, self._grown = Pyramid(), 0
         self._turns: list[Member] = []
-        self._write = write or (lambda drafts: [summarize_draft(one, settings.get_words(one.tier)) for one in drafts])
+        self._write = write or (
+            lambda drafts: [summarize_draft(draft, settings.get_words(draft.tier)) for draft in drafts]
+        )
         self._least = settings.get_words(MASTER)
         """Tokens of a summary, about: with less room none is made."""
 
@@ -101,8 +103,8 @@ class RunningSummary:
     def render_summary(self) -> str:
         """Return all of them, a line each."""
         return "\n".join(
-            f"{'So far' if one.tier == MASTER else f'Level {one.tier + 1}'}, {one.turns}: {one.text}"
-            for one in self.summaries
+            f"{'So far' if summary.tier == MASTER else f'Level {summary.tier + 1}'}, {summary.turns}: {summary.text}"
+            for summary in self.summaries
         )
 
     def pack_beside(
@@ -131,9 +133,9 @@ class RunningSummary:
         master before all others, and the higher levels before the lower ones; of the same turns one alone.
         """
         chosen = list[Summary]()
-        for one in self.summaries if room >= self._least else ():
-            known = all(number in shown for number in range(one.first, one.last + 1))
-            if not known and price(one) <= room and one.turns not in [other.turns for other in chosen]:
-                chosen.append(one)
-                room -= price(one)
+        for summary in self.summaries if room >= self._least else ():
+            known = all(number in shown for number in range(summary.first, summary.last + 1))
+            if not known and price(summary) <= room and summary.turns not in [other.turns for other in chosen]:
+                chosen.append(summary)
+                room -= price(summary)
         return chosen

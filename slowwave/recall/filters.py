@@ -40,23 +40,23 @@ class PathVariants:
     def is_match(self, path: str) -> bool:
         """Return whether a path is one of them, or ends in one."""
         whole = normalise_path(path)
-        return any(whole == one or whole.endswith(f"/{one}") for one in self.paths)
+        return any(whole == end or whole.endswith(f"/{end}") for end in self.paths)
 
     @property
     def pattern(self) -> re.Pattern[str]:
         """One of them within a text, with slashes of either kind."""
-        each = (r"[/\\]".join(map(re.escape, one.split("/"))) for one in self.paths)
+        each = (r"[/\\]".join(map(re.escape, path.split("/"))) for path in self.paths)
         return re.compile(f"{BEFORE}(?:{'|'.join(each)}){AFTER}")
 
 
 def build_path_variants(files: Sequence[str], workspaces: Iterable[str]) -> list[PathVariants]:
     """Return the paths as they are; and in the rows of each workspace what is left of absolute ones that lie in it."""
-    absolute = [one for one in files if ABSOLUTE.match(one)]
+    absolute = [path for path in files if ABSOLUTE.match(path)]
     ways = [PathVariants(tuple(files))]
     for workspace in sorted(set(workspaces)) if absolute else ():
         root = normalise_path(workspace).rstrip("/")
-        inside = (one.removeprefix(f"{root}/") for one in absolute if root and one.startswith(f"{root}/"))
-        paths = tuple(one for one in inside if one)
+        inside = (path.removeprefix(f"{root}/") for path in absolute if root and path.startswith(f"{root}/"))
+        paths = tuple(path for path in inside if path)
         ways += [PathVariants(paths, workspace)] if paths else []
     return ways
 
@@ -180,10 +180,10 @@ def _mask_passages_naming(view: View, ways: Sequence[PathVariants]) -> list[Mask
     masks: list[list[Mask]] = [[np.zeros(0, dtype=bool)] for _ in ways]
     for batch in view.open_dataset(PASSAGES).to_batches(columns=["text"]):
         texts = batch.column("text")  # a last part is looked for first: plain, so that Arrow does it
-        near = np.any([pc.match_substring(texts, one).to_numpy(zero_copy_only=False) for one in ends], axis=0)
+        near = np.any([pc.match_substring(texts, end).to_numpy(zero_copy_only=False) for end in ends], axis=0)
         some = texts.filter(pa.array(near)).to_pylist()
-        for pattern, found in zip(patterns, masks, strict=True):
+        for pattern, named_rows in zip(patterns, masks, strict=True):
             named = np.zeros(len(near), dtype=bool)
             named[near] = [bool(pattern.search(text)) for text in some]
-            found.append(named)
-    return [np.concatenate(found)[view.passages.offsets] for found in masks]
+            named_rows.append(named)
+    return [np.concatenate(named_rows)[view.passages.offsets] for named_rows in masks]

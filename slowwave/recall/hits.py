@@ -124,9 +124,9 @@ class Hit(Shown):
     def get_reply(self) -> str | None:
         """Return what the user said next to an assistant's message, where that leans on it: it may take it back."""
         own = {source.message for source in self.sources}
-        for said, then in pairwise(self.pair):
-            if said.message in own and then.role == Role.USER:
-                return then.text
+        for fragment, next_one in pairwise(self.pair):
+            if fragment.message in own and next_one.role == Role.USER:
+                return next_one.text
         return None
 
     def shorten(self, chars: int) -> "Hit":
@@ -138,8 +138,8 @@ class Hit(Shown):
         passage = self.sources[0].quote.strip()
         at = max(0, self.text.find(passage)) if len(self.text) > chars else 0
         text = ("… " if at else "") + _cut_text(self.text[at:], max(chars, len(passage)))
-        others = (text if one.text == self.text else _cut_text(one.text, chars) for one in self.pair)
-        pair = tuple(replace(one, text=cut) for one, cut in zip(self.pair, others, strict=True))
+        others = (text if fragment.text == self.text else _cut_text(fragment.text, chars) for fragment in self.pair)
+        pair = tuple(replace(fragment, text=cut) for fragment, cut in zip(self.pair, others, strict=True))
         return replace(self, text=text, pair=pair)
 
     def as_dict(self) -> dict[str, Any]:
@@ -236,8 +236,8 @@ class Message:
 
     def make_source(self, quote: str | None = None) -> Source:
         """As a source; the quote is the one given, if this message holds it, else how the message begins."""
-        held = quote is not None and _normalise_text(quote) in _normalise_text(self.text)
-        return Source(self.session, self.native_id, quote if held and quote else self.text[:QUOTE_CHARS])
+        is_here = quote is not None and _normalise_text(quote) in _normalise_text(self.text)
+        return Source(self.session, self.native_id, quote if is_here and quote else self.text[:QUOTE_CHARS])
 
 
 def is_leaning(text: str) -> bool:

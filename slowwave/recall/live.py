@@ -69,15 +69,15 @@ class Notes:
 
     def add(self, what: str) -> None:
         """Add a note to the answer that this thread is at, else of the last one; logged when it is new."""
-        mine: list[str] | None = getattr(self._open, "notes", None)
-        if what in (self.last if mine is None else mine):
+        noted: list[str] | None = getattr(self._open, "notes", None)
+        if what in (self.last if noted is None else noted):
             return
         if what not in self.last:
             LOG.warning(what)
-        if mine is None:
+        if noted is None:
             self.last = [*self.last, what]
         else:
-            mine.append(what)
+            noted.append(what)
 
     def replace_notes(self, what: str) -> None:
         """Add a note in the place of those of the answer so far: what they tell of came to nothing."""

@@ -118,8 +118,8 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
         words = TERM.findall(folder.lower())
         # less the name, where something telling is left
         name = r"[\W_]+".join(map(re.escape, words))
-        bare, found = re.subn(rf"(?<!\w){name}(?!\w)(?:['’]s\b)?", " ", text, flags=re.I)
-        if not words or not found or not extract_content_words(bare):
+        bare, removed = re.subn(rf"(?<!\w){name}(?!\w)(?:['’]s\b)?", " ", text, flags=re.I)
+        if not words or not removed or not extract_content_words(bare):
             continue
         # where hardly any passage of the workspace has it; what is said too often for all to be looked up is no name
         here = view.passages.workspace == place

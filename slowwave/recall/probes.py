@@ -39,8 +39,8 @@ def find_answered(
     vectors = QueryVectors(settings.encoder, None, note)
     search = Search(view, settings.recall, partial(vectors.encode_texts, view.release.encoder), note)
     answers = search.answer_queries([build_query(question, first, KINDS, now=now) for question in probes])
-    texts = (" ".join(_fold(hit.text) for hit in found) for found in answers)
-    return {asked for (asked, answer), text in zip(probes.items(), texts, strict=True) if _fold(answer) in text}
+    texts = (" ".join(_fold(hit.text) for hit in hits) for hits in answers)
+    return {probe for (probe, answer), text in zip(probes.items(), texts, strict=True) if _fold(answer) in text}
 
 
 def measure_nearest_found(view: View, table: Table) -> float:
@@ -49,16 +49,16 @@ def measure_nearest_found(view: View, table: Table) -> float:
     """
     rows, read = Rows(view=view, table=table), partial(view.open_dataset(table).scanner, [table.vector or ""])
     first = read(order_by=[ColumnOrdering(table.key)], limit=ASKED, with_row_id=True).to_table()
-    asked = build_matrix(first.column(0))
-    best = np.full((len(asked), NEAREST), -1.0)
+    vectors = build_matrix(first.column(0))
+    best = np.full((len(vectors), NEAREST), -1.0)
     for batch in read().to_batches():
-        best = np.partition(np.hstack([best, asked @ build_matrix(pa.chunked_array([batch.column(0)])).T]), -NEAREST)[
+        best = np.partition(np.hstack([best, vectors @ build_matrix(pa.chunked_array([batch.column(0)])).T]), -NEAREST)[
             :, -NEAREST:
         ]
     hits = 0
-    for vector, near in zip(asked, best, strict=True):
-        found = rows.search_vectors(vector, NEAREST)["_score"].to_numpy()
-        hits += int((found >= near.min() - EQUAL).sum())
+    for vector, near in zip(vectors, best, strict=True):
+        cosines = rows.search_vectors(vector, NEAREST)["_score"].to_numpy()
+        hits += int((cosines >= near.min() - EQUAL).sum())
     return hits / best.size
 
 

@@ -64,11 +64,11 @@ class QueryTimes:
 
     def is_named_in(self, text: str) -> bool:
         """Return whether a text names a date that is asked for."""
-        told = extract_dates(text).dates if self.named.dates else ()
+        dates = extract_dates(text).dates if self.named.dates else ()
         return any(
             all(a is None or b is None or a == b for a, b in zip(date, other, strict=True))
             for date in self.named.dates
-            for other in told
+            for other in dates
         )
 
     def _mask_moments(self, moment: Ints) -> Mask:
@@ -192,12 +192,6 @@ class Query:
         return self.speaker is not None or bool(self.files)
 
     @property
-    def has_conditions(self) -> bool:
-        """Whether only some of the rows may answer."""
-        times = (self.since, self.until, self.as_of)
-        return bool(self.places) or self.is_narrowed or self.is_of_claims or any(times)
-
-    @property
     def terms(self) -> str:
         """Its distinct words in order, at most `MAX_TERMS`: plain terms, no operators."""
         return " ".join(list(dict.fromkeys(TERM.findall(self.text)))[:MAX_TERMS])
@@ -295,26 +289,26 @@ def _parse_files(files: Files) -> tuple[str, ...]:
     if files is None:
         return ()
     try:
-        asked = (files,) if isinstance(files, str) else tuple(files)
+        paths = (files,) if isinstance(files, str) else tuple(files)
     except TypeError:
-        asked = ()
-    wrong = [one for one in asked if not (_is_name(one) and normalise_path(one).strip("/"))]
-    if wrong or not asked:
-        told = repr(wrong[0] if wrong else files)
-        raise UsageError(f"files has {told:.80}; it is one path or several, like src/db.py, or None for any")
-    return tuple(dict.fromkeys(map(normalise_path, asked)))
+        paths = ()
+    wrong = [path for path in paths if not (_is_name(path) and normalise_path(path).strip("/"))]
+    if wrong or not paths:
+        shown = repr(wrong[0] if wrong else files)
+        raise UsageError(f"files has {shown:.80}; it is one path or several, like src/db.py, or None for any")
+    return tuple(dict.fromkeys(map(normalise_path, paths)))
 
 
 def _check_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
     try:
-        asked = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+        names = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     except TypeError:
-        asked = (repr(kinds),)
-    unknown = [kind for kind in asked if kind not in get_args(Kind)]
-    if unknown or not asked:
+        names = (repr(kinds),)
+    unknown = [kind for kind in names if kind not in get_args(Kind)]
+    if unknown or not names:
         known = ", ".join(get_args(Kind))
         raise UsageError(f"unknown kinds {unknown}: any of {known}, at least one; `sessions` finds sessions")
-    return tuple(dict.fromkeys(cast(tuple[Kind, ...], asked)))
+    return tuple(dict.fromkeys(cast(tuple[Kind, ...], names)))
 
 
 def parse_bound(value: When, name: str, day_edge: time = time.min) -> datetime | None:

@@ -3,12 +3,15 @@
     for found in memory.sessions("why did we leave Redis?", k=3):
         print(found.probability, found.title, found.summary)
 
-A session is found by its best turn, its words and its nearest passages (`retrieve/sessions.py`), and told by what the
+A report of a bug and the talk that settled the matter share words all over the session, seldom within one message. So
+sessions are ranked as documents (BM25 over how many passages hold each word) and by the mean cosine of their five
+nearest passages; both are standardised and summed. Where sessions are asked for as such, what its best turn says for a
+session weighs as much as these two together (`docs/decisions/002-ranking-and-silence.md`), and it is told by what the
 night wrote of it. What was taken back has no passages, and so neither finds a session nor is quoted.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,15 +26,123 @@ from slowwave.recall.release.chains import mark_changes
 from slowwave.recall.release.tables import NO_TIME, Ints, Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.candidates import PassageEvidence
-from slowwave.recall.retrieve.sessions import is_visible_as_of, rank_sessions, read_session_ids
+from slowwave.recall.retrieve.lexical import search_words
+from slowwave.recall.retrieve.pools import find_passages, standardise_signal
+from slowwave.recall.retrieve.rows import Nearness, Scores, Vector
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.text.pyramid import compute_master_id
+from slowwave.text.words import compute_idf
+
+NEAREST = 500
+"""Passages by vector that are looked at."""
+BEST = 5
+"""Nearest passages of a session whose mean counts."""
+K1 = 1.2
+TELLING = 12
+"""A query of more content words tells a case."""
+TEMPERATURE = 0.75
+"""Found by likelihood on `data/labelled`'s bug reports."""
+
+
+def rank_sessions(
+    view: View,
+    query: Query,
+    vector: Vector | None,
+    full_text: bool,
+    turns: Mapping[int, float] | None = None,
+    whole: float = 1.0,
+    temperature: float = TEMPERATURE,
+) -> list[tuple[int, float]]:
+    """Return sessions' numbers with the probability that the query is about each, likeliest first.
+
+    That one of them is it is taken for granted: whether the memory knows of the matter, `Answer.confident` says.
+
+    Args:
+        view: the release.
+        query: what is asked, and of which passages.
+        vector: the query's, with all its names; None: words alone.
+        full_text: whether the index of full text may be asked.
+        turns: session's number -> score of its best turn.
+        whole: weight of a session's words, and of its nearest passages, against its best turn; with 0 neither is read.
+        temperature: of the softmax that turns scores into probabilities.
+    """
+    words = score_sessions_by_words(view, query) if whole and full_text else {}
+    meaning = score_sessions_by_cosine(view, query, vector) if whole and vector is not None else {}
+    numbers = sorted({*(turns or ()), *words, *meaning})
+    if not numbers:
+        return []
+    total = _standardise(turns or {}, numbers)
+    total += whole * (_standardise(words, numbers) + _standardise(meaning, numbers))
+    shares = np.exp((total - total.max()) / temperature)
+    order = np.argsort(-shares, kind="stable").tolist()
+    return [(numbers[i], float(shares[i] / shares.sum())) for i in order]
+
+
+def _standardise(scores: Mapping[int, float], keys: Sequence[int]) -> Scores:
+    """Return scores brought to mean 0 and deviation 1 over the keys; one without a score counts as the lowest."""
+    low = min(scores.values(), default=0.0)
+    return standardise_signal(np.array([scores.get(key, low) for key in keys]))
+
+
+def is_visible_as_of(at: object, as_of: datetime | None) -> bool:
+    """Return whether something was said by a moment; what has no time only where no moment is given."""
+    return as_of is None or (isinstance(at, datetime) and at <= as_of)
+
+
+def score_sessions_by_words(view: View, query: Query) -> dict[int, float]:
+    """Return BM25 of each session that holds a word of the query, by the session's number."""
+    words, session = replace(query, text=" ".join(query.content_words) or query.text), view.passages.session
+    # BM25 (Robertson & Zaragoza, 2009), but for a constant factor, with all lengths equal: a long session holds more
+    # words by chance, but the cosines of its five best passages hold that in check
+    sessions = int(session.max(initial=-1)) + 1
+    total = np.zeros(sessions)
+    for positions, _ in search_words(view, words):
+        holding = np.bincount(session[positions], minlength=sessions).astype(np.float64)
+        rare = compute_idf(int((holding > 0).sum()), sessions)
+        total += rare * holding / (holding + K1)
+    return {int(n): float(total[n]) for n in np.flatnonzero(total)}
+
+
+def score_sessions_by_cosine(view: View, query: Query, vector: Vector) -> dict[int, float]:
+    """Return mean cosine of each session's nearest passages; those not among the nearest count as the last of them."""
+    near = Nearness(find_passages(view, query), vector)
+    positions = near.find_nearest(NEAREST)
+    if not len(positions):
+        return {}
+    cosines = near.compute_cosines(positions)
+    by_session: dict[int, list[float]] = {}
+    for session, cosine in zip(view.passages.session[positions].tolist(), cosines.tolist(), strict=True):
+        by_session.setdefault(session, []).append(cosine)
+    last = float(cosines.min())
+    return {key: sum((sorted(some, reverse=True) + [last] * BEST)[:BEST]) / BEST for key, some in by_session.items()}
+
+
+def has_similar_session(view: View, query: Query, vector: Vector | None) -> bool:
+    """Return whether some session is about what a long query tells, though no single message stands out.
+
+    It is, where the mean of its five best cosines reaches what the best single hit of unrelated queries does (the
+    median of the release's calibration). In `data/labelled` the lowest report has .30, that median is .26, and long
+    unrelated questions have .13 to .18.
+    """
+    scale = view.calibration.scales.get("message") if view.calibration else None
+    if scale is None or vector is None or len(query.content_words) <= TELLING:
+        return False
+    best = score_sessions_by_cosine(view, query, vector).values()
+    return max(best, default=-1.0) >= scale.median
+
+
+def read_session_ids(view: View, numbers: Sequence[int]) -> list[str]:
+    """Return the sessions' ids: each read from one of its passages."""
+    first = np.array([int(np.argmax(view.passages.session == number)) for number in numbers], dtype=np.int64)
+    names: list[str] = view.take(PASSAGES, view.passages.offsets[first], ["session_id"])["session_id"].to_pylist()
+    return names
+
 
 QUOTES = 3
 """Messages that are quoted of a session, at most."""
 WHOLE = 0.5
 """Weight of a session's words, and of its nearest passages, against its best turn."""
-TEMPERATURE = 1.0
+SESSION_TEMPERATURE = 1.0
 """Between .75 (bug reports, LoCoMo) and 1.95 (commit subjects), by likelihood."""
 ABOUT = ["native_id", "workspace", "title", "started_at", "ended_at"]
 
@@ -76,41 +187,41 @@ class SessionHits(Answer[SessionHit]):
     """The sessions of one query, likeliest first."""
 
 
-def find_sessions(view: View, plan: Plan, said: PassageEvidence, turns: ScoredPool) -> list[SessionHit]:
+def find_sessions(view: View, plan: Plan, evidence: PassageEvidence, turns: ScoredPool) -> list[SessionHit]:
     """Return up to k sessions, likeliest first.
 
     Args:
         plan: the query for messages, with its vectors.
-        said: what is heard at every passage.
+        evidence: what is heard at every passage.
         turns: the query's candidates among the passages, scored; one at least.
     """
     layout, query = view.passages, plan.query
     of_time = plan.is_time_only and turns.best > 0.0
-    told = turns.relevance > 0.0 if of_time else np.ones(len(turns.scores), dtype=bool)
-    positions = np.array([row["position"] for row in turns.candidates.rows], dtype=np.int64)[told]
-    scores = turns.scores[told]
+    is_answer = turns.relevance > 0.0 if of_time else np.ones(len(turns.scores), dtype=bool)
+    positions = np.array([row["position"] for row in turns.candidates.rows], dtype=np.int64)[is_answer]
+    scores = turns.scores[is_answer]
     best: dict[int, float] = {}
     for number, score in zip(layout.session[positions].tolist(), scores.tolist(), strict=True):
         best[number] = max(score, best.get(number, score))
-    full_text = said.share is not None
+    full_text = evidence.share is not None
     whole = 0.0 if plan.is_time_only else WHOLE
-    ranked = rank_sessions(view, query, plan.whole, full_text, best, whole, TEMPERATURE)[: query.k]
+    ranked = rank_sessions(view, query, plan.whole, full_text, best, whole, SESSION_TEMPERATURE)[: query.k]
     order = positions[np.argsort(-scores, kind="stable")]
-    quoted = [_select_quoted(view, said, order, number) for number, _ in ranked]
+    quoted = [_select_quoted(view, evidence, order, number) for number, _ in ranked]
     return _build_hits(view, query, ranked, quoted)
 
 
-def _select_quoted(view: View, said: PassageEvidence, order: Ints, number: int) -> Ints:
+def _select_quoted(view: View, evidence: PassageEvidence, order: Ints, number: int) -> Ints:
     """Return positions of the best passages of a session, one a message: of the candidates, best first, where it has
     some.
     """
     layout = view.passages
     some = order[layout.session[order] == number]
     if not len(some):
-        here = np.flatnonzero((layout.session == number) & said.allowed)
-        scores = said.word_date_score[here]
-        if said.near.vector is not None:
-            scores = np.nan_to_num(said.near.compute_cosines(here), nan=-1.0)
+        here = np.flatnonzero((layout.session == number) & evidence.allowed)
+        scores = evidence.word_date_score[here]
+        if evidence.near.vector is not None:
+            scores = np.nan_to_num(evidence.near.compute_cosines(here), nan=-1.0)
         some = here[np.argsort(-scores, kind="stable")]
     _, first = np.unique(layout.message[some], return_index=True)
     quoted: Ints = some[np.sort(first)[:QUOTES]]
@@ -131,15 +242,15 @@ def _build_hits(
     known = layout.message[every] >= 0
     named = view.take(MESSAGES, layout.message[every][known], ["native_id"])["native_id"].to_pylist()
     names = dict(zip(every[known].tolist(), named, strict=True))
-    found = {
+    passages = {
         at: Source(view.native_sessions.get(row["session_id"], row["session_id"]), names[at], row["text"])
         for at, row in zip(every.tolist(), texts, strict=True)
         if at in names
     }
-    sources = [tuple(found[at] for at in some.tolist() if at in found) for some in quoted]
+    sources = [tuple(passages[at] for at in some.tolist() if at in passages) for some in quoted]
     # of what is newer than the day asked about nothing is told
     hits: list[SessionHit] = []
-    for key, (number, probability), mine in zip(ids, ranked, sources, strict=True):
+    for key, (number, probability), quotes in zip(ids, ranked, sources, strict=True):
         row: Row = about.get(key, {})
         master = masters.get(compute_master_id(key), {})
         if not is_visible_as_of(master.get("last_at"), query.as_of):
@@ -159,7 +270,7 @@ def _build_hits(
                 mark_changes(view.chains, text, key, query.as_of) if (text := master.get("text")) else None,
                 row.get("started_at"),
                 ended,
-                mine,
+                quotes,
             )
         )
     return hits

@@ -98,39 +98,41 @@ def extract_dates(text: str) -> DateMentions:
 
 def _find_dates(text: str) -> Iterator[tuple[Date, str]]:
     """Yield each date with the words that name it."""
-    for found in (*ISO.finditer(text), *NUMERIC.finditer(text)):
+    for match in (*ISO.finditer(text), *NUMERIC.finditer(text)):
         # in figures the day stands before the month, but where only the other order can be
-        parts = found.groupdict()
+        parts = match.groupdict()
         year, month, day = int(parts["year"]), int(parts["month"]), int(parts["day"]) if parts.get("day") else None
         if parts.get("mark") == "/" and day is not None and month > len(MONTH_NAMES):
             month, day = day, month
         elif parts.get("mark") == "/" and day is not None and day <= len(MONTH_NAMES):
             continue  # 3/4/2026 is read in two ways
         if _is_date(month, day):
-            yield (year, month, day), found[0]
+            yield (year, month, day), match[0]
     read = bytearray(len(text))  # 1 where a date was read
     for pattern in WRITTEN:
-        for found in pattern.finditer(text):
-            if not read[found.start("month")]:
-                read[found.start() : found.end()] = b"\1" * len(found[0])
-                yield from ((date, found[0]) for date in _parse_written_dates(text, found))
+        for match in pattern.finditer(text):
+            if not read[match.start("month")]:
+                read[match.start() : match.end()] = b"\1" * len(match[0])
+                yield from ((date, match[0]) for date in _parse_written_dates(text, match))
 
 
-def _parse_written_dates(text: str, found: re.Match[str]) -> Iterator[Date]:
+def _parse_written_dates(text: str, match: re.Match[str]) -> Iterator[Date]:
     """Yield the dates that a match of `WRITTEN` names: of "3 to 5 May" each."""
-    said = found.groupdict()
-    name, year = said["month"], int(said["year"]) if said["year"] else None
-    day, bare = int(said["day"]) if said.get("day") else None, "day" not in said
-    if name.islower() and name in MODAL and year is None and not said.get("in"):
+    parts = match.groupdict()
+    name, year = parts["month"], int(parts["year"]) if parts["year"] else None
+    day, bare = int(parts["day"]) if parts.get("day") else None, "day" not in parts
+    if name.islower() and name in MODAL and year is None and not parts.get("in"):
         return
-    if bare and year is None and not said["in"] and name.lower() in CALLED:
+    if bare and year is None and not parts["in"] and name.lower() in CALLED:
         return
-    if bare and re.match(r"\s+(?:I|we|you|he|she|it|they|of)\b", text[found.end() :]) and not said["in"]:
+    if bare and re.match(r"\s+(?:I|we|you|he|she|it|they|of)\b", text[match.end() :]) and not parts["in"]:
         return
-    first = int(said["first"]) if said.get("first") else day
-    for one in range(first or 0, (day or 0) + 1) if first is not None and day is not None and first <= day else (day,):
-        if _is_date(MONTHS[name.lower()], one):
-            yield year, MONTHS[name.lower()], one
+    first = int(parts["first"]) if parts.get("first") else day
+    for each_day in (
+        range(first or 0, (day or 0) + 1) if first is not None and day is not None and first <= day else (day,)
+    ):
+        if _is_date(MONTHS[name.lower()], each_day):
+            yield year, MONTHS[name.lower()], each_day
 
 
 def _is_date(month: int, day: int | None) -> bool:
@@ -157,10 +159,10 @@ def _find_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
         (DAY_WORD, _resolve_day_word, (0,)),
     )
     for pattern, count, parts in counts:
-        for found in pattern.finditer(text):
+        for match in pattern.finditer(text):
             with suppress(OverflowError, ValueError):  # it leaves the years 1 to 9999
-                if (span := count(day, *(found[part].lower() for part in parts))) is not None:
-                    yield span, found[0]
+                if (span := count(day, *(match[part].lower() for part in parts))) is not None:
+                    yield span, match[0]
 
 
 def _resolve_day_word(day: datetime, word: str) -> Span:
@@ -235,9 +237,9 @@ ASKS_WHAT = frozenset(
 def extract_time_words(text: str, now: datetime) -> frozenset[str]:
     """Return the words of a text, in lower case, that tell of a time, and what asks for whatever there was then."""
     named = [words for _, words in (*_find_dates(text), *_find_spans(text, now))] + [
-        found[0] for found in ALONE.finditer(text)
+        match[0] for match in ALONE.finditer(text)
     ]
-    words = {word.lower() for one in named for word in TERM.findall(one)}
+    words = {word.lower() for phrase in named for word in TERM.findall(phrase)}
     return frozenset(words | ASKS_WHAT) if words else frozenset()
 
 

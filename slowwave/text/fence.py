@@ -39,7 +39,7 @@ def escape_control(text: str) -> str:
     """
     return re.sub(
         r"[^\n\t -~\u200c\u200d]",
-        lambda found: json.dumps(found[0])[1:-1] if category(found[0]) in CONTROLS else found[0],
+        lambda match: json.dumps(match[0])[1:-1] if category(match[0]) in CONTROLS else match[0],
         text.replace("\r\n", "\n"),
     )
 
@@ -62,9 +62,9 @@ def escape_values(value: Any) -> Any:
         case str():
             return escape_control(neutralize_template_marks(value))
         case list() | tuple():
-            return [escape_values(one) for one in value]
+            return [escape_values(member) for member in value]
         case dict():
-            return {key: escape_values(one) for key, one in value.items()}
+            return {key: escape_values(member) for key, member in value.items()}
         case _:
             return value
 

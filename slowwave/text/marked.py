@@ -91,9 +91,9 @@ def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
         UsageError: it stands in a checkout, which is others' work, and is a link out of it.
     """
     named = Path(os.path.normpath(path.absolute()))  # with its links
-    checkouts = [one for one in named.parents if (one / ".git").exists() and one != Path.home()]
+    checkouts = [folder for folder in named.parents if (folder / ".git").exists() and folder != Path.home()]
     place, path = path, path.resolve()
-    if not all(path.is_relative_to(one.resolve()) for one in checkouts):
+    if not all(path.is_relative_to(folder.resolve()) for folder in checkouts):
         raise UsageError(f"{place} is a link out of the project: nothing was written; name the file that is meant")
     rights = path if path.exists() else like
     raw = text.encode("utf-8", "surrogateescape")

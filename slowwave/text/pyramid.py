@@ -108,8 +108,8 @@ class Pyramid:
 
     def find_next_place(self, tier: int) -> int:
         """Return the `seq` of the next group of a tier."""
-        held = (group.seq for group in self.tiers.get(tier, []))
-        return 1 + max(self.highest.get(tier, -1), max(held, default=-1))
+        places = (group.seq for group in self.tiers.get(tier, []))
+        return 1 + max(self.highest.get(tier, -1), max(places, default=-1))
 
     def collect_covered_ids(self, tier: int) -> set[str]:
         """Return members that some group of this tier holds."""
@@ -206,9 +206,9 @@ def grow_by_tier(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scop
     renamed: dict[str, str | None] = {}
     while level and (shape.tiers is None or tier < shape.tiers):
         # groups of the tier whose members were renamed, or have become stale
-        held = pyramid.tiers.setdefault(tier, [])
-        before = [group.compute_id(scope, scope_id) for group in held]
-        held[:] = [_rename_members(group, renamed) for group in held]
+        groups = pyramid.tiers.setdefault(tier, [])
+        before = [group.compute_id(scope, scope_id) for group in groups]
+        groups[:] = [_rename_members(group, renamed) for group in groups]
         again, new, dissolved = _draft_tier(pyramid, level, shape, scope, scope_id, tier, stale)
         # their texts, from whoever runs this: all at once, since a model answers in batches
         drafts = [*again.values(), *new]
@@ -218,19 +218,19 @@ def grow_by_tier(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scop
         }
         made += written.values()
         whole = len(written) == len(again)
-        _replace_groups(held, written, dissolved if whole else set())
+        _replace_groups(groups, written, dissolved if whole else set())
         # what the tier above reads: this one's groups, by their new names
-        now = [group.compute_id(scope, scope_id) if group.members else None for group in held]
-        held[:] = [group for group in held if group.members]
+        now = [group.compute_id(scope, scope_id) if group.members else None for group in groups]
+        groups[:] = [group for group in groups if group.members]
         renamed = {old: new for old, new in zip(before, now, strict=True) if old != new}
         had = [_make_group(d, text) for d, text in zip(new, texts[len(again) :], strict=True) if text is not None]
         if len(had) < len(new):
             return GrowthResult(made, complete=False)
-        held += had
+        groups += had
         made += had
         pyramid.highest[tier] = pyramid.find_next_place(tier) - 1
-        level = [make_member(group, group.compute_id(scope, scope_id)) for group in held]
-        stale = {group.compute_id(scope, scope_id) for group in held if group.stale}
+        level = [make_member(group, group.compute_id(scope, scope_id)) for group in groups]
+        stale = {group.compute_id(scope, scope_id) for group in groups if group.stale}
         tier += 1
     # one text over all that nothing stands above
     tops = _collect_top_members(pyramid, members, scope, scope_id)
@@ -255,7 +255,7 @@ def _draft_tier(
     Those are stale, or can be filled up. One with a member that is stale itself (ids in `below`) waits for it.
     """
     size = shape.first if tier == 0 else shape.above
-    held, by_id = pyramid.tiers[tier], {member.id: member for member in level}
+    groups, by_id = pyramid.tiers[tier], {member.id: member for member in level}
     free = [m for m in level if m.id not in pyramid.collect_covered_ids(tier)]
     order = {member.id: at for at, member in enumerate(level)}
 
@@ -265,18 +265,18 @@ def _draft_tier(
 
     # groups that are written again: those that are stale, or get members to fill them
     again: dict[int, Draft] = {}
-    ready = [place for place, group in enumerate(held) if group.members and below.isdisjoint(group.members)]
+    ready = [place for place, group in enumerate(groups) if group.members and below.isdisjoint(group.members)]
     fills, dissolved = dict[int, list[Member]](), set[int]()
     if shape.refill:
-        short = {at: [by_id[m] for m in held[at].members] for at in ready if len(held[at].members) < size}
+        short = {at: [by_id[m] for m in groups[at].members] for at in ready if len(groups[at].members) < size}
         fills, dissolved, free = _share_out(short, free, size, order)
     for place in ready:
-        if place not in dissolved and (held[place].stale or place in fills):
-            whole = [*(by_id[m] for m in held[place].members), *fills.get(place, [])]
-            again[place] = draft(held[place].seq, sorted(whole, key=lambda m: order[m.id]), held[place])
+        if place not in dissolved and (groups[place].stale or place in fills):
+            whole = [*(by_id[m] for m in groups[place].members), *fills.get(place, [])]
+            again[place] = draft(groups[place].seq, sorted(whole, key=lambda m: order[m.id]), groups[place])
     # new ones of what is in no group yet
     full = list(split_full_groups(free, size))
-    full = full if tier or held or len(full) >= shape.least else []
+    full = full if tier or groups or len(full) >= shape.least else []
     return again, [draft(pyramid.find_next_place(tier) + n, group) for n, group in enumerate(full)], dissolved
 
 
@@ -302,26 +302,26 @@ def _share_out(
     return fills, gone, free
 
 
-def _replace_groups(held: list[Group], written: Mapping[int, Group], gone: set[int]) -> None:
+def _replace_groups(groups: list[Group], written: Mapping[int, Group], gone: set[int]) -> None:
     """Put what was written in its places; what that took from others goes from them, what is gone has no members."""
     taken = {m for group in written.values() for m in group.members}
-    for place, group in enumerate(held):
+    for place, group in enumerate(groups):
         if place in written:
-            held[place] = written[place]
+            groups[place] = written[place]
         elif place in gone or not taken.isdisjoint(group.members):
             kept = () if place in gone else tuple(m for m in group.members if m not in taken)
-            held[place] = replace(group, members=kept, stale=True)
+            groups[place] = replace(group, members=kept, stale=True)
 
 
 def _wants_master(pyramid: Pyramid, tops: Sequence[Member], shape: Shape) -> bool:
     """Return whether a master is to be written; one that is no more is taken away."""
     if shape.master and not shape.small:
         return bool(tops)
-    held, grouped = pyramid.master, any(pyramid.tiers.values())
-    if not shape.small or not (held or shape.master if grouped else len(tops) >= shape.small):
+    master, grouped = pyramid.master, any(pyramid.tiers.values())
+    if not shape.small or not (master or shape.master if grouped else len(tops) >= shape.small):
         pyramid.master = None
         return False
-    return held is None or held.stale or held.members != tuple(member.id for member in tops)
+    return master is None or master.stale or master.members != tuple(member.id for member in tops)
 
 
 def _rename_members(group: Group, renamed: Mapping[str, str | None]) -> Group:

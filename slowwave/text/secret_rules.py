@@ -191,14 +191,14 @@ _CODES = re.compile(
 
 def _is_card(match: re.Match[str]) -> bool:
     """Return whether the last digit is the check digit (Luhn, ISO/IEC 7812-1)."""
-    figures = [int(one) for one in reversed(match[0]) if one.isdigit()]
-    return sum(sum(divmod(one * (1 + at % 2), 10)) for at, one in enumerate(figures)) % 10 == 0
+    figures = [int(figure) for figure in reversed(match[0]) if figure.isdigit()]
+    return sum(sum(divmod(figure * (1 + at % 2), 10)) for at, figure in enumerate(figures)) % 10 == 0
 
 
 def _is_iban(match: re.Match[str]) -> bool:
     """Return whether the number leaves 1 of 97 (ISO 13616)."""
     plain = match[0].replace(" ", "")
-    return int("".join(str(int(one, 36)) for one in plain[4:] + plain[:4])) % 97 == 1
+    return int("".join(str(int(letter, 36)) for letter in plain[4:] + plain[:4])) % 97 == 1
 
 
 COMMANDS, SEEDS = ("redis-cli", "sshpass", "mongo", "ldap", "docker login", "openssl"), ("seed", "mnemonic", "recovery")

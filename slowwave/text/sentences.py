@@ -61,7 +61,7 @@ def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
     `names`: those who speak, cut off where they are merely addressed.
     """
     opener, closer = _compile_trimmers(names)
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     position = 0
     for begin, end, item in _find_paragraphs(text):
         offset = begin
@@ -75,10 +75,10 @@ def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
             tail = closer.search(body, max(start, stop - MOST_CLOSING), stop)
             kept = body[: tail.start()].rstrip() if tail else body[:stop]
             if any(map(str.isalnum, kept[start:])):
-                found.append(Sentence(offset + start, offset + len(kept), kept[start:], item, position))
+                sentences.append(Sentence(offset + start, offset + len(kept), kept[start:], item, position))
             offset += len(piece)
             position += bool(piece.strip())
-    return found
+    return sentences
 
 
 def _split_prose(prose: str) -> Iterator[str]:

@@ -106,10 +106,10 @@ def find_recurring_spans(sessions: Iterable[Collection[int]]) -> dict[int, int]:
     Args:
         sessions: the distinct hashes of each session.
     """
-    held = [np.fromiter(hashes, dtype=np.int64, count=len(hashes)) for hashes in sessions]
-    if not held:
+    hashes_of = [np.fromiter(hashes, dtype=np.int64, count=len(hashes)) for hashes in sessions]
+    if not hashes_of:
         return {}
-    values, counts = np.unique(np.concatenate(held), return_counts=True)
+    values, counts = np.unique(np.concatenate(hashes_of), return_counts=True)
     often = counts >= MIN_SESSIONS
     return dict(zip(values[often].tolist(), counts[often].tolist(), strict=True))
 
@@ -135,8 +135,8 @@ def find_repeating_sessions(quote: str, text: str, holders: Mapping[int, Collect
     end = start + len(quote)
     near = [span for span in extract_spans(text) if start >= 0 and span.start < end and start < span.end]
     around = [span for span in near if span.start <= start and end <= span.end]
-    held = [set(holders.get(span.hash, ())) for span in around or near]
-    return set().union(*held) if around or not held else held[0].intersection(*held)
+    sessions = [set(holders.get(span.hash, ())) for span in around or near]
+    return set().union(*sessions) if around or not sessions else sessions[0].intersection(*sessions)
 
 
 def restore_quote(quote: str, masked_text: str, text: str) -> str:
@@ -162,5 +162,5 @@ def parse_span_id(span_id: str) -> int:
 def find_span_texts(texts: Iterable[str], wanted: Collection[int]) -> Mapping[int, str]:
     """Return how each wanted shingle reads where it first stands."""
     every = ((span, text) for text in texts for span in extract_spans(text))
-    found = [(span.hash, text[span.start : span.end]) for span, text in every if span.hash in wanted]
-    return dict(reversed(found))
+    pairs = [(span.hash, text[span.start : span.end]) for span, text in every if span.hash in wanted]
+    return dict(reversed(pairs))

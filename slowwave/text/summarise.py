@@ -55,8 +55,8 @@ def build_extractive_summary(parts: Sequence[Part], max_words: int, context: Seq
 
 
 def _extract_sentences(text: str) -> list[str]:
-    found = [" ".join(text[s.start : s.end].split()) for s in split_sentences(text)]
-    return [s for s in found if len(s.split()) >= SHORTEST]
+    sentences = [" ".join(text[s.start : s.end].split()) for s in split_sentences(text)]
+    return [s for s in sentences if len(s.split()) >= SHORTEST]
 
 
 def _select_central_sentences(own: list[str], around: list[str], max_words: int) -> list[int]:
@@ -74,16 +74,16 @@ def _select_central_sentences(own: list[str], around: list[str], max_words: int)
     likeness = likeness[: len(own), : len(own)]
     chosen: list[int] = []
     room = max_words
-    said = np.zeros(len(own))
+    redundant = np.zeros(len(own))
     for _ in own:
-        scores = (1 - REDUNDANCY) * central / (central.max() or 1.0) - REDUNDANCY * said
+        scores = (1 - REDUNDANCY) * central / (central.max() or 1.0) - REDUNDANCY * redundant
         fits = [i for i in range(len(own)) if i not in chosen and len(own[i].split()) <= room]
         if not fits:
             break
         best = max(fits, key=lambda i: (round(float(scores[i]), 6), -i))
         chosen.append(best)
         room -= len(own[best].split())
-        said = np.maximum(said, likeness[best])
+        redundant = np.maximum(redundant, likeness[best])
     return chosen
 
 

@@ -1,4 +1,6 @@
-"""Words: what counts as one, which say nothing, what two forms of one have in common, how much a rare one tells."""
+"""Words: what counts as one, which say nothing, what two forms of one have in common, how much a rare one tells, and
+which give away how a sentence is meant: a doubt, or a question. English, in closed lists.
+"""
 
 import math
 import re
@@ -83,8 +85,8 @@ def is_content_word(word: str) -> bool:
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
     """Return the stem of a lower-case word; spellings, short forms and irregular forms of one word share theirs."""
-    one = ONE_WORD.get(word) or ONE_STEM.get(STEMMER.stemWord(word), word)
-    return str(STEMMER.stemWord(one))
+    common = ONE_WORD.get(word) or ONE_STEM.get(STEMMER.stemWord(word), word)
+    return str(STEMMER.stemWord(common))
 
 
 def stem_words(words: Iterable[str]) -> frozenset[str]:
@@ -126,8 +128,8 @@ def extract_distinct_words(text: str) -> list[str]:
 
 def compute_word_share(words: Sequence[str], text: str) -> float:
     """Return share of the words that a text holds; plural or not."""
-    held = {singularise(word) for word in extract_distinct_words(text)}
-    return sum(singularise(word) in held for word in words) / len(words) if words else 0.0
+    held_words = {singularise(word) for word in extract_distinct_words(text)}
+    return sum(singularise(word) in held_words for word in words) / len(words) if words else 0.0
 
 
 def extract_index_terms(text: str) -> list[str]:
@@ -143,3 +145,19 @@ def extract_stems(text: str) -> frozenset[str]:
 def count_noun(count: int, noun: str) -> str:
     """Return a number of things: "1 message", "1,200 messages"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def compile_word_pattern(*alternatives: str) -> re.Pattern[str]:
+    """Return a pattern that finds any of the alternatives as whole words, in any case."""
+    return re.compile(rf"(?<!\w)(?:{'|'.join(alternatives)})(?!\w)", re.I)
+
+
+HEDGES = compile_word_pattern(
+    r"maybe|might|perhaps|possibly|probably|could|either|options?|alternatively|hypothetical\w*|i guess|i wonder|"
+    r"not sure|what if|considering|thinking"
+)
+"""What may be, and is not said to be."""
+ASKS = re.compile(r"\?[\"'”’)*_]*\s*$")
+"""How a sentence ends that asks."""
+QUESTION = re.compile(r"(?<![^.!?\n])[^.!?\n]*\?+")
+"""A whole question, to be taken out of a text."""

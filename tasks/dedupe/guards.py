@@ -20,9 +20,8 @@ from slowwave.tasks.dedupe.words import (
     RESTRICTIONS,
     SETS_OF,
 )
-from slowwave.text.cues import HEDGES
 from slowwave.text.dates import WEEKDAYS
-from slowwave.text.words import is_content_word, stem
+from slowwave.text.words import HEDGES, is_content_word, stem
 
 SHORT = 8
 """Content words up to which a claim is short."""

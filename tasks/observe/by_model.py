@@ -203,7 +203,7 @@ def build_questions(
     ]
 
 
-def apply_drops(read: ParsedClaims, asked: Sequence[tuple[Question[Numbers], Completion]]) -> ParsedClaims:
+def apply_drops(read: ParsedClaims, answers: Sequence[tuple[Question[Numbers], Completion]]) -> ParsedClaims:
     """Return the session's claims without those that no longer hold; each of these is rejected with what stands
     instead.
 
@@ -214,7 +214,7 @@ def apply_drops(read: ParsedClaims, asked: Sequence[tuple[Question[Numbers], Com
     # what each answer drops: a person's claim never for an agent's repetition of it, none for an earlier one
     by_id = {claim["observation_id"]: claim for claim in read.claims}
     drops: dict[str | None, tuple[str | None, str, str]] = {}
-    for question, completion in asked:
+    for question, completion in answers:
         for drop in completion.value.drops:
             gone, kept = question.about.get(drop.claim), question.about.get(drop.kept)
             backwards = drop.why == "amended" and 0 < drop.kept < drop.claim
@@ -278,23 +278,25 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
         return read_answer(part, completion, plan.rows[part.session_id])
 
     # one answer a part of a session
-    told = model.ask("observe", index_questions(plan.parts), list_requests, read)
-    done = ExtractionResult(notes=dict(plan.skipped), rejected=told.rejected)
+    answers = model.ask("observe", index_questions(plan.parts), list_requests, read)
+    done = ExtractionResult(notes=dict(plan.skipped), rejected=answers.rejected)
     by_session: dict[str, list[Part]] = defaultdict(list)
     for part in plan.parts:
         by_session[part.session_id].append(part)
     # the claims of each session: one with a part that is late waits, one with a part that failed is told of
     reads: dict[str, ParsedClaims] = {}
     for session, parts in by_session.items():
-        failed = {part.request.id: told.errors[part.request.id] for part in parts if part.request.id in told.errors}
-        if late := [explain_error(error) for name, error in failed.items() if name in told.waiting]:
+        failed = {
+            part.request.id: answers.errors[part.request.id] for part in parts if part.request.id in answers.errors
+        }
+        if late := [explain_error(error) for name, error in failed.items() if name in answers.waiting]:
             done.pending[session] = late[0]
             continue
         if failed:
             kinds = ", ".join(sorted({str(error.error) for error in failed.values()}))
             how = "extractive" if model.extractive else "left out"
             done.notes[session] = f"{len(failed)} of {len(parts)} parts {how}, or as far as the answer came: {kinds}"
-        if failed.keys() & told.degraded:
+        if failed.keys() & answers.degraded:
             done.degraded.add(session)
         for part in parts:
             if part.request.id in failed:
@@ -303,8 +305,8 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
                 made = read(part, answer) if answer.error == "cut" else ParsedClaims()
                 if not made.claims and model.extractive:
                     made.claims = _observe_part(part, settings)
-                told.values[part.request.id] = made
-        reads[session] = drop_repeated_claims((part.request.id, told.values[part.request.id]) for part in parts)
+                answers.values[part.request.id] = made
+        reads[session] = drop_repeated_claims((part.request.id, answers.values[part.request.id]) for part in parts)
     # sessions of several parts are asked which claims say the same, or were taken back
     many = {session for session, read_ in reads.items() if len(by_session[session]) > 1 and len(read_.claims) > 1}
     final = _consolidate_claims(reads, many, model, done)
@@ -322,20 +324,20 @@ def _consolidate_claims(
 ) -> dict[str, ParsedClaims]:
     """Return the sessions' claims at their final state; those of `many` are put to the model again."""
     window = model.llm.context_window if many else 0
-    asked = {s: build_questions(s, reads[s].claims, model.library, model.count, window) for s in sorted(many)}
-    questions = index_questions(question for some in asked.values() for question in some)
-    told = model.ask("consolidate", questions, list_requests, lambda _, answer: answer)
-    done.rejected += told.rejected
+    questions_of = {s: build_questions(s, reads[s].claims, model.library, model.count, window) for s in sorted(many)}
+    questions = index_questions(question for some in questions_of.values() for question in some)
+    answers = model.ask("consolidate", questions, list_requests, lambda _, answer: answer)
+    done.rejected += answers.rejected
     final = dict(reads)
-    for session, some in asked.items():
+    for session, some in questions_of.items():
         names = {question.request.id for question in some}
-        if late := sorted(names & told.waiting):
-            done.pending[session] = explain_error(told.errors[late[0]])
+        if late := sorted(names & answers.waiting):
+            done.pending[session] = explain_error(answers.errors[late[0]])
             del final[session]
             continue
-        good = [(q, told.values[q.request.id]) for q in some if q.request.id in told.values]
+        good = [(q, answers.values[q.request.id]) for q in some if q.request.id in answers.values]
         final[session] = apply_drops(reads[session], good)
-        if names & told.degraded:
+        if names & answers.degraded:
             done.degraded.add(session)
     return final
 

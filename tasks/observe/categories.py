@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from re import Pattern
 
 from slowwave.tasks.observe import lexicon as lex
-from slowwave.text.cues import compile_word_pattern
+from slowwave.text.words import compile_word_pattern
 
 
 def classify_personal(text: str) -> str:
@@ -112,5 +112,5 @@ def find_coding_category(text: str, *, human: bool, words: int = 0) -> str:
     """
     cues = (*CUES, REQUIREMENT) if human else [cue for cue in CUES if cue.category != "convention"]
     earned = [c for c in cues if c.category != "decision" or words <= MOST_WORDS]
-    found = max((c for c in earned if c.pattern.search(text)), key=lambda c: c.weight, default=None)
-    return found.category if found else ""
+    strongest = max((c for c in earned if c.pattern.search(text)), key=lambda c: c.weight, default=None)
+    return strongest.category if strongest else ""

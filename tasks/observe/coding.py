@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from slowwave.text.cues import compile_word_pattern
+from slowwave.text.words import compile_word_pattern
 
 CODING_SOURCES = frozenset({"claude-code", "codex", "pi", "cursor"})
 CODE_TOOLS = re.compile(r"bash|shell|exec|edit|write|read|grep|glob|patch|terminal", re.I)
@@ -74,13 +74,13 @@ def is_coding(rows: Iterable[dict[str, Any]]) -> bool:
     """Return whether a session is about code: by its source, its tools, words of code in a third of it, marks in a
     ninth.
     """
-    said = technical = marked = 0
+    texts = technical = marked = 0
     for row in rows:
         names = (block["name"] or "" for block in row["blocks"] or () if block["type"] == "tool_call")
         if row["source"] in CODING_SOURCES or any(map(CODE_TOOLS.search, names)):
             return True
         if text := row["text"][:GLANCE]:
-            said += 1
+            texts += 1
             technical += bool(CODE_MARK.search(text) or TECHNICAL.search(text))
             marked += bool(QUOTED_CODE.search(text))
-    return said > 0 and technical * 3 + marked * MARKED >= said
+    return texts > 0 and technical * 3 + marked * MARKED >= texts

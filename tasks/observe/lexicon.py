@@ -6,9 +6,9 @@ languages they find little, and claims are then picked by what is new in a sente
 
 import re
 
-from slowwave.text.cues import compile_word_pattern
 from slowwave.text.dates import MONTH_NAMES, WEEKDAYS
 from slowwave.text.numbers import COUNTS
+from slowwave.text.words import compile_word_pattern
 
 TOKEN = re.compile(r"[^\W_][\w'’-]*|[぀-ヿ㐀-鿿가-힯]{2}")
 """A word, or two characters of a script that has no spaces."""

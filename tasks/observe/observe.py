@@ -29,14 +29,17 @@ from slowwave.tasks.observe.coding import (
     is_proposal,
     is_refusal,
 )
-from slowwave.tasks.observe.scores import (
+from slowwave.tasks.observe.units import PRONOUN, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
+from slowwave.tasks.observe.worth import (
+    NEVER,
+    STANDING_FILE,
+    WORTH_FILE,
     ScoredSentence,
     count_words,
+    load_worth_model,
     score_personal,
     select_within_budget,
 )
-from slowwave.tasks.observe.units import PRONOUN, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
-from slowwave.tasks.observe.worth import NEVER, STANDING_FILE, WORTH_FILE, load_worth_model
 
 VERSION = 14
 """Raised when the method changes: every claim made under an older one is pending again."""

@@ -134,22 +134,24 @@ def _observe_group(
         kept = {row["message_id"] for row in rows if row["seq"] <= last.get(row["session_id"], -1)}
         shown = shown.filter(pc.invert(pc.is_in(shown["message_id"], pa.array(sorted(kept), pa.string()))))
     seen = _extract_group_claims(job, shown, model, report)
-    held = job.store.read_ids(OBSERVATIONS, ids, by="session_id")
-    better = set(held.filter(pc.not_equal(held["observer"], EXTRACTIVE))["session_id"].to_pylist())
+    stored = job.store.read_ids(OBSERVATIONS, ids, by="session_id")
+    better = set(stored.filter(pc.not_equal(stored["observer"], EXTRACTIVE))["session_id"].to_pylist())
     waiting = sorted({*seen.pending, *(seen.degraded & better)})
     report.counts["sessions left as a model made them until it is back"] += len(seen.degraded & better)
-    held = held.filter(pc.invert(pc.is_in(held["session_id"], pa.array(waiting, pa.string()))))
-    said = restore_verbatim_quotes(seen.build_table(), shown, live)
-    claims = pa.concat_tables([said, build_claims_table(build_shared_claims(given))])
+    stored = stored.filter(pc.invert(pc.is_in(stored["session_id"], pa.array(waiting, pa.string()))))
+    claims_said = restore_verbatim_quotes(seen.build_table(), shown, live)
+    claims = pa.concat_tables([claims_said, build_claims_table(build_shared_claims(given))])
     claims = claims.filter(pc.invert(pc.is_in(claims["session_id"], pa.array(waiting, pa.string()))))
-    made = build_observation_rows(job, claims, held, key, report)
+    made = build_observation_rows(job, claims, stored, key, report)
     # beside those of messages that a model has seen, with their vectors by the encoder of now
-    rows = [row for row in held.to_pylist() if row["reason"] not in WITHDRAWALS and kept.issuperset(row["message_ids"])]
+    rows = [
+        row for row in stored.to_pylist() if row["reason"] not in WITHDRAWALS and kept.issuperset(row["message_ids"])
+    ]
     before = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
     filled = attach_vectors_if_there(job, before, "summary", report)
     now = pa.concat_tables([made, before if is_encoder_away(job) else filled])
     now = remove_excluded_claims(now, job.store.read(EXCLUSIONS))
-    fresh = select_changed_rows(now, held, find_masked_claims(held, shown, live))
+    fresh = select_changed_rows(now, stored, find_masked_claims(stored, shown, live))
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
     report.counts["claims withdrawn"] += pc.sum(pc.is_in(fresh["reason"], pa.array(WITHDRAWALS))).as_py() or 0
     if model:
@@ -175,13 +177,13 @@ def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report
         model.record_usage(report)
 
 
-def build_observation_rows(job: Job, claims: pa.Table, held: pa.Table, key: str, report: StepReport) -> pa.Table:
+def build_observation_rows(job: Job, claims: pa.Table, stored: pa.Table, key: str, report: StepReport) -> pa.Table:
     """Return claims as rows of OBSERVATIONS: the vectors and keywords that equal rows have, else new ones, and the
     state of one that nobody has looked at.
     """
     made_before = [
         ((row["observation_id"], row["summary"]), row["step_key"], {name: row[name] for name in ("vector", "keywords")})
-        for row in held.to_pylist()
+        for row in stored.to_pylist()
     ]
     known = {claim: made for claim, step_key, made in made_before if step_key == key}
     state: dict[str, Any] = {
@@ -227,8 +229,8 @@ def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
     except EncoderFailed as gone:
         give_up_encoder(job, report, gone)
         return table
-    found = dict(zip(made["observation_id"].to_pylist(), made["keywords"].to_pylist(), strict=True))
-    rows = pa.array([found[key] for key in table["observation_id"].to_pylist()], KEYED.field("keywords").type)
+    keywords = dict(zip(made["observation_id"].to_pylist(), made["keywords"].to_pylist(), strict=True))
+    rows = pa.array([keywords[key] for key in table["observation_id"].to_pylist()], KEYED.field("keywords").type)
     return table.set_column(table.schema.get_field_index("keywords"), table.schema.field("keywords"), rows)
 
 
@@ -242,19 +244,19 @@ def observe_shard(shard: pa.Table, *, settings: ObserveSettings) -> pa.Table:
 def extract_shard_keywords(shard: pa.Table, *, encoder: str, top: int) -> pa.Table:
     """Return the keywords of a shard's claims."""
     vectors = build_vector_matrix(shard["vector"])
-    found = extract_keywords(shard["summary"].to_pylist(), vectors, load_shared_encoder(encoder), top)
+    keywords = extract_keywords(shard["summary"].to_pylist(), vectors, load_shared_encoder(encoder), top)
     return pa.table(
-        [shard["observation_id"], shard["session_id"], pa.array(found, KEYED.field("keywords").type)], schema=KEYED
+        [shard["observation_id"], shard["session_id"], pa.array(keywords, KEYED.field("keywords").type)], schema=KEYED
     )
 
 
-def select_changed_rows(claims: pa.Table, held: pa.Table, masked: Collection[str] = ()) -> pa.Table:
+def select_changed_rows(claims: pa.Table, stored: pa.Table, masked: Collection[str] = ()) -> pa.Table:
     """Return what has to be written: new claims, claims that read differently, and held claims no longer made,
     withdrawn, with another reason for those `masked`.
 
     A claim that is held keeps what later steps wrote to it. One that repeats a withdrawn claim counts as new again.
     """
-    old = {row["observation_id"]: row for row in held.to_pylist()}
+    old = {row["observation_id"]: row for row in stored.to_pylist()}
     now = {row["observation_id"]: row for row in claims.to_pylist()}
     # claims that are new, come back or read otherwise
     fresh: list[dict[str, Any]] = []

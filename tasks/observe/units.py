@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slowwave.schemas.vocabulary import Origin
-from slowwave.tasks.observe.scores import count_words, extract_content_words
-from slowwave.tasks.observe.worth import describe_sentence, place_turns
+from slowwave.tasks.observe.worth import count_words, describe_sentence, extract_content_words, place_turns
 from slowwave.text.sentences import Sentence, split_sentences
 
 MIN_WORDS = 3
@@ -34,8 +33,8 @@ class Turn:
 
     def is_question(self, at: int) -> bool:
         """Return whether a sentence is a question; its mark may stand behind it."""
-        one = self.sentences[at]
-        return QUESTION.search(self.text[one.start : one.end + 2]) is not None
+        sentence = self.sentences[at]
+        return QUESTION.search(self.text[sentence.start : sentence.end + 2]) is not None
 
     def find_previous_sentence(self, at: int) -> Sentence | None:
         """Return the sentence right before another."""
@@ -108,17 +107,17 @@ def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]
     last: Turn | None = None
     for row, place in zip(spoken, place_turns(spoken), strict=True):
         turn = Turn(row, split_sentences(row["text"], names))
-        told: set[str] = set()
-        for at, one in enumerate(turn.sentences):
-            text = strip_emphasis(one.text)
+        stated: set[str] = set()
+        for at, sentence in enumerate(turn.sentences):
+            text = strip_emphasis(sentence.text)
             words = extract_content_words(text)
             if count_words(text) >= MIN_WORDS:
                 new = len(words - heard)
-                numbers = describe_sentence(one, text, turn.text, at, len(turn.sentences), place, words, new)
+                numbers = describe_sentence(sentence, text, turn.text, at, len(turn.sentences), place, words, new)
                 yield SpokenSentence(turn, last, at, text, new, numbers)
             if not turn.is_question(at):
-                told |= words
-        heard |= told
+                stated |= words
+        heard |= stated
         last = turn
 
 
@@ -128,25 +127,29 @@ def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
     People among themselves ask and point all the time, and mostly the answer tells: only where a model takes part does
     a sentence bring what it leans on or answers.
     """
-    said: set[str] = set()
+    seen: set[str] = set()
     aided = any(row["origin"] == Origin.MODEL for row in spoken)
-    for one in list_sentences(spoken):
-        if one.turn.is_question(one.at) or one.text.lower() in said or _is_heading_of_next(one.turn, one.at):
+    for candidate in list_sentences(spoken):
+        if (
+            candidate.turn.is_question(candidate.at)
+            or candidate.text.lower() in seen
+            or _is_heading_of_next(candidate.turn, candidate.at)
+        ):
             continue
-        said.add(one.text.lower())
-        before = one.turn.find_previous_sentence(one.at)
-        headed = _is_heading_of_next(one.turn, one.at - 1)
+        seen.add(candidate.text.lower())
+        before = candidate.turn.find_previous_sentence(candidate.at)
+        headed = _is_heading_of_next(candidate.turn, candidate.at - 1)
         yield Unit(
-            row=one.turn.row,
-            sentence=one.turn.sentences[one.at],
-            text=one.text,
-            numbers=one.numbers,
-            news=one.news,
-            crowd=len(one.turn.sentences),
+            row=candidate.turn.row,
+            sentence=candidate.turn.sentences[candidate.at],
+            text=candidate.text,
+            numbers=candidate.numbers,
+            news=candidate.news,
+            crowd=len(candidate.turn.sentences),
             before=None if headed else before,
             heading=before if headed else None,
-            leans=aided and PRONOUN.match(one.text) is not None,
-            asked=_find_answered_turn(one) if aided else None,
+            leans=aided and PRONOUN.match(candidate.text) is not None,
+            asked=_find_answered_turn(candidate) if aided else None,
         )
 
 
@@ -154,25 +157,25 @@ def _is_heading_of_next(turn: Turn, at: int) -> bool:
     """Return whether a short sentence that a colon ends heads the next, which is no item of a list."""
     if at < 0 or turn.find_previous_sentence(at + 1) is None or turn.sentences[at + 1].item:
         return False
-    one = turn.sentences[at]
-    return count_words(one.text) <= TERSE and ":" in turn.text[one.end - 1 : one.end + 1]
+    sentence = turn.sentences[at]
+    return count_words(sentence.text) <= TERSE and ":" in turn.text[sentence.end - 1 : sentence.end + 1]
 
 
-def _find_answered_turn(one: SpokenSentence) -> AnsweredTurn | None:
+def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
     """Return what a short sentence answers that opens its message, verbatim; None where it answers nothing.
 
     Of the turn before it is the question, or what a model proposed to a person, that shares most words with the answer;
     of questions that share none the last.
     """
-    row, last = one.turn.row, one.last
+    row, last = answer.turn.row, answer.last
     if last is None or (last.row["role"], last.row["speaker"]) == (row["role"], row["speaker"]):
         return None
-    opens = all(count_words(above.text) < MIN_WORDS for above in one.turn.sentences[: one.at])
-    if not opens or count_words(one.text) > TERSE:
+    opens = all(count_words(above.text) < MIN_WORDS for above in answer.turn.sentences[: answer.at])
+    if not opens or count_words(answer.text) > TERSE:
         return None
-    mine, human = extract_content_words(one.text), row["origin"] == Origin.HUMAN
+    words, human = extract_content_words(answer.text), row["origin"] == Origin.HUMAN
     offers = [
-        (len(mine & extract_content_words(above.text)), last.is_question(at), at)
+        (len(words & extract_content_words(above.text)), last.is_question(at), at)
         for at, above in enumerate(last.sentences)
     ]
     shared, asks, at = max((offer for offer in offers if offer[1] or (human and offer[0])), default=(0, False, -1))

@@ -1,18 +1,23 @@
-"""How likely a sentence is worth remembering: logistic regression on its words and its place.
+"""How likely a sentence is worth remembering, in everyday talk by a few features, over code by what was learnt.
 
-`python -m bench.fit.worth` learns it from sentences of real and invented talk that were labelled by hand
-(`data/labelled/worth.tsv`); docs/decisions/001 tells what it is worth. The words are those, and two in a row, that the
-labelled sentences have; figures, code, paths and addresses count as one word each. No list of words is behind it.
-Two models ship: WORTH_FILE selects claims, STANDING_FILE says how likely a claim is worth telling unasked.
+Everyday talk: features added up as log-odds, with round numbers near those of a logistic regression on LoCoMo's
+evidence turns; only NEWS is decisive: any other can be left out at a loss of under two points of coverage. Every
+feature is of one session alone.
+
+Code: `python -m bench.fit.worth` learns a logistic regression on a sentence's words and its place from sentences of
+real and invented talk that were labelled by hand (`data/labelled/worth.tsv`). The words are those, and two in a row,
+that the labelled sentences have; figures, code, paths and addresses count as one word each. No list of words is behind
+it. Two models ship: WORTH_FILE selects claims, STANDING_FILE says how likely a claim is worth telling unasked.
+`docs/decisions/001-claims.md` tells what both are worth.
 """
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from math import fsum, log1p
+from math import exp, fsum, log, log1p
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +26,93 @@ import numpy.typing as npt
 
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.job import read_shipped
+from slowwave.tasks.observe import lexicon as lex
 from slowwave.text.sentences import Sentence
+from slowwave.text.words import ENGLISH_STOP
+
+BIAS = -3.0
+NEWS = 1.0
+"""A log count of content words the session has not heard yet: the strongest single feature."""
+TIME = 1.0
+PROPER_NAME = 1.0
+PEOPLE = 0.75
+FIRST_PERSON = 0.5
+NUMBER = 0.5
+SECOND_PERSON = -1.0
+COURTESY = -0.5
+MODEL = -2.0
+"""A model that answers somebody repeats and applauds more than it tells."""
+CROWD = -0.5
+"""By the log of the sentences in the message: in a long message each single one counts less."""
+
+
+@dataclass(slots=True, frozen=True)
+class ScoredSentence:
+    """A sentence with its log-odds and the words it costs."""
+
+    sentence: Sentence
+    logit: float
+    words: int
+
+    @property
+    def probability(self) -> float:
+        """0 to 1; serves as the claim's confidence."""
+        return 1 / (1 + exp(-self.logit))
+
+
+def count_words(text: str) -> int:
+    """Return words between blanks; two characters of a script without spaces count as one word."""
+    if text.isascii():
+        return len(text.split())
+    spaceless = sum("぀" <= c <= "鿿" or "가" <= c <= "힯" for c in text)
+    return len(text.split()) + spaceless // 2
+
+
+def extract_content_words(text: str) -> set[str]:
+    """Return lower-cased words that carry meaning."""
+    return {
+        w for w in map(str.lower, lex.TOKEN.findall(text)) if w not in ENGLISH_STOP and (len(w) > 2 or not w.isascii())
+    }
+
+
+def score_personal(text: str, news: int, crowd: int, own: frozenset[str] = frozenset(), human: bool = True) -> float:
+    """Return log-odds for everyday talk.
+
+    `news`: content words not heard before; `crowd`: sentences in the message; `own`: lower-cased names of those who
+    speak, which are no news; `human`: whether a person says it.
+    """
+    # capitalised words in mid-sentence, 2 at most; not "I'm", and not the people who speak
+    names = (name.strip("\"'“").lower() for name in lex.PROPER_NAME.findall(text))
+    named = sum(name not in ENGLISH_STOP and not name.startswith(("i'", "i’")) and name not in own for name in names)
+    return (
+        BIAS
+        + NEWS * log1p(news)
+        + TIME * bool(lex.TIME.search(text))
+        + PROPER_NAME * min(2, named)
+        + PEOPLE * bool(lex.PEOPLE_AND_PETS.search(text))
+        + FIRST_PERSON * bool(lex.FIRST_PERSON.search(text))
+        + NUMBER * bool(lex.NUMBER.search(text))
+        + SECOND_PERSON * bool(lex.SECOND_PERSON.search(text))
+        + COURTESY * bool(lex.COURTESY.search(text))
+        + CROWD * log(crowd)
+        + MODEL * (not human)
+    )
+
+
+def select_within_budget(candidates: Iterable[ScoredSentence], budget: int, thrift: float) -> list[ScoredSentence]:
+    """Return the candidates with the most to say for their words, as many as the budget of words holds.
+
+    Greedy for the knapsack problem by probability over words ** thrift: 0 takes the best sentences whatever they
+    cost, 1 the shortest, which would win coverage and lose the answers.
+    """
+    left = budget
+    chosen: list[ScoredSentence] = []
+    for candidate in sorted(candidates, key=lambda c: -c.probability / c.words**thrift):
+        if candidate.words <= left:
+            chosen.append(candidate)
+            left -= candidate.words
+    return chosen
+
 
 Floats = npt.NDArray[np.float64]
 
@@ -108,15 +199,15 @@ def place_turns(spoken: Sequence[dict[str, Any]]) -> list[TurnPlace]:
 
 
 def describe_sentence(
-    one: Sentence, text: str, message: str, at: int, count: int, place: TurnPlace, words: set[str], new: int
+    sentence: Sentence, text: str, message: str, at: int, count: int, place: TurnPlace, words: set[str], new: int
 ) -> tuple[float, ...]:
     """Return the NUMBERS of a sentence: `text` of it without emphasis, the `at`-th of `count` of its message, with its
     content words and how many of them the session has not heard.
     """
-    size, said, marks = max(len(text), 1), text.split(), message[one.end - 1 : one.end + 2]
+    size, spoken, marks = max(len(text), 1), text.split(), message[sentence.end - 1 : sentence.end + 2]
     return (
-        log1p(len(said)),
-        size / max(len(said), 1) / 10,
+        log1p(len(spoken)),
+        size / max(len(spoken), 1) / 10,
         sum(c.isdigit() for c in text) / size,
         sum(c.isupper() for c in text) / size,
         sum(not c.isalnum() and not c.isspace() for c in text) / size,
@@ -124,8 +215,8 @@ def describe_sentence(
         bool(PATH.search(text)),
         ":" in marks,
         "?" in marks,
-        one.item,
-        min(sum(word[:1].isupper() for word in said[1:]), 4),
+        sentence.item,
+        min(sum(word[:1].isupper() for word in spoken[1:]), 4),
         text[:1].islower(),
         not text.isascii(),
         log1p(new),
@@ -186,6 +277,6 @@ class WorthModel:
 @cache
 def load_worth_model(file: str = WORTH_FILE) -> WorthModel:
     """Return one that ships."""
-    with np.load(io.BytesIO(read_shipped(file)), allow_pickle=False) as told:
-        words = dict(zip(told["words"].tolist(), told["weights"].tolist(), strict=True))
-        return WorthModel(words, told["numbers"], float(told["bias"]))
+    with np.load(io.BytesIO(read_shipped(file)), allow_pickle=False) as weights:
+        words = dict(zip(weights["words"].tolist(), weights["weights"].tolist(), strict=True))
+        return WorthModel(words, weights["numbers"], float(weights["bias"]))

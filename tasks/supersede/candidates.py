@@ -1,7 +1,5 @@
 """Which claims are worth judging against each other: near by vector or by rare words, of one workspace, in scope."""
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -37,7 +35,32 @@ def find_candidate_pairs(
         among: places of some rows.
     """
     near = find_vector_pairs(vectors, has, NEAREST, LEAST_COSINE, among)
-    return _filter_in_scope(deduplicate_pairs(np.concatenate([near, find_word_pairs(claims, among)])), table, claims)
+    pairs = deduplicate_pairs(np.concatenate([near, find_word_pairs(claims, among)]))
+    # Of one workspace, and not two people's words of themselves; what one says of oneself may cross workspaces. One
+    # without a name is the assistant or the only person there: its echo of a claim goes with the claim. In everyday
+    # life two named people settle the same things where they talk with each other; what each prefers is their own.
+    columns = (table[name].combine_chunks().dictionary_encode() for name in ("workspace", "speaker", "session_id"))
+    space, voice, session = (column.indices.fill_null(-1).to_numpy(zero_copy_only=False) for column in columns)
+    personal = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
+    prefers = np.asarray(pc.equal(table["category"], "preference"), dtype=bool)
+    pairs = pairs[(space[pairs[:, 0]] == space[pairs[:, 1]]) | (personal[pairs].all(axis=1))]
+    own = np.zeros(len(personal), dtype=bool)
+    for row in np.unique(pairs).tolist():
+        is_first_person = not FIRST_PERSON.isdisjoint(LATIN.findall(claims.texts[row].casefold()))
+        own[row] = is_first_person and claims[row].first_person  # few are worth reading whole
+    # of each two voices whether a session has claims of both; the last is nobody's
+    talks = np.zeros((int(session.max(initial=-1)) + 1, int(voice.max(initial=-1)) + 2), dtype=np.float32)
+    talks[session, voice] = 1.0
+    together = talks.T @ talks > 0.0
+    # the pairs in scope
+    a, b = pairs[:, 0], pairs[:, 1]
+    one_space, one_voice = space[a] == space[b], voice[a] == voice[b]
+    of_self = personal[a] & personal[b] & own[a] & own[b] & one_voice
+    echo = ((voice[a] < 0) | (voice[b] < 0)) & ~(own[a] & own[b])
+    work = ~(personal[a] & personal[b]) & ~(own[a] & own[b])
+    settled = together[voice[a], voice[b]] & ~(own[a] | own[b] | prefers[a] | prefers[b])
+    kept: Pairs = pairs[of_self | (one_space & (one_voice | echo | work | settled))]
+    return kept
 
 
 def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -> Scores:
@@ -53,41 +76,3 @@ def compute_likeness(pairs: Pairs, cosines: Scores, claims: Claims, idf: IdfTabl
     words = {row: frozenset(claims.stems[row]) for row in np.unique(pairs).tolist()}
     shared = np.array([compute_overlap(words[a], words[b], idf) for a, b in pairs.tolist()], dtype=np.float64)
     return shared + np.where(np.isnan(cosines), shared, cosines)
-
-
-def _filter_in_scope(pairs: Pairs, table: pa.Table, claims: Claims) -> Pairs:
-    """Return pairs of one workspace, not two people's words of themselves; what one says of oneself may cross
-    workspaces.
-
-    One without a name is the assistant or the only person there: its echo of a claim goes with the claim. In everyday
-    life two named people settle the same things where they talk with each other, and what each prefers is their own.
-    """
-    space, voice, session = (_encode_column(table[name]) for name in ("workspace", "speaker", "session_id"))
-    personal = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
-    prefers = np.asarray(pc.equal(table["category"], "preference"), dtype=bool)
-    pairs = pairs[(space[pairs[:, 0]] == space[pairs[:, 1]]) | (personal[pairs].all(axis=1))]
-    own = np.zeros(len(personal), dtype=bool)
-    for row in np.unique(pairs).tolist():
-        said = not FIRST_PERSON.isdisjoint(LATIN.findall(claims.texts[row].casefold()))
-        own[row] = said and claims[row].first_person  # few are worth reading whole
-    a, b = pairs[:, 0], pairs[:, 1]
-    one_space, one_voice = space[a] == space[b], voice[a] == voice[b]
-    of_self = personal[a] & personal[b] & own[a] & own[b] & one_voice
-    echo = ((voice[a] < 0) | (voice[b] < 0)) & ~(own[a] & own[b])
-    work = ~(personal[a] & personal[b]) & ~(own[a] & own[b])
-    together = _mask_shared_sessions(voice, session)[voice[a], voice[b]] & ~(own[a] | own[b] | prefers[a] | prefers[b])
-    kept: Pairs = pairs[of_self | (one_space & (one_voice | echo | work | together))]
-    return kept
-
-
-def _mask_shared_sessions(voice: Any, session: Any) -> npt.NDArray[np.bool_]:
-    """Return of each two voices whether a session has claims of both; shape (voices + 1,) * 2, the last is nobody's."""
-    talks = np.zeros((int(session.max(initial=-1)) + 1, int(voice.max(initial=-1)) + 2), dtype=np.float32)
-    talks[session, voice] = 1.0
-    together: npt.NDArray[np.bool_] = talks.T @ talks > 0.0
-    return together
-
-
-def _encode_column(column: pa.ChunkedArray) -> Any:
-    """Return a whole number for each distinct value, -1 for none."""
-    return column.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)

@@ -76,12 +76,14 @@ def spread_over_passages(passages: pa.Table, claims: list[Row]) -> list[Row]:
         claims: all of the workspace's, with their chains.
     """
     rows = {row["passage_id"]: row for row in passages.to_pylist()}
-    told = _find_claims_told(passages, rows, claims)
+    claims_told = _find_claims_told(passages, rows, claims)
     for key, row in rows.items():
-        mine = [  # what is said again since the change is not taken back by it
-            one for one in told.get(key, ()) if not (one["chain_at"] and row["ts"] and row["ts"] >= one["chain_at"])
+        unrepeated = [  # what is said again since the change is not taken back by it
+            claim
+            for claim in claims_told.get(key, ())
+            if not (claim["chain_at"] and row["ts"] and row["ts"] >= claim["chain_at"])
         ]
-        row |= _choose_chain(mine)
+        row |= _choose_chain(unrepeated)
     return list(rows.values())
 
 
@@ -112,25 +114,29 @@ def _find_claims_told(passages: pa.Table, rows: Mapping[str, Row], claims: list[
         for text in {quote, _normalise(claim["summary"])} if claim["chain_id"] else ():
             sentences[text].append(claim)
     # and claims of chains whose sentence it has word for word
-    said = pl.DataFrame(passages.select(["passage_id", "text"])).with_columns(
+    sentences_said = pl.DataFrame(passages.select(["passage_id", "text"])).with_columns(
         pl.col("text").str.to_lowercase().str.replace_all(SENTENCE_END, "\0").str.split("\0")
     )
-    said = said.explode("text").with_columns(pl.col("text").str.replace_all(r"\s+", " ").str.strip_chars())
-    for key, text in said.filter(pl.col("text").is_in(list(sentences))).iter_rows():
+    sentences_said = sentences_said.explode("text").with_columns(
+        pl.col("text").str.replace_all(r"\s+", " ").str.strip_chars()
+    )
+    for key, text in sentences_said.filter(pl.col("text").is_in(list(sentences))).iter_rows():
         told[key] |= {claim["observation_id"]: claim for claim in sentences[text]}
     return {key: list(some.values()) for key, some in told.items()}
 
 
 def _choose_chain(claims: list[Row]) -> Row:
     """Return the chain of a passage that tells some claims: the likeliest to have changed, of such the latest."""
-    of_chains = [one for one in claims if one["chain_id"]]
+    of_chains = [claim for claim in claims if claim["chain_id"]]
     if not of_chains:
         return NO_CHAIN
-    best = max(of_chains, key=lambda one: (one["chain_likely"] or 0.0, str(one["chain_at"]), one["observation_id"]))
-    mine = [one for one in of_chains if one["chain_id"] == best["chain_id"]]
-    if not all(one["chain_at"] for one in mine):
+    best = max(
+        of_chains, key=lambda claim: (claim["chain_likely"] or 0.0, str(claim["chain_at"]), claim["observation_id"])
+    )
+    own = [claim for claim in of_chains if claim["chain_id"] == best["chain_id"]]
+    if not all(claim["chain_at"] for claim in own):
         return {**NO_CHAIN, "chain_id": best["chain_id"]}
-    return {name: best[name] for name in CHAIN} | {"chain_likely": best["chain_likely"] * len(mine) / len(claims)}
+    return {name: best[name] for name in CHAIN} | {"chain_likely": best["chain_likely"] * len(own) / len(claims)}
 
 
 def _normalise(text: str) -> str:

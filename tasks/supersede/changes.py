@@ -32,55 +32,51 @@ class Change:
         return self.rule in (PERHAPS, LEADS)
 
 
-def find_reaffirmations(held: CandidateClaims, back: Set[frozenset[int]]) -> list[Change]:
+def find_reaffirmations(claims: CandidateClaims, back: Set[frozenset[int]]) -> list[Change]:
     """Return where a retired claim was said again since: it retires what had taken its place."""
-    found = []
-    for row in held.retired:
-        now = held.find_successor(row)
-        if held.last[row] > held.last[now] and frozenset((row, now)) not in back:
-            found.append(Change(now, row, held.last[row], REAFFIRMED, 1.0, "the earlier was said again"))
-    return found
+    changes = []
+    for row in claims.retired:
+        now = claims.find_successor(row)
+        if claims.last[row] > claims.last[now] and frozenset((row, now)) not in back:
+            changes.append(Change(now, row, claims.last[row], REAFFIRMED, 1.0, "the earlier was said again"))
+    return changes
 
 
 def find_changes(
-    held: CandidateClaims, guesses: Mapping[Rows, float], told: Mapping[Rows, Verdict], freed: Set[int]
+    claims: CandidateClaims, guesses: Mapping[Rows, float], verdicts: Mapping[Rows, Verdict], freed: Set[int]
 ) -> list[Change]:
     """Return every pair of which the later changes the earlier or may do so, among the claims not retired already.
 
     Args:
-        held: the claims.
+        claims: the claims.
         guesses: pair -> how likely the classifier finds a change.
-        told: pair -> what a model said of it, which counts before the guess.
+        verdicts: pair -> what a model said of it, which counts before the guess.
         freed: rows that are retired, and no longer by anything that stands.
     """
-    found = []
-    for (old, new), likely in {**guesses, **{pair: verdict.likely for pair, verdict in told.items()}}.items():
-        verdict = told.get((old, new))
+    changes = []
+    for (old, new), likely in {**guesses, **{pair: verdict.likely for pair, verdict in verdicts.items()}}.items():
+        verdict = verdicts.get((old, new))
         outcome = verdict.outcome if verdict else find_outcome(likely)
         if outcome is Outcome.NOTHING and (verdict or likely < LEADING):
             continue
-        if outcome is not Outcome.RETIRE and held.last[old] > held.last[new]:
+        if outcome is not Outcome.RETIRE and claims.last[old] > claims.last[new]:
             continue  # a guess speaks against nothing that was said again since
-        change = _decide(held, old, new, outcome, likely, verdict)
-        if change.loser not in held.retired or change.loser in freed:
-            found.append(change)
-    return found
-
-
-def _decide(
-    held: CandidateClaims, old: int, new: int, outcome: Outcome, likely: float, verdict: Verdict | None
-) -> Change:
-    """Return what follows for a pair: of the two the one last said stands."""
-    sure, key = f"({likely:.0%})", None
-    if verdict is not None:
-        words = f": “{verdict.quote}”" if verdict.quote else ""
-        sure, key = f"({likely:.0%}; a model says {verdict.answer}{words})", verdict.key
-    if outcome is not Outcome.RETIRE:
-        rule = PERHAPS if outcome is Outcome.LINK else LEADS
-        return Change(old, new, held.times[new], rule, likely, f"perhaps told anew {sure}", key)
-    if held.last[old] > held.last[new]:
-        return Change(new, old, held.last[old], REAFFIRMED, likely, f"the earlier was said again {sure}", key)
-    return Change(old, new, held.times[new], CHANGED, likely, f"told anew {sure}", key)
+        # of the two the one last said stands
+        sure, key = f"({likely:.0%})", None
+        if verdict is not None:
+            words = f": “{verdict.quote}”" if verdict.quote else ""
+            sure, key = f"({likely:.0%}; a model says {verdict.answer}{words})", verdict.key
+        if outcome is not Outcome.RETIRE:
+            rule = PERHAPS if outcome is Outcome.LINK else LEADS
+            change = Change(old, new, claims.times[new], rule, likely, f"perhaps told anew {sure}", key)
+        elif claims.last[old] > claims.last[new]:
+            why = f"the earlier was said again {sure}"
+            change = Change(new, old, claims.last[old], REAFFIRMED, likely, why, key)
+        else:
+            change = Change(old, new, claims.times[new], CHANGED, likely, f"told anew {sure}", key)
+        if change.loser not in claims.retired or change.loser in freed:
+            changes.append(change)
+    return changes
 
 
 def select_changes(changes: list[Change]) -> list[Change]:

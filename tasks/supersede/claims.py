@@ -1,6 +1,6 @@
 """The claims that may change each other, and what of them is decided already."""
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -51,7 +51,9 @@ def build_candidate_claims(observations: pa.Table, affirmed: Mapping[str, dateti
     table = sort_by_id(observations.filter(pc.and_(ours, pc.is_valid(observations["observed_at"]))))
     ids, times = table["observation_id"].to_pylist(), table["observed_at"].to_pylist()
     place = {oid: row for row, oid in enumerate(ids)}
-    place |= {oid: place[of] for oid, of in _list_duplicates(observations) if of in place and oid not in place}
+    repeats = observations.filter(pc.equal(observations["status"], Status.DUPLICATE))
+    pairs = zip(repeats["observation_id"].to_pylist(), repeats["canonical_id"].to_pylist(), strict=True)
+    place |= {oid: place[of] for oid, of in pairs if of in place and oid not in place}
     winners = [
         row["superseded_by"] if row["status"] == Status.SUPERSEDED else None
         for row in table.select(["superseded_by", "status"]).to_pylist()
@@ -73,9 +75,3 @@ def find_affirmed_times(observations: pa.Table) -> dict[str, datetime]:
     repeats = pc.and_(pc.equal(observations["status"], Status.DUPLICATE), pc.is_valid(observations["observed_at"]))
     last = observations.filter(repeats).group_by("canonical_id").aggregate([("observed_at", "max")])
     return dict(zip(last["canonical_id"].to_pylist(), last["observed_at_max"].to_pylist(), strict=True))
-
-
-def _list_duplicates(observations: pa.Table) -> Iterator[tuple[str, str]]:
-    """Yield (observation_id, canonical_id) of the duplicates."""
-    rows = observations.filter(pc.equal(observations["status"], Status.DUPLICATE))
-    yield from zip(rows["observation_id"].to_pylist(), rows["canonical_id"].to_pylist(), strict=True)

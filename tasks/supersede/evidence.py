@@ -60,22 +60,26 @@ class Evidence:
         def find_pairs(
             of: Places | None,
         ) -> tuple[Pairs, Scores, Scores, npt.NDArray[np.bool_], list[dict[str, float]]]:
-            pairs = _order_by_time(held, find_candidate_pairs(held.table, claims, vectors, has, of))
+            near = find_candidate_pairs(held.table, claims, vectors, has, of).tolist()
+            ordered = [held.order_by_time(a, b) for a, b in near if held.times[a] != held.times[b]]
+            pairs = np.array(ordered, dtype=np.int64).reshape(-1, 2)
             cosines, (old, new) = compute_cosines(pairs, vectors, has), pairs.T
             likeness, apart = compute_likeness(pairs, cosines, claims, idf), sessions[old] != sessions[new]
             return pairs, cosines, likeness, apart, _rank_pairs(pairs, likeness, apart, sessions)
 
-        mine = None if among is None or len(among) == len(rows) else np.array(sorted(among), dtype=np.int64)
-        if mine is None:
+        chosen = None if among is None or len(among) == len(rows) else np.array(sorted(among), dtype=np.int64)
+        if chosen is None:
             pairs, cosines, likeness, apart, company = find_pairs(None)
             judged: Flags = np.ones(len(pairs), dtype=bool)
         else:
             # Whom a claim is likest to, and what else these are like.
-            near, *_, ranks = find_pairs(mine)
-            sides = np.array([[one["nearer after"], one["nearer before"]] for one in ranks]).reshape(-1, 2)
-            near = near[((sides < 2 * LIKEST) & np.isin(near, mine)).any(axis=1)]
-            pairs, cosines, likeness, apart, company = find_pairs(np.union1d(mine, near))
-            judged = np.asarray(np.isin(pairs, mine).any(axis=1) & np.isin(pairs, np.union1d(mine, near)).all(axis=1))
+            near, *_, ranks = find_pairs(chosen)
+            sides = np.array([[rank["nearer after"], rank["nearer before"]] for rank in ranks]).reshape(-1, 2)
+            near = near[((sides < 2 * LIKEST) & np.isin(near, chosen)).any(axis=1)]
+            pairs, cosines, likeness, apart, company = find_pairs(np.union1d(chosen, near))
+            judged = np.asarray(
+                np.isin(pairs, chosen).any(axis=1) & np.isin(pairs, np.union1d(chosen, near)).all(axis=1)
+            )
         kept = [
             at
             for at in np.flatnonzero(judged).tolist()
@@ -85,8 +89,16 @@ class Evidence:
 
         def compute_features(at: int) -> dict[str, float]:
             old, new = pairs[at].tolist()
-            known = not np.isnan(cosines[at])
-            found = compute_pair_features(claims[old], claims[new], idf) | _compare_rows(rows[old], rows[new])
+            earlier, later, known = rows[old], rows[new], not np.isnan(cosines[at])
+            named = earlier["speaker"] is not None and later["speaker"] is not None
+            found = compute_pair_features(claims[old], claims[new], idf) | {
+                "one speaker": earlier["speaker"] == later["speaker"],
+                "two speakers": named and earlier["speaker"] != later["speaker"],
+                "everyday": later["pack"] == "personal",
+                "one category": earlier["category"] == later["category"],
+                "event": later["category"] == "event",
+                "was an event": earlier["category"] == "event",
+            }
             found |= dict.fromkeys((SAYS + gram for gram in list_grams(claims[new].words)), 1.0)
             if known:
                 found["cosine"] = float(cosines[at])
@@ -111,25 +123,6 @@ class _LazyFeatures(Sequence[dict[str, float]]):
         return [self.compute(p) for p in self.places[at]] if isinstance(at, slice) else self.compute(self.places[at])
 
 
-def _order_by_time(held: CandidateClaims, pairs: Pairs) -> Pairs:
-    """Return the pairs with the one said earlier first; without those said at once."""
-    ordered = [held.order_by_time(a, b) for a, b in pairs.tolist() if held.times[a] != held.times[b]]
-    return np.array(ordered, dtype=np.int64).reshape(-1, 2)
-
-
-def _compare_rows(old: dict[str, str | None], new: dict[str, str | None]) -> dict[str, float]:
-    """Return what the columns of two claims tell."""
-    named = old["speaker"] is not None and new["speaker"] is not None
-    return {
-        "one speaker": old["speaker"] == new["speaker"],
-        "two speakers": named and old["speaker"] != new["speaker"],
-        "everyday": new["pack"] == "personal",
-        "one category": old["category"] == new["category"],
-        "event": new["category"] == "event",
-        "was an event": old["category"] == "event",
-    }
-
-
 def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDArray[np.str_]) -> list[dict[str, float]]:
     """Return where each pair stands among the other pairs of its two claims, of two sessions or of one."""
     # the pairs of each claim with earlier and with later ones
@@ -139,13 +132,20 @@ def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDAr
         before[new, two].append((-alike, old))
         after[old, two].append((-alike, new))
     placed, followed = ({key: _place(some) for key, some in side.items()} for side in (before, after))
-    as_like = {key: _count_about_as_like(some, sessions) for key, some in before.items()}
+    # sessions whose likest claim is about as like as the likest of all
+    as_like: dict[tuple[int, bool], int] = {}
+    for key, some in before.items():
+        likest: dict[str, float] = {}
+        for negative, row in some:
+            likest[sessions[row]] = max(likest.get(sessions[row], 0.0), -negative)
+        best = max(likest.values())
+        as_like[key] = min(sum(alike > best - ABOUT for alike in likest.values()), 5)
     # how each pair ranks among those of its two claims
-    found = []
+    ranks = []
     for (old, new), two in zip(pairs.tolist(), apart.tolist(), strict=True):
         nearer, behind, lead = placed[new, two][old]
         nearer_after, behind_after, _ = followed[old, two][new]
-        found.append(
+        ranks.append(
             {
                 "nearer before": nearer,
                 "nearer after": nearer_after,
@@ -155,7 +155,7 @@ def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDAr
                 "sessions about as like": as_like[new, two],
             }
         )
-    return found
+    return ranks
 
 
 def _place(some: list[tuple[float, int]]) -> dict[int, tuple[int, float, float]]:
@@ -170,18 +170,10 @@ def _place(some: list[tuple[float, int]]) -> dict[int, tuple[int, float, float]]
     }
 
 
-def _count_about_as_like(some: list[tuple[float, int]], sessions: npt.NDArray[np.str_]) -> int:
-    likest: dict[str, float] = {}
-    for negative, row in some:
-        likest[sessions[row]] = max(likest.get(sessions[row], 0.0), -negative)
-    best = max(likest.values())
-    return min(sum(alike > best - ABOUT for alike in likest.values()), 5)
-
-
 def build_matrix(features: Sequence[dict[str, float]], names: Sequence[str]) -> Floats:
     """Return features as shape (pairs, names); NaN where one is not known, 0 for what the later claim does not say."""
     missing = [0.0 if name.startswith(SAYS) else float("nan") for name in names]
-    matrix = [[found.get(name, none) for name, none in zip(names, missing, strict=True)] for found in features]
+    matrix = [[pair.get(name, none) for name, none in zip(names, missing, strict=True)] for pair in features]
     return np.array(matrix, dtype=np.float32).reshape(len(features), len(names))
 
 

@@ -58,10 +58,15 @@ class IdfTable:
 
 def compute_pair_features(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
     """Return name -> value of what an earlier and a later claim are to each other by their words."""
+    x, y = ([word for word in claim.words[:LONGEST] if word not in ARTICLES] for claim in (old, new))
     return {
         **_compute_overlap(old, new, idf),
-        **_compute_alignment(old, new, idf),
-        **_compute_runs(old, new),
+        **_compute_alignment(old, new, x, y, idf),
+        # content words with which they begin and end, and of the longest run that both have and after which each has a
+        # word of its own
+        "begin alike": _count_common_prefix(x, y),
+        "end alike": _count_common_prefix(x[::-1], y[::-1]),
+        "alike up to a value": _count_run_before_value(x, y),
         **_compute_values(old, new),
         "says no": float(bool(new.negated)),
         "said no": float(bool(old.negated)),
@@ -101,9 +106,8 @@ def compute_overlap(a: Set[str], b: Set[str], idf: IdfTable) -> float:
     return idf.sum_idf(a & b) / least if least else 0.0
 
 
-def _compute_alignment(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
-    """Return how much of both is one sentence (the frame), and what stands in it in another's place."""
-    x, y = _drop_articles(old.words), _drop_articles(new.words)
+def _compute_alignment(old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable) -> dict[str, float]:
+    """Return how much of both (by their words) is one sentence, the frame, and what stands in it in another's place."""
     # walk over the runs that are equal, and those that took another's place
     frame, kept, places, values, governed, same_kind, after_equal = 0.0, 0, 0, 0, 0, 0, False
     for op in Levenshtein.opcodes(x, y):
@@ -115,7 +119,9 @@ def _compute_alignment(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float
             places += 1
             if max(len(gone), len(come)) <= VALUE:
                 values, governed = values + 1, governed + after_equal
-                same_kind += _have_one_kind(old, set(left), new, set(right))
+                # a figure, a name, or a name in code for another
+                kinds = ((set(left) & getattr(old, kind), set(right) & getattr(new, kind)) for kind in VALUES[:3])
+                same_kind += any(had and has for had, has in kinds)
         after_equal = op.tag == "equal"
     # shares of each claim's words, and counts up to what more says no more
     first, second = idf.sum_idf(stem_content_words(x)), idf.sum_idf(stem_content_words(y))
@@ -129,23 +135,6 @@ def _compute_alignment(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float
         "governed by one word": min(governed, 2),
         "one kind in a place": min(same_kind, 2),
         "frame with one place": frame / max(first, second) * (places == values == 1) if frame else 0.0,
-    }
-
-
-def _have_one_kind(old: Claim, left: Set[str], new: Claim, right: Set[str]) -> bool:
-    """Return whether two runs of words both hold a figure, a name, or a name in code."""
-    return any(left & getattr(old, kind) and right & getattr(new, kind) for kind in VALUES[:3])
-
-
-def _compute_runs(old: Claim, new: Claim) -> dict[str, float]:
-    """Return content words with which two claims begin, with which they end, and of the longest run that both have
-    and after which each has a word of its own.
-    """
-    x, y = _drop_articles(old.words), _drop_articles(new.words)
-    return {
-        "begin alike": _count_common_prefix(x, y),
-        "end alike": _count_common_prefix(x[::-1], y[::-1]),
-        "alike up to a value": _count_run_before_value(x, y),
     }
 
 
@@ -173,35 +162,26 @@ def _count_run_before_value(x: Words, y: Words) -> int:
     return min(best, ENOUGH)
 
 
-def _drop_articles(words: Words) -> list[str]:
-    return [word for word in words[:LONGEST] if word not in ARTICLES]
-
-
 def _compute_values(old: Claim, new: Claim) -> dict[str, float]:
     """Return 0 or 1 for what values two claims have, keep and change."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for kind in VALUES:
         had, has = getattr(old, kind), getattr(new, kind)
-        found |= {
+        values |= {
             f"{kind} in both": bool(had and has),
             f"{kind} kept": bool(had & has),
             f"other {kind}": bool(had - has and has - had),
         }
-    had, has = _collect_values(old), _collect_values(new)
-    units = ({_extract_unit(f) for f in figures} for figures in (old.figures - new.figures, new.figures - old.figures))
-    return found | {
+    had, has = (claim.figures | claim.names | claim.identifiers for claim in (old, new))
+    # figures less their numbers: "ms" of "150ms", nothing of "8080"
+    units = (
+        {figure.lstrip("$€£v0123456789.+e-:") + figure[:1].strip("0123456789.v") for figure in figures}
+        for figures in (old.figures - new.figures, new.figures - old.figures)
+    )
+    return values | {
         "other figures in one unit": not set.isdisjoint(*units),
         "had a value": bool(had),
         "has a value": bool(has),
         "a value for a value": bool(had - has and has - had),
         "names the old value": not {stem(value) for value in had}.isdisjoint(new.content),
     }
-
-
-def _collect_values(claim: Claim) -> frozenset[str]:
-    return claim.figures | claim.names | claim.identifiers
-
-
-def _extract_unit(figure: str) -> str:
-    """Return a figure less its number: "ms" of "150ms", nothing of "8080"."""
-    return figure.lstrip("$€£v0123456789.+e-:") + figure[:1].strip("0123456789.v")

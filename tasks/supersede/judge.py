@@ -170,7 +170,7 @@ class Asked:
 
 
 def ask_judge(
-    held: CandidateClaims,
+    claims: CandidateClaims,
     guesses: Mapping[Rows, float],
     told: Mapping[Rows, Verdict],
     judge: Judge,
@@ -182,50 +182,50 @@ def ask_judge(
     fresh: dict[Rows, Verdict] = {}
     tried: set[Rows] = set()
     while True:
-        likely = _find_pairs_to_ask(held, guesses, {**told, **fresh}, judge)
+        likely = _find_pairs_to_ask(claims, guesses, {**told, **fresh}, judge)
         open_pairs = sorted(likely.keys() - tried, key=lambda pair: (-likely[pair], pair))
         now = open_pairs[: judge.most - len(tried)]
         if not now:
             return Asked(fresh, {*open_pairs, *(tried - fresh.keys())})
-        said = judge.ask([(_show_claim(held, old), _show_claim(held, new)) for old, new in now])
+        answers = judge.ask([(_show_claim(claims, old), _show_claim(claims, new)) for old, new in now])
         tried |= set(now)
-        for pair, answered in zip(now, said, strict=True):
+        for pair, answered in zip(now, answers, strict=True):
             if answered is not None:
                 fresh[pair] = Verdict(answered[0], likely[pair], answered[1], judge.key)
 
 
-def reopen_misjudged(held: CandidateClaims, told: Mapping[Rows, Verdict]) -> CandidateClaims:
+def reopen_misjudged(claims: CandidateClaims, verdicts: Mapping[Rows, Verdict]) -> CandidateClaims:
     """Return the claims without the retirements that a verdict speaks against."""
-    kept = {frozenset(pair) for pair, v in told.items() if v.outcome < Outcome.RETIRE}
-    return held.reopen({row for row, by in held.retired.items() if frozenset((row, by)) in kept})
+    kept = {frozenset(pair) for pair, v in verdicts.items() if v.outcome < Outcome.RETIRE}
+    return claims.reopen({row for row, by in claims.retired.items() if frozenset((row, by)) in kept})
 
 
 def _find_pairs_to_ask(
-    held: CandidateClaims, guesses: Mapping[Rows, float], told: Mapping[Rows, Verdict], judge: Judge
+    claims: CandidateClaims, guesses: Mapping[Rows, float], verdicts: Mapping[Rows, Verdict], judge: Judge
 ) -> dict[Rows, float]:
     """Return pair -> how likely it is a change, of those that the judge has not judged and something hangs on."""
-    held = reopen_misjudged(held, told)
-    found = {}
+    claims = reopen_misjudged(claims, verdicts)
+    likely_pairs = {}
     for (old, new), likely in guesses.items():
-        retired = held.retired.get(old) == new or held.retired.get(new) == old
-        if likely < judge.least or (old in held.retired and not retired):
+        retired = claims.retired.get(old) == new or claims.retired.get(new) == old
+        if likely < judge.least or (old in claims.retired and not retired):
             continue
-        known = told.get((old, new))
+        known = verdicts.get((old, new))
         if known is None:
-            found[old, new] = round(max(likely, SUPERSEDED) if retired else likely, DIGITS)
+            likely_pairs[old, new] = round(max(likely, SUPERSEDED) if retired else likely, DIGITS)
         elif known.key != judge.key:
-            found[old, new] = known.likely
-    return found
+            likely_pairs[old, new] = known.likely
+    return likely_pairs
 
 
-def _show_claim(held: CandidateClaims, row: int) -> ClaimShown:
-    claim = held.table.select(["observation_id", "summary", "detail", "speaker"]).slice(row, 1).to_pylist()[0]
+def _show_claim(claims: CandidateClaims, row: int) -> ClaimShown:
+    claim = claims.table.select(["observation_id", "summary", "detail", "speaker"]).slice(row, 1).to_pylist()[0]
     return ClaimShown(
         id=claim["observation_id"],
         text=f"{claim['summary']} ({claim['detail']})" if claim["detail"] else claim["summary"],
         speaker=claim["speaker"],
-        at=held.times[row],
-        last=held.last[row],
+        at=claims.times[row],
+        last=claims.last[row],
     )
 
 
@@ -263,24 +263,25 @@ def _build_request(batch: Sequence[Pair], library: Library) -> Request:
 
 def parse_answers(question: Question[Sequence[Pair]], completion: Completion, *, trust: bool) -> dict[Ids, Answered]:
     """Return what a good completion says of the pairs that it names, with the later claim's own words for it."""
+    answers: dict[Ids, Answered] = {}
     shown = dict(enumerate(question.about, 1))
-    return {
-        (pair[0].id, pair[1].id): _check_answer(said, pair, trust=trust)
-        for said in completion.value.pairs
-        if (pair := shown.get(said.pair))
-    }
-
-
-def _check_answer(said: ChangeAnswer, pair: Pair, *, trust: bool) -> Answered:
-    """Return an answer as far as the two claims bear it out."""
-    answer = Answer(said.answer)
-    before, there = (find_anchor(said.new, claim.text) for claim in pair)
-    if answer is Answer.CHANGES:
-        if there is None or (before is not None and before.score >= there.score):
-            answer = Answer.UNSURE
-        elif trust and extract_stems(said.old) and normalise_text(said.old.strip()) in normalise_text(pair[0].text):
-            answer = Answer.REPLACES
-    return answer, pair[1].text[there.start : there.end] if there is not None else ""
+    for pair_answer in completion.value.pairs:
+        if (pair := shown.get(pair_answer.pair)) is None:
+            continue
+        # as far as the two claims bear it out
+        (old, new), answer = pair, Answer(pair_answer.answer)
+        before, there = (find_anchor(pair_answer.new, claim.text) for claim in pair)
+        if answer is Answer.CHANGES:
+            if there is None or (before is not None and before.score >= there.score):
+                answer = Answer.UNSURE
+            elif (
+                trust
+                and extract_stems(pair_answer.old)
+                and normalise_text(pair_answer.old.strip()) in normalise_text(old.text)
+            ):
+                answer = Answer.REPLACES
+        answers[old.id, new.id] = answer, new.text[there.start : there.end] if there is not None else ""
+    return answers
 
 
 def _render(name: str, claim: ClaimShown) -> str:

@@ -5,7 +5,6 @@ one matter mostly stand in talk of one matter.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 
@@ -32,7 +31,12 @@ class Surroundings:
         self.held, self.claims, self.vectors, self.idf = held, claims, vectors, idf
         self.sessions: list[str] = held.table["session_id"].to_pylist()
         self.details: list[str | None] = held.table["detail"].to_pylist()
-        self.turns = _number_turns(held, self.sessions)
+        # its moment's place among those of its session that a claim was made in
+        moments: dict[str, set[datetime]] = defaultdict(set)
+        for session, at in zip(self.sessions, held.times, strict=True):
+            moments[session].add(at)
+        numbers = {session: {at: n for n, at in enumerate(sorted(some))} for session, some in moments.items()}
+        self.turns = [numbers[session][at] for session, at in zip(self.sessions, held.times, strict=True)]
         self.rows: dict[tuple[str, int], list[int]] = defaultdict(list)
         """Session and turn -> the rows of the claims made then."""
         self.of_session: dict[str, list[int]] = defaultdict(list)
@@ -51,27 +55,26 @@ class Surroundings:
         words, later = (frozenset(self.claims.stems[row]) for row in (old, new))
         detail, later_detail = self._detail(old), self._detail(new)
         share = self.idf.compute_containment
-        found = {
+        shares = {
             "earlier's words around the later": share(words, self._find_beside(new, words)),
             "later's words around the earlier": share(later, self._find_beside(old, later)),
             "earlier's words in the later's detail": share(words, later_detail | later),
             "later's words in the earlier's detail": share(later, detail | words),
             "shared with details": share(detail | words, later_detail | later),
         }
-        return found | self._compare_directions(old, new) if vectors else found
-
-    def _compare_directions(self, old: int, new: int) -> dict[str, float]:
-        own, later = self.vectors[old], self.vectors[new]
+        if not vectors:
+            return shares
+        own, other = self.vectors[old], self.vectors[new]
         turn, talk, session = (self._direct(self.sessions[old], self.turns[old], reach) for reach in (0, 1, None))
         turn2, talk2, session2 = (self._direct(self.sessions[new], self.turns[new], reach) for reach in (0, 1, None))
-        return {
+        return shares | {
             "turns alike": float(turn @ turn2),
             "talk alike": float(talk @ talk2),
             "sessions alike": float(session @ session2),
             "earlier in the later's talk": float(own @ talk2),
-            "later in the earlier's talk": float(talk @ later),
+            "later in the earlier's talk": float(talk @ other),
             "earlier in the later's session": float(own @ session2),
-            "later in the earlier's session": float(session @ later),
+            "later in the earlier's session": float(session @ other),
         }
 
     def _find_neighbours(self, session: str, turn: int, reach: int) -> list[int]:
@@ -100,12 +103,3 @@ class Surroundings:
 
     def _collect_detail_stems(self, row: int) -> frozenset[str]:
         return frozenset(normalise_claim(self.details[row] or "").content)
-
-
-def _number_turns(held: CandidateClaims, sessions: Sequence[str]) -> list[int]:
-    """Return row -> its moment's place among those of its session that a claim was made in."""
-    told: dict[str, set[datetime]] = defaultdict(set)
-    for session, at in zip(sessions, held.times, strict=True):
-        told[session].add(at)
-    place = {session: {at: n for n, at in enumerate(sorted(some))} for session, some in told.items()}
-    return [place[session][at] for session, at in zip(sessions, held.times, strict=True)]

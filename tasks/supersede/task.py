@@ -67,21 +67,21 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     report.rows_in = len(fresh)
     if not fresh:
         return
-    found = _supersede(job, fresh, doubts, make_judge(job, model, report) if model else None)
+    outcome = _supersede(job, fresh, doubts, make_judge(job, model, report) if model else None)
     # the ledger first: a night that dies here judges the claims again
-    job.store.merge_changed(MERGES, found.merges)
-    job.store.delete_ids(MERGES, find_settled_doubts(job.store, found.merges))
+    job.store.merge_changed(MERGES, outcome.merges)
+    job.store.delete_ids(MERGES, find_settled_doubts(job.store, outcome.merges))
     # then the claims, changed and judged ones, with the key that says so
-    changed = found.observations["observation_id"].to_pylist()
+    changed = outcome.observations["observation_id"].to_pylist()
     rows = pa.concat_tables(
-        [found.observations, job.store.read_ids(OBSERVATIONS, fresh - found.unsettled - {*changed})]
+        [outcome.observations, job.store.read_ids(OBSERVATIONS, fresh - outcome.unsettled - {*changed})]
     )
-    settled = pc.invert(pc.is_in(rows["observation_id"], pa.array(sorted(found.unsettled), pa.string())))
+    settled = pc.invert(pc.is_in(rows["observation_id"], pa.array(sorted(outcome.unsettled), pa.string())))
     keys = pc.if_else(settled, key, pa.scalar(None, pa.string()))
     rows = rows.set_column(rows.schema.get_field_index("supersede_key"), "supersede_key", keys)
     job.store.merge(OBSERVATIONS, rows)
     report.rows_out = len(changed)
-    _count_outcomes(found, report)
+    _count_outcomes(outcome, report)
     if model is not None:
         model.record_usage(report)
 
@@ -99,15 +99,15 @@ def write_chains(store: Store) -> int:
     marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "chains").to_pylist()
     done = {row["unit_id"]: row["input_key"] for row in marks}
     claims = pl.DataFrame(store.read(OBSERVATIONS, CLAIMS)).sort("observation_id")
-    for (place,), mine in track_items("chains", claims.partition_by("workspace", as_dict=True).items()):
+    for (place,), claims_here in track_items("chains", claims.partition_by("workspace", as_dict=True).items()):
         unit = compute_content_id("chains", place or "")
-        if unit not in done and not mine["chain_id"].count():
+        if unit not in done and not claims_here["chain_id"].count():
             continue
         here = pc.field("workspace").is_null() if place is None else pc.field("workspace") == place
-        if done.get(unit) != _compute_place_key(store, here, mine):
-            said = store.read(PASSAGES, SAID, here)
-            written += _merge_chains(store, PASSAGES, said, spread_over_passages(said, mine.to_dicts()))
-            mark_done(store, "chains", [(unit, _compute_place_key(store, here, mine), None)])
+        if done.get(unit) != _compute_place_key(store, here, claims_here):
+            passages = store.read(PASSAGES, SAID, here)
+            written += _merge_chains(store, PASSAGES, passages, spread_over_passages(passages, claims_here.to_dicts()))
+            mark_done(store, "chains", [(unit, _compute_place_key(store, here, claims_here), None)])
     return written
 
 
@@ -122,8 +122,8 @@ def _merge_chains(store: Store, table: Table, before: pa.Table, after: Sequence[
 
 def _compute_place_key(store: Store, here: pc.Expression, claims: pl.DataFrame) -> str:
     """Return hash of what a workspace's chains hang on, as the store is now, and of what its passages have of them."""
-    said = pl.DataFrame(store.read(PASSAGES, ["passage_id", *CHAIN], here)).sort("passage_id")
-    return compute_content_id(CHAINS, hash_rows(claims.select("observation_id", *CHAIN)), hash_rows(said))
+    passages = pl.DataFrame(store.read(PASSAGES, ["passage_id", *CHAIN], here)).sort("passage_id")
+    return compute_content_id(CHAINS, hash_rows(claims.select("observation_id", *CHAIN)), hash_rows(passages))
 
 
 def read_doubts(store: Store) -> Doubts:
@@ -140,8 +140,8 @@ def find_claims_to_judge(store: Store, key: str, doubts: Doubts, *, keep: bool =
     rows = pl.DataFrame(store.read(OBSERVATIONS, STANDING))
     active, by = pl.col("status") == Status.ACTIVE, pl.col("superseded_by")
     retired = (pl.col("status") == Status.SUPERSEDED) & by.is_not_null()
-    held = rows.filter(active | retired | (pl.col("status") == Status.DUPLICATE))["observation_id"]
-    lost = retired & ~by.is_in(held.implode())
+    standing_ids = rows.filter(active | retired | (pl.col("status") == Status.DUPLICATE))["observation_id"]
+    lost = retired & ~by.is_in(standing_ids.implode())
     unjudged = (active | retired) & pl.col("supersede_key").ne_missing(key)
     if keep:
         unjudged &= ~pl.col("supersede_key").fill_null("").str.starts_with(MODEL_KEY)
@@ -154,15 +154,15 @@ def list_questions(job: Job, model: Model) -> list[Request]:
     """Return what the step would ask the model about the claims that the store has now; nothing is asked."""
     doubts = read_doubts(job.store)
     fresh = find_claims_to_judge(job.store, compute_supersede_key(job, model), doubts)
-    asked: list[Request] = []
+    requests: list[Request] = []
 
     def note(pairs: Sequence[Pair]) -> list[None]:
-        asked.extend(list_requests(build_questions(name_speakers(job.store, pairs), model.library)))
+        requests.extend(list_requests(build_questions(name_speakers(job.store, pairs), model.library)))
         return [None] * len(pairs)
 
     if fresh:
         _supersede(job, fresh, doubts, Judge(compute_judge_key(job, model), job.settings.supersede.pairs, note))
-    return asked
+    return requests
 
 
 def get_judging_model(job: Job) -> Model | None:
@@ -177,11 +177,11 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
 
     def ask(pairs: Sequence[Pair]) -> list[Answered | None]:
         questions = build_questions(name_speakers(job.store, pairs), model.library)
-        told = model.ask("supersede", index_questions(questions), list_requests, read, patient=True)
-        quarantine_rejected(job.store, "supersede", told.rejected, told.values, report)
-        answers = {ids: answered for batch in told.values.values() for ids, answered in batch.items()}
+        answers_ = model.ask("supersede", index_questions(questions), list_requests, read, patient=True)
+        quarantine_rejected(job.store, "supersede", answers_.rejected, answers_.values, report)
+        answers = {ids: answered for batch in answers_.values.values() for ids, answered in batch.items()}
         return [
-            None if question.request.id in told.waiting else answers.get((old.id, new.id), (Answer.UNANSWERED, ""))
+            None if question.request.id in answers_.waiting else answers.get((old.id, new.id), (Answer.UNANSWERED, ""))
             for question in questions
             for old, new in question.about
         ]
@@ -209,31 +209,31 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
     return MODEL_KEY + compute_content_id(key, compute_judge_key(job, model))
 
 
-def find_settled_doubts(store: Store, found: pa.Table) -> list[str]:
+def find_settled_doubts(store: Store, ledger: pa.Table) -> list[str]:
     """Return ids of the open doubts in the ledger that were not found again: what is known by now leaves none."""
     where = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
     known: list[str] = store.read(MERGES, ["merge_id"], where)["merge_id"].to_pylist()
-    return sorted(set(known) - set(found["merge_id"].to_pylist()))
+    return sorted(set(known) - set(ledger["merge_id"].to_pylist()))
 
 
-def _supersede(job: Job, fresh: set[str], doubts: Doubts, asked: Judge | None) -> Superseded:
+def _supersede(job: Job, fresh: set[str], doubts: Doubts, judging: Judge | None) -> Superseded:
     """Judge these claims; rows that the classifier decides bear its key, whether or not there is a model."""
     return supersede(
         job.store.read(OBSERVATIONS),
         compute_supersede_key(job),
         undone=read_undone_pairs(job.store),
         verdicts=read_verdicts(job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)),
-        judge=asked,
+        judge=judging,
         fresh=fresh,
         doubts=doubts,
     )
 
 
-def _count_outcomes(found: Superseded, report: StepReport) -> None:
-    kinds = found.merges["kind"].to_pylist()
-    judged = read_verdicts(found.merges).values()
+def _count_outcomes(outcome: Superseded, report: StepReport) -> None:
+    kinds = outcome.merges["kind"].to_pylist()
+    judged = read_verdicts(outcome.merges).values()
     report.counts["superseded"] = kinds.count(LedgerKind.SUPERSESSION)
-    report.counts["active again"] = found.observations.num_rows - report.counts["superseded"]
+    report.counts["active again"] = outcome.observations.num_rows - report.counts["superseded"]
     report.counts["doubted"] = kinds.count(LedgerKind.DOUBT)
     report.counts["judged by the model"] = len(judged)
-    report.counts["left to the classifier for another night"] = found.waiting
+    report.counts["left to the classifier for another night"] = outcome.waiting

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.context.build import Context, assemble_context
-from slowwave.context.packing import Piece, pack
+from slowwave.context.packing import Piece, Snippet, pack
 from slowwave.context.projects.briefing import collect_facts
 from slowwave.context.rendering import Format, LineSource
 from slowwave.context.report import (
@@ -24,7 +24,6 @@ from slowwave.context.report import (
     extract_sentences,
     score_session,
 )
-from slowwave.context.snippets import Snippet
 from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory

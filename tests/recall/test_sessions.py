@@ -12,8 +12,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.sessions import rank_sessions, read_session_ids
-from slowwave.recall.sessions import SessionHit
+from slowwave.recall.sessions import SessionHit, rank_sessions, read_session_ids
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS, SUMMARIES

@@ -65,8 +65,10 @@ def collect_project_facts(view: View, places: Collection[str]) -> list[Line]:
 
 def collect_unreleased(hits: Sequence[Hit], places: Collection[str] = ()) -> list[Line]:
     """Return what was written since the release and asks nothing, in short, the newest first."""
-    said = [hit for hit in reversed(hits) if not hit.text.endswith("?") and (not places or hit.workspace in places)]
-    return [tell_hit(replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))).line for hit in said]
+    statements = [
+        hit for hit in reversed(hits) if not hit.text.endswith("?") and (not places or hit.workspace in places)
+    ]
+    return [tell_hit(replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))).line for hit in statements]
 
 
 def pack_briefing(

@@ -88,12 +88,12 @@ def collect_skill_lines(
     """
     since = view.release.created_at - timedelta(days=days) if days is not None else None
     claims = collect_told_claims(view, places, STANDING, steers, least)
-    found = [
+    by_agents = [
         replace(one, category="found")
         for one in collect_standing_claims(view, places, ("gotcha",), least)
         if not one.by_person and addresses_nobody(one.text)
     ]
-    claims += found
+    claims += by_agents
     claims = [one for one in claims if since is None or (one.source.at is not None and one.source.at >= since)]
     habits = [one for one in find_habits(view) if one.workspace in places]
     habits = [one for one in habits if since is None or (one.last_at is not None and one.last_at >= since)]
@@ -140,23 +140,23 @@ def build_front_matter(name: str, project: str, lines: Sequence[SkillLine]) -> s
 
 def _tell_claims(view: View, claims: Sequence[StandingClaim]) -> list[SkillLine]:
     """Return the claims as lines; with its reasons what a model wrote, without one they are what stands around it."""
-    more = view.read_by_id(OBSERVATIONS, [one.id for one in claims], ["detail", "files", "observer", "message_ids"])
+    more = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims], ["detail", "files", "observer", "message_ids"])
     lines = []
-    for one in claims:
-        row = more[one.id]
+    for claim in claims:
+        row = more[claim.id]
         detail = " ".join(str(row["detail"] or "").split()) if row["observer"] != EXTRACTIVE else ""
-        files = [file for file in row["files"][:MOST_FILES] if file not in one.text]
+        files = [file for file in row["files"][:MOST_FILES] if file not in claim.text]
         because = (
             f" — {detail}"
-            if detail and addresses_nobody(detail) and detail.casefold() not in one.text.casefold()
+            if detail and addresses_nobody(detail) and detail.casefold() not in claim.text.casefold()
             else ""
         )
         named = f" ({', '.join(f'`{file}`' for file in files)})" if files else ""
-        rule = f" ({one.standing})" if one.standing else ""
-        text = make_harmless(f"{one.text}{because}{named}{rule}")
-        session = one.source.short or one.source.session or ""
+        rule = f" ({claim.standing})" if claim.standing else ""
+        text = make_harmless(f"{claim.text}{because}{named}{rule}")
+        session = claim.source.short or claim.source.session or ""
         message = row["message_ids"][0][:SHORT_ID]
-        lines.append(SkillLine(one.category, text, session, message, one.id, one.text))
+        lines.append(SkillLine(claim.category, text, session, message, claim.id, claim.text))
     return lines
 
 
@@ -194,12 +194,12 @@ def _is_plain(item: str) -> bool:
 
 
 def _render(lines: Sequence[SkillLine], title: str) -> str:
-    told = [f"# {make_harmless(title)}", "", INTRODUCTION if lines else "Nothing stands about it yet."]
+    text_lines = [f"# {make_harmless(title)}", "", INTRODUCTION if lines else "Nothing stands about it yet."]
     for section, heading in SECTIONS.items():
         some = [
             f"- {line.text} <!-- {make_harmless(line.session).replace('`', '')}/{line.message} -->"
             for line in lines
             if line.section == section
         ]
-        told += ["", f"## {heading}", "", *some] if some else []
-    return "\n".join(told)
+        text_lines += ["", f"## {heading}", "", *some] if some else []
+    return "\n".join(text_lines)

@@ -114,10 +114,10 @@ def collect_standing_claims(
     for row in view.read(OBSERVATIONS, columns, repeats).sort_by("observation_id").to_pylist():
         if not is_shared(row["observer"]):
             quoted[row["canonical_id"]] += row["message_ids"][:1]
-    said = view.read_by_id(MESSAGES, sorted({key for keys in quoted.values() for key in keys}), SAID)
+    by_id = view.read_by_id(MESSAGES, sorted({key for keys in quoted.values() for key in keys}), SAID)
     standing = []
     for row in rows:
-        messages = [said[key] for key in quoted[row["observation_id"]] if key in said]
+        messages = [by_id[key] for key in quoted[row["observation_id"]] if key in by_id]
         if claim := _make_claim(view, row, sure[row["observation_id"]], messages):
             standing.append(claim)
     # the best borne out first, then the surest, then the latest; of equal texts the first

@@ -25,8 +25,7 @@ from slowwave.recall.retrieve.pools import POOLS, Candidates, select_best_per_ow
 from slowwave.recall.retrieve.rows import Scores
 from slowwave.schemas.tables import CHAIN, OBSERVATIONS
 from slowwave.schemas.vocabulary import LINKED, Status
-from slowwave.text.cues import QUESTION
-from slowwave.text.words import extract_content_words, extract_stems, stem
+from slowwave.text.words import QUESTION, extract_content_words, extract_stems, stem
 
 
 @dataclass(frozen=True)
@@ -90,8 +89,8 @@ class ScoredPool:
             if pool.kind != "message":
                 alike[i] = [i]
             elif not is_copy(str(rows[i]["session_id"]), text := str(rows[i]["text"])):
-                said = rows[i]["workspace"], rows[i]["speaker"], " ".join(text.split())
-                alike.setdefault(said, []).append(i)
+                words = rows[i]["workspace"], rows[i]["speaker"], " ".join(text.split())
+                alike.setdefault(words, []).append(i)
         return [
             ScoredRow(
                 *(pool.kind, owners[i], rows[i]),
@@ -103,7 +102,7 @@ class ScoredPool:
         ]
 
 
-def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[ScoredRow]:
+def merge_kinds(by_kind: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[ScoredRow]:
     """Return lists of several kinds, each best first, as one in which each hit is another piece of evidence; a single
     kind's list is returned as it is.
 
@@ -113,7 +112,7 @@ def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[Score
     those in a found message's own words (as that of a session of one message), and topics.
     Scores become reciprocal ranks, since those of different kinds don't compare.
     """
-    lists = {rows[0].kind: rows for rows in found if rows}
+    lists = {rows[0].kind: rows for rows in by_kind if rows}
     if len(lists) < 2:
         return list(chain(*lists.values()))
     # each claim goes to the message that holds it, or stands alone
@@ -139,11 +138,11 @@ def merge_kinds(found: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[Score
 
 def trace_places(stages: Mapping[str, Sequence[ScoredRow]]) -> dict[str, dict[str, Mapping[str, float]]]:
     """Return of each hit what each signal added to its score, and its place after each stage, from 1."""
-    found = {row.id: {"signals": row.contributions, "places": dict[str, float]()} for row in chain(*stages.values())}
+    traces = {row.id: {"signals": row.contributions, "places": dict[str, float]()} for row in chain(*stages.values())}
     for name, rows in stages.items():
         for place, row in enumerate(rows, 1):
-            cast(dict[str, float], found[row.id]["places"])[name] = place
-    return found
+            cast(dict[str, float], traces[row.id]["places"])[name] = place
+    return traces
 
 
 def mask_candidates_in_time(candidates: Candidates, times: QueryTimes) -> Mask:
@@ -176,14 +175,14 @@ MIN_STATED = 4
 NO_CHAIN: Row = dict.fromkeys(CHAIN)
 
 
-def order(found: Sequence[ScoredRow], query: Query, chains: Chains) -> list[ScoredRow]:
+def order(hits: Sequence[ScoredRow], query: Query, chains: Chains) -> list[ScoredRow]:
     """Return rows in the order in which they are shown, marked with what changed them by the time asked about.
 
     Of the first ABOUT each stands before the earlier ones that it changes, in place of the best of them. Then what is
     of the time that the query names comes first, and otherwise they stand as they came, best first. Behind all stand
     messages that only ask, as the query does, and behind those what is superseded.
     """
-    rows = [_mark(row, query, chains) for row in found]
+    rows = [_mark(row, query, chains) for row in hits]
     # those that are relevant, and of the time that the query names, or name it
     timely: set[int] = set()
     if (times := query.times) is not None:
@@ -207,43 +206,45 @@ def order(found: Sequence[ScoredRow], query: Query, chains: Chains) -> list[Scor
     return ordered
 
 
-def _is_newer(one: ScoredRow, other: ScoredRow, query: Query) -> bool:
+def _is_newer(later: ScoredRow, earlier: ScoredRow, query: Query) -> bool:
     """Return whether a row says later what another said of the same workspace: the night linked the two; or it
     linked them as less likely, and the later has most words of the query that the earlier has; or they are one sentence
     with another value in it, or tell of two words of the query with other figures, and the later has all of them: where
     it lacks one, something else is asked for.
     """
-    before, after = other.seconds, one.seconds
-    if other.row["superseded_by"] in (one.id, one.claim.id if one.claim else one.id):
+    before, after = earlier.seconds, later.seconds
+    if earlier.row["superseded_by"] in (later.id, later.claim.id if later.claim else later.id):
         return True  # also where it was said before, and then once more
-    if not before < after or one.row["workspace"] != other.row["workspace"]:
+    if not before < after or later.row["workspace"] != earlier.row["workspace"]:
         return False
-    linked = other.row["chain_id"] is not None and other.row["chain_id"] == one.row["chain_id"]
-    if linked and not is_changed(other.row, query.as_of):
+    linked = earlier.row["chain_id"] is not None and earlier.row["chain_id"] == later.row["chain_id"]
+    if linked and not is_changed(earlier.row, query.as_of):
         return False
-    if linked and is_changed(other.row, query.as_of, LINKED):
+    if linked and is_changed(earlier.row, query.as_of, LINKED):
         return True
-    text = one.text
-    asked, here, words = (frozenset(map(stem, extract_content_words(told))) for told in (query.text, other.text, text))
-    asked &= here
+    text = later.text
+    query_stems, here, words = (
+        frozenset(map(stem, extract_content_words(text_of))) for text_of in (query.text, earlier.text, text)
+    )
+    query_stems &= here
     if linked:
-        return len(asked) < 2 * len(asked & words)
-    by_one = one.row.get("speaker") is not None and one.row.get("speaker") == other.row.get("speaker")
-    figures, others = (set(FIGURE.findall(said)) for said in (text, other.text))
-    new_figure = bool(others and figures - others) and len(asked) > 1
-    alike = new_figure or fuzz.ratio(text, other.text) >= SAME
-    return (by_one or after - before > SITTING) and asked <= words and alike
+        return len(query_stems) < 2 * len(query_stems & words)
+    by_one = later.row.get("speaker") is not None and later.row.get("speaker") == earlier.row.get("speaker")
+    figures, others = (set(FIGURE.findall(text_of)) for text_of in (text, earlier.text))
+    new_figure = bool(others and figures - others) and len(query_stems) > 1
+    alike = new_figure or fuzz.ratio(text, earlier.text) >= SAME
+    return (by_one or after - before > SITTING) and query_stems <= words and alike
 
 
-def add_successors(view: View, found: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
+def add_successors(view: View, hits: Sequence[ScoredRow], query: Query) -> list[ScoredRow]:
     """Return rows with the claims that hold in place of superseded ones, where the query's conditions let them through
     and neither they nor their messages were found.
     """
-    there = {key for one in found for key in (one.id, one.claim and one.claim.id)}
+    there = {key for hit in hits for key in (hit.id, hit.claim and hit.claim.id)}
     rows: list[ScoredRow] = []
-    for one in found:
-        rows.append(one)
-        row = _read_chain(one, query, view.chains)
+    for hit in hits:
+        rows.append(hit)
+        row = _read_chain(hit, query, view.chains)
         later = view.chains.find_successor(row, query.as_of) if is_superseded(row, query.as_of) else None
         if later is None or not there.isdisjoint((later["observation_id"], *later["message_ids"])):
             continue
@@ -251,25 +252,25 @@ def add_successors(view: View, found: Sequence[ScoredRow], query: Query) -> list
         offsets = view.find_offsets(OBSERVATIONS, [key]) if "observation" in query.kinds else ()
         if len(offsets) and mask_allowed_claims(view, query)[offsets].all():
             there.add(key)
-            rows.append(replace(one, kind="observation", id=key, row=later, claim=None))
+            rows.append(replace(hit, kind="observation", id=key, row=later, claim=None))
     return rows
 
 
-def _read_chain(one: ScoredRow, query: Query, chains: Chains) -> Row:
+def _read_chain(hit: ScoredRow, query: Query, chains: Chains) -> Row:
     """Return the columns CHAIN of what a row says of the query: of a message those of the claim found with it; where
     none was, and it says more than its chain does, only if the claim that changed it has a word of the query.
     """
-    row = one.claim.row if one.claim is not None else one.row
+    row = hit.claim.row if hit.claim is not None else hit.row
     own = NO_CHAIN if row.get("chain_id") is None else {name: row[name] for name in CHAIN}
-    if one.kind != "message" or one.claim is not None or not is_changed(own) or is_superseded(own):
+    if hit.kind != "message" or hit.claim is not None or not is_changed(own) or is_superseded(own):
         return own
     later = chains.find_successor(own, query.as_of)
     return own if later and query.stems & extract_stems(str(later["summary"])) else NO_CHAIN
 
 
-def _mark(one: ScoredRow, query: Query, chains: Chains) -> ScoredRow:
+def _mark(hit: ScoredRow, query: Query, chains: Chains) -> ScoredRow:
     """Return a row with its chain, its status by the time asked about, and what took its place, or perhaps did."""
-    own = _read_chain(one, query, chains)
+    own = _read_chain(hit, query, chains)
     gone, linked = is_superseded(own, query.as_of), is_linked(own, query.as_of)
     later = chains.find_successor(own, query.as_of) if gone or linked else None
     marks = {
@@ -278,10 +279,4 @@ def _mark(one: ScoredRow, query: Query, chains: Chains) -> ScoredRow:
         "perhaps_superseded_by": later["observation_id"] if later and linked else None,
         "successor": Successor.from_claim(later) if later else None,
     }
-    return replace(one, row={**one.row, **own, **marks})
-
-
-def _mark_sentences(one: ScoredRow, query: Query, chains: Chains) -> ScoredRow:
-    """Return a summary or topic with what changed, by the time asked about, told behind each sentence."""
-    scope = str(one.row.get("scope_id") or one.id)
-    return replace(one, row={**one.row, "text": mark_changes(chains, one.text, scope, query.as_of)})
+    return replace(hit, row={**hit.row, **own, **marks})

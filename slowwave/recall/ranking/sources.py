@@ -85,7 +85,7 @@ def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[l
         return {}
     layout = view.passages
     # which messages stand around each hit, by their offsets
-    positions = {one.id: one.row["position"] for one in found}
+    positions = {row.id: row.row["position"] for row in found}
     exchanges = {key: layout.message[layout.find_exchange(at)] for key, at in positions.items()}
     own = {key: int(layout.message[at]) for key, at in positions.items()}
     replies = {
@@ -133,8 +133,8 @@ def collect_message_ids_below(view: View, summaries: Mapping[str, Row]) -> dict[
             for key, ids in frontier.items()
         }
     claims = view.read_by_id(OBSERVATIONS, list(chain(*frontier.values())), ["observation_id", "message_ids"])
-    said = {key: row["message_ids"] for key, row in claims.items()}
-    return {key: _descend_one_tier(ids, said)[:MAX_SOURCES] for key, ids in frontier.items()}
+    messages = {key: row["message_ids"] for key, row in claims.items()}
+    return {key: _descend_one_tier(ids, messages)[:MAX_SOURCES] for key, ids in frontier.items()}
 
 
 def _descend_one_tier(ids: Sequence[str], members: Mapping[str, list[str]]) -> list[str]:

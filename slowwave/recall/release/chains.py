@@ -45,11 +45,11 @@ class Chains:
         change that is not superseded itself, else the one at the end.
         """
         later = (
-            one
-            for one in self.by_chain.get(str(row["chain_id"]), ())
-            if one["chain_at"] != row["chain_at"]
-            and one["observed_at"] >= row["chain_at"]
-            and not is_superseded(one, as_of)
+            claim
+            for claim in self.by_chain.get(str(row["chain_id"]), ())
+            if claim["chain_at"] != row["chain_at"]
+            and claim["observed_at"] >= row["chain_at"]
+            and not is_superseded(claim, as_of)
         )
         return next(later, self.claims.get(str(row["chain_id"])))
 
@@ -93,23 +93,23 @@ def mark_changes(chains: Chains, text: str, scope: str, as_of: datetime | None =
         as_of: what changed later is not marked.
     """
     marked, done = "", 0
-    mine = [row for row in chains.claims.values() if scope in (row["session_id"], row["topic_id"])]
-    mine = [row for row in mine if is_changed(row, as_of, LINKED)]
-    mine.sort(key=lambda row: not is_superseded(row))
-    for sentence in split_sentences(text) if mine else ():
-        row = next((row for row in mine if _tells(sentence.text, row, chains.find_successor(row, as_of))), None)
+    changed = [row for row in chains.claims.values() if scope in (row["session_id"], row["topic_id"])]
+    changed = [row for row in changed if is_changed(row, as_of, LINKED)]
+    changed.sort(key=lambda row: not is_superseded(row))
+    for sentence in split_sentences(text) if changed else ():
+        row = next((row for row in changed if _tells(sentence.text, row, chains.find_successor(row, as_of))), None)
         if row is not None and (later := chains.find_successor(row, as_of)):
             note = format_later(Successor.from_claim(later), is_superseded(row), " ".join(text.split()))
             marked, done = f"{marked}{text[done : sentence.end]} {note}", sentence.end
     return marked + text[done:]
 
 
-def format_later(successor: Successor, sure: bool, told: str) -> str:
+def format_later(successor: Successor, sure: bool, beside: str) -> str:
     """Return until when something held, or perhaps did, and what was said then where that is not told beside it."""
     at, later = successor.observed_at, " ".join(successor.text.split())
     until = f"until {format_day(at)}" if at else "no longer"
     until = until if sure else f"perhaps {until}"
-    return f"({until})" if later in told else f"({until}{THEN}{later})"
+    return f"({until})" if later in beside else f"({until}{THEN}{later})"
 
 
 def _tells(sentence: str, row: Row, later: Row | None) -> bool:

@@ -64,8 +64,8 @@ class PassageIndex(RowIndex):
         """Return whether a query asks for nothing but what was said then, by whomever and wherever: "What did Ann say
         in May?".
         """
-        told = self.speaker_words.keys() | self.workspace_words.keys()
-        return query.times is not None and query.times.about <= told
+        names = self.speaker_words.keys() | self.workspace_words.keys()
+        return query.times is not None and query.times.about <= names
 
     def mask_workspace(self, word: str) -> Mask:
         """Return which of the passages come from a workspace that a word, in lower case, names."""
@@ -158,11 +158,11 @@ def read_passage_index(view: Tables) -> PassageIndex:
 
 def _index_words(names: Iterable[str]) -> dict[str, set[int]]:
     """Return each word of some names, in lower case, and the places of the names that it stands in."""
-    found: dict[str, set[int]] = {}
+    places: dict[str, set[int]] = {}
     for i, name in enumerate(names):
         for word in TERM.findall(name.lower()):
-            found.setdefault(word, set()).add(i)
-    return found
+            places.setdefault(word, set()).add(i)
+    return places
 
 
 Floats = npt.NDArray[np.float64]

@@ -137,8 +137,8 @@ class shared_property(Generic[T]):  # noqa: N801 - used as `property` is
         with owner.lock:
             if self.name not in owner.__dict__:
                 owner.__dict__[self.name] = self.make(owner)
-        found: T = owner.__dict__[self.name]
-        return found
+        value: T = owner.__dict__[self.name]
+        return value
 
 
 class OpenTable:
@@ -160,8 +160,8 @@ class OpenTable:
     @shared_property
     def indexed(self) -> frozenset[str]:
         """The columns that have an index of full text; none where a file of an index is broken."""
-        found = [index.field_names[0] for index in self.dataset.describe_indices() if index.index_type == "Inverted"]
-        return frozenset(found if found and self.broken_index is None else ())
+        columns = [index.field_names[0] for index in self.dataset.describe_indices() if index.index_type == "Inverted"]
+        return frozenset(columns if columns and self.broken_index is None else ())
 
     @shared_property
     def broken_index(self) -> str | None:

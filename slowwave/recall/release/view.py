@@ -144,8 +144,8 @@ class View(Tables):
     @shared_property
     def calibration(self) -> Calibration | None:
         """The scales that relevance is told on; None of a release without vectors."""
-        told = self.release.calibration
-        return Calibration.from_json(told) if told else None
+        scales = self.release.calibration
+        return Calibration.from_json(scales) if scales else None
 
     @shared_property
     def files_read(self) -> frozenset[tuple[str, int, int]]:
@@ -188,12 +188,12 @@ def shorten_session_ids(sessions: Iterable[str]) -> dict[str, str]:
     ids = ["", *sorted(set(sessions)), ""]
     shared = [_count_common_prefix(*pair) for pair in pairwise(ids)]  # of sorted ids neighbours share the most
     return {
-        one: one if len(one) <= WHOLE_ID else one[: max(SHORT_ID, before + 1, after + 1)]
-        for one, (before, after) in zip(ids[1:-1], pairwise(shared), strict=True)
+        session: session if len(session) <= WHOLE_ID else session[: max(SHORT_ID, before + 1, after + 1)]
+        for session, (before, after) in zip(ids[1:-1], pairwise(shared), strict=True)
     }
 
 
-def _count_common_prefix(one: str, other: str) -> int:
+def _count_common_prefix(first: str, second: str) -> int:
     """Return how many characters two ids begin alike with."""
-    length = min(len(one), len(other))
-    return next((at for at in range(length) if one[at] != other[at]), length)
+    length = min(len(first), len(second))
+    return next((at for at in range(length) if first[at] != second[at]), length)

@@ -25,8 +25,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import compute_word_evidence
 from slowwave.recall.retrieve.pools import POOLS, Candidates, find_claims, find_passages, fuse_standardised
 from slowwave.recall.retrieve.rows import Nearness, Scores, Vector, select_top
-from slowwave.text.cues import QUESTION
-from slowwave.text.words import TERM, compute_idf, compute_word_share
+from slowwave.text.words import QUESTION, TERM, compute_idf, compute_word_share
 
 MESSAGE_WEIGHTS = {"lexical": 1.0, "speaker": 0.35, "length": 0.6}
 """Of each signal, after it has been standardised; the vector's is a setting."""
@@ -114,15 +113,15 @@ def retrieve_message_candidates(
         "vector": heard.near.compute_cosines(positions),
     }
     kept = [row | {"position": int(at)} for row, at in zip(rows.to_pylist(), positions, strict=True)]
-    found = Candidates(pool, kept, signals, cosine=None if heard.near.vector is None else signals["vector"])
+    candidates = Candidates(pool, kept, signals, cosine=None if heard.near.vector is None else signals["vector"])
     # how relevant they are, with and without the names in the query
-    found.covered = np.zeros(len(positions)) if heard.share is None else heard.share[positions]
+    candidates.covered = np.zeros(len(positions)) if heard.share is None else heard.share[positions]
     if named is not None:
         near = replace(heard.near, vector=named)
-        found.nearest = float(np.nanmax(near.compute_cosines(near.find_nearest(1)), initial=-1.0))
-        found.cosine = np.fmax(signals["vector"], near.compute_cosines(positions))
-    found.weights = {**MESSAGE_WEIGHTS, "vector": weight}
-    return found, fuse_standardised(signals, found.weights)
+        candidates.nearest = float(np.nanmax(near.compute_cosines(near.find_nearest(1)), initial=-1.0))
+        candidates.cosine = np.fmax(signals["vector"], near.compute_cosines(positions))
+    candidates.weights = {**MESSAGE_WEIGHTS, "vector": weight}
+    return candidates, fuse_standardised(signals, candidates.weights)
 
 
 def compute_statement_length(texts: pa.ChunkedArray) -> Scores:
@@ -182,7 +181,7 @@ def retrieve_claim_candidates(
         signals["words"] = np.zeros(len(claims))
         signals["words"][np.searchsorted(claims, rows.locate(words))] = words["_score"].to_numpy()
     # how relevant they are, with and without the names in the query
-    found = Candidates(
+    candidates = Candidates(
         pool,
         table.to_pylist(),
         signals,
@@ -190,10 +189,10 @@ def retrieve_claim_candidates(
         weights=CLAIM_WEIGHTS,
     )
     if heard.share is not None:
-        found.covered = np.nan_to_num(take_best(heard.share[positions]))
+        candidates.covered = np.nan_to_num(take_best(heard.share[positions]))
     else:
-        texts = (f"{row['summary']} {row['speaker'] or ''}" for row in found.rows)
-        found.covered = np.array([compute_word_share(query.index_terms, text) for text in texts], dtype=np.float64)
+        texts = (f"{row['summary']} {row['speaker'] or ''}" for row in candidates.rows)
+        candidates.covered = np.array([compute_word_share(query.index_terms, text) for text in texts], dtype=np.float64)
     if named is not None:
-        found.cosine = np.fmax(signals["vector"], replace(near, vector=named).compute_cosines(claims))
-    return found, fuse_standardised(signals, CLAIM_WEIGHTS) + later * index.compute_recency(claims)
+        candidates.cosine = np.fmax(signals["vector"], replace(near, vector=named).compute_cosines(claims))
+    return candidates, fuse_standardised(signals, CLAIM_WEIGHTS) + later * index.compute_recency(claims)

@@ -56,8 +56,8 @@ class QueryVectors:
         encoder = self._get_encoder(made_with)
         if encoder is None:
             return {}
-        found = {text: self._kept.get((encoder.name, text)) for text in texts}
-        kept = {text: vector for text, vector in found.items() if vector is not None}
+        vectors = {text: self._kept.get((encoder.name, text)) for text in texts}
+        kept = {text: vector for text, vector in vectors.items() if vector is not None}
         missing = [text for text in texts if text not in kept]
         try:
             fresh = dict(zip(missing, encoder.encode(missing), strict=True)) if missing else {}

@@ -65,7 +65,7 @@ def compute_word_evidence(
     # telling words, and what is heard of each
     content = set(query.content_words).intersection(words)
     telling = content - layout.speaker_words.keys() - layout.workspace_words.keys() - of_time or content or set(words)
-    total, told, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
+    total, telling_total, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
     rarest, bound = compute_idf(0, len(total)), 0.0
     for word, (positions, scores) in zip(words, lookups, strict=True):
         # neighbours hear it, faded by distance
@@ -84,11 +84,11 @@ def compute_word_evidence(
             heard = np.concatenate([heard, here])
         total[heard] += best[heard]  # once a position, however often it is named
         if word in telling:
-            told[heard] += best[heard]
+            telling_total[heard] += best[heard]
             bound += float(best[heard].max()) if len(heard) else rarest
         best[heard] = 0.0
-    total[~allowed] = told[~allowed] = 0.0
-    return WordEvidence(total, told / bound if bound else told)
+    total[~allowed] = telling_total[~allowed] = 0.0
+    return WordEvidence(total, telling_total / bound if bound else telling_total)
 
 
 def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
@@ -100,10 +100,10 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     """
     scope = (query.places, query.since, query.until, query.speaker, query.files)
     words = query.index_terms[:MAX_WORDS]
-    found = {word: view.words.get((word, scope)) for word in words}
-    missing = [word for word in words if found[word] is None]
+    lookups = {word: view.words.get((word, scope)) for word in words}
+    missing = [word for word in words if lookups[word] is None]
     if not missing:
-        return [lookup for lookup in found.values() if lookup is not None]
+        return [lookup for lookup in lookups.values() if lookup is not None]
     query = replace(query, category=None, min_confidence=None)  # passages have neither
     detail, index = OBSERVATIONS.model_text or "", view.passages
     passages = find_passages(view, query)
@@ -130,5 +130,5 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
 
     for word, lookup in zip(missing, view.lookups.map(look_up_likely, missing), strict=True):
         view.words.put((word, scope), lookup)
-        found[word] = lookup
-    return [lookup for lookup in found.values() if lookup is not None]
+        lookups[word] = lookup
+    return [lookup for lookup in lookups.values() if lookup is not None]

@@ -141,13 +141,13 @@ def retrieve_group_candidates(
     where = reduce(and_, wanted) if wanted else None
     # what each index finds of them
     groups = Rows(view=view, table=pool.table, where=where, columns=pool.columns)
-    found = {"text": groups.search_text(query.terms, limit)} if full_text else {}
+    lookups = {"text": groups.search_text(query.terms, limit)} if full_text else {}
     if vector is not None:
-        found["vector"] = groups.search_vectors(vector, limit)
+        lookups["vector"] = groups.search_vectors(vector, limit)
     # one row a key, in order of key, so that what follows does not hang on the order in which an index answers
     rows: dict[str, dict[str, object]] = {}
-    scores: dict[str, dict[str, float]] = {name: {} for name in found}
-    for name, lookup in found.items():
+    scores: dict[str, dict[str, float]] = {name: {} for name in lookups}
+    for name, lookup in lookups.items():
         for row in lookup.to_pylist():
             key = str(row[pool.table.key])
             scores[name][key] = row.pop("_score")

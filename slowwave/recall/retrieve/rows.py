@@ -65,25 +65,25 @@ class Rows:
             "nprobes": PROBES if self.where is None and 2 * self.share > 1 else rows,
             "refine_factor": REFINED if rows >= QUANTIZED_ROWS else None,
         }
-        found = self._search("_distance", limit, lambda n: {"nearest": {**nearest, "k": n}})
+        best = self._search("_distance", limit, lambda n: {"nearest": {**nearest, "k": n}})
         # of vectors of unit length Lance returns one minus the cosine
-        cosine = pa.array(1.0 - found["_distance"].to_numpy().astype(np.float64))
-        return found.drop_columns("_distance").append_column("_score", cosine)
+        cosine = pa.array(1.0 - best["_distance"].to_numpy().astype(np.float64))
+        return best.drop_columns("_distance").append_column("_score", cosine)
 
     def _search(self, score: str, limit: int, search: Callable[[int], Mapping[str, Any]]) -> pa.Table:
         """Return the best rows of a search that may answer, with their `_rowid`; where they are as frequent among its
         rows as elsewhere the first look has enough.
         """
         dataset, rows = self.view.open_dataset(self.table), self.view.count(self.table)
-        asked = limit if self.share == 1.0 else int(MORE * limit / self.share)
+        wanted = limit if self.share == 1.0 else int(MORE * limit / self.share)
         columns = [*self.columns, score]
         while True:
-            best = search(min(asked, rows))
-            found = dataset.scanner(columns, self.where, prefilter=True, with_row_id=True, **best).to_table()
-            passed = self.keep_allowed(found)
-            if len(passed) >= limit or len(found) < asked:
+            best = search(min(wanted, rows))
+            rows_found = dataset.scanner(columns, self.where, prefilter=True, with_row_id=True, **best).to_table()
+            passed = self.keep_allowed(rows_found)
+            if len(passed) >= limit or len(rows_found) < wanted:
                 return passed.slice(0, limit)
-            asked *= 4
+            wanted *= 4
 
     def keep_allowed(self, found: pa.Table) -> pa.Table:
         """Return those of the rows found that may answer."""

@@ -71,8 +71,8 @@ def list_claims(
     refuse_unknown_filters(filters, ClaimFilters)
     least = parse_share(filters.get("min_confidence"), "min_confidence") or 0.0
     names = dict(zip(*view.read(TOPICS, ["topic_id", "name"]).to_pydict().values(), strict=True))
-    told = [Status.ACTIVE, Status.SUPERSEDED] if filters.get("superseded") else [Status.ACTIVE]
-    wanted = [pc.field("status").isin(told)]
+    statuses = [Status.ACTIVE, Status.SUPERSEDED] if filters.get("superseded") else [Status.ACTIVE]
+    wanted = [pc.field("status").isin(statuses)]
     if workspace := filters.get("workspace"):
         wanted.append(pc.field("workspace").isin(require_workspaces(anchor_workspace(workspace), view.workspaces)))
     if category := filters.get("category"):
@@ -85,12 +85,12 @@ def list_claims(
     if start := parse_bound(filters.get("since"), "since"):
         wanted.append(pc.field("observed_at") >= pa.scalar(start, UTC_US))
     # Of all that pass only what decides is read, and the rest of those that are told.
-    found = view.read(OBSERVATIONS, ["observation_id", "observed_at", "keywords"], reduce(and_, wanted))
+    claims = view.read(OBSERVATIONS, ["observation_id", "observed_at", "keywords"], reduce(and_, wanted))
     if (keyword := filters.get("keyword")) is not None:
         word = keyword.casefold()
-        found = found.filter([word in map(str.casefold, words) for words in found["keywords"].to_pylist()])
+        claims = claims.filter([word in map(str.casefold, words) for words in claims["keywords"].to_pylist()])
     newest = [("observed_at", "descending"), ("observation_id", "ascending")]  # what has no date comes last
-    ids = found.sort_by(newest)["observation_id"].to_pylist()
+    ids = claims.sort_by(newest)["observation_id"].to_pylist()
     if least:
         sure = view.look_up_confidences(ids)
         ids = [key for key in ids if sure[key] >= least]

@@ -73,25 +73,25 @@ def compare_claims(old: pa.Table, new: pa.Table, decided: Mapping[str, str]) -> 
     rows = new.filter(pc.is_in(new["observation_id"], pa.array(by, pa.string()))).to_pylist()
     texts = {row["observation_id"]: row["summary"] for row in rows}
     # what became of each
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for key in before.keys() | after.keys():
         was, row = before.get(key), after.get(key)
-        held, holds = (some is not None and some["status"] == Status.ACTIVE for some in (was, row))
+        held_before, holds_now = (some is not None and some["status"] == Status.ACTIVE for some in (was, row))
         newest, reason, successor = row or was or {}, None, None
-        if held and row is None:
+        if held_before and row is None:
             kind = "gone"
-        elif row and holds and not held:
+        elif row and holds_now and not held_before:
             kind = "returned" if was else "added"
-        elif row and held and not holds:
+        elif row and held_before and not holds_now:
             merged = row["status"] == Status.DUPLICATE
             successor = row["canonical_id"] if merged else row["superseded_by"]
             kind = "merged" if merged else "superseded" if successor else "withdrawn"
             why = decided.get(key) or decided.get(row["session_id"]) if not successor else None
             reason = why or row["reason"]
-        elif row and was and holds and any(was[name] != row[name] for name in TOLD):
+        elif row and was and holds_now and any(was[name] != row[name] for name in TOLD):
             kind, reason = "changed", f"was {was['category'] or 'a claim'}: {was['summary']}"
         else:
             continue
         about = newest["summary"], newest["quote"], newest["workspace"]
-        found.append(Difference(kind, key, *about, reason, successor, texts.get(successor or "")))
-    return sorted(found, key=lambda difference: (KINDS.index(difference.kind), difference.claim_id))
+        differences.append(Difference(kind, key, *about, reason, successor, texts.get(successor or "")))
+    return sorted(differences, key=lambda difference: (KINDS.index(difference.kind), difference.claim_id))

@@ -142,9 +142,9 @@ def find_habits(
     beside: list[Habit] = []
     for habit in habits:
         ways = build_path_variants([normalise_path(file) for file in files], [habit.workspace])
-        asked = [any(way.is_match(path) for way in ways) for path in habit.items]
-        if habit.kind == HabitKind.CO_EDIT and asked.count(True) == 1:
-            step = 1 if asked[0] else -1
+        is_asked = [any(way.is_match(path) for way in ways) for path in habit.items]
+        if habit.kind == HabitKind.CO_EDIT and is_asked.count(True) == 1:
+            step = 1 if is_asked[0] else -1
             turns = habit.turns[::step]
             beside.append(replace(habit, items=habit.items[::step], turns=turns, share=habit.support / turns[0]))
     return sorted(beside, key=lambda habit: (-(habit.share or 0), -habit.support, habit.items))

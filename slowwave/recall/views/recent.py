@@ -67,11 +67,11 @@ def list_recent(
         ids = sorted({key for key, words in keywords if keyword.casefold() in map(str.casefold, words)})
         wanted &= pc.field("message_id").isin(pa.array(ids, pa.string()))
     columns = ["message_id", "ts", *(["blocks"] if tag is not None else [])]
-    found = view.read(MESSAGES, columns, wanted).sort_by([("ts", "descending"), ("message_id", "ascending")])
+    messages = view.read(MESSAGES, columns, wanted).sort_by([("ts", "descending"), ("message_id", "ascending")])
     if tag is not None:
-        found = found.filter([tag in collect_tags(blocks or ()) for blocks in found["blocks"].to_pylist()])
+        messages = messages.filter([tag in collect_tags(blocks or ()) for blocks in messages["blocks"].to_pylist()])
     # the latest, with their gists and the keywords of the claims that quote them
-    ids = found["message_id"].to_pylist()[:n]
+    ids = messages["message_id"].to_pylist()[:n]
     rows: dict[str, Any] = view.read_by_id(MESSAGES, ids, COLUMNS)
     made: dict[str, Any] = view.read_by_id(GISTS, ids, ["summary", "keywords"])
     of_claims: dict[str, list[str]] = defaultdict(list)

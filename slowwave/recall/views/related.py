@@ -99,13 +99,13 @@ def find_related(view: View, wanted: str, depth: int = 1, limit: int | None = No
     edge = keys.filter(pc.starts_with(keys, wanted)).to_pylist() if ID.fullmatch(wanted) else []
     if len(edge) > 1:
         raise UsageError(f"{len(edge)} claims have ids that begin with {wanted!r}: {', '.join(edge[:5])}")
-    found = [] if edge else _find_named(view, wanted)
-    if not edge and not found:
+    related = [] if edge else _find_named(view, wanted)
+    if not edge and not related:
         raise UsageError(f"nothing in release {view.release.name} has the id {wanted!r} or speaks of it")
     # step by step the claims that are related to the last ones
-    edge = edge or [claim.id for claim in found]
+    edge = edge or [claim.id for claim in related]
     seen = set(edge)
-    for step in range(2 if found else 1, depth + 1):
+    for step in range(2 if related else 1, depth + 1):
         ways = read_relations(view, edge, seen)
         rows = view.read_by_id(OBSERVATIONS, list(ways), COLUMNS)
         fresh = [
@@ -113,9 +113,9 @@ def find_related(view: View, wanted: str, depth: int = 1, limit: int | None = No
             for key, (of, relation, pair) in ways.items()
             if key in rows
         ]
-        found, edge = [*found, *fresh], [claim.id for claim in fresh]
+        related, edge = [*related, *fresh], [claim.id for claim in fresh]
         seen.update(edge)
-    return found[:limit]
+    return related[:limit]
 
 
 def _find_named(view: View, name: str) -> list[Related]:
@@ -125,20 +125,20 @@ def _find_named(view: View, name: str) -> list[Related]:
     ways = build_path_variants([normalise_path(name)], view.workspaces)
     spelt = re.compile(rf"(?<!\w){re.escape(name.strip())}(?!\w)", re.IGNORECASE)
     person, places = normalise_name(name), find_workspaces(anchor_workspace(name), view.workspaces)
-    places += tuple(one for one in view.workspaces if one.rstrip("/").rpartition("/")[2] == name.strip())
+    places += tuple(related for related in view.workspaces if related.rstrip("/").rpartition("/")[2] == name.strip())
     newest = [("observed_at", "descending"), ("observation_id", "ascending")]  # what has no date comes last
     rows = view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE).sort_by(newest).to_pylist()
-    found: list[tuple[int, dict[str, Any]]] = []
+    ranked: list[tuple[int, dict[str, Any]]] = []
     for row in rows:
-        held = (
+        relations = (
             spelt.search(f"{row['summary']}\n{row['detail'] or ''}"),
             any(way.is_match(path) for way in ways if way.is_valid_in(row["workspace"]) for path in row["files"]),
             normalise_name(row["speaker"] or "") == person,
             row["workspace"] in places,
         )
-        found += [(rank, row) for rank, one in enumerate(held) if one][:1]
-    found.sort(key=lambda one: one[0])
-    return [_make_related(view, row, BY_NAME[rank], 1.0, None, name, 1) for rank, row in found]
+        ranked += [(rank, row) for rank, related in enumerate(relations) if related][:1]
+    ranked.sort(key=lambda related: related[0])
+    return [_make_related(view, row, BY_NAME[rank], 1.0, None, name, 1) for rank, row in ranked]
 
 
 def _make_related(

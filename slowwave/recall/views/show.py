@@ -156,26 +156,26 @@ class _RowReader:
     def find_row(self, wanted: str) -> tuple[str, Row]:
         """Return kind and row of an id; one that a row has whole is no cut one of others."""
         wanted = wanted.removeprefix(f"{SHARED}:")  # as recall tells of a session that another memory gave
-        found: list[tuple[str, Row]] = []
+        rows: list[tuple[str, Row]] = []
         for kind, table in KINDS.items():  # rows that have just this id, their own or their transcript's
             natives = self.read_rows(kind, [wanted], by="native_id") if kind in NATIVE else []
             natives = [row for row in natives if row[table.key] != wanted]
-            found += [(kind, row) for row in (*self.read_rows(kind, [wanted]), *natives)]
-        if not found and len(wanted) < SHORTEST:
+            rows += [(kind, row) for row in (*self.read_rows(kind, [wanted]), *natives)]
+        if not rows and len(wanted) < SHORTEST:
             raise UsageError(f"id {wanted!r} is too short: {SHORTEST} characters at least")
-        found = found or self._find_by_prefix(wanted, "session") or self._find_in_session(wanted)
-        found = found or self._find_by_prefix(wanted, "message")
-        if not found:
+        rows = rows or self._find_by_prefix(wanted, "session") or self._find_in_session(wanted)
+        rows = rows or self._find_by_prefix(wanted, "message")
+        if not rows:
             raise UsageError(f"nothing in release {self.snapshot.release.name} has the id {wanted!r}")
-        if len(found) > 1:
-            own = [(kind, str(row[KINDS[kind].key]), row.get("native_id")) for kind, row in found[:5]]
+        if len(rows) > 1:
+            own = [(kind, str(row[KINDS[kind].key]), row.get("native_id")) for kind, row in rows[:5]]
             some = ", ".join(f"{kind} {key if key.startswith(wanted) else native or key}" for kind, key, native in own)
-            raise UsageError(f"{len(found)} rows have ids that begin with {wanted!r}: {some}")
-        return found[0]
+            raise UsageError(f"{len(rows)} rows have ids that begin with {wanted!r}: {some}")
+        return rows[0]
 
     def _find_by_prefix(self, wanted: str, native: str) -> list[tuple[str, Row]]:
         """Return the rows whose ids begin so, or of one kind the transcripts' own."""
-        found: list[tuple[str, Row]] = []
+        rows: list[tuple[str, Row]] = []
         for kind, table in KINDS.items():
             columns = [table.key, *(["native_id"] if kind == native else [])]
             ids = [
@@ -183,8 +183,8 @@ class _RowReader:
                 for row in self.snapshot.read(table, columns).to_pylist()
                 if any(str(value).startswith(wanted) for value in row.values())
             ]
-            found += [(kind, row) for row in self.read_rows(kind, ids)]
-        return found
+            rows += [(kind, row) for row in self.read_rows(kind, ids)]
+        return rows
 
     def _find_in_session(self, wanted: str) -> list[tuple[str, Row]]:
         """Return the messages called SESSION/MESSAGE, as a skill's lines name them: by the session's id or tag, and the
@@ -204,8 +204,8 @@ class _RowReader:
         if not ids:
             return []
         column, place = by or KINDS[kind].key, {key: at for at, key in enumerate(ids)}
-        found = self.snapshot.read(KINDS[kind], COLUMNS[kind], pc.field(column).isin(sorted(place))).to_pylist()
-        return sorted(found, key=lambda row: (place[row[column]], str(row[KINDS[kind].key])))
+        rows = self.snapshot.read(KINDS[kind], COLUMNS[kind], pc.field(column).isin(sorted(place))).to_pylist()
+        return sorted(rows, key=lambda row: (place[row[column]], str(row[KINDS[kind].key])))
 
     def build_node(self, kind: str, row: Row, depth: int) -> Node:
         """Return the row, and what it stands on."""
@@ -232,7 +232,9 @@ class _RowReader:
             return [("message", message) for message in self.read_rows("message", row["message_ids"])]
         if kind == "summary":
             kinds, place = ("summary", "observation", "message"), {key: at for at, key in enumerate(row["member_ids"])}
-            members = [(member, found) for member in kinds for found in self.read_rows(member, row["member_ids"])]
+            members = [
+                (member, member_row) for member in kinds for member_row in self.read_rows(member, row["member_ids"])
+            ]
             return sorted(members, key=lambda pair: place[pair[1][KINDS[pair[0]].key]])
         scope_id = str(row[KINDS[kind].key])
         summaries = self._read_summaries(scope_id)
@@ -246,8 +248,8 @@ class _RowReader:
         return roots
 
     def _read_summaries(self, scope_id: str) -> list[Row]:
-        found = self.snapshot.read(SUMMARIES, COLUMNS["summary"], pc.field("scope_id") == scope_id).to_pylist()
-        return sorted(found, key=lambda one: (-int(one["tier"]), int(one["seq"])))
+        summaries = self.snapshot.read(SUMMARIES, COLUMNS["summary"], pc.field("scope_id") == scope_id).to_pylist()
+        return sorted(summaries, key=lambda summary: (-int(summary["tier"]), int(summary["seq"])))
 
     def find_ancestors(self, kind: str, row: Row) -> Iterator[Node]:
         """Yield what holds the row, nearest first: claims that cite it, summaries up to the top, its topic or
@@ -257,7 +259,9 @@ class _RowReader:
         if kind == "message":
             where = pc.field("session_id") == row["session_id"]
             claims = self.snapshot.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
-            yield from (self.build_node("observation", one, 0) for one in claims if key in one["message_ids"])
+            yield from (
+                self.build_node("observation", ancestor, 0) for ancestor in claims if key in ancestor["message_ids"]
+            )
         scopes = {"message": "session_id", "observation": "topic_id", "summary": "scope_id"}
         scope_id = row.get(scopes.get(kind, ""))
         if scope_id is None:
@@ -268,7 +272,7 @@ class _RowReader:
             yield from (self.build_node("summary", summary, 0) for summary in holders)
             level = {summary["summary_id"] for summary in holders}
         for scope in ("topic", "session"):
-            yield from (self.build_node(scope, one, 0) for one in self.read_rows(scope, [str(scope_id)]))
+            yield from (self.build_node(scope, ancestor, 0) for ancestor in self.read_rows(scope, [str(scope_id)]))
 
     def find_related(self, key: str) -> Iterator[Node]:
         """Yield the claims that hang together with a claim, each by its closest relation."""

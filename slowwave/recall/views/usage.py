@@ -65,7 +65,7 @@ def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
         unread,
         min(moments, default=None),
         max(moments, default=None),
-        tuple(sorted(claims, key=lambda one: (-one.times, one.id))),
+        tuple(sorted(claims, key=lambda claim_use: (-claim_use.times, claim_use.id))),
         tuple(sorted(ratings.values(), key=lambda rating: rating.at, reverse=True)),
     )
 
@@ -73,4 +73,6 @@ def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
 def find_uses(space_dir: Path, claim_id: str, texts: Sequence[str]) -> list[str]:
     """Return when a claim was handed out, the oldest first: it itself, or what says its texts word for word."""
     spans = hash_spans(texts)
-    return [one.at for one in read(space_dir, Recall) if claim_id in one.ids or not one.spans.isdisjoint(spans)]
+    return [
+        recall.at for recall in read(space_dir, Recall) if claim_id in recall.ids or not recall.spans.isdisjoint(spans)
+    ]
