@@ -42,11 +42,10 @@ if TYPE_CHECKING:
     from slowwave.context.build import Context, Turn
     from slowwave.context.rendering import Format
     from slowwave.context.tokens import Tokenizer
-    from slowwave.recall.views.browse import Claim
+    from slowwave.recall.views.browse import Claim, Theme
     from slowwave.recall.views.habits import Habit
     from slowwave.recall.views.recent import RecentTurn
     from slowwave.recall.views.related import Related
-    from slowwave.recall.views.themes import Theme
     from slowwave.store.notes import Journal
     from slowwave.store.snapshot import Snapshot
 
@@ -378,13 +377,13 @@ class Memory:
 
     def topics(self, weeks: int = 12) -> "list[Theme]":
         """Return the topics, the strongest first, each with its claims a week, out of the live release:
-        `slowwave.recall.views.themes.list_themes`.
+        `slowwave.recall.views.browse.list_themes`.
 
         Raises:
             UsageError: `weeks` under 1.
             StoreError: the store can't be read.
         """
-        from slowwave.recall.views.themes import list_themes
+        from slowwave.recall.views.browse import list_themes
 
         with translate_read_errors(self.root / self.space):
             return list_themes(self.get_view(), weeks)

@@ -14,11 +14,10 @@ from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
     from slowwave.memory import Memory
-    from slowwave.recall.views.browse import Claim
+    from slowwave.recall.views.browse import Claim, Theme
     from slowwave.recall.views.habits import Habit
     from slowwave.recall.views.related import Related
     from slowwave.recall.views.show import Node
-    from slowwave.recall.views.themes import Theme
 
 LISTED = 20
 """Claims, unless --limit says otherwise."""

@@ -157,7 +157,7 @@ class ActiveMemory:
                 beside.set_at = self.heard
 
     def compute_activations(self, query: str) -> list[float]:
-        """Return how much the query calls up each trace, in their order."""
+        """Return the activation of each trace by the query, in their order."""
         if not self.traces:
             return []
         weights, vectors = self.weights, self._vectors[: len(self.traces)]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.packing import OMITTED
-from slowwave.context.rendering import Line, LineSource, get_speaker
+from slowwave.context.rendering import Line, LineSource, Speaker
 from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.hits import Hit, Hits, has_words
 from slowwave.recall.query import Query
@@ -23,7 +23,7 @@ from slowwave.recall.release.chains import THEN, format_later
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, PASSAGES
-from slowwave.schemas.vocabulary import Status
+from slowwave.schemas.vocabulary import Role, Status
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import MIN_WORDS
 from slowwave.text.words import extract_content_words, extract_stems
@@ -70,11 +70,6 @@ class Told:
         return Line(" ".join(filter(None, parts)), self.source, self.likelihood, tuple(filter(None, own_words)))
 
 
-def is_direct(query: Query) -> bool:
-    """Return whether a query asks for what a message says."""
-    return len(set(query.content_words)) <= DIRECT_WORDS
-
-
 def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[str, str]) -> list[Told]:
     """Return the messages that may answer, the likeliest first.
 
@@ -85,7 +80,10 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
     rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], SHOWN)
     gists = view.read_by_id(GISTS, list(rows), ["summary"])
     places = {hit.id: float(1 + place) ** -FADES for place, hit in enumerate(hits)}
-    named = find_named_speaker(view, query)
+    # the one speaker whom the query names, where it is one alone
+    layout = view.passages
+    names = {layout.speakers[at] for at in np.unique(layout.speaker[layout.mask_speakers(query.text)]).tolist()}
+    named = names.pop() if len(names) == 1 else None
     texts = "\n".join(_flatten(hit.text) for hit in hits)
 
     def make(
@@ -179,11 +177,13 @@ def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]
     """
     layout, keys = view.passages, view.read_keys(MESSAGES)
     offsets = np.flatnonzero(pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy())
+    # the last passage of each message, where another speaks next in the session
     last = np.flatnonzero(np.isin(layout.message, offsets) & (layout.message != np.append(layout.message[1:], -1)))
     last = last[last + 1 < len(layout.message)]
     others = (layout.role[last + 1] != layout.role[last]) | (layout.speaker[last + 1] != layout.speaker[last])
     same = layout.session[last + 1] == layout.session[last]
     last = last[others & same & mask_allowed_passages(view, query)[last + 1]]
+    # and what was said then
     question_ids = keys.take(pa.array(layout.message[last])).to_pylist()
     passages = view.take(PASSAGES, layout.offsets[last + 1], ["message_id", "text"]).to_pylist()
     rows = view.read_by_id(MESSAGES, [row["message_id"] for row in passages], SHOWN)
@@ -194,26 +194,19 @@ def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]
     }
 
 
-def find_named_speaker(view: View, query: Query) -> str | None:
-    """Return the one speaker whom a query names; None where it names none, or several."""
-    layout = view.passages
-    names = {layout.speakers[at] for at in np.unique(layout.speaker[layout.mask_speakers(query.text)]).tolist()}
-    return names.pop() if len(names) == 1 else None
-
-
 def _flatten(text: str) -> str:
     return " ".join(text.split())
 
 
 def make_source(view: View, row: Row, tags: Mapping[str, str]) -> LineSource:
-    """Return where a message (the columns `SHOWN`) comes from."""
+    """Return the source of a message (the columns `SHOWN`)."""
     session = view.native_sessions.get(row["session_id"]) or str(row["session_id"])
-    who = row["speaker"], get_speaker(row["role"])
-    return LineSource(session, row["native_id"], row["seq"], row["ts"], *who, short=tags.get(session))
+    by: Speaker = "person" if row["role"] == Role.USER else "model"
+    return LineSource(session, row["native_id"], row["seq"], row["ts"], row["speaker"], by, short=tags.get(session))
 
 
 def _format_change(hit: Hit, beside: str) -> str:
-    """Return what a later claim says, or else what a user said next to an assistant's message, who may take it back."""
+    """Return a later claim's words, or else what a user said next to an assistant's message, who may take it back."""
     if hit.successor:
         return format_later(hit.successor, hit.superseded_by is not None, beside)
     reply = hit.get_reply()
@@ -245,12 +238,14 @@ def pack_messages(
         if beside or not (text := drop_sentences(message.text, sentences)):
             continue
         shown = replace(message, text=text)
+        # as much of it as there is room for
         opening = 0 if shown.source.group in groups else head(shown.source)
         left = room - opening
         most = max(int(budget * share), left // 2)
         line = shorten(shown, query_words, most, price) or shorten(shown, query_words, int(most * ONE_SENTENCE), price)
         if line is None or price(line) > left:
             continue
+        # what is told by now
         chosen.append(line)
         room -= price(line) + opening
         groups.add(line.source.group)

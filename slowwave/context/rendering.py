@@ -23,7 +23,6 @@ from typing import Literal
 
 from slowwave.recall.hits import NOT_SURE
 from slowwave.recall.release.view import shorten_session_ids
-from slowwave.schemas.vocabulary import Role
 from slowwave.text.dates import format_day
 from slowwave.text.fence import escape_line, escape_text, escape_values
 
@@ -45,11 +44,6 @@ Caveat = Literal["stale", "unsure"]
 STALE = "(from before: the store can't be read now)"
 CAVEATS: dict[Caveat, str] = {"stale": STALE, "unsure": NOT_SURE}
 CAVEATS_IN_JSON: dict[Caveat, dict[str, object]] = {"stale": {"stale": True}, "unsure": {"confident": False}}
-
-
-def get_speaker(role: str) -> Speaker:
-    """Return what said a message of this role."""
-    return "person" if role == Role.USER else "model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +70,7 @@ class LineSource:
         return self.session, self.topic, self.at.date() if self.at else None
 
     def as_dict(self) -> dict[str, str | int]:
-        """Return what is known of it, as plain values."""
+        """Return the known fields, as plain values."""
         fields = ("session", "message", "seq", "speaker", "by", "url", "topic")
         known = {name: value for name in fields if (value := getattr(self, name)) is not None}
         return {**known, **({"at": self.at.isoformat()} if self.at else {})}
@@ -122,7 +116,7 @@ def render_markdown(parts: Sequence[Part], caveat: Caveat | None = None) -> str:
 
 
 def format_heading(source: LineSource, names: Mapping[str, str]) -> str:
-    """Return what stands over the lines of one session or topic; empty for a line that says itself where it is from."""
+    """Return the heading of one session's or topic's lines; empty for a line that says itself where it is from."""
     session = source.session and (source.short or names[source.session])
     place = f"topic {source.topic}" if source.topic is not None else session
     place = escape_line(place) if place else place
@@ -130,7 +124,7 @@ def format_heading(source: LineSource, names: Mapping[str, str]) -> str:
 
 
 def format_tag(source: LineSource) -> str:
-    """Return what opens a line: who said it, or where it stands."""
+    """Return the opening of a line: who said it, or where it stands."""
     if source.url is not None:
         return f"- ({escape_line(source.url)}) "
     who = escape_line(source.speaker or source.by or "")
@@ -158,7 +152,7 @@ FORMATS: dict[Format, Callable[[Sequence[Part], Caveat | None], str]] = {
 
 
 def get_renderer(format: Format, caveat: Caveat | None = None) -> Renderer:
-    """Return what renders a block in a format, with what is to be said of its memories."""
+    """Return the renderer of a format, with what is to be said of its memories."""
     return lambda parts: FORMATS[format](parts, caveat)
 
 

@@ -170,7 +170,7 @@ def load_sessions(
 def _load_messages(
     view: View, query: Query, sessions: Sequence[str], likely: Set[str], hits: Sequence[str], encoder: str
 ) -> Mapping[str, list[PastMessage]]:
-    """Return what of each session the query's conditions let through, in order, without what was taken back."""
+    """Return each session's messages that pass the query's conditions, in order, without those taken back."""
     about = view.read_by_id(SESSIONS, sessions, ["session_id", "inactive"])
     gone = {key for row in about.values() for key in row["inactive"]}
     allowed = None
@@ -278,6 +278,7 @@ def _is_quoted(quote: str, sentence: str) -> bool:
 
 def compute_sentence_signs(messages: Sequence[PastMessage], sentences: Sequence[Sentence]) -> Matrix:
     """Return sentences by `SENTENCE_SIGNS`."""
+    # who said each stem, and which message first
     stems_of = [stem_words(extract_content_words(message.text)) for message in messages]
     first: dict[str, int] = {}
     said_by: dict[bool, set[str]] = {True: set(), False: set()}
@@ -328,6 +329,7 @@ def weigh_sentences(
     if meaning is not None:
         with limit_blas_threads():
             logits = logits + meaning @ np.array(weights.direction)
+    # figures that a person gives anew later
     figures = [frozenset(FIGURE.findall(sentence.text)) for sentence in sentences]
     stems = [stem_words(word for word in sentence.words if not FIGURE.search(word)) for sentence in sentences]
     given = [n for n, sentence in enumerate(sentences) if figures[n] and messages[sentence.at].human]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Unpack
 from slowwave.context.active import format_turn
 from slowwave.context.build import Context, Turn, assemble_context, check_block, parse_turn
 from slowwave.context.direct import (
+    DIRECT_WORDS,
     Told,
-    is_direct,
     put_narration_last,
     rank_claims,
     rank_messages,
@@ -62,6 +62,7 @@ def build_context(
     settings = memory.settings.context
     room = settings.budget if budget is None else budget
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
+    # what the memory knows of it; a follow-up that finds nothing sure is asked together with what it follows
     turns = [parse_turn(turn) for turn in conversation]
     read_cost = memory._vectors.start_clock("automatic" if automatic else "context", room)
     with memory._notes.collect_answer_notes():
@@ -70,10 +71,12 @@ def build_context(
         if not hits.confident and before is not None and is_follow_up(query):
             wider = _collect_memories(memory, f"{before}\n{query}"[-MAX_CHARS:], automatic, filters)
             memories, hits = wider if wider[1].relevance > hits.relevance else (memories, hits)
+        # the encoder by whose vectors the turns are called up
         view = memory._live.view
         spoken = [query, *(format_turn(*turn) for turn in turns)] if turns and view is not None else []
         encoder = memory._vectors.prepare_encoder(view.release.encoder, spoken) if spoken and view is not None else None
         notes = memory._notes.answer_notes
+    # the block, with what is to be said of its memories
     pending = sum(hit.status == Status.NOT_DISTILLED for hit in hits)
     old = hits.stale and (not hits or pending < len(hits))
     caveat: Caveat | None = "stale" if old else "unsure" if hits.caveat else None
@@ -144,7 +147,7 @@ def collect_briefing_kinds(memory: "Memory", workspace: str | None) -> tuple[Vie
 def _collect_memories(
     memory: "Memory", query: str, automatic: bool, filters: MessageFilters
 ) -> tuple[list[Told] | list[Snippet], Hits]:
-    """Return what the memory has to say, and the hits it goes by; where the store can't be read, the last answer."""
+    """Return the memories for a query, and the hits they rest on; where the store can't be read, the last answer."""
     settings = memory.settings.context
     filters["files"] = read_once(filters.get("files"))
     hits = memory.recall(query, settings.hits, ("message",), automatic=automatic, **filters)
@@ -153,11 +156,12 @@ def _collect_memories(
     plain_query = build_query(query, settings.hits, ("message",), **filters)
     try:
         view = memory.get_view()
+        # messages beside a plain question, with a model's claims; beside a report sentences of the likeliest sessions
         if automatic:
             hits = put_narration_last(view, hits)
         plain_query = place_query(view, plain_query)
         encode = partial(memory._vectors.encode_texts, view.release.encoder)
-        if is_direct(plain_query):
+        if len(set(plain_query.content_words)) <= DIRECT_WORDS:
             messages = rank_messages(view, plain_query, hits, view.session_tags)
             if not messages or not view.has_model_claims:
                 return messages, hits

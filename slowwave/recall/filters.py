@@ -107,13 +107,13 @@ def _mask_said(view: View, index: RowIndex, query: Query) -> Mask:
 
 
 def explain_unknown_category(view: View, category: str) -> str | None:
-    """Return that there is no such category, and those there are; None of one that ships or that a claim has."""
+    """Return that no category is called so, and those there are; None for one that ships or that a claim has."""
     known = dict.fromkeys(filter(None, (*CATEGORIES, *view.claims.categories)))
     return None if category in known else f"no category is called {category!r}: it is one of {', '.join(known)}"
 
 
 def explain_empty_filters(view: View, query: Query) -> str | None:
-    """Return why the conditions on workspace, category, speaker and files let nothing through; None where they may.
+    """Return why conditions on workspace, category, speaker and files let nothing through; None where they may.
 
     Raises:
         UsageError: there is no such category.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from pydantic import TypeAdapter
 
 from slowwave.schemas.vocabulary import Role
-from slowwave.text.words import extract_content_words
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -122,7 +121,7 @@ class Hit(Shown):
         return self.claim if self.claim and not has_words(self.text, self.claim) else None
 
     def get_reply(self) -> str | None:
-        """Return what the user said next to an assistant's message, where that leans on it: it may take it back."""
+        """Return the user's words next to an assistant's message, where they lean on it: they may take it back."""
         own = {source.message for source in self.sources}
         for fragment, next_one in pairwise(self.pair):
             if fragment.message in own and next_one.role == Role.USER:
@@ -238,11 +237,6 @@ class Message:
         """As a source; the quote is the one given, if this message holds it, else how the message begins."""
         is_here = quote is not None and _normalise_text(quote) in _normalise_text(self.text)
         return Source(self.session, self.native_id, quote if is_here and quote else self.text[:QUOTE_CHARS])
-
-
-def is_leaning(text: str) -> bool:
-    """Return whether a reply says too little to be understood without what it answers."""
-    return len(set(extract_content_words(text))) <= LEANING_WORDS
 
 
 def _cut_text(text: str, chars: int) -> str:

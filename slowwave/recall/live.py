@@ -170,6 +170,7 @@ class LiveRelease:
                 raise
             self._behind = f"the releases can't be read ({trouble}): answered from {view.release.name}"
             return view
+        # the newer one takes its place
         self._behind = None
         if view is None or fresh.release.release_id != view.release.release_id:
             LOG.info("answering from release %s", fresh.release.name)
@@ -177,14 +178,14 @@ class LiveRelease:
         return view
 
     def _read_stamp(self) -> int:
-        """Return when a row was last added to the releases; 0 where there are none."""
+        """Return the time when a row was last added to the releases; 0 where there are none."""
         refresh(self.root / self.space)
         versions = self.root / self.space / f"{RELEASES.name}.lance" / "_versions"
         return versions.stat().st_mtime_ns if versions.is_dir() else 0
 
 
 def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: QueryVectors) -> list[Hit]:
-    """Return what of some relevance was written since the release (None: before the first), the most relevant first.
+    """Return relevant messages written since the release (None: before the first), the most relevant first.
 
     Relevance is on the release's scale, as that of its hits; where there is none it is the share of the query's words.
     """
@@ -216,7 +217,7 @@ def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: Q
 def read_unreleased(
     view: View | None, space_dir: Path, roles: Collection[str] = (Role.USER, Role.ASSISTANT)
 ) -> list[Hit]:
-    """Return what those of some roles wrote and the release does not have, by the transcripts' own ids; the oldest
+    """Return the messages of some roles that the release does not have, by the transcripts' own ids; the oldest
     first.
     """
     written = read_written(space_dir, view.files_read if view else frozenset())

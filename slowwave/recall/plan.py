@@ -95,6 +95,7 @@ def find_short_form(view: View, word: str) -> str | None:
     alike = [name for name in names if name.startswith(word)] if len(word) >= SHORTEST else []
     if len(alike) != 1 or not extract_content_words(word):
         return None
+    # how the word is written, and in whose company
     own = np.isin(layout.speaker, sorted(names[alike[0]]))
     for positions, _ in search_words(view, build_query(word, 1, "message")):
         there = positions[np.isin(layout.session[positions], layout.session[own])]
@@ -108,7 +109,7 @@ def find_short_form(view: View, word: str) -> str | None:
 
 
 def strip_names(view: View, query: Query, *, full_text: bool) -> str:
-    """Return what of a query is compared with what was said: its text without the names of speakers and workspaces.
+    """Return the part of a query that is compared with messages: its text without the names of speakers and workspaces.
 
     Args:
         full_text: whether the index of full text of the passages may be asked; else workspaces' names stay.

@@ -44,7 +44,7 @@ def find_answered(
 
 
 def measure_nearest_found(view: View, table: Table) -> float:
-    """Return share of the rows nearest to `ASKED` stored vectors, by brute force, that a search finds. Keys are hashes,
+    """Return the share of the rows nearest to stored vectors, by brute force, that a search finds. Keys are hashes,
     so the vectors of the first are any, and mostly those of the release before.
     """
     rows, read = Rows(view=view, table=table), partial(view.open_dataset(table).scanner, [table.vector or ""])

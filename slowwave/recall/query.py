@@ -29,7 +29,7 @@ from slowwave.text.dates import (
     extract_spans,
     extract_time_words,
 )
-from slowwave.text.words import TERM, extract_content_words, extract_index_terms, extract_stems
+from slowwave.text.words import INDEX_STOP, TERM, extract_content_words, extract_distinct_words, extract_stems
 
 MOST_TIMES = 32
 """Times of each kind that a query is held against; a person names one or two, and each is a look at all rows."""
@@ -169,7 +169,7 @@ class Query:
     @cached_property
     def index_terms(self) -> list[str]:
         """Its distinct words, less those that the index leaves out."""
-        return extract_index_terms(self.text)
+        return [word for word in extract_distinct_words(self.text) if word not in INDEX_STOP]
 
     @cached_property
     def stems(self) -> frozenset[str]:

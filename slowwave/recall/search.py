@@ -111,7 +111,7 @@ class Search:
         return [replace(plan, vector=vectors.get(plan.text), whole=vectors.get(plan.query.text)) for plan in plans]
 
     def _answer_query(self, plan: Plan, automatic: bool) -> Hits:
-        """Return what a query finds, in order; nothing, and why, where there is nothing or, unasked, nothing above the
+        """Return the hits of a query, in order; none, and why, where there is nothing or, unasked, nothing above the
         floor. A query for a time alone is answered by what is of that time; by the nearest, where nothing is.
         """
         query = plan.query
@@ -163,7 +163,7 @@ class Search:
         return [rows[at] for at in sorted(range(len(rows)), key=lambda at: -scores[at])]
 
     def _explain_floor(self, plan: Plan, best: float) -> str | None:
-        """Return why what was found is not relevant enough for who did not ask; None where it is."""
+        """Return the reason why nothing is relevant enough for who did not ask; None where something is."""
         floor = self.settings.automatic_floor
         if best >= floor:
             return None
@@ -173,7 +173,7 @@ class Search:
         return f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
 
     def _compute_evidence(self, plan: Plan) -> PassageEvidence:
-        """Return what is heard at every passage."""
+        """Return the evidence for a query at every passage."""
         search = partial(compute_passage_evidence, self.view, plan.query, plan.vector, self.settings.fade)
         return self._try_full_text(PASSAGES, search)
 
@@ -228,5 +228,5 @@ class Search:
 
 
 def explain_no_rows(plan: Plan) -> str:
-    """Return why there are no candidates."""
+    """Return the reason why there are no candidates."""
     return "nothing in memory matches" if plan.kinds else "nothing of that kind is in memory yet"

@@ -198,11 +198,13 @@ def find_sessions(view: View, plan: Plan, evidence: PassageEvidence, turns: Scor
     layout, query = view.passages, plan.query
     of_time = plan.is_time_only and turns.best > 0.0
     is_answer = turns.relevance > 0.0 if of_time else np.ones(len(turns.scores), dtype=bool)
+    # the best turn of each session
     positions = np.array([row["position"] for row in turns.candidates.rows], dtype=np.int64)[is_answer]
     scores = turns.scores[is_answer]
     best: dict[int, float] = {}
     for number, score in zip(layout.session[positions].tolist(), scores.tolist(), strict=True):
         best[number] = max(score, best.get(number, score))
+    # the likeliest sessions, and what is quoted of each
     full_text = evidence.share is not None
     whole = 0.0 if plan.is_time_only else WHOLE
     ranked = rank_sessions(view, query, plan.whole, full_text, best, whole, SESSION_TEMPERATURE)[: query.k]

@@ -50,7 +50,7 @@ def remove_marked(text: str, marks: tuple[str, str] = MARKS) -> str:
 
 
 def find_marked(text: str, marks: tuple[str, str] = MARKS) -> tuple[int, int] | None:
-    """Return where the lines from the first mark to the last begin and end; None in a text without marks.
+    """Return the bounds of the lines from the first mark to the last; None in a text without marks.
 
     Raises:
         UsageError: the marks are not one pair.

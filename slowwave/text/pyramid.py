@@ -88,7 +88,7 @@ class Group:
 
 
 def compute_master_id(session: str) -> str:
-    """Return id of a session's master summary."""
+    """Return the id of a session's master summary."""
     return compute_content_id("summary", "session", session, str(MASTER), "master")
 
 
@@ -260,7 +260,9 @@ def _draft_tier(
     order = {member.id: at for at, member in enumerate(level)}
 
     def draft(seq: int, group: Sequence[Member], previous: Group | None = None) -> Draft:
-        before = tuple(select_preceding_members(level, group[0], shape, tier))
+        # the members right before a group of tier 0 are read along with it
+        at = order[group[0].id] if shape.window and not tier else 0
+        before = tuple(level[max(0, at - shape.window) : at])
         return Draft(scope, scope_id, tier, seq, tuple(group), before, previous=previous)
 
     # groups that are written again: those that are stale, or get members to fill them
@@ -283,7 +285,7 @@ def _draft_tier(
 def _share_out(
     short: Mapping[int, list[Member]], free: list[Member], size: int, order: Mapping[str, int]
 ) -> tuple[dict[int, list[Member]], set[int], list[Member]]:
-    """Return what fills up which of the short groups, which ones go for it, and what is free then.
+    """Return the members that fill up each short group, the groups that go for it, and the members free then.
 
     Those that lack least are filled first, by what is free and else by the members of the shortest: at most one of a
     tier stays short.
@@ -331,16 +333,8 @@ def _rename_members(group: Group, renamed: Mapping[str, str | None]) -> Group:
     return replace(group, members=tuple(new for m in group.members if (new := renamed.get(m, m))), stale=True)
 
 
-def select_preceding_members(level: Sequence[Member], first: Member, shape: Shape, tier: int) -> Sequence[Member]:
-    """Return the members right before a group of tier 0, which are read along with it."""
-    if tier or not shape.window:
-        return ()
-    at = next(i for i, m in enumerate(level) if m.id == first.id)
-    return level[max(0, at - shape.window) : at]
-
-
 def _collect_top_members(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str) -> list[Member]:
-    """Return what a master stands on: the highest groups, and what is in none yet."""
+    """Return the members of a master: the highest groups, and what is in none yet."""
     tops: list[Member] = []
     for tier in sorted(pyramid.tiers, reverse=True):
         above = pyramid.collect_covered_ids(tier + 1)
@@ -364,7 +358,7 @@ def _make_parts(members: Sequence[Member]) -> list[Part]:
 
 
 def compute_span(members: Sequence[Member]) -> tuple[datetime | None, datetime | None]:
-    """Return when the first and the last of some members were said."""
+    """Return the times when the first and the last of some members were said."""
     starts = [m.at for m in members if m.at]
     ends = [end for m in members if (end := m.last_at or m.at)]
     return min(starts, default=None), max(ends, default=None)

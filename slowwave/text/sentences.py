@@ -142,7 +142,7 @@ def _find_unfenced_lines(text: str) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=256)
 def _compile_trimmers(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return what is cut off the front and the back of a sentence, for these people's names and their short forms."""
+    """Return patterns of what is cut off a sentence's front and back, for people's names and their short forms."""
     called = "|".join(
         sorted({re.escape(n[:k]) for n in names for k in range(min(2, len(n)), len(n) + 1)}, reverse=True)
     )

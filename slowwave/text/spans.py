@@ -160,7 +160,7 @@ def parse_span_id(span_id: str) -> int:
 
 
 def find_span_texts(texts: Iterable[str], wanted: Collection[int]) -> Mapping[int, str]:
-    """Return how each wanted shingle reads where it first stands."""
+    """Return the text of each wanted shingle where it first stands."""
     every = ((span, text) for text in texts for span in extract_spans(text))
     pairs = [(span.hash, text[span.start : span.end]) for span, text in every if span.hash in wanted]
     return dict(reversed(pairs))

@@ -69,6 +69,7 @@ def _select_central_sentences(own: list[str], around: list[str], max_words: int)
         weights = TfidfVectorizer(stop_words="english", sublinear_tf=True).fit_transform(own + around)
     except ValueError:  # nothing but stop words
         return [0] if len(own[0].split()) <= max_words else []
+    # how much each says of what the others say
     likeness = (weights @ weights.T).toarray()
     central = likeness.sum(axis=1)[: len(own)] / max(1, len(own) + len(around))
     likeness = likeness[: len(own), : len(own)]

@@ -127,14 +127,9 @@ def extract_distinct_words(text: str) -> list[str]:
 
 
 def compute_word_share(words: Sequence[str], text: str) -> float:
-    """Return share of the words that a text holds; plural or not."""
+    """Return the share of the words that a text holds; plural or not."""
     held_words = {singularise(word) for word in extract_distinct_words(text)}
     return sum(singularise(word) in held_words for word in words) / len(words) if words else 0.0
-
-
-def extract_index_terms(text: str) -> list[str]:
-    """Return the distinct words of a text, less those that the index leaves out."""
-    return [word for word in extract_distinct_words(text) if word not in INDEX_STOP]
 
 
 def extract_stems(text: str) -> frozenset[str]:

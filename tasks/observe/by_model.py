@@ -175,7 +175,7 @@ Numbers = Mapping[int, str]
 def build_questions(
     session: str, claims: Sequence[Mapping[str, Any]], library: Library, count: TokenCounter, window: int
 ) -> list[Question[Numbers]]:
-    """Return what to ask about one session's claims (rows of `claims.SCHEMA`, in order of speech)."""
+    """Return the questions about one session's claims (rows of `claims.SCHEMA`, in order of speech)."""
     # as the prompt shows them
     shown: dict[int, str] = {}
     for number, claim in enumerate(claims, 1):
@@ -329,6 +329,7 @@ def _consolidate_claims(
     answers = model.ask("consolidate", questions, list_requests, lambda _, answer: answer)
     done.rejected += answers.rejected
     final = dict(reads)
+    # sessions whose answers are late wait for another night
     for session, some in questions_of.items():
         names = {question.request.id for question in some}
         if late := sorted(names & answers.waiting):

@@ -60,16 +60,6 @@ def extract_file_paths(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found.strip("`'\"") for found in PATH.findall(text)))
 
 
-def is_refusal(text: str) -> bool:
-    """Return whether a person's message turns down what was said before it: judged by its first 200 characters."""
-    return bool(REFUSAL.search(text[:200]))
-
-
-def is_proposal(text: str) -> bool:
-    """Return whether a sentence offers something that another may turn down."""
-    return bool(PROPOSAL.search(text))
-
-
 def is_coding(rows: Iterable[dict[str, Any]]) -> bool:
     """Return whether a session is about code: by its source, its tools, words of code in a third of it, marks in a
     ninth.

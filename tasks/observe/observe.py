@@ -21,13 +21,13 @@ from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import GATES, OBSERVATIONS
 from slowwave.schemas.vocabulary import EXTRACTIVE, Origin, count_turns, is_turn
 from slowwave.tasks.job import digest_shipped
-from slowwave.tasks.observe import lexicon as lex
+from slowwave.tasks.observe import categories as lex
 from slowwave.tasks.observe.categories import classify_personal, find_coding_category
 from slowwave.tasks.observe.coding import (
+    PROPOSAL,
+    REFUSAL,
     extract_file_paths,
     is_coding,
-    is_proposal,
-    is_refusal,
 )
 from slowwave.tasks.observe.units import PRONOUN, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
 from slowwave.tasks.observe.worth import (
@@ -201,7 +201,7 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
         if row["origin"] == Origin.MODEL:
             since.append(row["message_id"])
             continue
-        if is_refusal(row["text"]):
+        if REFUSAL.search(row["text"][:200]):
             refused.update(since)
         since = []
     units = list(extract_units(spoken))
@@ -218,7 +218,7 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
         if human and lex.ABOUT_ME.search(text):
             yield Candidate(unit, scored, None, "personal")
         elif scored.probability >= (MIN_CODING_SAID if short and human else least):
-            if unit.row["message_id"] in refused and is_proposal(text):
+            if unit.row["message_id"] in refused and PROPOSAL.search(text):
                 continue
             category = find_coding_category(text, human=human, words=count_words(unit.row["text"]))
             leans = unit.leans and unit.before is not None  # nobody is told what "it" is

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import SHARED
@@ -12,12 +11,6 @@ from slowwave.tasks.observe.observe import NOT_JUDGED
 
 TRUST = 0.8
 """What another memory's confidence is worth here."""
-
-
-def split_shared(messages: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return rows of MESSAGES that were said here, and those that another memory gave."""
-    given = pc.equal(messages["source"], SHARED)
-    return messages.filter(pc.invert(given)), messages.filter(given)
 
 
 def build_shared_claims(messages: pa.Table) -> list[dict[str, Any]]:

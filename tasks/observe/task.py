@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import EXTRACTIVE, MASKED, WITHDRAWALS, WITHDRAWN, Origin, Status
+from slowwave.schemas.vocabulary import EXTRACTIVE, MASKED, SHARED, WITHDRAWALS, WITHDRAWN, Origin, Status
 from slowwave.tasks.boilerplate.task import Mask, find_masked_claims, restore_verbatim_quotes
 from slowwave.tasks.dedupe.normalise import normalise_claim
 from slowwave.tasks.gists.keywords import extract_keywords
@@ -31,7 +31,7 @@ from slowwave.tasks.observe import by_model
 from slowwave.tasks.observe.by_model import ExtractionResult, extract_claims
 from slowwave.tasks.observe.exclusions import add_exclusions, remove_excluded_claims
 from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, SCHEMA, compute_observe_key, observe
-from slowwave.tasks.observe.shared import build_shared_claims, split_shared
+from slowwave.tasks.observe.shared import build_shared_claims
 from slowwave.tasks.pending import (
     find_pending_sessions,
     group_sessions,
@@ -103,7 +103,7 @@ def observe_sessions(job: Job) -> StepReport:
 
 
 def compute_observations_key(job: Job, model: Model | None) -> str:
-    """Return what a claim depends on besides its session: with a model, also the prompts, the packs, and the model
+    """Return a hash of what a claim depends on besides its session: with a model, also the prompts, packs and the model
     itself.
     """
     encoder = describe_encoder(job.settings)
@@ -123,7 +123,8 @@ def _observe_group(
     messages = job.store.read_ids(MESSAGES, ids, by="session_id", where=pc.field("origin") != Origin.TOOL)
     gone = pa.array([m for row in group["inactive"].to_list() for m in row], pa.string())
     live = messages.filter(pc.invert(pc.is_in(messages["message_id"], gone)))
-    live, given = split_shared(live)
+    is_given = pc.equal(live["source"], SHARED)  # by another memory
+    live, given = live.filter(pc.invert(is_given)), live.filter(is_given)
     shown = mask.mask_messages(live)
     keep = keeps_model_rows(job, model)
     kept: set[str] = set()
@@ -162,7 +163,7 @@ def _observe_group(
 
 
 def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report: StepReport) -> ExtractionResult:
-    """Return what became of each session, by the model, which leaves the GPU to the encoder then, or without one."""
+    """Return the claims of each session by the model, which leaves the GPU to the encoder then, or without one."""
     if model is None:
         settings = job.settings.observe
         step = ShardStep("observe", compute_observe_key(settings), OBSERVED, partial(observe_shard, settings=settings))
@@ -181,11 +182,13 @@ def build_observation_rows(job: Job, claims: pa.Table, stored: pa.Table, key: st
     """Return claims as rows of OBSERVATIONS: the vectors and keywords that equal rows have, else new ones, and the
     state of one that nobody has looked at.
     """
+    # vectors and keywords that equal claims have
     made_before = [
         ((row["observation_id"], row["summary"]), row["step_key"], {name: row[name] for name in ("vector", "keywords")})
         for row in stored.to_pylist()
     ]
     known = {claim: made for claim, step_key, made in made_before if step_key == key}
+    # the claims as rows
     state: dict[str, Any] = {
         "keywords": [],
         "vector": None,
@@ -207,6 +210,7 @@ def build_observation_rows(job: Job, claims: pa.Table, stored: pa.Table, key: st
         for row in claims.to_pylist()
     ]
     table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+    # what is still to be encoded
     old, new = (table.filter(table["vector"].is_valid()), table.filter(table["vector"].is_null()))
     new = add_keywords(job, attach_vectors_if_there(job, new, "summary", report), report)
     if is_encoder_away(job):  # what the same claims had by other rules is better than none
@@ -251,7 +255,7 @@ def extract_shard_keywords(shard: pa.Table, *, encoder: str, top: int) -> pa.Tab
 
 
 def select_changed_rows(claims: pa.Table, stored: pa.Table, masked: Collection[str] = ()) -> pa.Table:
-    """Return what has to be written: new claims, claims that read differently, and held claims no longer made,
+    """Return the rows to write: new claims, claims that read differently, and stored claims no longer made,
     withdrawn, with another reason for those `masked`.
 
     A claim that is held keeps what later steps wrote to it. One that repeats a withdrawn claim counts as new again.

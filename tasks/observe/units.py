@@ -106,6 +106,7 @@ def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]
     heard: set[str] = set(own)
     last: Turn | None = None
     for row, place in zip(spoken, place_turns(spoken), strict=True):
+        # its sentences, with what the session has not heard yet
         turn = Turn(row, split_sentences(row["text"], names))
         stated: set[str] = set()
         for at, sentence in enumerate(turn.sentences):
@@ -162,7 +163,7 @@ def _is_heading_of_next(turn: Turn, at: int) -> bool:
 
 
 def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
-    """Return what a short sentence answers that opens its message, verbatim; None where it answers nothing.
+    """Return the sentence that a short one answers which opens its message, verbatim; None where it answers nothing.
 
     Of the turn before it is the question, or what a model proposed to a person, that shares most words with the answer;
     of questions that share none the last.
@@ -173,6 +174,7 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
     opens = all(count_words(above.text) < MIN_WORDS for above in answer.turn.sentences[: answer.at])
     if not opens or count_words(answer.text) > TERSE:
         return None
+    # the question or proposal that shares most words with it
     words, human = extract_content_words(answer.text), row["origin"] == Origin.HUMAN
     offers = [
         (len(words & extract_content_words(above.text)), last.is_question(at), at)
@@ -184,7 +186,7 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
 
 
 def collect_speakers(spoken: Sequence[dict[str, Any]]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return names of those who speak, and the words in them with their short forms, lower-cased."""
+    """Return the names of those who speak, and the words in them with their short forms, lower-cased."""
     names = tuple(sorted({r["speaker"] for r in spoken if r["speaker"]}))
     parts = {part.lower() for n in names for part in n.split()}
     return names, frozenset(part[:k] for part in parts for k in range(min(2, len(part)), len(part) + 1))

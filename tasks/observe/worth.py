@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.job import read_shipped
-from slowwave.tasks.observe import lexicon as lex
+from slowwave.tasks.observe import categories as lex
 from slowwave.text.sentences import Sentence
 from slowwave.text.words import ENGLISH_STOP
 
@@ -180,6 +180,7 @@ class TurnPlace:
 
 def place_turns(spoken: Sequence[dict[str, Any]]) -> list[TurnPlace]:
     """Return the place of each message among the spoken ones of a session (rows of MESSAGES in order)."""
+    # with what stands before and after the first and the last
     words = [0, *(len(row["text"].split()) for row in spoken), 0]
     person = [False, *(row["origin"] == Origin.HUMAN for row in spoken), False]
     return [
@@ -259,7 +260,7 @@ class WorthModel:
     bias: float
 
     def compute_worth(self, texts: Sequence[str], numbers: Sequence[Sequence[float]]) -> list[float]:
-        """Return of each sentence the log-odds that it is worth remembering; `numbers`: of each its NUMBERS.
+        """Return the log-odds of each sentence to be worth remembering; `numbers`: of each its NUMBERS.
 
         A line of a log never is, whoever pastes it.
         """

@@ -70,7 +70,7 @@ def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -
 
 
 def compute_likeness(pairs: Pairs, cosines: Scores, claims: Claims, idf: IdfTable) -> Scores:
-    """Return how much two claims are about one thing, 0 to 2: the words they share and the cosine of their vectors;
+    """Return the likeness of the two claims of each pair, 0 to 2: the words they share and the cosine of their vectors;
     without vectors the words count twice.
     """
     words = {row: frozenset(claims.stems[row]) for row in np.unique(pairs).tolist()}

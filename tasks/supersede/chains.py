@@ -31,13 +31,13 @@ Links = Mapping[str, tuple[str, float]]
 
 
 def read_likely(row: Row) -> float:
-    """Return how likely a doubt of the ledger is; one that is linked by a model's word alone as likely as not."""
+    """Return a doubt's probability in the ledger; one that is linked by a model's word alone is as likely as not."""
     likely = float(dict(row["scores"])["likely"])
     return likely if row["rule"] == LEADS else max(likely, LINKED)
 
 
 def find_linked_claims(claims: pa.Table, links: Links) -> list[str]:
-    """Return ids of the claims (columns CLAIMS) that are, or were, of a chain, or may be: with all they lead to."""
+    """Return the ids of the claims (columns CLAIMS) that are, or were, of a chain, or may be: with all they lead to."""
     rows = pl.DataFrame(claims)
     of_status = rows.filter(
         (pl.col("status") == Status.DUPLICATE)
@@ -60,6 +60,7 @@ def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
         if by in rows and key in rows and rows[key]["status"] == Status.ACTIVE:
             later[key], changed[key] = by, (rows[by]["observed_at"], likely)
     onward = first | later
+    # the name of each chain is the claim at its end
     ends = {key: _follow(key, onward, rows) for key in rows}
     chains = {ends[key] for key in changed}
     for key, row in rows.items():
@@ -88,7 +89,7 @@ def spread_over_passages(passages: pa.Table, claims: list[Row]) -> list[Row]:
 
 
 def _follow(key: str, onward: Mapping[str, str | None], known: Mapping[str, Row]) -> str:
-    """Return where a way from a claim to the next ends."""
+    """Return the end of the way from a claim to the next."""
     seen = {key}
     while (to := onward.get(key)) in known and to is not None and to not in seen:
         key = to

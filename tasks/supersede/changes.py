@@ -33,7 +33,7 @@ class Change:
 
 
 def find_reaffirmations(claims: CandidateClaims, back: Set[frozenset[int]]) -> list[Change]:
-    """Return where a retired claim was said again since: it retires what had taken its place."""
+    """Return a change for each retired claim that was said again since: it retires what had taken its place."""
     changes = []
     for row in claims.retired:
         now = claims.find_successor(row)

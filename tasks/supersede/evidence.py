@@ -124,7 +124,7 @@ class _LazyFeatures(Sequence[dict[str, float]]):
 
 
 def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDArray[np.str_]) -> list[dict[str, float]]:
-    """Return where each pair stands among the other pairs of its two claims, of two sessions or of one."""
+    """Return the rank of each pair among the other pairs of its two claims, of two sessions or of one."""
     # the pairs of each claim with earlier and with later ones
     before: dict[tuple[int, bool], list[tuple[float, int]]] = defaultdict(list)
     after: dict[tuple[int, bool], list[tuple[float, int]]] = defaultdict(list)

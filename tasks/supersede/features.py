@@ -51,7 +51,7 @@ class IdfTable:
         return math.fsum(self.weights.get(word, self.most) for word in words)  # in any order the same
 
     def compute_containment(self, words: Set[str], among: Set[str]) -> float:
-        """Return weight of the words that are among others, over that of all; 0 to 1."""
+        """Return the weight of the words that are among others, over that of all; 0 to 1."""
         whole = self.sum_idf(words)
         return self.sum_idf(words & among) / whole if whole else 0.0
 
@@ -79,7 +79,7 @@ def compute_pair_features(old: Claim, new: Claim, idf: IdfTable) -> dict[str, fl
 
 
 def _compute_overlap(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
-    """Return what both have: shares of words by weight, similarity of letters from 0 to 1, counts of words."""
+    """Return features of what both have: shares of words by weight, similarity of letters (0 to 1), counts of words."""
     a, b = set(old.content), set(new.content)
     both, first, second = idf.sum_idf(a & b), idf.sum_idf(a), idf.sum_idf(b)
     rarest = max((idf.weights.get(word, idf.most) for word in a & b), default=0.0)
@@ -101,13 +101,13 @@ def _compute_overlap(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
 
 
 def compute_overlap(a: Set[str], b: Set[str], idf: IdfTable) -> float:
-    """Return weight of the words in common over that of the claim with less of it, 0 to 1."""
+    """Return the weight of the words in common over that of the claim with less of it, 0 to 1."""
     least = min(idf.sum_idf(a), idf.sum_idf(b))
     return idf.sum_idf(a & b) / least if least else 0.0
 
 
 def _compute_alignment(old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable) -> dict[str, float]:
-    """Return how much of both (by their words) is one sentence, the frame, and what stands in it in another's place."""
+    """Return features of the frame, which is one sentence in both (by their words), and of what takes a place in it."""
     # walk over the runs that are equal, and those that took another's place
     frame, kept, places, values, governed, same_kind, after_equal = 0.0, 0, 0, 0, 0, 0, False
     for op in Levenshtein.opcodes(x, y):

@@ -128,12 +128,12 @@ class Judge:
 
 
 def find_outcome(likely: float) -> Outcome:
-    """Return what the classifier alone makes of a pair."""
+    """Return the classifier's own outcome of a pair."""
     return Outcome.RETIRE if likely >= SUPERSEDED else Outcome.LINK if likely >= LINKED else Outcome.NOTHING
 
 
 def read_verdicts(merges: pa.Table) -> dict[Ids, Verdict]:
-    """Return what the ledger (rows of MERGES) knows of answers."""
+    """Return the answers in the ledger (rows of MERGES)."""
     rows = merges.filter(pc.equal(merges["kind"], LedgerKind.JUDGEMENT)).to_pylist()
     return {
         (row["loser_id"], row["winner_id"]): Verdict(
@@ -175,7 +175,7 @@ def ask_judge(
     told: Mapping[Rows, Verdict],
     judge: Judge,
 ) -> Asked:
-    """Return what the judge says of the likeliest pairs that it has not judged.
+    """Return the judge's answers about the likeliest pairs that it has not judged.
 
     What it frees may be changed by another claim, so it is asked until nothing is left or it has been asked enough.
     """
@@ -245,7 +245,7 @@ class ChangesAnswer(AnswerModel):
 
 
 def build_questions(pairs: Sequence[Pair], library: Library) -> list[Question[Sequence[Pair]]]:
-    """Return what to ask about pairs, each with the earlier claim first; the same pairs give the same requests."""
+    """Return the questions about pairs, each with the earlier claim first; the same pairs give the same requests."""
     batches = [pairs[start : start + PAIRS_AT_ONCE] for start in range(0, len(pairs), PAIRS_AT_ONCE)]
     return [Question(_build_request(batch, library), batch) for batch in batches]
 
@@ -262,7 +262,7 @@ def _build_request(batch: Sequence[Pair], library: Library) -> Request:
 
 
 def parse_answers(question: Question[Sequence[Pair]], completion: Completion, *, trust: bool) -> dict[Ids, Answered]:
-    """Return what a good completion says of the pairs that it names, with the later claim's own words for it."""
+    """Return a good completion's answers about the pairs that it names, with the later claim's own words for it."""
     answers: dict[Ids, Answered] = {}
     shown = dict(enumerate(question.about, 1))
     for pair_answer in completion.value.pairs:

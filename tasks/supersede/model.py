@@ -29,7 +29,7 @@ class ChangeModel:
         self.names: list[str] = json.loads(self.session.get_modelmeta().custom_metadata_map["names"])
 
     def predict_probabilities(self, known: Evidence) -> Scores:
-        """Return of each pair how likely the later changes the earlier, 0 to 1."""
+        """Return the probability of each pair that the later changes the earlier."""
         odds = np.zeros(len(known.pairs))
         for start in track_items("changes", range(0, len(odds), AT_ONCE)):
             matrix = build_matrix(known.features[start : start + AT_ONCE], self.names)

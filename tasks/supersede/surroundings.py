@@ -49,8 +49,8 @@ class Surroundings:
         self._detail = cache(self._collect_detail_stems)
 
     def compute_features(self, old: int, new: int, *, vectors: bool) -> dict[str, float]:
-        """Return how alike the talk around two claims of two sessions is: cosines (none without `vectors`), and shares
-        of words by their weight.
+        """Return the likeness of the talk around two claims of two sessions: cosines (none without `vectors`), and
+        shares of words by their weight.
         """
         words, later = (frozenset(self.claims.stems[row]) for row in (old, new))
         detail, later_detail = self._detail(old), self._detail(new)
@@ -64,6 +64,7 @@ class Surroundings:
         }
         if not vectors:
             return shares
+        # directions of the claims themselves, their turns, the turns beside, and their sessions
         own, other = self.vectors[old], self.vectors[new]
         turn, talk, session = (self._direct(self.sessions[old], self.turns[old], reach) for reach in (0, 1, None))
         turn2, talk2, session2 = (self._direct(self.sessions[new], self.turns[new], reach) for reach in (0, 1, None))
@@ -82,7 +83,7 @@ class Surroundings:
         return [row for at in range(turn - reach, turn + reach + 1) for row in self.rows.get((session, at), ())]
 
     def _compute_direction(self, session: str, turn: int, reach: int | None) -> Floats:
-        """Return unit vector of the sum of the claims up to so many turns away, of the session where that is None;
+        """Return the unit vector of the sum of the claims up to so many turns away, of the session where that is None;
         zeros where it has no length.
         """
         if reach is None and turn:
@@ -98,7 +99,7 @@ class Surroundings:
         return frozenset(stem for stem in stems if count[stem] > (stem in own))
 
     def _count_nearby_stems(self, session: str, turn: int) -> Counter[str]:
-        """Return how many claims of a turn and the next ones have each stem; one count a turn, however many claims."""
+        """Return the claims of a turn and the next ones that have each stem; one count a turn, however many claims."""
         return Counter(stem for row in self._find_neighbours(session, turn, 1) for stem in set(self.claims.stems[row]))
 
     def _collect_detail_stems(self, row: int) -> frozenset[str]:

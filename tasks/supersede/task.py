@@ -134,8 +134,8 @@ def read_doubts(store: Store) -> Doubts:
 
 
 def find_claims_to_judge(store: Store, key: str, doubts: Doubts, *, keep: bool = False) -> set[str]:
-    """Return ids of the claims that nobody has judged under this key, and of those whose successor, or what they were
-    linked to, no longer stands. With `keep` those that a model has judged count as judged.
+    """Return the ids of the claims that nobody has judged under this key, and of those whose successor, or what they
+    were linked to, no longer stands. With `keep` those that a model has judged count as judged.
     """
     rows = pl.DataFrame(store.read(OBSERVATIONS, STANDING))
     active, by = pl.col("status") == Status.ACTIVE, pl.col("superseded_by")
@@ -151,7 +151,7 @@ def find_claims_to_judge(store: Store, key: str, doubts: Doubts, *, keep: bool =
 
 
 def list_questions(job: Job, model: Model) -> list[Request]:
-    """Return what the step would ask the model about the claims that the store has now; nothing is asked."""
+    """Return the requests that the step would make about the claims that the store has now; nothing is asked."""
     doubts = read_doubts(job.store)
     fresh = find_claims_to_judge(job.store, compute_supersede_key(job, model), doubts)
     requests: list[Request] = []
@@ -196,13 +196,13 @@ def name_speakers(store: Store, pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def compute_judge_key(job: Job, model: Model) -> str:
-    """Return what a model's answer about a pair depends on, beside the pair."""
+    """Return the key of what a model's answer about a pair depends on, beside the pair."""
     key = compute_model_key(model, "judge", judge.VERSION, judge.PROMPTS, str(job.settings.supersede.trust))
     return key.removeprefix(MODEL_KEY)
 
 
 def compute_supersede_key(job: Job, model: Model | None = None) -> str:
-    """Return what the outcome depends on beside the claims."""
+    """Return the key of what the outcome depends on beside the claims."""
     key = compute_step_key("supersede", 1, VERSION, digest_shipped(CHANGES_FILE), describe_encoder(job.settings))
     if model is None:
         return key
@@ -210,7 +210,7 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
 
 
 def find_settled_doubts(store: Store, ledger: pa.Table) -> list[str]:
-    """Return ids of the open doubts in the ledger that were not found again: what is known by now leaves none."""
+    """Return the ids of the open doubts in the ledger that were not found again: what is known by now leaves none."""
     where = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
     known: list[str] = store.read(MERGES, ["merge_id"], where)["merge_id"].to_pylist()
     return sorted(set(known) - set(ledger["merge_id"].to_pylist()))

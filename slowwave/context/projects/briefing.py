@@ -51,7 +51,7 @@ def collect_briefing_lines(view: View, places: Collection[str] = ()) -> Kinds:
 
 
 def collect_project_facts(view: View, places: Collection[str]) -> list[Line]:
-    """Return what stands about a project, each category in turn; then what else a person said of it, as a model
+    """Return the standing claims of a project, each category in turn; then what else a person said of it, as a model
     understood it (without one, that is noise).
     """
     here = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
@@ -64,7 +64,7 @@ def collect_project_facts(view: View, places: Collection[str]) -> list[Line]:
 
 
 def collect_unreleased(hits: Sequence[Hit], places: Collection[str] = ()) -> list[Line]:
-    """Return what was written since the release and asks nothing, in short, the newest first."""
+    """Return the statements written since the release, in short, the newest first."""
     statements = [
         hit for hit in reversed(hits) if not hit.text.endswith("?") and (not places or hit.workspace in places)
     ]
@@ -90,6 +90,7 @@ def pack_briefing(
     def size(lines: Sequence[Line]) -> int:
         return counted(render([Part("briefing", tuple(lines))])) if lines else 0
 
+    # as many lines as fit whole
     chosen, used = list[Line](), 0
     for line in in_turn:
         if used + counted(line.text) > budget + 1:  # words alone are too many; at its ends a text may lose a token
@@ -109,7 +110,7 @@ def order_briefing_lines(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
 
 
 def collect_facts(view: View) -> list[Line]:
-    """Return what people said of themselves, as active claims with no gate shut: a person's words before an agent's
+    """Return people's words of themselves, as active claims with no gate shut: a person's words before an agent's
     account of them, then the surest first, of equals the latest.
     """
     columns = ["observation_id", "session_id", "summary", "observed_at", "speaker", "message_ids", "observer"]

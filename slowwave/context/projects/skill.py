@@ -77,7 +77,7 @@ class SkillLine:
 def collect_skill_lines(
     view: View, places: Collection[str], steers: Steers, least: float = LIKELY, days: int | None = None
 ) -> list[SkillLine]:
-    """Return what may stand in a project's skill, the foremost of each section first.
+    """Return the lines that may stand in a project's skill, the foremost of each section first.
 
     Args:
         view: the release.
@@ -126,7 +126,7 @@ def make_skill_name(wanted: str) -> str:
 
 
 def build_front_matter(name: str, project: str, lines: Sequence[SkillLine]) -> str:
-    """Return what a skill begins with: its name, which the format wants to be its folder's, and when it is of use: at
+    """Return a skill's front matter: its name, which the format wants to be its folder's, and when it is of use: at
     work on the project. YAML, its text quoted as in JSON.
     """
     kinds = [heading.lower() for section, heading in SECTIONS.items() if any(line.section == section for line in lines)]
@@ -141,6 +141,7 @@ def build_front_matter(name: str, project: str, lines: Sequence[SkillLine]) -> s
 def _tell_claims(view: View, claims: Sequence[StandingClaim]) -> list[SkillLine]:
     """Return the claims as lines; with its reasons what a model wrote, without one they are what stands around it."""
     more = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims], ["detail", "files", "observer", "message_ids"])
+    # with its reason and the files that it does not name itself
     lines = []
     for claim in claims:
         row = more[claim.id]

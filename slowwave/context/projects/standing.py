@@ -83,7 +83,7 @@ def collect_standing_claims(
     least: float = LIKELY,
     among: Collection[str] = (),
 ) -> list[StandingClaim]:
-    """Return what stands, the best borne out first, then the surest, then the latest; of equal texts the first.
+    """Return the standing claims, the best borne out first, then the surest, then the latest; of equal texts the first.
 
     Args:
         view: the release.
@@ -131,7 +131,7 @@ def collect_standing_claims(
 
 
 def match_unshut_claims() -> pc.Expression:
-    """Return what holds of the claims that hold, none of whose gates is shut."""
+    """Return the condition for claims that hold and none of whose gates is shut."""
     wanted = pc.field("status") == Status.ACTIVE
     for gate in GATES:
         wanted = wanted & pc.if_else(pc.field(gate).is_valid(), pc.field(gate), True)
@@ -157,6 +157,7 @@ def _make_claim(view: View, row: Row, confidence: float, messages: list[Row]) ->
     )
     if not messages or session is None or not (by_person or sessions >= BORNE_OUT):
         return None
+    # what makes it a rule, and where it comes from
     noted = "noted" if session.startswith(PREFIX) and row["session_id"] not in view.unconfirmed_notes else ""
     borne_out = f"{sessions} sessions" if sessions >= BORNE_OUT else noted
     source = LineSource(

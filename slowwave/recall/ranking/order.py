@@ -84,6 +84,7 @@ class ScoredPool:
         pool, rows = self.candidates.pool, self.candidates.rows
         owners = [str(row[pool.owner]) for row in rows]
         cosine = self.candidates.signals.get("vector", np.full(len(owners), np.nan))
+        # messages in the same words stand together, copies of an earlier one are left out
         alike, parts = dict[object, list[int]](), self.candidates.contributions
         for i in select_best_per_owner(self.scores, owners, self.candidates.ids):
             if pool.kind != "message":
@@ -137,7 +138,7 @@ def merge_kinds(by_kind: Sequence[Sequence[ScoredRow]], k: int = 60) -> list[Sco
 
 
 def trace_places(stages: Mapping[str, Sequence[ScoredRow]]) -> dict[str, dict[str, Mapping[str, float]]]:
-    """Return of each hit what each signal added to its score, and its place after each stage, from 1."""
+    """Return by hit what each signal added to its score, and its place after each stage, from 1."""
     traces = {row.id: {"signals": row.contributions, "places": dict[str, float]()} for row in chain(*stages.values())}
     for name, rows in stages.items():
         for place, row in enumerate(rows, 1):
@@ -217,11 +218,13 @@ def _is_newer(later: ScoredRow, earlier: ScoredRow, query: Query) -> bool:
         return True  # also where it was said before, and then once more
     if not before < after or later.row["workspace"] != earlier.row["workspace"]:
         return False
+    # what the night linked
     linked = earlier.row["chain_id"] is not None and earlier.row["chain_id"] == later.row["chain_id"]
     if linked and not is_changed(earlier.row, query.as_of):
         return False
     if linked and is_changed(earlier.row, query.as_of, LINKED):
         return True
+    # one sentence with another value in it, or another figure
     text = later.text
     query_stems, here, words = (
         frozenset(map(stem, extract_content_words(text_of))) for text_of in (query.text, earlier.text, text)

@@ -6,11 +6,12 @@ from itertools import chain, zip_longest
 
 import numpy as np
 
-from slowwave.recall.hits import GROUPS, Fragment, Hit, Message, is_leaning
+from slowwave.recall.hits import GROUPS, LEANING_WORDS, Fragment, Hit, Message
 from slowwave.recall.ranking.order import ScoredRow
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
+from slowwave.text.words import extract_content_words
 
 CLAIM_COLUMNS = ["category", "detail", "files", "topic_id"]
 MESSAGE_COLUMNS = ["session_id", "native_id", "role", "text"]
@@ -20,7 +21,7 @@ MAX_SOURCES = 5
 
 
 def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
-    """Return what was found as hits, all their messages looked up at once."""
+    """Return rows as hits, all their messages looked up at once."""
     # the messages that each stands on; a message in its exchange
     below = collect_message_ids_below(view, {row.id: row.row for row in found if row.kind in GROUPS})
     ids = {row.id: (below[row.id] if row.kind in GROUPS else row.row.get("message_ids") or []) for row in found}
@@ -57,6 +58,7 @@ def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
 def _build_hit(found: ScoredRow, messages: Sequence[Message], pair: tuple[Fragment, ...]) -> Hit:
     """Return a row as a hit; its messages as sources, a message in its exchange."""
     row, kind = found.row, found.kind
+    # what is shown, and when it was said
     if kind == "observation":
         text, quote, at = row["summary"], row["quote"], row["observed_at"]
     elif kind == "message":
@@ -102,7 +104,12 @@ def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[l
             [messages[own[key]]] if own[key] in messages else [],
             (
                 *(fragments[at] for at in places.tolist() if at in fragments),
-                *([reply] if (reply := fragments.get(replies.get(key, -1))) and is_leaning(reply.text) else []),
+                *(
+                    [reply]
+                    if (reply := fragments.get(replies.get(key, -1)))
+                    and len(set(extract_content_words(reply.text))) <= LEANING_WORDS
+                    else []
+                ),
             ),
         )
         for key, places in exchanges.items()

@@ -52,7 +52,7 @@ def build_matrix(vectors: pa.ChunkedArray) -> npt.NDArray[np.float32]:
 
 
 def find_code(values: tuple[str, ...], value: str) -> int:
-    """Return where a value stands among those of a column; -2, the number of no row, for one that is not there."""
+    """Return the place of a value among those of a column; -2, the number of no row, for one that is not there."""
     return values.index(value) if value in values else -2
 
 
@@ -141,55 +141,14 @@ class shared_property(Generic[T]):  # noqa: N801 - used as `property` is
         return value
 
 
-class OpenTable:
-    """One table at its pinned version."""
-
-    def __init__(self, folder: Path, release: Release, table: Table) -> None:
-        self.dir, self.release, self.table, self.lock = folder, release, table, RLock()
-
-    @shared_property
-    def dataset(self) -> lance.LanceDataset:
-        """The Lance dataset at that version."""
-        return open_pinned(self.dir, self.release, self.table)
-
-    @shared_property
-    def rows(self) -> int:
-        """How many there are."""
-        return int(self.dataset.count_rows())
-
-    @shared_property
-    def indexed(self) -> frozenset[str]:
-        """The columns that have an index of full text; none where a file of an index is broken."""
-        columns = [index.field_names[0] for index in self.dataset.describe_indices() if index.index_type == "Inverted"]
-        return frozenset(columns if columns and self.broken_index is None else ())
-
-    @shared_property
-    def broken_index(self) -> str | None:
-        """A file of an index that is not as it was, and how."""
-        altered = find_altered_files(self.dir, self.release.number, self.table.name, indexes=True)
-        return next((f"{name}: {what}" for name, what in altered.items()), None)
-
-    @shared_property
-    def keys(self) -> pa.ChunkedArray:
-        """The key of every row, by offset."""
-        return self.dataset.to_table(columns=[self.table.key])[self.table.key]
-
-    @shared_property
-    def vectors(self) -> tuple[Floats, Mask]:
-        """All vectors by offset, shape (rows, dim), and which rows have one."""
-        column = self.dataset.to_table(columns=["vector"])["vector"]
-        known = column.is_valid().to_numpy()
-        matrix = np.zeros((len(column), column.type.list_size), dtype=np.float32)
-        matrix[known] = build_matrix(column)
-        return matrix, known
-
-
 class Tables:
     """The tables of one space as one release has them, for reading by many threads."""
 
     def __init__(self, folder: Path, release: Release) -> None:
         self.dir, self.release, self.lock = folder, release, RLock()
-        self._open = {name: OpenTable(folder, release, table) for name, table in TABLES.items()}
+        self._made: dict[tuple[str, str], Any] = {}
+        """By table and what: what was read of it once."""
+        self._locks = {name: RLock() for name in TABLES}
 
     @classmethod
     def open(cls, root: Path, space: str, release: str | None = None) -> Self:
@@ -208,6 +167,16 @@ class Tables:
                 view.open_dataset(TABLES[name])
         return view
 
+    def _read_once(self, table: Table, what: str, read: Callable[[], T]) -> T:
+        """Return a part of a table, read by the first who asks and then kept."""
+        key = table.name, what
+        if key not in self._made:
+            with self._locks[table.name]:
+                if key not in self._made:
+                    self._made[key] = read()
+        value: T = self._made[key]
+        return value
+
     def open_dataset(self, table: Table) -> lance.LanceDataset:
         """Return the Lance dataset at the pinned version.
 
@@ -215,19 +184,32 @@ class Tables:
             StoreUnreadable: it is gone.
             SchemaMismatch: another version of slowwave wrote it.
         """
-        return self._open[table.name].dataset
+        return self._read_once(table, "dataset", lambda: open_pinned(self.dir, self.release, table))
 
     def count(self, table: Table) -> int:
         """Return rows of a table."""
-        return self._open[table.name].rows
+        return self._read_once(table, "rows", lambda: int(self.open_dataset(table).count_rows()))
 
     def has_full_text(self, table: Table, column: str | None = None) -> bool:
-        """Return whether a column, by default the table's text, has an index of full text."""
-        return (column or table.full_text) in self._open[table.name].indexed
+        """Return whether a column, by default the table's text, has an index of full text; none has where a file of an
+        index is broken.
+        """
+
+        def read() -> frozenset[str]:
+            indexes = self.open_dataset(table).describe_indices()
+            columns = [index.field_names[0] for index in indexes if index.index_type == "Inverted"]
+            return frozenset(columns if columns and self.find_broken_index(table) is None else ())
+
+        return (column or table.full_text) in self._read_once(table, "full text", read)
 
     def find_broken_index(self, table: Table) -> str | None:
         """Return a file of the table's indexes that is not as it was, and how; None where all are."""
-        return self._open[table.name].broken_index
+
+        def read() -> str | None:
+            altered = find_altered_files(self.dir, self.release.number, table.name, indexes=True)
+            return next((f"{name}: {what}" for name, what in altered.items()), None)
+
+        return self._read_once(table, "broken index", read)
 
     def read(self, table: Table, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
         """Return columns of the rows that pass, in no order that may be relied on."""
@@ -242,7 +224,7 @@ class Tables:
         return {str(row[table.key]): row for row in rows.to_pylist()}
 
     def find_offsets(self, table: Table, ids: Sequence[str]) -> Ints:
-        """Return where rows stand, ascending, by key; ids that the table does not hold are left out."""
+        """Return the offsets of rows, ascending, by key; ids that the table does not hold are left out."""
         if not ids or not self.count(table):
             return np.zeros(0, dtype=np.int64)
         keys = self.read_keys(table)
@@ -250,7 +232,7 @@ class Tables:
 
     def read_keys(self, table: Table) -> pa.ChunkedArray:
         """Return the key of every row, by offset."""
-        return self._open[table.name].keys
+        return self._read_once(table, "keys", lambda: self.read(table, [table.key])[table.key])
 
     def take(self, table: Table, offsets: Ints, columns: Sequence[str]) -> pa.Table:
         """Return rows at these offsets, in their order."""
@@ -261,4 +243,12 @@ class Tables:
 
         None where the table is too large.
         """
-        return None if self.count(table) > FLAT_ROWS else self._open[table.name].vectors
+
+        def read() -> tuple[Floats, Mask]:
+            column = self.read(table, ["vector"])["vector"]
+            known = column.is_valid().to_numpy()
+            matrix = np.zeros((len(column), column.type.list_size), dtype=np.float32)
+            matrix[known] = build_matrix(column)
+            return matrix, known
+
+        return None if self.count(table) > FLAT_ROWS else self._read_once(table, "vectors", read)

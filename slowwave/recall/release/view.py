@@ -136,7 +136,7 @@ class View(Tables):
         return frozenset(key for key, confirmed in self.agent_notes.items() if not confirmed)
 
     def look_up_confidences(self, claims: Sequence[str]) -> dict[str, float]:
-        """Return how sure some claims are, by their ids; of ids that are no claim's nothing."""
+        """Return the confidence of claims by their ids; nothing for ids that are no claim's."""
         offsets = self.find_offsets(OBSERVATIONS, claims)
         keys = self.read_keys(OBSERVATIONS).take(offsets).to_pylist()
         return dict(zip(keys, self.confidences[offsets].tolist(), strict=True))
@@ -194,6 +194,6 @@ def shorten_session_ids(sessions: Iterable[str]) -> dict[str, str]:
 
 
 def _count_common_prefix(first: str, second: str) -> int:
-    """Return how many characters two ids begin alike with."""
+    """Return the number of characters that two ids begin alike with."""
     length = min(len(first), len(second))
     return next((at for at in range(length) if first[at] != second[at]), length)

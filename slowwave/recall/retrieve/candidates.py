@@ -125,7 +125,7 @@ def retrieve_message_candidates(
 
 
 def compute_statement_length(texts: pa.ChunkedArray) -> Scores:
-    """Return logarithm of the words of each text, its questions left out."""
+    """Return the logarithm of the words of each text, its questions left out."""
     stated = (QUESTION.sub(" ", text) if "?" in text else text for text in texts.to_pylist())
     words = [min(len(TERM.findall(text)), LONG) for text in stated]
     return np.log1p(np.array(words, dtype=np.float64))

@@ -40,7 +40,7 @@ class QueryVectors:
         return float(getattr(self._spent, "seconds", 0.0))
 
     def start_clock(self, kind: str, budget: int = 0) -> Callable[[], Cost]:
-        """Return what tells the cost of an answer that this thread begins now."""
+        """Return a function that tells the cost of an answer that this thread begins now."""
         start, before = time.perf_counter(), self.seconds
         return lambda: Cost(kind, time.perf_counter() - start, self.seconds - before, budget)
 
@@ -48,25 +48,21 @@ class QueryVectors:
         """Return each text's vector, the new ones made in one call; empty when there is no encoder to make them."""
         start = time.perf_counter()
         try:
-            return self._encode_texts(made_with, texts)
+            if (encoder := self._get_encoder(made_with)) is None:
+                return {}
+            last = {text: self._kept.get((encoder.name, text)) for text in texts}
+            kept = {text: vector for text, vector in last.items() if vector is not None}
+            missing = [text for text in texts if text not in kept]
+            try:
+                fresh = dict(zip(missing, encoder.encode(missing), strict=True)) if missing else {}
+            except ENCODE_TROUBLE as trouble:
+                self._note(f"the encoder {encoder.name!r} failed ({trouble}): answered by full text alone")
+                return {}
+            for text, vector in fresh.items():
+                self._kept.put((encoder.name, text), vector)
+            return fresh | kept
         finally:
             self._spent.seconds = self.seconds + time.perf_counter() - start
-
-    def _encode_texts(self, made_with: str | None, texts: Sequence[str]) -> Mapping[str, Vector]:
-        encoder = self._get_encoder(made_with)
-        if encoder is None:
-            return {}
-        vectors = {text: self._kept.get((encoder.name, text)) for text in texts}
-        kept = {text: vector for text, vector in vectors.items() if vector is not None}
-        missing = [text for text in texts if text not in kept]
-        try:
-            fresh = dict(zip(missing, encoder.encode(missing), strict=True)) if missing else {}
-        except ENCODE_TROUBLE as trouble:
-            self._note(f"the encoder {encoder.name!r} failed ({trouble}): answered by full text alone")
-            return {}
-        for text, vector in fresh.items():
-            self._kept.put((encoder.name, text), vector)
-        return fresh | kept
 
     def prepare_encoder(self, made_with: str | None, texts: Sequence[str]) -> KnownEncoder | None:
         """Return an encoder that knows the vectors of some texts, made in one call; None where there is none."""
@@ -87,6 +83,7 @@ class QueryVectors:
                 return self.given
             self._note(f"this release's vectors were made with {made_with!r}: answered by full text alone")
             return None
+        # loaded by the first query; a server that was away is asked again
         with self._lock:
             if made_with not in self._loaded:
                 self._loaded[made_with] = self._load_encoder(made_with)

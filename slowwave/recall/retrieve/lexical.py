@@ -98,12 +98,14 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     A word that nobody said is looked up as the one that it is likely a spelling of, for SIMILAR of the worth. Words
     that the index leaves out are left out here too. A word's passages are remembered while the release is read.
     """
+    # words that were looked up before, under the same conditions
     scope = (query.places, query.since, query.until, query.speaker, query.files)
     words = query.index_terms[:MAX_WORDS]
     lookups = {word: view.words.get((word, scope)) for word in words}
     missing = [word for word in words if lookups[word] is None]
     if not missing:
         return [lookup for lookup in lookups.values() if lookup is not None]
+    # the others, several at once
     query = replace(query, category=None, min_confidence=None)  # passages have neither
     detail, index = OBSERVATIONS.model_text or "", view.passages
     passages = find_passages(view, query)

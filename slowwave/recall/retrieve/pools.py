@@ -163,7 +163,7 @@ def retrieve_group_candidates(
 
 
 def fuse_reciprocal_ranks(candidates: Candidates, k: int = 60) -> Scores:
-    """Return sum over the signals of 1 / (k + rank); a row a signal lacks gets nothing from it.
+    """Return the sum over the signals of 1 / (k + rank); a row a signal lacks gets nothing from it.
 
     Cormack, Clarke and Büttcher: Reciprocal rank fusion outperforms Condorcet, SIGIR 2009.
     """
@@ -175,7 +175,7 @@ def fuse_reciprocal_ranks(candidates: Candidates, k: int = 60) -> Scores:
 
 
 def fuse_standardised(signals: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores:
-    """Return weighted sum of the signals, each brought to mean 0 and deviation 1 over the candidates.
+    """Return the weighted sum of the signals, each brought to mean 0 and deviation 1 over the candidates.
 
     Unlike ranks, scores keep by how much one row beats the next. A row that a signal does not know (NaN) gets that
     signal's mean; a signal that is the same everywhere says nothing.

@@ -42,7 +42,7 @@ class Difference(NamedTuple):
 
 
 def read_decisions(store: "Store") -> dict[str, str]:
-    """Return why a person left claims and sessions out, by the ids of these."""
+    """Return a person's reasons to leave claims and sessions out, by the ids of these."""
     rows = store.read(EXCLUSIONS, ["row_id", "kind", "why"]).to_pylist()
     how = {"session": "its session was left out", "claim": "left out"}
     return {row["row_id"]: f"{how[row['kind']]}: {row['why']}" for row in rows}

@@ -79,7 +79,7 @@ def read_relations(
 
 
 def find_related(view: View, wanted: str, depth: int = 1, limit: int | None = None) -> list[Related]:
-    """Return what is related, the nearest first, and of that the closest; each claim once.
+    """Return the related claims, the nearest first, of these the closest; each claim once.
 
     Args:
         view: the release that is asked.
@@ -127,6 +127,7 @@ def _find_named(view: View, name: str) -> list[Related]:
     person, places = normalise_name(name), find_workspaces(anchor_workspace(name), view.workspaces)
     places += tuple(related for related in view.workspaces if related.rstrip("/").rpartition("/")[2] == name.strip())
     newest = [("observed_at", "descending"), ("observation_id", "ascending")]  # what has no date comes last
+    # the closest way in which each claim is of it
     rows = view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE).sort_by(newest).to_pylist()
     ranked: list[tuple[int, dict[str, Any]]] = []
     for row in rows:

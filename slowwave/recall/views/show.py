@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from slowwave.recall.release.chains import Chains, mark_changes, read_chains
 from slowwave.recall.release.view import View
+from slowwave.recall.views.browse import FIGURES
 from slowwave.recall.views.related import read_relations
-from slowwave.recall.views.themes import FIGURES
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES, TAGS, TOPICS, Table
 from slowwave.schemas.vocabulary import SHARED, Status
@@ -223,7 +223,7 @@ class _RowReader:
         return Node(kind, str(row[KINDS[kind].key]), text, facts, below)
 
     def _find_children(self, kind: str, row: Row) -> list[tuple[str, Row]]:
-        """Return what a row stands on; of a topic or session the summaries that no other one holds, and of a topic the
+        """Return the rows below a row; of a topic or session the summaries that no other one holds, and of a topic the
         claims that none holds yet.
         """
         if kind == "message":
@@ -236,6 +236,7 @@ class _RowReader:
                 (member, member_row) for member in kinds for member_row in self.read_rows(member, row["member_ids"])
             ]
             return sorted(members, key=lambda pair: place[pair[1][KINDS[pair[0]].key]])
+        # of a topic or session what nothing stands above
         scope_id = str(row[KINDS[kind].key])
         summaries = self._read_summaries(scope_id)
         members_of_some = {member for summary in summaries for member in summary["member_ids"]}
@@ -262,6 +263,7 @@ class _RowReader:
             yield from (
                 self.build_node("observation", ancestor, 0) for ancestor in claims if key in ancestor["message_ids"]
             )
+        # summaries of its scope, tier by tier, then the topic or session itself
         scopes = {"message": "session_id", "observation": "topic_id", "summary": "scope_id"}
         scope_id = row.get(scopes.get(kind, ""))
         if scope_id is None:

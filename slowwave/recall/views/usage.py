@@ -45,7 +45,8 @@ class Usage:
 
 
 def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
-    """Return how often each active claim of a release was handed out, and how memories were rated."""
+    """Return the uses of each active claim of a release, and the ratings of memories."""
+    # active claims, also by their words
     columns = ["observation_id", "summary", "quote"]
     rows = snapshot.read(OBSERVATIONS, columns, pc.field("status") == Status.ACTIVE).to_pylist()
     by_span: dict[str, set[str]] = {}
@@ -53,6 +54,7 @@ def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
         for span in hash_spans([row["summary"], row["quote"]]):
             by_span.setdefault(span, set()).add(row["observation_id"])
     known = {row["observation_id"] for row in rows}
+    # what the log of recalls says of them
     recalls, unread = read_all(space_dir, Recall)
     times: Counter[str] = Counter()
     for recall in recalls:
