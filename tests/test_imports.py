@@ -39,7 +39,6 @@ OVER_THE_STORE = {
 }
 """Modules of `tasks` beside `task.py` and `by_model.py` that know the store, and what for."""
 OF_RECALL = {"slowwave.tasks.publish.task": "a release keeps the scale of relevance that recall's own scores give"}
-FOR_TYPES = {"slowwave.context.request": "names `Memory`, for types alone"}
 
 
 def find_all_imports(path: Path) -> set[str]:
@@ -77,8 +76,7 @@ def test_nobody_imports_the_folders_of_the_top_level() -> None:
 @pytest.mark.parametrize("layer", range(len(LAYERS) - 1))
 def test_a_layer_imports_only_those_below_it(layer: int) -> None:
     above = {room for row in LAYERS[layer + 1 :] for room in row.split()} | set(PIPELINE)
-    edges = [edge for edge in find_edges(*LAYERS[layer].split()) if edge[1] in above]
-    assert [edge for edge in edges if edge[0] not in FOR_TYPES] == []
+    assert [edge for edge in find_edges(*LAYERS[layer].split()) if edge[1] in above] == []
 
 
 def test_rooms_side_by_side_import_one_another_in_one_direction() -> None:

@@ -168,7 +168,16 @@ class _Block:
                 (parts[name], self.build_part(name, contents[name][0], self.budget - others)),
                 key=lambda part: sum(len(line.text) for line in part.lines),
             )
-        return self.trim_to_budget(list(parts.values()))
+        # where the whole has more tokens than its pieces had, the least relevant lines go
+        lines = {name: list(part.lines) for name, part in parts.items()}
+        while self.count_part_tokens(filled := [Part(name, tuple(some)) for name, some in lines.items()]) > self.budget:
+            places = [(line.relevance, n, at) for n, part in enumerate(filled) for at, line in enumerate(part.lines)]
+            if not places:
+                break
+            _, n, at = min(places)
+            del lines[filled[n].name][at]
+        shown = tuple(part for part in filled if part.lines)
+        return Context(self.render(shown), self.count_part_tokens(shown), shown, self.caveat == "stale")
 
     def count_part_tokens(self, parts: Iterable[Part]) -> int:
         """Return tokens of the parts as one block."""
@@ -251,17 +260,6 @@ class _Block:
         while chosen and self.count_part_tokens([Part("conversation", arrange_lines(chosen))]) > budget:
             chosen.pop()
         return Part("conversation", arrange_lines(chosen))
-
-    def trim_to_budget(self, parts: list[Part]) -> Context:
-        """Return the parts as a block; where the whole has more tokens than its pieces had, the least relevant lines
-        go.
-        """
-        while self.count_part_tokens(parts) > self.budget and any(part.lines for part in parts):
-            least = min((line.relevance, n, at) for n, part in enumerate(parts) for at, line in enumerate(part.lines))
-            _, n, at = least
-            parts[n] = Part(parts[n].name, parts[n].lines[:at] + parts[n].lines[at + 1 :])
-        shown = tuple(part for part in parts if part.lines)
-        return Context(self.render(shown), self.count_part_tokens(shown), shown, self.caveat == "stale")
 
 
 def rank_turns(

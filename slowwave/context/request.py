@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from pathlib import Path
+from typing import Protocol, Unpack
 
 from slowwave.context.active import format_turn
 from slowwave.context.build import Context, Turn, assemble_context, check_block, parse_turn
@@ -26,27 +27,49 @@ from slowwave.context.projects.briefing import (
 from slowwave.context.rendering import Caveat, Format
 from slowwave.context.report import collect_sentences
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
+from slowwave.last_answers import LastAnswers
 from slowwave.recall.filters import place_query
 from slowwave.recall.hits import Hit, Hits
-from slowwave.recall.live import read_unreleased
+from slowwave.recall.live import LiveRelease, Notes, read_unreleased
 from slowwave.recall.query import MAX_CHARS, build_query, read_once
 from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.schemas.errors import StoreError
 from slowwave.schemas.filters import MessageFilters, refuse_unknown_filters
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
 from slowwave.text.words import extract_content_words, is_follow_up
 
-if TYPE_CHECKING:
-    from slowwave.memory import Memory
-
 CLAIMS = 5
 """Claims that a model made, of which those that answer a plain question come first."""
 
 
+class Asked(Protocol):
+    """What of a `Memory` blocks and briefings are made from."""
+
+    settings: Settings
+    root: Path
+    space: str
+    _vectors: QueryVectors
+    _notes: Notes
+    _answers: LastAnswers
+    _live: LiveRelease
+
+    def get_view(self) -> View:
+        """Return what answers now."""
+        ...
+
+    def recall(
+        self, query: str, k: int, kinds: tuple[str, ...], *, automatic: bool, **filters: Unpack[MessageFilters]
+    ) -> Hits:
+        """Return the hits of a query."""
+        ...
+
+
 def build_context(
-    memory: "Memory",
+    memory: Asked,
     query: str,
     budget: int | None = None,
     *,
@@ -100,7 +123,7 @@ def build_context(
 
 
 def build_briefing(
-    memory: "Memory",
+    memory: Asked,
     budget: int | None = None,
     *,
     tokenizer: Tokenizer | str | None = None,
@@ -135,7 +158,7 @@ def build_briefing(
     return replace(block, notes=notes, cost=read_cost())
 
 
-def collect_briefing_kinds(memory: "Memory", workspace: str | None) -> tuple[View, Kinds]:
+def collect_briefing_kinds(memory: Asked, workspace: str | None) -> tuple[View, Kinds]:
     """Return the release, and what a briefing may have of it and of what was written since."""
     view = memory.get_view()
     written = read_unreleased(view, memory.root / memory.space, (Role.USER,)) if not memory._live.named else []
@@ -145,7 +168,7 @@ def collect_briefing_kinds(memory: "Memory", workspace: str | None) -> tuple[Vie
 
 
 def _collect_memories(
-    memory: "Memory", query: str, automatic: bool, filters: MessageFilters
+    memory: Asked, query: str, automatic: bool, filters: MessageFilters
 ) -> tuple[list[Told] | list[Snippet], Hits]:
     """Return the memories for a query, and the hits they rest on; where the store can't be read, the last answer."""
     settings = memory.settings.context

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.hits import GROUPS
-from slowwave.recall.query import Query, normalise_path
-from slowwave.recall.release.tables import Ints, Mask, RowIndex, find_code
+from slowwave.recall.query import Ints, Mask, Query, normalise_path
+from slowwave.recall.release.tables import RowIndex, find_code
 from slowwave.recall.release.view import View, normalise_name
+from slowwave.recall.retrieve.rows import MaskedRows
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import CATEGORIES, PASSAGES
+from slowwave.schemas.tables import CATEGORIES, OBSERVATIONS, PASSAGES
 from slowwave.store.workspaces import explain_unknown_workspace, find_workspaces
 
 BEFORE, AFTER = r"(?<![\w.-])", r"(?![\w/\\]|[.-]\w)"
@@ -187,3 +188,14 @@ def _mask_passages_naming(view: View, ways: Sequence[PathVariants]) -> list[Mask
             named[near] = [bool(pattern.search(text)) for text in some]
             named_rows.append(named)
     return [np.concatenate(named_rows)[view.passages.offsets] for named_rows in masks]
+
+
+def find_passages(view: View, query: Query) -> MaskedRows:
+    """Return the passages that may answer a query."""
+    return MaskedRows(view=view, table=PASSAGES, index=view.passages, allowed=mask_allowed_passages(view, query))
+
+
+def find_claims(view: View, query: Query, where: pc.Expression | None = None) -> MaskedRows:
+    """Return the claims that may answer a query, by their offsets."""
+    allowed = mask_allowed_claims(view, query)
+    return MaskedRows(view=view, table=OBSERVATIONS, index=view.claims, allowed=allowed, where=where)

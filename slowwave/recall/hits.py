@@ -220,25 +220,6 @@ class Hits(Answer[Hit]):
     """The hits of one query, best first."""
 
 
-@dataclass(frozen=True)
-class Message:
-    """What of a message is shown."""
-
-    session: str
-    native_id: str
-    text: str
-    role: str
-
-    def make_fragment(self) -> Fragment:
-        """As a part of an exchange."""
-        return Fragment(self.role, self.native_id, self.text)
-
-    def make_source(self, quote: str | None = None) -> Source:
-        """As a source; the quote is the one given, if this message holds it, else how the message begins."""
-        is_here = quote is not None and _normalise_text(quote) in _normalise_text(self.text)
-        return Source(self.session, self.native_id, quote if is_here and quote else self.text[:QUOTE_CHARS])
-
-
 def _cut_text(text: str, chars: int) -> str:
     """Return a text up to the last word that begins within so many characters, with an ellipsis where it is cut."""
     return text if len(text) <= chars else " ".join(text[: chars + 1].split(" ")[:-1] or [text[:chars]]) + " …"
@@ -246,8 +227,9 @@ def _cut_text(text: str, chars: int) -> str:
 
 def has_words(text: str, claim: str) -> bool:
     """Return whether a text holds a claim word for word, in whatever case and however it ends."""
-    return _normalise_text(claim).rstrip(".!?…") in _normalise_text(text)
+    return fold_text(claim).rstrip(".!?…") in fold_text(text)
 
 
-def _normalise_text(text: str) -> str:
+def fold_text(text: str) -> str:
+    """Return a text as it is compared: whatever its case and spaces."""
     return " ".join(text.split()).casefold()

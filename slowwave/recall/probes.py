@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from lance.dataset import ColumnOrdering
 
-from slowwave.recall.hits import KINDS
+from slowwave.recall.hits import KINDS, fold_text
 from slowwave.recall.query import build_query
 from slowwave.recall.release.tables import build_matrix
 from slowwave.recall.release.view import View
@@ -39,8 +39,8 @@ def find_answered(
     vectors = QueryVectors(settings.encoder, None, note)
     search = Search(view, settings.recall, partial(vectors.encode_texts, view.release.encoder), note)
     answers = search.answer_queries([build_query(question, first, KINDS, now=now) for question in probes])
-    texts = (" ".join(_fold(hit.text) for hit in hits) for hits in answers)
-    return {probe for (probe, answer), text in zip(probes.items(), texts, strict=True) if _fold(answer) in text}
+    texts = (" ".join(fold_text(hit.text) for hit in hits) for hits in answers)
+    return {probe for (probe, answer), text in zip(probes.items(), texts, strict=True) if fold_text(answer) in text}
 
 
 def measure_nearest_found(view: View, table: Table) -> float:
@@ -60,7 +60,3 @@ def measure_nearest_found(view: View, table: Table) -> float:
         cosines = rows.search_vectors(vector, NEAREST)["_score"].to_numpy()
         hits += int((cosines >= near.min() - EQUAL).sum())
     return hits / best.size
-
-
-def _fold(text: str) -> str:
-    return " ".join(text.casefold().split())

@@ -14,9 +14,9 @@ from numbers import Integral
 from typing import TypeVar, Unpack, cast, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from slowwave.recall.hits import Kind
-from slowwave.recall.release.tables import NO_TIME, Ints, Mask
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When, refuse_unknown_filters
 from slowwave.store.workspaces import anchor_workspace
@@ -30,6 +30,12 @@ from slowwave.text.dates import (
     extract_time_words,
 )
 from slowwave.text.words import INDEX_STOP, TERM, extract_content_words, extract_distinct_words, extract_stems
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+NO_TIME = np.iinfo(np.int64).min
+"""The moment of what has no time."""
 
 MOST_TIMES = 32
 """Times of each kind that a query is held against; a person names one or two, and each is a look at all rows."""

@@ -18,16 +18,17 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
+from slowwave.recall.filters import find_passages
 from slowwave.recall.hits import Answer, Shown, Source
 from slowwave.recall.plan import Plan
-from slowwave.recall.query import Query
+from slowwave.recall.query import NO_TIME, Ints, Query
 from slowwave.recall.ranking.order import ScoredPool
 from slowwave.recall.release.chains import mark_changes
-from slowwave.recall.release.tables import NO_TIME, Ints, Row
+from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.candidates import PassageEvidence
 from slowwave.recall.retrieve.lexical import search_words
-from slowwave.recall.retrieve.pools import find_passages, standardise_signal
+from slowwave.recall.retrieve.pools import standardise_signal
 from slowwave.recall.retrieve.rows import Nearness, Scores, Vector
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.text.pyramid import compute_master_id

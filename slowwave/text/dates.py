@@ -11,8 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from slowwave.text.numbers import COUNTS
-from slowwave.text.words import TERM
+from slowwave.text.words import COUNTS, TERM
 
 MONTH_NAMES = "january february march april may june july august september october november december".split()  # noqa: SIM905
 MONTHS = {short: n for n, name in enumerate(MONTH_NAMES, 1) for short in (name, name[:3])} | {"sept": 9}

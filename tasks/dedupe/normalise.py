@@ -15,8 +15,17 @@ import pyarrow as pa
 
 from slowwave.schemas.tables import CATEGORIES
 from slowwave.text.dates import MONTHS
-from slowwave.text.numbers import COUNTS, SCALES, UNITS
-from slowwave.text.words import FIRST_PERSON, LATIN, NEGATIONS, is_content_word, stem, stem_content_words
+from slowwave.text.words import (
+    COUNTS,
+    FIRST_PERSON,
+    LATIN,
+    NEGATIONS,
+    SCALES,
+    UNITS,
+    is_content_word,
+    stem,
+    stem_content_words,
+)
 
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _NUMBER_WORD = "|".join(COUNTS)

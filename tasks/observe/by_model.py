@@ -30,7 +30,6 @@ from slowwave.tasks.llm.claims import (
     ParsedClaims,
     Part,
     build_claims_answer,
-    build_claims_table,
     drop_repeated_claims,
     read_answer,
 )
@@ -101,7 +100,9 @@ def plan_requests(
         if not turns or count_turns(rows) < min_messages:
             plan.skipped[session] = f"{len(turns)} spoken messages, {min_messages} needed"
             continue
-        pack = library.load_pack(select_pack(rows, observe))
+        # the pack that is set, else by the look of the session
+        by_look = "coding" if observe.pack == "auto" and is_coding(dict(row) for row in rows) else "personal"
+        pack = library.load_pack(by_look if observe.pack == "auto" else observe.pack)
         if pack.name not in overhead:
             # tokens of a prompt without its transcript
             empty = _build_messages(library, pack, extract, [], part=99, parts=99, where=" in " + "w" * 120)
@@ -124,13 +125,6 @@ def plan_requests(
             request = Request(f"{session}/{n}", prompt, answer, extract.answer_tokens)
             plan.parts.append(Part(request, session, pack, chunk))
     return plan
-
-
-def select_pack(rows: Sequence[Mapping[str, Any]], observe: ObserveSettings) -> str:
-    """Return the pack for a session: the one that is set, else by the look of it."""
-    if observe.pack != "auto":
-        return observe.pack
-    return "coding" if is_coding(dict(row) for row in rows) else "personal"
 
 
 def _build_messages(
@@ -254,10 +248,6 @@ class ExtractionResult:
     degraded: set[str] = field(default_factory=set)
     """Sessions done without the model for now: it is asked again another night."""
     rejected: list[Rejected] = field(default_factory=list)
-
-    def build_table(self) -> pa.Table:
-        """Return the claims."""
-        return build_claims_table(self.claims)
 
 
 def extract_claims(messages: pa.Table, settings: Settings, model: Model, report: StepReport) -> ExtractionResult:

@@ -9,8 +9,7 @@ import re
 from dataclasses import dataclass
 
 from slowwave.text.dates import MONTH_NAMES, WEEKDAYS
-from slowwave.text.numbers import COUNTS
-from slowwave.text.words import compile_word_pattern
+from slowwave.text.words import COUNTS, compile_word_pattern
 
 TOKEN = re.compile(r"[^\W_][\w'’-]*|[぀-ヿ㐀-鿿가-힯]{2}")
 """A word, or two characters of a script that has no spaces."""

@@ -140,7 +140,7 @@ def _observe_group(
     waiting = sorted({*seen.pending, *(seen.degraded & better)})
     report.counts["sessions left as a model made them until it is back"] += len(seen.degraded & better)
     stored = stored.filter(pc.invert(pc.is_in(stored["session_id"], pa.array(waiting, pa.string()))))
-    claims_said = restore_verbatim_quotes(seen.build_table(), shown, live)
+    claims_said = restore_verbatim_quotes(build_claims_table(seen.claims), shown, live)
     claims = pa.concat_tables([claims_said, build_claims_table(build_shared_claims(given))])
     claims = claims.filter(pc.invert(pc.is_in(claims["session_id"], pa.array(waiting, pa.string()))))
     made = build_observation_rows(job, claims, stored, key, report)

@@ -1,7 +1,7 @@
 """The claims that may change each other, and what of them is decided already."""
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
@@ -26,10 +26,6 @@ class CandidateClaims:
     reopened: frozenset[int]
     """Retired rows whose successor is gone."""
 
-    def order_by_time(self, a: int, b: int) -> tuple[int, int]:
-        """Return the row said earlier of two, and the later; the second and the first where both were said at once."""
-        return (a, b) if self.times[a] < self.times[b] else (b, a)
-
     def find_successor(self, row: int) -> int:
         """Return the row at the end of the chain of those that retired one another."""
         seen = {row}
@@ -37,11 +33,6 @@ class CandidateClaims:
             row = self.retired[row]
             seen.add(row)
         return row
-
-    def reopen(self, rows: Set[int]) -> "CandidateClaims":
-        """Return the claims with these rows retired by nothing that stands."""
-        left = {row: by for row, by in self.retired.items() if row not in rows}
-        return replace(self, retired=left, reopened=self.reopened | (rows & self.retired.keys()))
 
 
 def build_candidate_claims(observations: pa.Table, affirmed: Mapping[str, datetime]) -> CandidateClaims:

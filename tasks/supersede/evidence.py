@@ -21,8 +21,7 @@ from slowwave.tasks.supersede.candidates import (
     find_candidate_pairs,
 )
 from slowwave.tasks.supersede.claims import CandidateClaims
-from slowwave.tasks.supersede.features import IdfTable, compute_pair_features
-from slowwave.tasks.supersede.surroundings import Surroundings
+from slowwave.tasks.supersede.features import IdfTable, Surroundings, compute_pair_features
 
 ABOUT = 0.15
 """Likeness that another session's likest claim may be behind the likest of all, and still count as about as like: what
@@ -61,7 +60,8 @@ class Evidence:
             of: Places | None,
         ) -> tuple[Pairs, Scores, Scores, npt.NDArray[np.bool_], list[dict[str, float]]]:
             near = find_candidate_pairs(held.table, claims, vectors, has, of).tolist()
-            ordered = [held.order_by_time(a, b) for a, b in near if held.times[a] != held.times[b]]
+            ordered = [sorted(pair, key=held.times.__getitem__) for pair in near]
+            ordered = [[old, new] for old, new in ordered if held.times[old] != held.times[new]]
             pairs = np.array(ordered, dtype=np.int64).reshape(-1, 2)
             cosines, (old, new) = compute_cosines(pairs, vectors, has), pairs.T
             likeness, apart = compute_likeness(pairs, cosines, claims, idf), sessions[old] != sessions[new]

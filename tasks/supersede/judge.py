@@ -8,7 +8,7 @@ retires (`supersede.trust`).
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Literal
@@ -197,7 +197,9 @@ def ask_judge(
 def reopen_misjudged(claims: CandidateClaims, verdicts: Mapping[Rows, Verdict]) -> CandidateClaims:
     """Return the claims without the retirements that a verdict speaks against."""
     kept = {frozenset(pair) for pair, v in verdicts.items() if v.outcome < Outcome.RETIRE}
-    return claims.reopen({row for row, by in claims.retired.items() if frozenset((row, by)) in kept})
+    opened = {row for row, by in claims.retired.items() if frozenset((row, by)) in kept}
+    left = {row: by for row, by in claims.retired.items() if row not in opened}
+    return replace(claims, retired=left, reopened=claims.reopened | opened)
 
 
 def _find_pairs_to_ask(

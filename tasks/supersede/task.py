@@ -61,7 +61,7 @@ def supersede_observations(job: Job) -> StepReport:
 
 def _judge_claims(job: Job, report: StepReport) -> None:
     # what is new, or waits for the model
-    model = get_judging_model(job)
+    model = get_model(job, "judge") if job.settings.supersede.pairs else None
     key, doubts = compute_supersede_key(job, model), read_doubts(job.store)
     fresh = find_claims_to_judge(job.store, key, doubts, keep=keeps_model_rows(job, model))
     report.rows_in = len(fresh)
@@ -163,11 +163,6 @@ def list_questions(job: Job, model: Model) -> list[Request]:
     if fresh:
         _supersede(job, fresh, doubts, Judge(compute_judge_key(job, model), job.settings.supersede.pairs, note))
     return requests
-
-
-def get_judging_model(job: Job) -> Model | None:
-    """Return the run's model, where settings let it judge."""
-    return get_model(job, "judge") if job.settings.supersede.pairs else None
 
 
 def make_judge(job: Job, model: Model, report: StepReport) -> Judge:

@@ -7,12 +7,11 @@ import pytest
 
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
-from slowwave.recall.filters import build_path_variants
+from slowwave.recall.filters import build_path_variants, find_passages
 from slowwave.recall.hits import KINDS
 from slowwave.recall.query import Query, build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import search_words
-from slowwave.recall.retrieve.pools import find_passages
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store

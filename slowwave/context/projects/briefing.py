@@ -60,7 +60,7 @@ def collect_project_facts(view: View, places: Collection[str]) -> list[Line]:
         for claim in collect_standing_claims(view, places, ("context",))
         if claim.by_person and claim.observer != EXTRACTIVE
     ]
-    return [claim.as_line() for claim in (*take_in_turn(here), *others)][:MOST_LINES]
+    return [Line(claim.text, claim.source) for claim in (*take_in_turn(here), *others)][:MOST_LINES]
 
 
 def collect_unreleased(hits: Sequence[Hit], places: Collection[str] = ()) -> list[Line]:

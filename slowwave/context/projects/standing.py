@@ -16,7 +16,7 @@ from itertools import groupby, zip_longest
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.context.rendering import Line, LineSource
+from slowwave.context.rendering import LineSource
 from slowwave.recall.release.chains import is_linked
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
@@ -70,10 +70,6 @@ class StandingClaim:
     """Whether a person said it, and it is a rule or addresses nobody."""
     observer: str
     source: LineSource
-
-    def as_line(self) -> Line:
-        """Return it as a line of a block."""
-        return Line(self.text, self.source)
 
 
 def collect_standing_claims(

@@ -17,11 +17,11 @@ from rapidfuzz import fuzz
 
 from slowwave.recall.filters import mask_allowed_claims
 from slowwave.recall.hits import CONFIDENT, GROUPS, Kind, Successor, has_words
-from slowwave.recall.query import Query, QueryTimes, convert_datetimes
+from slowwave.recall.query import Mask, Query, QueryTimes, convert_datetimes
 from slowwave.recall.release.chains import Chains, is_changed, is_linked, is_superseded, mark_changes
-from slowwave.recall.release.tables import Mask, Row
+from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.pools import POOLS, Candidates, select_best_per_owner
+from slowwave.recall.retrieve.pools import POOLS, Candidates, rank_positions
 from slowwave.recall.retrieve.rows import Scores
 from slowwave.schemas.tables import CHAIN, OBSERVATIONS
 from slowwave.schemas.vocabulary import LINKED, Status
@@ -84,9 +84,12 @@ class ScoredPool:
         pool, rows = self.candidates.pool, self.candidates.rows
         owners = [str(row[pool.owner]) for row in rows]
         cosine = self.candidates.signals.get("vector", np.full(len(owners), np.nan))
+        best: dict[str, int] = {}
+        for i in rank_positions(self.scores, self.candidates.ids):
+            best.setdefault(owners[i], i)
         # messages in the same words stand together, copies of an earlier one are left out
         alike, parts = dict[object, list[int]](), self.candidates.contributions
-        for i in select_best_per_owner(self.scores, owners, self.candidates.ids):
+        for i in best.values():
             if pool.kind != "message":
                 alike[i] = [i]
             elif not is_copy(str(rows[i]["session_id"]), text := str(rows[i]["text"])):

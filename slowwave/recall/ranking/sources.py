@@ -6,7 +6,7 @@ from itertools import chain, zip_longest
 
 import numpy as np
 
-from slowwave.recall.hits import GROUPS, LEANING_WORDS, Fragment, Hit, Message
+from slowwave.recall.hits import GROUPS, LEANING_WORDS, QUOTE_CHARS, Fragment, Hit, Source, fold_text
 from slowwave.recall.ranking.order import ScoredRow
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
@@ -25,10 +25,8 @@ def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
     # the messages that each stands on; a message in its exchange
     below = collect_message_ids_below(view, {row.id: row.row for row in found if row.kind in GROUPS})
     ids = {row.id: (below[row.id] if row.kind in GROUPS else row.row.get("message_ids") or []) for row in found}
-    rows = view.read_by_id(
-        MESSAGES, [key for row in found if row.kind != "message" for key in ids[row.id]], MESSAGE_COLUMNS
-    )
-    messages = dict(zip(rows, _build_messages(view, list(rows.values())), strict=True))
+    others = [row for row in found if row.kind != "message"]
+    messages = view.read_by_id(MESSAGES, [key for row in others for key in ids[row.id]], MESSAGE_COLUMNS)
     exchanges = _read_exchanges(view, [row for row in found if row.kind == "message"])
     # what the table knows of the claims, or of the claim that was made of a message
     claims = [row if row.kind == "observation" else row.claim for row in found]
@@ -41,7 +39,7 @@ def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
             sources, pair = exchanges[row.id]
         else:
             sources, pair = [messages[key] for key in ids[row.id] if key in messages], ()
-        hit = _build_hit(row, sources, pair)
+        hit = _build_hit(view, row, sources, pair)
         if claim is not None and (fact := facts.get(claim.id)):
             hit = replace(
                 hit,
@@ -55,20 +53,26 @@ def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
     return hits
 
 
-def _build_hit(found: ScoredRow, messages: Sequence[Message], pair: tuple[Fragment, ...]) -> Hit:
+def _build_hit(view: View, found: ScoredRow, messages: Sequence[Row], pair: tuple[Fragment, ...]) -> Hit:
     """Return a row as a hit; its messages as sources, a message in its exchange."""
     row, kind = found.row, found.kind
     # what is shown, and when it was said
     if kind == "observation":
         text, quote, at = row["summary"], row["quote"], row["observed_at"]
     elif kind == "message":
-        text, quote, at = messages[0].text if messages else row["text"], row["text"], row["ts"]
+        text, quote, at = messages[0]["text"] if messages else row["text"], row["text"], row["ts"]
     else:
         text, quote, at = row["text"], None, row["last_at"]
-    role = messages[0].role if messages else None
+    # a source quotes what is given, if the message has it, else how the message begins
+    sources: list[Source] = []
+    for message in messages:
+        session, is_there = message["session_id"], quote is not None and fold_text(quote) in fold_text(message["text"])
+        shown = quote if quote and is_there else message["text"][:QUOTE_CHARS]
+        sources.append(Source(view.native_sessions.get(session) or session, message["native_id"], shown))
+    role = messages[0]["role"] if messages else None
     return Hit(
         *(kind, found.id, text, found.score, at, row["status"]),
-        sources=tuple(message.make_source(quote) for message in messages),
+        sources=tuple(sources),
         pair=pair,
         relevance=found.relevance,
         superseded_by=row["superseded_by"],
@@ -81,7 +85,7 @@ def _build_hit(found: ScoredRow, messages: Sequence[Message], pair: tuple[Fragme
     )
 
 
-def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[list[Message], tuple[Fragment, ...]]]:
+def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[list[Row], tuple[Fragment, ...]]]:
     """Return for each message that was found itself and its exchange, taken from where they stand."""
     if not found:
         return {}
@@ -96,32 +100,17 @@ def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[l
     # all of them are read at once
     wanted = np.unique(np.concatenate([*exchanges.values(), list(own.values()), list(replies.values())])).astype(int)
     wanted = wanted[wanted >= 0]
-    rows = view.take(MESSAGES, wanted, MESSAGE_COLUMNS).to_pylist()
-    messages = dict(zip(wanted.tolist(), _build_messages(view, rows), strict=True))
-    fragments = {at: message.make_fragment() for at, message in messages.items()}
-    return {
-        key: (
-            [messages[own[key]]] if own[key] in messages else [],
-            (
-                *(fragments[at] for at in places.tolist() if at in fragments),
-                *(
-                    [reply]
-                    if (reply := fragments.get(replies.get(key, -1)))
-                    and len(set(extract_content_words(reply.text))) <= LEANING_WORDS
-                    else []
-                ),
-            ),
-        )
-        for key, places in exchanges.items()
-    }
-
-
-def _build_messages(view: View, rows: Sequence[Row]) -> list[Message]:
-    names = view.native_sessions
-    return [
-        Message(names.get(row["session_id"]) or row["session_id"], row["native_id"], row["text"], row["role"])
-        for row in rows
-    ]
+    messages = dict(zip(wanted.tolist(), view.take(MESSAGES, wanted, MESSAGE_COLUMNS).to_pylist(), strict=True))
+    fragments = {at: Fragment(row["role"], row["native_id"], row["text"]) for at, row in messages.items()}
+    # a reply is a part of the exchange where it leans on the message
+    exchanged: dict[str, tuple[list[Row], tuple[Fragment, ...]]] = {}
+    for key, places in exchanges.items():
+        pair = [fragments[at] for at in places.tolist() if at in fragments]
+        answer = fragments.get(replies.get(key, -1))
+        if answer and len(set(extract_content_words(answer.text))) <= LEANING_WORDS:
+            pair.append(answer)
+        exchanged[key] = [messages[own[key]]] if own[key] in messages else [], tuple(pair)
+    return exchanged
 
 
 def collect_message_ids_below(view: View, summaries: Mapping[str, Row]) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ in about 0.1 s.
 """
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,10 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.query import Calendar, Query, compute_calendar
-from slowwave.recall.release.chains import is_linked
-from slowwave.recall.release.tables import NO_TIME, Ints, Mask, RowIndex, Tables, convert_timestamps, encode_column
-from slowwave.schemas.tables import CHAIN, MESSAGES, OBSERVATIONS, PASSAGES
+from slowwave.recall.query import NO_TIME, Calendar, Ints, Mask, Query, compute_calendar
+from slowwave.recall.release.tables import RowIndex, Tables, convert_timestamps, encode_column
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.text.words import TERM
 
@@ -66,10 +65,6 @@ class PassageIndex(RowIndex):
         """
         names = self.speaker_words.keys() | self.workspace_words.keys()
         return query.times is not None and query.times.about <= names
-
-    def mask_workspace(self, word: str) -> Mask:
-        """Return which of the passages come from a workspace that a word, in lower case, names."""
-        return np.isin(self.workspace, sorted(self.workspace_words.get(word, ())))
 
     def mask_speakers(self, text: str, positions: Ints | None = None) -> Mask:
         """Return which of the passages (all, unless some are given) come from a speaker that the text names."""
@@ -165,13 +160,6 @@ def _index_words(names: Iterable[str]) -> dict[str, set[int]]:
     return places
 
 
-Floats = npt.NDArray[np.float64]
-
-UNCONFIRMED = 0.8
-"""What is left of a claim's confidence where only an agent noted it, as of one that another memory gave."""
-DECIMALS = 3
-"""Of a confidence: what is shown is what a bound such as `--min-confidence .7` is held against."""
-
 CLAIM_COLUMNS = ["message_ids", "workspace", "category", "status", "superseded_by", "observed_at", "speaker", "files"]
 
 
@@ -265,39 +253,3 @@ def _expand_ranges(first: Ints, last: Ints) -> Ints:
     before = np.cumsum(lengths) - lengths
     runs: Ints = np.arange(int(lengths.sum())) + np.repeat(first - before, lengths)
     return runs
-
-
-def compute_confidence(first: Floats, sessions: Floats, changed: Floats) -> Floats:
-    """Return each claim's confidence, 0 to 1.
-
-    Each session is a witness of its own, wrong as often as the first: all are wrong with probability (1 - p)^n (a
-    noisy-or, Pearl 1988). What a later claim may have changed is as sure as that it did not.
-
-    Args:
-        first: the confidence that the claim was stored with, by the observer that made it.
-        sessions: distinct sessions that say it, at least 1.
-        changed: probability that a later claim changes it; 0 where none is known.
-    """
-    sure: Floats = (1 - (1 - first) ** np.maximum(sessions, 1)) * (1 - changed)
-    return sure
-
-
-def read_confidences(view: Tables, unconfirmed: Set[str] = frozenset()) -> Floats:
-    """Return the confidence of every observation of a release, by offset: the one that every output shows.
-
-    Args:
-        view: the release.
-        unconfirmed: sessions that are an agent's notes which nobody confirmed: they bear nothing out, and what they
-            alone say is less sure.
-    """
-    columns = ["session_id", "confidence", "evidence_sessions", *CHAIN]
-    rows = view.open_dataset(OBSERVATIONS).to_table(columns=columns)
-    first = rows["confidence"].to_numpy().astype(np.float64)
-    witnesses = [
-        len((set(some) or {own}) - unconfirmed)
-        for some, own in zip(rows["evidence_sessions"].to_pylist(), rows["session_id"].to_pylist(), strict=True)
-    ]
-    sessions = np.array(witnesses, dtype=np.float64)
-    first = np.where(sessions > 0, first, UNCONFIRMED * first)
-    changed = np.array([row["chain_likely"] if is_linked(row) else 0.0 for row in rows.select(CHAIN).to_pylist()])
-    return compute_confidence(first, sessions, changed).round(DECIMALS)

@@ -18,18 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.recall.query import NO_TIME, Ints, Mask
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import TABLES, Table
 from slowwave.store.manifest import find_altered_files
 from slowwave.store.releases import Release, load_releases, pick_release
 from slowwave.store.snapshot import open_pinned
 from slowwave.store.trouble import READ_TROUBLE
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-
-NO_TIME = np.iinfo(np.int64).min
-"""The moment of what has no time."""
 
 
 def encode_column(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:

@@ -17,17 +17,11 @@ import pyarrow.compute as pc
 from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler
 
+from slowwave.recall.query import Ints, Mask
 from slowwave.recall.release.calibration import Calibration
-from slowwave.recall.release.chains import Chains, read_chains
-from slowwave.recall.release.indexes import (
-    ClaimIndex,
-    Floats,
-    PassageIndex,
-    read_claim_index,
-    read_confidences,
-    read_passage_index,
-)
-from slowwave.recall.release.tables import Ints, LRUCache, Mask, Tables, shared_property
+from slowwave.recall.release.chains import Chains, Floats, read_chains, read_confidences
+from slowwave.recall.release.indexes import ClaimIndex, PassageIndex, read_claim_index, read_passage_index
+from slowwave.recall.release.tables import LRUCache, Tables, shared_property
 from slowwave.schemas.tables import BOILERPLATE, BY_MODEL, FILES, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.schemas.vocabulary import SHARED, Origin
 from slowwave.store.journal import Review, read

@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from slowwave.recall.query import Query
+from slowwave.recall.filters import find_claims, find_passages
+from slowwave.recall.query import Ints, Mask, Query
 from slowwave.recall.release.indexes import PassageIndex
-from slowwave.recall.release.tables import Ints, Mask
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import compute_word_evidence
-from slowwave.recall.retrieve.pools import POOLS, Candidates, find_claims, find_passages, fuse_standardised
+from slowwave.recall.retrieve.pools import POOLS, Candidates, fuse_standardised
 from slowwave.recall.retrieve.rows import Nearness, Scores, Vector, select_top
 from slowwave.text.words import QUESTION, TERM, compute_idf, compute_word_share
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slowwave.recall.query import Query
-from slowwave.recall.release.tables import Ints, Mask
+from slowwave.recall.filters import find_claims, find_passages
+from slowwave.recall.query import Ints, Mask, Query
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.pools import find_claims, find_passages
 from slowwave.recall.retrieve.rows import Scores
 from slowwave.schemas.tables import BY_MODEL, OBSERVATIONS
 from slowwave.text.words import compute_idf
@@ -79,7 +78,7 @@ def compute_word_evidence(
             touched.append(moved[same])
         heard = np.concatenate(touched)
         if word in layout.workspace_words:  # nobody names the place where they are, so all hear it there
-            here = np.flatnonzero(layout.mask_workspace(word))
+            here = np.flatnonzero(np.isin(layout.workspace, sorted(layout.workspace_words[word])))
             best[here] = np.maximum(best[here], compute_idf(len(here), len(total)) * SATURATED)
             heard = np.concatenate([heard, here])
         total[heard] += best[heard]  # once a position, however often it is named

@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.filters import mask_allowed_claims, mask_allowed_passages
 from slowwave.recall.hits import Kind
 from slowwave.recall.query import Query
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.rows import MaskedRows, Rows, Scores, Vector
+from slowwave.recall.retrieve.rows import Rows, Scores, Vector
 from slowwave.schemas.tables import CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, UTC_US, Table
 from slowwave.text.words import STOP, compute_word_share
 
@@ -107,17 +106,6 @@ class Candidates:
         return [str(row[self.pool.table.key]) for row in self.rows]
 
 
-def find_passages(view: View, query: Query) -> MaskedRows:
-    """Return the passages that may answer a query."""
-    return MaskedRows(view=view, table=PASSAGES, index=view.passages, allowed=mask_allowed_passages(view, query))
-
-
-def find_claims(view: View, query: Query, where: pc.Expression | None = None) -> MaskedRows:
-    """Return the claims that may answer a query, by their offsets."""
-    allowed = mask_allowed_claims(view, query)
-    return MaskedRows(view=view, table=OBSERVATIONS, index=view.claims, allowed=allowed, where=where)
-
-
 def retrieve_group_candidates(
     view: View, pool: Pool, query: Query, limit: int, vector: Vector | None, full_text: bool
 ) -> tuple[Candidates, Scores]:
@@ -197,11 +185,3 @@ def rank_positions(scores: Scores, ids: list[str]) -> list[int]:
     """Return positions by falling score, equal ones by id, unknown ones (NaN) last."""
     order: list[int] = np.lexsort((np.array(ids, dtype=np.str_), -scores)).tolist()
     return order
-
-
-def select_best_per_owner(scores: Scores, owners: list[str], ids: list[str]) -> list[int]:
-    """Return positions of the best row of each owner, best first: several passages of a message are one hit."""
-    seen: dict[str, int] = {}
-    for i in rank_positions(scores, ids):
-        seen.setdefault(owners[i], i)
-    return list(seen.values())
