@@ -157,7 +157,7 @@ class ModelsSettings(Section):
     extract: str = Field("", description="Distils claims, and gists where those are a model's.")
     summaries: str = Field("", description="Writes the summaries of topics and sessions.")
     topics: str = Field("", description="Places claims among topics, and says what topics are for.")
-    judge: str = Field("", description="Judges which claims are one, change, support or need each other.")
+    judge: str = Field("", description="Judges which claims a later one changes.")
     talk: str = Field("", description="Talks with you (`slowwave talk`).")
 
 

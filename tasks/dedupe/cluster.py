@@ -1,11 +1,10 @@
 """From pairs that are one to groups around a canonical row.
 
 Greedy in a fixed order: a row joins the best canonical row that it was itself found one with, or becomes canonical.
-No chaining, but over a pair that a model judged, to its canonical row: union-find over fuzzy pairs once put 2,575 of
-2,787 items into one group at a threshold of .70.
+No chaining: union-find over fuzzy pairs once put 2,575 of 2,787 items into one group at a threshold of .70.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from slowwave.tasks.dedupe.decide import Decision
 
@@ -17,12 +16,11 @@ def assign_canonical_rows(
     order: Sequence[int],
     found: Mapping[int, dict[int, Decision]],
     fixed: frozenset[int],
-    may_be_one: Callable[[int, int], bool] = lambda row, other: True,
 ) -> dict[int, int]:
     """Return row -> the canonical row it repeats, for the rows that repeat one.
 
     order: all rows, the first to be canonical first; found: row -> row -> decision, both ways; fixed: rows that stay
-    canonical whatever they are like; may_be_one: whether a row may follow one that a model judged the same.
+    canonical whatever they are like.
     """
     joined: dict[int, int] = {}
     members: dict[int, int] = {}
@@ -35,14 +33,6 @@ def assign_canonical_rows(
 
     for row in order:
         near = [other for other in found.get(row, {}) if is_open(row, other)] if row not in fixed else []
-        for other, judged in list(found.get(row, {}).items()) if row not in fixed and not near else ():
-            if (
-                judged.rule == "judged"
-                and place[other] < place[row]
-                and may_be_one(row, heir := joined.get(other, row))
-            ):
-                found[row][heir] = judged
-                near.append(heir)
         if near:
             best = min(near, key=lambda other: (-found[row][other].score, place[other]))
             joined[row] = best

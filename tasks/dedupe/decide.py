@@ -32,10 +32,6 @@ class Rules:
     """Cosine from which claims are one below `threshold`, if they share `rephrased_overlap` of the content words and
     neither adds two in a row: the same words, put in another way."""
     rephrased_overlap: float = 0.75
-    grey: float = 62.0
-    """Likeness from which two claims that are not one by the rules are worth asking a language model."""
-    grey_cosine: float = 0.8
-    """The same by cosine."""
 
 
 @dataclass(frozen=True)
@@ -84,16 +80,6 @@ def decide(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: R
 def is_promising(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> bool:
     """Return whether the two would be one if no guard objected: the cheap part of `decide`, first in bulk."""
     return a.folded == b.folded or _apply_thresholds(compute_scores(a, b, token_sort, cosine, rules), rules).same
-
-
-def is_borderline(decision: Decision, rules: Rules) -> bool:
-    """Return whether the rules see too little likeness, but not much too little, or one word in the place of another.
-
-    No other guard's objection is asked about: a model has no eye for two ports.
-    """
-    if decision.rule not in ("unlike", "substitution"):
-        return False
-    return decision.score >= rules.grey or decision.scores.get("cosine", 0.0) >= rules.grey_cosine
 
 
 def compute_scores(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Scores:

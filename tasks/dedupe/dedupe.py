@@ -17,9 +17,7 @@ from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind, Status, is_shared
 from slowwave.tasks.dedupe.cluster import assign_canonical_rows
 from slowwave.tasks.dedupe.decide import Decision, Rules
-from slowwave.tasks.dedupe.guards import find_objection
-from slowwave.tasks.dedupe.normalise import Claims
-from slowwave.tasks.dedupe.pairs import Found, Judge, Undone, find_duplicate_pairs, select_row, set_columns, sort_by_id
+from slowwave.tasks.dedupe.pairs import Found, Undone, find_duplicate_pairs, select_row, set_columns, sort_by_id
 
 VERSION = "dedupe/3"
 
@@ -32,20 +30,12 @@ class Deduped:
     merges: pa.Table
 
 
-def dedupe(
-    pending: pa.Table,
-    known: pa.Table,
-    rules: Rules,
-    step_key: str,
-    undone: Undone = frozenset(),
-    judge: Judge | None = None,
-) -> Deduped:
+def dedupe(pending: pa.Table, known: pa.Table, rules: Rules, step_key: str, undone: Undone = frozenset()) -> Deduped:
     """Mark each pending claim that repeats another.
 
     pending: OBSERVATIONS rows not looked at yet; known: rows looked at before, active or superseded by another claim,
     which stay canonical: who says again what was changed takes it up again.
     undone: (loser_id, winner_id) of merges taken back, which are never made again.
-    judge: asked about pairs that the rules find neither one nor plainly two (see `slowwave.tasks.dedupe.judge_llm`).
     Returns every pending row, and each known row whose evidence grew, with status, reason, canonical_id,
     evidence_sessions, valid_from and dedupe_key set; the other columns as they came. A pending row that is not
     active is passed on, looked at. Equal input in any order gives equal output.
@@ -57,19 +47,12 @@ def dedupe(
     standing = pc.is_in(known["status"], pa.array(["active", "superseded"]))
     old = sort_by_id(known.filter(pc.and_(standing, _mask_absent(known, pending))))
     table = pa.concat_tables([old, live])
-    found = find_duplicate_pairs(table, old.num_rows, rules, undone, judge)
+    found = find_duplicate_pairs(table, old.num_rows, rules, undone)
     rows = sorted({*found, *range(old.num_rows, table.num_rows)})
     place = {row: at for at, row in enumerate(rows)}
     pairs = {place[row]: {place[other]: why for other, why in near.items()} for row, near in found.items()}
     table, known_rows = table.take(pa.array(rows, pa.int64())), sum(row < old.num_rows for row in rows)
-    claims, ids = Claims(table), table["observation_id"].to_pylist()
-
-    def may_be_one(row: int, other: int) -> bool:
-        blocked = find_objection(claims[row], claims[other])
-        back = {(ids[row], ids[other]), (ids[other], ids[row])} & undone
-        return row != other and not back and (blocked is None or blocked[0] == "substitution")
-
-    joined = assign_canonical_rows(_rank_rows(table, known_rows), pairs, frozenset(range(known_rows)), may_be_one)
+    joined = assign_canonical_rows(_rank_rows(table, known_rows), pairs, frozenset(range(known_rows)))
     marked = _mark_duplicates(table, joined, pairs, step_key)
     keep = sorted({*range(known_rows, table.num_rows), *joined.values()})
     passed = set_columns(sort_by_id(pending.filter(pc.invert(active))), dedupe_key=step_key)

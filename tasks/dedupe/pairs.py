@@ -1,8 +1,7 @@
-"""Which claims say the same: pairs of equal words, pairs that are alike and that the guards or a judge let through."""
+"""Which claims say the same: pairs of equal words, and pairs that are alike and that the guards let through."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.dedupe.candidates import Floats, Pairs, deduplicate_pairs, find_vector_pairs, find_word_pairs
-from slowwave.tasks.dedupe.decide import Decision, Rules, compute_token_sort_ratios, decide, is_borderline, is_promising
+from slowwave.tasks.dedupe.decide import Decision, Rules, compute_token_sort_ratios, decide, is_promising
 from slowwave.tasks.dedupe.normalise import Claim, Claims
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.vector_columns import build_vector_matrix
@@ -43,25 +42,12 @@ def set_columns(table: pa.Table, **values: Any) -> pa.Table:
 
 Found = Mapping[int, Mapping[int, Decision]]
 """Row -> row -> the decision that they are one, both ways."""
-Judged = tuple[int, int, Decision]
-"""Two rows, and what is decided of them."""
 Undone = frozenset[tuple[str, str]] | set[tuple[str, str]]
-
-Judge = Callable[[Sequence[tuple[str, str]]], Sequence[bool | None]]
-"""Says of pairs of claims whether they are one; None where it does not know."""
-
 CHUNK_PAIRS = 50_000
-MAX_ASKED = 2_000
-"""Pairs of the grey band that are asked about, the likest first."""
 
 
-def find_duplicate_pairs(
-    table: pa.Table, known: int, rules: Rules, undone: Undone, judge: Judge | None = None
-) -> Found:
-    """Return the pairs of rows that are one claim; rows before `known` are not compared with each other.
-
-    `judge` is asked about pairs that the rules let pass by little; without one they stay apart.
-    """
+def find_duplicate_pairs(table: pa.Table, known: int, rules: Rules, undone: Undone) -> Found:
+    """Return the pairs of rows that are one claim; rows before `known` are not compared with each other."""
     # candidates: the same words, the same rare words, near by vector
     claims = Claims(table)
     vectors, has = stack_unit_vectors(table)
@@ -69,29 +55,13 @@ def find_duplicate_pairs(
     near = find_vector_pairs(vectors, has, nearest=10, among=new)
     pairs = deduplicate_pairs(np.concatenate([find_exact_pairs(claims, known), find_word_pairs(claims, new), near]))
     pairs = _filter_allowed(pairs[pairs[:, 1] >= known], table, undone)
-    # what the rules decide; what they leave open the model does
+    # what the rules decide
     found: dict[int, dict[int, Decision]] = defaultdict(dict)
-    asked: list[Judged] = []
     for start in track_items("pairs", range(0, len(pairs), CHUNK_PAIRS)):
         chunk = pairs[start : start + CHUNK_PAIRS]
-        for left, right, decision in _decide_pairs(chunk, claims, vectors, has, rules, grey_too=judge is not None):
-            if decision.same:
-                found[left][right] = found[right][left] = decision
-            else:
-                asked.append((left, right, decision))
-    for left, right, decision in _ask_judge(asked, table, judge) if judge else ():
-        found[left][right] = found[right][left] = decision
+        for left, right, decision in _decide_pairs(chunk, claims, vectors, has, rules):
+            found[left][right] = found[right][left] = decision
     return found
-
-
-def _ask_judge(asked: list[Judged], table: pa.Table, judge: Judge) -> Iterator[Judged]:
-    """Yield the pairs of the grey band that the judge says are one."""
-    texts = table["summary"].to_pylist()
-    likest = sorted(asked, key=lambda one: (-one[2].score, one[0], one[1]))[:MAX_ASKED]
-    said = judge([(texts[left], texts[right]) for left, right, _ in likest]) if likest else []
-    for (left, right, decision), same in zip(likest, said, strict=True):
-        if same:
-            yield left, right, replace(decision, same=True, rule="judged", reason="a language model says so")
 
 
 def stack_unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -133,23 +103,21 @@ def _filter_allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
 
 
 def _decide_pairs(
-    pairs: Pairs, claims: Sequence[Claim], vectors: Floats, has: npt.NDArray[np.bool_], rules: Rules, *, grey_too: bool
-) -> list[Judged]:
-    """Return the pairs that are one, and those of the grey band where they are wanted."""
+    pairs: Pairs, claims: Sequence[Claim], vectors: Floats, has: npt.NDArray[np.bool_], rules: Rules
+) -> list[tuple[int, int, Decision]]:
+    """Return the pairs that are one, each with the decision."""
     left, right = pairs[:, 0], pairs[:, 1]
     ratios = compute_token_sort_ratios([claims[r] for r in left], [claims[r] for r in right])
     both = has[left] & has[right]
     cosines = np.zeros(len(pairs), dtype=np.float32)
     cosines[both] = np.einsum("ij,ij->i", vectors[left[both]], vectors[right[both]])
-    least, near_by = (rules.grey, rules.grey_cosine) if grey_too else (rules.threshold, rules.rephrased)
-    worth = (ratios >= least) | (both & (cosines >= near_by))
+    worth = (ratios >= rules.threshold) | (both & (cosines >= rules.rephrased))
     found = []
     for at in np.flatnonzero(worth):
         a, b = int(left[at]), int(right[at])
         near = float(cosines[at]) if both[at] else None
-        if not grey_too and not is_promising(claims[a], claims[b], float(ratios[at]), near, rules):
-            continue
-        decision = decide(claims[a], claims[b], float(ratios[at]), near, rules)
-        if decision.same or (grey_too and is_borderline(decision, rules)):
-            found.append((a, b, decision))
+        if is_promising(claims[a], claims[b], float(ratios[at]), near, rules):
+            decision = decide(claims[a], claims[b], float(ratios[at]), near, rules)
+            if decision.same:
+                found.append((a, b, decision))
     return found

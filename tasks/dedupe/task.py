@@ -1,7 +1,5 @@
 """Claims that say the same again, found over what is new and what is held."""
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -9,15 +7,9 @@ from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import Status, is_shared
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import add_repeating_sessions
-from slowwave.tasks.dedupe import judge_llm
 from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.dedupe import VERSION, dedupe
-from slowwave.tasks.dedupe.judge_llm import Texts
-from slowwave.tasks.dedupe.pairs import Judge
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows
-from slowwave.tasks.llm.library import index_questions, list_requests
-from slowwave.tasks.pending import is_current
 
 STANDING = ["observation_id", "status", "canonical_id", "superseded_by", "dedupe_key", "observer"]
 """Tells which claims are to be looked at."""
@@ -26,47 +18,27 @@ STANDING = ["observation_id", "status", "canonical_id", "superseded_by", "dedupe
 def dedupe_observations(job: Job) -> StepReport:
     """Look at every claim nobody has looked at under these settings; the ledger is written before the claims."""
     with report_step("dedupe") as report:
-        model = get_model(job, "judge")
         key = compute_step_key("dedupe", 1, VERSION, job.settings.dedupe)
-        key = key if model is None else compute_model_key(model, "dedupe", judge_llm.VERSION, judge_llm.PROMPTS, key)
-        keep = keeps_model_rows(job, model)
         standing = job.store.read(OBSERVATIONS, STANDING)
-        fresh = find_rows_to_dedupe(standing, mask_seen(standing, key, keep=keep))
+        fresh = find_rows_to_dedupe(standing, mask_seen(standing, key))
         report.rows_in = len(fresh)
         if len(fresh):
             rows = job.store.read(OBSERVATIONS)
-            seen = mask_seen(rows, key, keep=keep)
+            seen = mask_seen(rows, key)
             pending = reset_rows(rows.filter(pc.is_in(rows["observation_id"], fresh)))
             known = rows.filter(pc.and_(pc.or_(seen, mask_superseded(rows)), mask_canonical(rows)))
-            judge = None if model is None else make_judge(model, report)
             rules = Rules(job.settings.dedupe.threshold)
-            found = dedupe(pending, known, rules, key, read_undone_pairs(job.store), judge)
+            found = dedupe(pending, known, rules, key, read_undone_pairs(job.store))
             job.store.merge(MERGES, found.merges)
             report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
             report.counts["duplicates"] = found.merges.num_rows
-            if model is not None:
-                model.record_usage(report)
         report.rows_out += add_repeating_sessions(job)
     return report
 
 
-def make_judge(model: Model, report: StepReport) -> Judge:
-    """Return the model as a judge of pairs; what it does not answer stays apart."""
-
-    def judge(pairs: Sequence[Texts]) -> list[bool | None]:
-        asked = index_questions(judge_llm.build_batches(pairs, model.library))
-        told = model.ask("dedupe", asked, list_requests, judge_llm.read_verdicts).values
-        said = {place: same for batch in told.values() for place, same in batch.items()}
-        report.counts["pairs asked of the model"] += len(pairs)
-        report.counts["pairs it left open"] += len(pairs) - len(said)
-        return [said.get(place) for place in range(len(pairs))]
-
-    return judge
-
-
-def mask_seen(rows: pa.Table, key: str, *, keep: bool = False) -> pa.ChunkedArray:
-    """Return which rows were looked at under this key; with `keep`, or with a model as judge."""
-    return pc.fill_null(is_current(rows["dedupe_key"], key, keep=keep), False)
+def mask_seen(rows: pa.Table, key: str) -> pa.ChunkedArray:
+    """Return which rows were looked at under this key."""
+    return pc.fill_null(pc.equal(rows["dedupe_key"], key), False)
 
 
 def find_rows_to_dedupe(rows: pa.Table, seen: pa.ChunkedArray) -> pa.Array:

@@ -20,7 +20,6 @@ from pydantic import Field
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import LINKED, LedgerKind
-from slowwave.tasks.dedupe.judge_llm import CLAIM_CHARS
 from slowwave.tasks.llm.fence import mask_injections
 from slowwave.tasks.llm.library import Library, Question, limit_answer
 from slowwave.tasks.llm.quotes import find_anchor, normalise_text
@@ -31,7 +30,7 @@ from slowwave.text.words import extract_stems
 VERSION = 2
 PROMPTS = ("change",)
 PAIRS_AT_ONCE = 10
-QUOTE_CHARS = 120
+QUOTE_CHARS, CLAIM_CHARS = 120, 400
 TOKENS_A_PAIR = 110
 DIGITS = 4
 """Of a probability in a verdict: as the ledger keeps it."""

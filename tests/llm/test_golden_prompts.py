@@ -18,7 +18,6 @@ from slowwave.engines.llm.protocol import Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings
 from slowwave.schemas.tables import MESSAGES
-from slowwave.tasks.dedupe import judge_llm as same
 from slowwave.tasks.llm.library import SHIPPED, Library
 from slowwave.tasks.observe import by_model as consolidate
 from slowwave.tasks.observe.by_model import plan_requests
@@ -104,10 +103,6 @@ def ask_change(earlier: ClaimShown = EARLIER, later: ClaimShown = LATER) -> Requ
     return change.build_questions([(earlier, later)], LIBRARY)[0].request
 
 
-def ask_same(left: str = "Ada lives in Porto.", right: str = "Porto is where Ada lives.") -> Request:
-    return same.build_batches([(left, right)], LIBRARY)[0].request
-
-
 PROMPTS: dict[str, Callable[[], Request]] = {
     "extract": ask_extract,
     "consolidate": ask_consolidate,
@@ -119,7 +114,6 @@ PROMPTS: dict[str, Callable[[], Request]] = {
     "merge": ask_merge,
     "split": ask_split,
     "change": ask_change,
-    "same": ask_same,
 }
 
 
@@ -167,8 +161,6 @@ SPOTS: dict[str, Request] = {
     "change: earlier": ask_change(replace(EARLIER, text=MARK)),
     "change: later": ask_change(later=replace(LATER, text=MARK)),
     "change: speaker": ask_change(replace(EARLIER, speaker=MARK)),
-    "same: left": ask_same(left=MARK),
-    "same: right": ask_same(right=MARK),
 }
 
 
