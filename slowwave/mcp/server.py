@@ -10,6 +10,8 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from hmac import compare_digest
+from itertools import groupby, zip_longest
+from operator import attrgetter
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Unpack, cast, get_type_hints
@@ -18,7 +20,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
@@ -31,10 +33,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from slowwave.context.build import Context as Block
 from slowwave.context.handed_out import note_block, note_hits, note_listed
-from slowwave.context.tokens import resolve_tokenizer
 from slowwave.flows.coverage import describe_backlog
 from slowwave.flows.metrics import render_metrics
-from slowwave.mcp.short_hits import RecallResult, fit_hits
+from slowwave.mcp.short_hits import RecallResult, fit_answer, fit_hits, shorten_habit
 from slowwave.memory import Memory
 from slowwave.recall.views.show import rate_memory, show
 from slowwave.schemas.errors import SlowwaveError, UsageError, name_install
@@ -61,7 +62,7 @@ NOTHING_OLD = "The store can't be read now, and nothing of before is told."
 MAX_K = 100
 MAX_BUDGET = 50_000
 RECALL_BUDGET = 1_500
-"""Tokens of what `recall` answers, unless more are asked for: it leaves an agent room to work in."""
+"""Tokens of what `habits` answers, and `recall` unless more are asked for: an agent needs room to work in."""
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 NOTES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 
@@ -115,9 +116,9 @@ class HabitsResult(BaseModel):
     release: str
     """The release that answered."""
     habits: list[dict[str, Any]]
-    """The most frequent of each kind first: kind, workspace, items, support (turns that have it), turns (that have each
-    item), share, text (the same as a sentence), sources (session, message).
-    """
+    """The most frequent of each kind first, then the next: kind, workspace, text, share, sources (for `show`)."""
+    left_out: int = 0
+    """Further habits for which there was no room."""
 
 
 class Tools:
@@ -153,10 +154,9 @@ class Tools:
             memory.refuse_unknown_workspace(filters.get("workspace"))
             found = memory.recall_kinds(query, k, kinds or (), **drop_empty(filters))
             release = None if found.stale else memory.release.name
-            result = fit_hits(found, release, budget, resolve_tokenizer(None, self.settings.context.tokenizer))
-        note_hits(self.space_dir, found, len(result.hits))
-        text = TextContent(text=result.model_dump_json())  # as it is counted: the SDK would indent it
-        return CallToolResult(content=[text], structured_content=result.model_dump())
+            result = fit_hits(found, release, budget, self.settings.context.tokenizer)
+        note_hits(self.space_dir, found, len(result.structured_content["hits"]))
+        return result
 
     @spell_out_filters(make_known_argument)
     def context(
@@ -197,15 +197,18 @@ class Tools:
         ] = None,
         workspace: Annotated[str | None, Field(description="The project; by default all.")] = None,
         kind: Annotated[str | None, Field(description="co_edit, sequence or command; by default all.")] = None,
-    ) -> HabitsResult:
+    ) -> Annotated[CallToolResult, HabitsResult]:
         """Tell what is done over and over: files that change together, steps that follow each other, commands to test,
         build, lint, format and run.
         """
         with convert_to_tool_errors():
             memory = self.open_memory()
             found = memory.habits(workspace or None, kind or None, files or ())
-            return HabitsResult(
-                release=memory.release.name, habits=[escape_values(one.as_dict()) for one in found[:MAX_K]]
+            kinds = (list(some) for _, some in groupby(found, attrgetter("kind")))
+            told = [escape_values(shorten_habit(one)) for some in zip_longest(*kinds) for one in some if one]
+            return fit_answer(
+                lambda kept: HabitsResult(release=memory.release.name, habits=told[:kept], left_out=len(told) - kept),
+                *(len(told), RECALL_BUDGET, self.settings.context.tokenizer),
             )
 
     def show(

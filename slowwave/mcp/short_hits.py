@@ -1,17 +1,20 @@
-"""What `recall` answers to an agent: hits in few tokens, as many in order as its budget has room for.
+"""What `recall` and `habits` answer to an agent: in few tokens, as many in order as the budget has room for.
 
 A hit tells what was said, where, on which day and by whom, and one short id: `show` has the rest, down to the messages.
 """
 
 from bisect import bisect_right
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel
 
-from slowwave.context.tokens import Tokenizer
+from slowwave.context.tokens import resolve_tokenizer
 from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.sessions import SessionHit, SessionHits
+from slowwave.recall.views.habits import Habit
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.fence import escape_values
@@ -42,8 +45,8 @@ class RecallResult(BaseModel):
     """What could not be used, and what was done instead."""
 
 
-def fit_hits(found: Hits | SessionHits, release: str | None, budget: int, count: Tokenizer) -> RecallResult:
-    """Return the first hits, whole, whose answer has at most `budget` tokens by `count`, and how many are left out."""
+def fit_hits(found: Hits | SessionHits, release: str | None, budget: int, tokenizer: str) -> CallToolResult:
+    """Return the first hits, whole, whose answer has at most `budget` tokens, and how many are left out."""
     hits = [escape_values(_shorten_hit(hit) if isinstance(hit, Hit) else _shorten_session(hit)) for hit in found]
 
     def keep_first(kept: int) -> RecallResult:
@@ -58,10 +61,22 @@ def fit_hits(found: Hits | SessionHits, release: str | None, budget: int, count:
             notes=list(found.notes),
         )
 
-    def count_tokens(kept: int) -> int:
-        return count(keep_first(kept).model_dump_json())
+    return fit_answer(keep_first, len(hits), budget, tokenizer)
 
-    return keep_first(bisect_right(range(1, len(hits) + 1), budget, key=count_tokens))
+
+def fit_answer(keep_first: Callable[[int], BaseModel], most: int, budget: int, tokenizer: str) -> CallToolResult:
+    """Return the answer with as many of `most` parts as fit; its text as it is counted: the SDK would indent it."""
+    count = resolve_tokenizer(None, tokenizer)
+    kept = bisect_right(range(1, most + 1), budget, key=lambda some: count(keep_first(some).model_dump_json()))
+    answer = keep_first(kept)
+    return CallToolResult(content=[TextContent(text=answer.model_dump_json())], structured_content=answer.model_dump())
+
+
+def shorten_habit(habit: Habit) -> dict[str, Any]:
+    """Return what an agent is told of a habit."""
+    plain = habit.as_dict()
+    told = {name: plain[name] for name in ("kind", "workspace", "text", "share")}
+    return {**told, "sources": [source.id[:SHORT_ID] for source in habit.sources]}
 
 
 def _shorten_hit(hit: Hit) -> dict[str, Any]:

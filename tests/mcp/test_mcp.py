@@ -29,7 +29,7 @@ from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
-from slowwave.mcp.server import ByKey, make_server
+from slowwave.mcp.server import ByKey, Tools, make_server
 from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
@@ -68,10 +68,6 @@ def environment(store: Path) -> dict[str, str]:
     }
 
 
-def served(store: Path) -> StdioServerParameters:
-    return StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=environment(store))
-
-
 @pytest.fixture
 def inside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], MCPServer[Any]]:
     """The server in this process, which starts at once: what stdio carries has a test of its own."""
@@ -91,7 +87,8 @@ def text_of(result: CallToolResult) -> str:
 
 def test_the_tools_over_stdio(store: Path) -> None:
     async def use() -> dict[str, Any]:
-        async with Client(served(store)) as client:
+        program = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=environment(store))
+        async with Client(program) as client:
             tools = await client.list_tools()
             hits = await client.call_tool("recall", {"query": "tide gauge readings", "k": 3})
             found = json.loads(text_of(hits))["hits"]
@@ -149,7 +146,7 @@ def test_the_tools_over_stdio(store: Path) -> None:
     claims = got["claims"].structured_content["claims"]
     assert [one["id"] for one in claims] == [one["id"] for one in got["related"].structured_content["related"]]
     assert "PostgreSQL 17" in claims[0]["summary"]
-    assert got["habits"].structured_content == {"release": "r1", "habits": []}
+    assert got["habits"].structured_content == {"release": "r1", "habits": [], "left_out": 0}
     assert got["rate"].startswith("Noted as good: ")
     assert all(result.is_error for result in got["bad"])
     assert "no words to search for" in got["bad"][0].content[0].text
@@ -195,17 +192,27 @@ def test_what_recall_answers_fits_its_budget(
             assert show(Memory.open(store).snapshot, one["id"]).node.kind == one["kind"]
 
 
+def test_habits_fit_a_budget_each_kind_in_turn(samples_night: tuple[Path, RunReport], monkeypatch: Any) -> None:
+    memory, tools = Memory.open(samples_night[0]), Tools(Settings(store=samples_night[0]))
+    many = [one for habit in reversed(memory.habits()) for one in [habit] * 40]
+    monkeypatch.setattr(Memory, "habits", lambda *_: many)
+    text = text_of(tools.habits())
+    told = json.loads(text)
+    assert (len(many) - len(told["habits"]), 1_000 < load_tokenizer("minilm")(text) <= 1_500) == (
+        told["left_out"],
+        True,
+    )
+    assert [one["kind"] for one in told["habits"][:3]] == ["command", "sequence", "command"]
+    assert show(memory.snapshot, told["habits"][0]["sources"][0]).node.kind == "message"
+
+
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("recall", {"query": "gauge", "speker": "Ann"}, "there is no argument 'speker', only query, k, kinds, budget,"),
     ("recall", {"k": 3}, "query is missing"),
     ("recall", {"query": "gauge", "k": "many"}, "k is 'many': Input should be a valid integer"),
     ("recall", {"query": "gauge", "files": 5, "x": 1}, "files is 5: "),
     ("recall", {"query": "gauge", "since": "yesterdayish"}, "since is 'yesterdayish'; it is a date or time like"),
-    (
-        "recall",
-        {"query": "gauge", "workspace": "/tied"},
-        "no workspace '/tied' is known here; the nearest: '/tide'",
-    ),
+    ("recall", {"query": "gauge", "workspace": "/tied"}, "no workspace '/tied' is known here; the nearest: '/tide'"),
     ("context", {"query": "gauge", "workspace": "/tied"}, "no workspace '/tied' is known here"),
     ("briefing", {"workspace": "/tied"}, "no workspace '/tied' is known here"),
     ("recall", {"query": "gauge", "category": "decisions"}, "no category is called 'decisions': it is one of "),
@@ -300,13 +307,9 @@ def test_an_argument_that_no_tool_knows_is_refused(store: Path, inside: Callable
     assert get_type_hints(Filters).keys() <= schemas[0]["properties"].keys()
     assert get_type_hints(MessageFilters).keys() <= schemas[1]["properties"].keys()
     assert get_type_hints(ClaimFilters).keys() <= schemas[3]["properties"].keys()
-    assert (
-        schemas[0]["properties"]["as_of"]["description"]
-        in get_type_hints(Filters, include_extras=True)["as_of"].__metadata__
-    )
-    for result in refused.values():
-        assert result.is_error
-        assert "speker" in result.content[0].text  # type: ignore[union-attr]
+    as_of = get_type_hints(Filters, include_extras=True)["as_of"]
+    assert schemas[0]["properties"]["as_of"]["description"] in as_of.__metadata__
+    assert all(one.is_error and "speker" in str(one.content) for one in refused.values())
     assert not journals_hold(store, "x")
 
 
