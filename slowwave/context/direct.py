@@ -138,7 +138,7 @@ def rank_claims(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> lis
     return [
         Told(
             hit.text,
-            replace(make_source(view, row, tags), speaker=None, by=None),  # the words are nobody's
+            replace(make_source(view, row, tags), speaker=None, by=None, seq=-1),  # nobody's words, before messages
             1 / (1 + place),
             later=_format_change(hit, ""),
         )
@@ -288,6 +288,8 @@ def shorten(message: Told, query_words: Collection[str], most: int, price: Calla
 
 
 def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Return lines as they are shown: the best first, those of its session and day with it, as they were said."""
+    """Return lines as they are shown: the best first, those of its session and day with it, claims first, as they were
+    said.
+    """
     groups = list(dict.fromkeys(line.source.group for line in lines))
     return tuple(sorted(lines, key=lambda line: (groups.index(line.source.group), line.source.seq or 0)))

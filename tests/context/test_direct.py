@@ -137,7 +137,8 @@ def test_a_models_claim_comes_first_and_is_nobodys_words(tmp_path: Path) -> None
     assert [line.text for line in part.lines].count(claim) == 1
     (line,) = (line for line in part.lines if line.text == claim)
     assert (line.source.message, line.source.speaker, line.source.by) == ("ses-a:1", None, None)
-    assert part.lines[0].source.group == line.source.group
+    assert part.lines[0] == line  # before what was said earlier in its session
+    assert part.lines[0].source.group == part.lines[1].source.group
     assert "The session cache moves into Postgres." not in [line.text for line in part.lines]  # its message says it
 
 

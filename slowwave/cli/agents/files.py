@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slowwave.context.projects.projection import Pages
     from slowwave.memory import Memory
 
-BLOCK_BUDGET, SKILL_BUDGET = 1_000, 1_500
+BLOCK_BUDGET, SKILL_BUDGET = 1_000, 2_000
 SKILL = "SKILL.md"
 RULE = "---\ndescription: What earlier sessions settled about this project\nalwaysApply: true\n---\n"
 """What a rule of Cursor's begins with."""

@@ -24,7 +24,7 @@ from slowwave.schemas.tables import CHAIN, GATES, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import TALKING, Origin, Status, is_shared
 from slowwave.store.notes import PREFIX
 from slowwave.text.fence import escape_line
-from slowwave.text.words import singularise
+from slowwave.text.words import is_content_word, singularise
 
 LONGEST = 300
 """Characters of a statement."""
@@ -34,8 +34,8 @@ STANDING = ("decision", "convention", "gotcha", "pattern")
 """Categories of what a project goes by."""
 BORNE_OUT = 2
 """Sessions that bear a claim out as well as a person's word does."""
-PARTIES = frozenset((*TALKING, "you", "your", "yours", "yourself"))
-"""Words for those who talk and for who reads."""
+READER = frozenset({"you", "your", "yours", "yourself"})
+"""Words for who reads."""
 CHAINS = ("|", "&", "$(", "<(")
 """What a shell runs one command by another with."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -183,6 +183,11 @@ def _make_claim(view: View, row: Row, confidence: float, messages: list[Row]) ->
 
 
 def addresses_nobody(text: str) -> bool:
-    """Return whether a text speaks neither to nor of those who talk, chains no commands and hides nothing."""
-    words, line = map(singularise, re.findall(r"\w+", text.casefold())), " ".join(text.split())
-    return PARTIES.isdisjoint(words) and not any(mark in text for mark in CHAINS) and escape_line(line) == line
+    """Return whether a text speaks neither to who reads it nor of those who talk, chains no commands and hides nothing.
+
+    "The agent" is one who talks; the Cursor agent, or the user background of a theme, is a thing that has a name.
+    """
+    words, line = [*map(singularise, re.findall(r"\w+", text.casefold()))], " ".join(text.split())
+    pairs = zip(["the", *words], words, strict=False)
+    is_told_to = any(word in READER or (word in TALKING and not is_content_word(before)) for before, word in pairs)
+    return not is_told_to and not any(mark in text for mark in CHAINS) and escape_line(line) == line
