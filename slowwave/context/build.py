@@ -15,7 +15,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING
 
 from slowwave.context.active import ActiveMemory
-from slowwave.context.direct import Told, arrange_lines, pack_messages
+from slowwave.context.direct import MessageLine, arrange_lines, pack_messages
 from slowwave.context.outline import allot_outline, arrange_by_time, select_outline
 from slowwave.context.packing import GAP, Piece, Snippet, build_snippet_lines, pack
 from slowwave.context.rendering import (
@@ -79,13 +79,13 @@ tool, which says nothing.
 """
 
 
-Said = Sequence[Snippet] | Sequence[Told]
+Content = Sequence[Snippet] | Sequence[MessageLine]
 """What a part may show."""
 
 
 def assemble_context(
     query: str,
-    memories: Said,
+    memories: Content,
     budget: int,
     count: Tokenizer,
     settings: ContextSettings,
@@ -113,7 +113,7 @@ def assemble_context(
     check_block(budget, format)
     turns = [parse_turn(turn) for turn in conversation]
     block = _Block(query, budget, settings, cache_counts(count), format, caveat, turns, pyramid or PyramidSettings())
-    contents: dict[Name, Said] = {
+    contents: dict[Name, Content] = {
         "web": build_web_snippets(web, query),
         "memories": memories,
         "conversation": rank_turns(turns, query, settings.active, encoder),
@@ -155,7 +155,7 @@ class _Block:
         self.format, self.caveat = format, caveat
         self.render = get_renderer(format, caveat)
 
-    def fill(self, contents: Mapping[Name, tuple[Said, float]]) -> Context:
+    def fill(self, contents: Mapping[Name, tuple[Content, float]]) -> Context:
         """Return each part within its share, then, with what the others left, as large as it gets; memories first."""
         whole = sum(share for _, share in contents.values()) or 1.0
         parts: dict[Name, Part] = {
@@ -184,9 +184,9 @@ class _Block:
         text = self.render(list(parts))
         return self.count(text) if text else 0
 
-    def build_part(self, name: Name, content: Said, budget: int) -> Part:
+    def build_part(self, name: Name, content: Content, budget: int) -> Part:
         """Return messages as they stand, or the sentences that cover most, as lines."""
-        messages = [message for message in content if isinstance(message, Told)]
+        messages = [message for message in content if isinstance(message, MessageLine)]
         if messages:
             return self.build_whole_part(name, messages, budget)
         # the likeliest sentences, each with its price
@@ -209,7 +209,7 @@ class _Block:
 
         return Part(name, build_snippet_lines(likely, pack(pieces, budget - 1, count_tokens)))
 
-    def build_whole_part(self, name: Name, messages: Sequence[Told], budget: int) -> Part:
+    def build_whole_part(self, name: Name, messages: Sequence[MessageLine], budget: int) -> Part:
         """Return messages as lines, the likeliest first; where they have more tokens than their prices, fewer."""
 
         def price(line: Line) -> int:
@@ -236,7 +236,7 @@ class _Block:
 
     def build_conversation_part(
         self,
-        messages: Sequence[Told],
+        messages: Sequence[MessageLine],
         budget: int,
         price: Callable[[Line], int],
         head: Callable[[LineSource], int],
@@ -264,7 +264,7 @@ class _Block:
 
 def rank_turns(
     turns: Sequence[tuple[str, str]], query: str, settings: ActiveSettings, encoder: Encoder | None
-) -> list[Told]:
+) -> list[MessageLine]:
     """Return the conversation's turns as they are to be shown: the latest exchange, the last turn first, then what the
     query calls up of the others (`ActiveMemory`), the most activated first.
     """
@@ -274,7 +274,7 @@ def rank_turns(
     latest = range(max(0, len(turns) - mind.weights.exchange_turns), len(turns))
     order = [*reversed(latest), *(trace.number for trace, _ in mind.rank_older(query, latest.start))]
     return [
-        Told(turns[n][1], LineSource(message=str(n + 1), seq=n, speaker=turns[n][0] or None), 1 / (1 + place))
+        MessageLine(turns[n][1], LineSource(message=str(n + 1), seq=n, speaker=turns[n][0] or None), 1 / (1 + place))
         for place, n in enumerate(order)
         if turns[n][1].strip()
     ]

@@ -44,7 +44,7 @@ SHOWN = ["session_id", "native_id", "seq", "role", "speaker", "ts"]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MessageLine:
     """A message that may answer, or a passage of a long one."""
 
     text: str
@@ -70,7 +70,7 @@ class Told:
         return Line(" ".join(filter(None, parts)), self.source, self.likelihood, tuple(filter(None, own_words)))
 
 
-def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[str, str]) -> list[Told]:
+def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[str, str]) -> list[MessageLine]:
     """Return the messages that may answer, the likeliest first.
 
     Args:
@@ -88,11 +88,13 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
 
     def make(
         row: Row, text: str, whole: str, likelihood: float, later: str = "", score: float | None = None, gist: str = ""
-    ) -> Told:
+    ) -> MessageLine:
         other = named is not None and row["speaker"] != named
         source = make_source(view, row, tags)
         cut = not whole.startswith(text), not whole.endswith(text)
-        return Told(text, source, likelihood * (OTHERS if other else 1.0), not cut[0], not cut[1], score, later, gist)
+        return MessageLine(
+            text, source, likelihood * (OTHERS if other else 1.0), not cut[0], not cut[1], score, later, gist
+        )
 
     # what holds in place of a hit is told by the message that was found for it
     claims = view.chains.claims
@@ -115,20 +117,20 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit], tags: Mapping[s
         make(row, str(row["text"]), str(row["text"]), places[key] * FOLLOWS)
         for key, row in read_replies(view, query, [hit.id for hit in hits if hit.text.rstrip().endswith("?")]).items()
     ]
-    best: dict[object, Told] = {}
+    best: dict[object, MessageLine] = {}
     for message in sorted(messages, key=lambda message: -message.likelihood):
         best.setdefault((message.source.session, message.source.message), message)
     return list(best.values())
 
 
-def tell_hit(hit: Hit, likelihood: float = 1.0) -> Told:
+def tell_hit(hit: Hit, likelihood: float = 1.0) -> MessageLine:
     """Return a hit as it is; what was written since the release is marked as not yet distilled."""
     source = LineSource(hit.sources[0].session, hit.sources[0].message, at=hit.observed_at)
     later = f"({hit.status})" if hit.status == Status.NOT_DISTILLED else ""
-    return Told(hit.text, source, likelihood, score=hit.score, later=later)
+    return MessageLine(hit.text, source, likelihood, score=hit.score, later=later)
 
 
-def rank_claims(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> list[Told]:
+def rank_claims(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> list[MessageLine]:
     """Return the claims that hold and say something in other words than their messages do, as a model puts them, the
     likeliest first; one that is in its message's own words is told by the message.
     """
@@ -136,7 +138,7 @@ def rank_claims(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> lis
     first = {key: row["message_ids"][0] for key, row in keys.items() if row["message_ids"]}
     rows = view.read_by_id(MESSAGES, list(first.values()), [*SHOWN, "text"])
     return [
-        Told(
+        MessageLine(
             hit.text,
             replace(make_source(view, row, tags), speaker=None, by=None, seq=-1),  # nobody's words, before messages
             1 / (1 + place),
@@ -149,10 +151,10 @@ def rank_claims(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> lis
     ]
 
 
-def rank_topics(hits: Hits, query: Query) -> list[Told]:
+def rank_topics(hits: Hits, query: Query) -> list[MessageLine]:
     """Return a model's texts of topics that have every word of the query; else its messages tell it themselves."""
     return [
-        Told(hit.text, LineSource(at=hit.observed_at, topic=hit.topic or ""), 1.0)
+        MessageLine(hit.text, LineSource(at=hit.observed_at, topic=hit.topic or ""), 1.0)
         for hit in hits
         if query.stems and query.stems <= extract_stems(f"{hit.topic} {hit.text}")
     ]
@@ -214,7 +216,7 @@ def _format_change(hit: Hit, beside: str) -> str:
 
 
 def pack_messages(
-    messages: Sequence[Told],
+    messages: Sequence[MessageLine],
     query: str,
     budget: int,
     share: float,
@@ -264,7 +266,7 @@ def drop_sentences(text: str, told_before: Collection[str]) -> str:
     return text
 
 
-def shorten(message: Told, query_words: Collection[str], most: int, price: Callable[[Line], int]) -> Line | None:
+def shorten(message: MessageLine, query_words: Collection[str], most: int, price: Callable[[Line], int]) -> Line | None:
     """Return a message as it stands where it has at most so many tokens; else as many of its sentences in a row, from
     the one on that has most of what is asked for; None where that one has more.
     """

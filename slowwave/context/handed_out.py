@@ -35,8 +35,8 @@ def _note_asked(space_dir: Path, answer: "Answer[Any] | Context", hits: int, tok
     if cost := answer.cost:
         seconds = (round(cost.seconds, 4), round(cost.encoding, 4))
         with suppress(StoreUnwritable):
-            told = Asked(format_now(), cost.kind, *seconds, hits, tokens, cost.budget, len(answer.notes), web)
-            append(space_dir, told)
+            asked_line = Asked(format_now(), cost.kind, *seconds, hits, tokens, cost.budget, len(answer.notes), web)
+            append(space_dir, asked_line)
 
 
 def note_block(space_dir: Path, block: "Context", web: str = "") -> bool:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from slowwave.context.direct import Told, shorten
+from slowwave.context.direct import MessageLine, shorten
 from slowwave.context.rendering import Line, LineSource
 from slowwave.text.words import extract_content_words
 
@@ -27,7 +27,7 @@ LINES = 4
 """Lines for which there is room in an outline, at least."""
 
 
-def allot_outline(messages: Sequence[Told], budget: int) -> int:
+def allot_outline(messages: Sequence[MessageLine], budget: int) -> int:
     """Return tokens of a block of `budget` tokens that its outline may have; 0 where it is to have none."""
     scores = sorted((message.score for message in messages if message.score is not None), reverse=True)[:NEAREST]
     if not scores:
@@ -39,7 +39,7 @@ def allot_outline(messages: Sequence[Told], budget: int) -> int:
 
 
 def select_outline(
-    messages: Sequence[Told],
+    messages: Sequence[MessageLine],
     shown: Collection[LineSource],
     query_words: Collection[str],
     budget: int,
@@ -78,7 +78,7 @@ def select_outline(
     return chosen
 
 
-def _shorten_to_gist(message: Told, query_words: Collection[str], price: Callable[[Line], int]) -> Line | None:
+def _shorten_to_gist(message: MessageLine, query_words: Collection[str], price: Callable[[Line], int]) -> Line | None:
     """Return a message as an outline's line: whole, else by its gist, unless a part of it has more of what is asked."""
     line = shorten(message, query_words, LINE_TOKENS, price)
     if not message.gist or line == message.line:

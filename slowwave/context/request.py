@@ -10,7 +10,7 @@ from slowwave.context.active import format_turn
 from slowwave.context.build import Context, Turn, assemble_context, check_block, parse_turn
 from slowwave.context.direct import (
     DIRECT_WORDS,
-    Told,
+    MessageLine,
     put_narration_last,
     rank_claims,
     rank_messages,
@@ -169,7 +169,7 @@ def collect_briefing_kinds(memory: Asked, workspace: str | None) -> tuple[View, 
 
 def _collect_memories(
     memory: Asked, query: str, automatic: bool, filters: MessageFilters
-) -> tuple[list[Told] | list[Snippet], Hits]:
+) -> tuple[list[MessageLine] | list[Snippet], Hits]:
     """Return the memories for a query, and the hits they rest on; where the store can't be read, the last answer."""
     settings = memory.settings.context
     filters["files"] = read_once(filters.get("files"))

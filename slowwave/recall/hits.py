@@ -212,8 +212,8 @@ class Answer(list[T]):
     def as_dict(self) -> dict[str, object]:
         """Return plain values, ready for JSON."""
         sure = {"relevance": self.relevance, "confident": self.confident}
-        told = {"reason": self.reason, "stale": self.stale, **sure, "notes": list(self.notes)}
-        return {"hits": [hit.as_dict() for hit in self], **told}
+        state = {"reason": self.reason, "stale": self.stale, **sure, "notes": list(self.notes)}
+        return {"hits": [hit.as_dict() for hit in self], **state}
 
 
 class Hits(Answer[Hit]):

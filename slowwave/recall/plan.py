@@ -77,12 +77,12 @@ def correct_names(view: View, query: Query, *, full_text: bool) -> Query:
     """
     names = view.passages.speaker_words
 
-    def correct(found: re.Match[str]) -> str:
-        word = found[0].lower()
+    def correct(match: re.Match[str]) -> str:
+        word = match[0].lower()
         if word in names:
-            return found[0]
+            return match[0]
         short_for = find_short_form(view, word) if full_text else None
-        return short_for or view.find_similar_word(word, names) or found[0]
+        return short_for or view.find_similar_word(word, names) or match[0]
 
     return replace(query, text=TERM.sub(correct, query.text))
 

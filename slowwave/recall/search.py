@@ -95,13 +95,13 @@ class Search:
             return SessionHits(reason=reason)
         if not plan.kinds:
             return SessionHits(reason=explain_no_rows(plan))
-        heard = self._compute_evidence(plan)
-        scored = self._score_pool(POOLS["message"], plan, heard)
+        evidence = self._compute_evidence(plan)
+        scored = self._score_pool(POOLS["message"], plan, evidence)
         if not scored.candidates.rows:
             return SessionHits(reason=explain_no_rows(plan))
         if automatic and (reason := self._explain_floor(plan, scored.best)):
             return SessionHits(reason=reason, relevance=scored.best)
-        return SessionHits(find_sessions(self.view, plan, heard, scored), relevance=scored.best)
+        return SessionHits(find_sessions(self.view, plan, evidence, scored), relevance=scored.best)
 
     def _plan_queries(self, queries: Sequence[Query]) -> list[Plan]:
         """Return the queries' plans with their vectors, made in one call of the encoder."""
@@ -117,8 +117,8 @@ class Search:
         query = plan.query
         if reason := explain_empty_filters(self.view, query):
             return Hits(reason=reason)
-        heard = None if GROUPS.issuperset(plan.kinds) else self._compute_evidence(plan)
-        pools = [self._score_pool(POOLS[kind], plan, heard) for kind in plan.kinds]
+        evidence = None if GROUPS.issuperset(plan.kinds) else self._compute_evidence(plan)
+        pools = [self._score_pool(POOLS[kind], plan, evidence) for kind in plan.kinds]
         if not any(pool.candidates.rows for pool in pools):
             return Hits(reason=explain_no_rows(plan))
         best = max(pool.best for pool in pools)
@@ -177,20 +177,20 @@ class Search:
         search = partial(compute_passage_evidence, self.view, plan.query, plan.vector, self.settings.fade)
         return self._try_full_text(PASSAGES, search)
 
-    def _score_pool(self, pool: Pool, plan: Plan, heard: PassageEvidence | None) -> ScoredPool:
+    def _score_pool(self, pool: Pool, plan: Plan, evidence: PassageEvidence | None) -> ScoredPool:
         """Return a pool's candidates with their scores and relevance."""
         query, times = plan.query, plan.query.times
         limit = max(100, 2 * query.k)  # rows that each index hands to the fusion
-        if heard is None or pool.kind in GROUPS:
+        if evidence is None or pool.kind in GROUPS:
             search = partial(retrieve_group_candidates, self.view, pool, query, limit, plan.whole)
             candidates, scores = self._try_full_text(pool.table, search)
         elif pool.kind == "message":
             candidates, scores = retrieve_message_candidates(
-                self.view, query, limit, heard, self.settings.vector, plan.named
+                self.view, query, limit, evidence, self.settings.vector, plan.named
             )
         else:
             of_claims = partial(
-                retrieve_claim_candidates, self.view, query, limit, heard, self.settings.later, plan.named
+                retrieve_claim_candidates, self.view, query, limit, evidence, self.settings.later, plan.named
             )
             candidates, scores = self._try_full_text(pool.table, of_claims)
         if not candidates.rows:

@@ -89,9 +89,9 @@ def extract_dates(text: str) -> DateMentions:
     """Return the years, months and days of the month that a text names; a day counts only beside its month."""
     dates = {date for date, _ in _find_dates(text)}
     with_days = {month for _, month, day in dates if day is not None}
-    years = {int(found["year"]) for found in ALONE.finditer(text)} | {date[0] for date in dates if date[0] is not None}
+    years = {int(match["year"]) for match in ALONE.finditer(text)} | {date[0] for date in dates if date[0] is not None}
     return DateMentions(
-        frozenset(years), frozenset(one for one in dates if one[2] is not None or one[1] not in with_days)
+        frozenset(years), frozenset(each for each in dates if each[2] is not None or each[1] not in with_days)
     )
 
 

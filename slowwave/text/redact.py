@@ -45,28 +45,28 @@ MOST_PASSES = 8
 def redact(text: str) -> tuple[str, Counter[str]]:
     """Return the text with a placeholder for each secret, and how many of each kind there were."""
     before = text
-    text, found = _redact_once(text)
-    more, passes = found, 1
+    text, counts = _redact_once(text)
+    more, passes = counts, 1
     while more and passes < MOST_PASSES:  # a placeholder may part what ran together, so that a second secret shows
         text, more = _redact_once(text)
-        found, passes = found + more, passes + 1
+        counts, passes = counts + more, passes + 1
     # A number in JSON, in the midst of other text: it stays JSON.
-    return (_BARE.sub(r"\g<key>\g<quote>\g<mark>\g<quote>", text) if text != before else text), found
+    return (_BARE.sub(r"\g<key>\g<quote>\g<mark>\g<quote>", text) if text != before else text), counts
 
 
 def _redact_once(text: str) -> tuple[str, Counter[str]]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     lower = text.lower()
     if not any(map(lower.__contains__, CLUES)):
-        return _redact_by_form(_redact_tokens(text, found), found), found
-    text = _apply_rules(KEYS, text, lower, found)
-    text = _redact_tokens(text, found)  # before the phrases: where it stands in a URL, a token is the secret half
-    text = _apply_rules(PHRASES, text, lower, found)
-    return _redact_by_form(_redact_assignments(text, found), found), found
+        return _redact_by_form(_redact_tokens(text, counts), counts), counts
+    text = _apply_rules(KEYS, text, lower, counts)
+    text = _redact_tokens(text, counts)  # before the phrases: where it stands in a URL, a token is the secret half
+    text = _apply_rules(PHRASES, text, lower, counts)
+    return _redact_by_form(_redact_assignments(text, counts), counts), counts
 
 
-def _redact_by_form(text: str, found: Counter[str]) -> str:
-    return _apply_rules(ANYWHERE, text, text, found)
+def _redact_by_form(text: str, counts: Counter[str]) -> str:
+    return _apply_rules(ANYWHERE, text, text, counts)
 
 
 def redact_text(text: str) -> str:
@@ -78,46 +78,46 @@ def redact_json(text: str) -> tuple[str, Counter[str]]:
     """As `redact`, on the strings inside of JSON, so that it stays JSON; a text that is none is taken as it is."""
     if not any(map(text.lower().__contains__, CLUES)) and not redact(text)[1]:
         return text, Counter()
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     try:
-        clean = _redact_json_value(json.loads(text), "", found)
+        clean = _redact_json_value(json.loads(text), "", counts)
     except (ValueError, RecursionError):
         return redact(text)
-    return (json.dumps(clean, ensure_ascii=False, separators=(",", ":")) if found else text), found
+    return (json.dumps(clean, ensure_ascii=False, separators=(",", ":")) if counts else text), counts
 
 
-def _apply_rules(rules: Iterable[Rule], text: str, lower: str, found: Counter[str]) -> str:
+def _apply_rules(rules: Iterable[Rule], text: str, lower: str, counts: Counter[str]) -> str:
     """Return the text without what the rules find; their hints are looked for in `lower`."""
     for rule in rules:
         if any(map(lower.__contains__, rule.hints)):
-            text = _apply_rule(rule, text, found)
+            text = _apply_rule(rule, text, counts)
     return text
 
 
-def _redact_tokens(text: str, found: Counter[str]) -> str:
+def _redact_tokens(text: str, counts: Counter[str]) -> str:
     """Return the text without issuers' tokens: looked for where there is a run of characters long enough for one."""
     runs = [run for run in text.encode("utf-8", "replace").translate(_RUNS).split() if len(run) >= LONG]
     if runs and (RUN_HINT.search(b" ".join(runs)) or any(map(text.__contains__, OTHER_HINTS))):
         for rule in TOKENS:
             if any(map(text.__contains__, rule.hints)):
-                text = _apply_rule(rule, text, found)
+                text = _apply_rule(rule, text, counts)
     return text
 
 
-def _apply_rule(rule: Rule, text: str, found: Counter[str]) -> str:
+def _apply_rule(rule: Rule, text: str, counts: Counter[str]) -> str:
     """Return the text with what the rule finds replaced."""
     group = "secret" if "secret" in rule.pattern.groupindex else 0
 
     def placeholder(match: re.Match[str]) -> str:
         if MARK in match[group] or not rule.holds(match):
             return match[0]
-        found[rule.name] += 1
+        counts[rule.name] += 1
         return f"{text[match.start() : match.start(group)]}{MARK}{rule.name}]{text[match.end(group) : match.end()]}"
 
     return rule.pattern.sub(placeholder, text)
 
 
-def _redact_assignments(text: str, found: Counter[str]) -> str:
+def _redact_assignments(text: str, counts: Counter[str]) -> str:
     """Return the text without values that are assigned to telling names."""
     pieces: list[str] = []
     at = passed = 0
@@ -129,7 +129,7 @@ def _redact_assignments(text: str, found: Counter[str]) -> str:
         if match and (kind := classify_secret(text[max(0, core.start() - BEFORE) : core.start()], match)):
             passed = match.end()
             start, end = match.span("bare" if match["quoted"] is None else "quoted")
-            found[kind] += 1
+            counts[kind] += 1
             pieces += (text[at:start], f"{MARK}{kind}]")
             at = end
         elif match and len(match["bare"] or "") == MOST_VALUE:
@@ -137,25 +137,25 @@ def _redact_assignments(text: str, found: Counter[str]) -> str:
     return "".join((*pieces, text[at:])) if pieces else text
 
 
-def _redact_json_value(value: object, name: str, found: Counter[str]) -> object:
+def _redact_json_value(value: object, name: str, counts: Counter[str]) -> object:
     match value:
         case dict():
             return {
-                _redact_json_value(key, "", found): _redact_json_value(member, str(key), found)
+                _redact_json_value(key, "", counts): _redact_json_value(member, str(key), counts)
                 for key, member in value.items()
             }
         case list():
-            return [_redact_json_value(member, name, found) for member in value]
+            return [_redact_json_value(member, name, counts) for member in value]
         case str():
             text, here = redact(value)
             if not here and name:
                 # As the member of an object: only its name may say that it is a secret.
                 here = redact(f'"{name}": "{value.translate(_QUOTES)}"')[1]
                 text = f"{MARK}{next(iter(here))}]" if here else value
-            found.update(here)
+            counts.update(here)
             return text
         case int() if here := redact(f'"{name}": {value}')[1]:
-            found.update(here)
+            counts.update(here)
             return f"{MARK}{next(iter(here))}]"
         case _:
             return value

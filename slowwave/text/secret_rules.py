@@ -64,10 +64,10 @@ def make_plugin_rules(name: str, detector: type[RegexBasedDetector], *hints: str
     return [
         Rule(
             name,
-            re.compile(rf"(?={found.pattern}){build_boundary_pattern()}(?:{found.pattern}){AFTER}", found.flags),
+            re.compile(rf"(?={pattern.pattern}){build_boundary_pattern()}(?:{pattern.pattern}){AFTER}", pattern.flags),
             hints,
         )
-        for found in detector().denylist
+        for pattern in detector().denylist
     ]
 
 

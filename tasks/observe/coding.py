@@ -57,7 +57,7 @@ PROPOSAL = compile_word_pattern(
 @lru_cache(maxsize=4)  # every claim of a message asks for the message's
 def extract_file_paths(text: str) -> tuple[str, ...]:
     """Return paths and file names in `text`, in order, each once."""
-    return tuple(dict.fromkeys(found.strip("`'\"") for found in PATH.findall(text)))
+    return tuple(dict.fromkeys(path.strip("`'\"") for path in PATH.findall(text)))
 
 
 def is_coding(rows: Iterable[dict[str, Any]]) -> bool:

@@ -100,7 +100,7 @@ def _follow(key: str, onward: Mapping[str, str | None], known: Mapping[str, Row]
 def _find_claims_told(passages: pa.Table, rows: Mapping[str, Row], claims: list[Row]) -> dict[str, list[Row]]:
     """Return by passage the claims that were made of it, and those of chains whose sentence it has."""
     # claims made of a passage: where several passages are of one message, of the one that has the quote
-    told = defaultdict[str, dict[str, Row]](dict)
+    claims_of = defaultdict[str, dict[str, Row]](dict)
     by_message = defaultdict[str, list[str]](list)
     for key, row in rows.items():
         by_message[row["message_id"]].append(key)
@@ -111,7 +111,7 @@ def _find_claims_told(passages: pa.Table, rows: Mapping[str, Row], claims: list[
         quote = _normalise(claim["quote"])
         at = [key for message in claim["message_ids"] for key in by_message.get(message, ())]
         for key in [key for key in at if quote in _normalise(rows[key]["text"])] or at:
-            told[key][claim["observation_id"]] = claim
+            claims_of[key][claim["observation_id"]] = claim
         for text in {quote, _normalise(claim["summary"])} if claim["chain_id"] else ():
             sentences[text].append(claim)
     # and claims of chains whose sentence it has word for word
@@ -122,8 +122,8 @@ def _find_claims_told(passages: pa.Table, rows: Mapping[str, Row], claims: list[
         pl.col("text").str.replace_all(r"\s+", " ").str.strip_chars()
     )
     for key, text in sentences_said.filter(pl.col("text").is_in(list(sentences))).iter_rows():
-        told[key] |= {claim["observation_id"]: claim for claim in sentences[text]}
-    return {key: list(some.values()) for key, some in told.items()}
+        claims_of[key] |= {claim["observation_id"]: claim for claim in sentences[text]}
+    return {key: list(some.values()) for key, some in claims_of.items()}
 
 
 def _choose_chain(claims: list[Row]) -> Row:

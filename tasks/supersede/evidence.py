@@ -49,19 +49,19 @@ class Evidence:
     """What each claim was said among."""
 
     @classmethod
-    def from_candidates(cls, held: CandidateClaims, among: Set[int] | None = None) -> "Evidence":
+    def from_candidates(cls, candidates: CandidateClaims, among: Set[int] | None = None) -> "Evidence":
         """Read the claims that are held, and what each pair of them (of a row in `among`, if any) is to each other."""
-        rows = held.table.select(READ).to_pylist()
-        claims = Claims(held.table)
-        (vectors, has), idf = stack_unit_vectors(held.table), IdfTable.from_stems(claims.stems)
+        rows = candidates.table.select(READ).to_pylist()
+        claims = Claims(candidates.table)
+        (vectors, has), idf = stack_unit_vectors(candidates.table), IdfTable.from_stems(claims.stems)
         sessions = np.array([row["session_id"] for row in rows])
 
         def find_pairs(
             of: Places | None,
         ) -> tuple[Pairs, Scores, Scores, npt.NDArray[np.bool_], list[dict[str, float]]]:
-            near = find_candidate_pairs(held.table, claims, vectors, has, of).tolist()
-            ordered = [sorted(pair, key=held.times.__getitem__) for pair in near]
-            ordered = [[old, new] for old, new in ordered if held.times[old] != held.times[new]]
+            near = find_candidate_pairs(candidates.table, claims, vectors, has, of).tolist()
+            ordered = [sorted(pair, key=candidates.times.__getitem__) for pair in near]
+            ordered = [[old, new] for old, new in ordered if candidates.times[old] != candidates.times[new]]
             pairs = np.array(ordered, dtype=np.int64).reshape(-1, 2)
             cosines, (old, new) = compute_cosines(pairs, vectors, has), pairs.T
             likeness, apart = compute_likeness(pairs, cosines, claims, idf), sessions[old] != sessions[new]
@@ -85,13 +85,13 @@ class Evidence:
             for at in np.flatnonzero(judged).tolist()
             if min(company[at]["nearer before"], company[at]["nearer after"]) < LIKEST
         ]
-        around = Surroundings(held, claims, vectors, idf)
+        around = Surroundings(candidates, claims, vectors, idf)
 
         def compute_features(at: int) -> dict[str, float]:
             old, new = pairs[at].tolist()
             earlier, later, known = rows[old], rows[new], not np.isnan(cosines[at])
             named = earlier["speaker"] is not None and later["speaker"] is not None
-            found = compute_pair_features(claims[old], claims[new], idf) | {
+            features = compute_pair_features(claims[old], claims[new], idf) | {
                 "one speaker": earlier["speaker"] == later["speaker"],
                 "two speakers": named and earlier["speaker"] != later["speaker"],
                 "everyday": later["pack"] == "personal",
@@ -99,12 +99,12 @@ class Evidence:
                 "event": later["category"] == "event",
                 "was an event": earlier["category"] == "event",
             }
-            found |= dict.fromkeys((SAYS + gram for gram in list_grams(claims[new].words)), 1.0)
+            features |= dict.fromkeys((SAYS + gram for gram in list_grams(claims[new].words)), 1.0)
             if known:
-                found["cosine"] = float(cosines[at])
+                features["cosine"] = float(cosines[at])
             if apart[at]:
-                found |= company[at] | around.compute_features(old, new, vectors=known)
-            return found
+                features |= company[at] | around.compute_features(old, new, vectors=known)
+            return features
 
         return cls(pairs[kept], likeness[kept], apart[kept], _LazyFeatures(compute_features, kept), around)
 

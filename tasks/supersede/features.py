@@ -196,24 +196,24 @@ def _compute_values(old: Claim, new: Claim) -> dict[str, float]:
 class Surroundings:
     """The claims by the sessions and turns that they were made in; what is asked for is made then, and kept."""
 
-    def __init__(self, held: CandidateClaims, claims: Claims, vectors: Floats, idf: IdfTable) -> None:
+    def __init__(self, candidates: CandidateClaims, claims: Claims, vectors: Floats, idf: IdfTable) -> None:
         """Set up.
 
         Args:
-            held: the claims' rows.
+            candidates: the claims' rows.
             claims: the rows as they are read.
             vectors: of the rows, zeros where there is none; shape (rows, dim).
             idf: of their words.
         """
-        self.held, self.claims, self.vectors, self.idf = held, claims, vectors, idf
-        self.sessions: list[str] = held.table["session_id"].to_pylist()
-        self.details: list[str | None] = held.table["detail"].to_pylist()
+        self.held, self.claims, self.vectors, self.idf = candidates, claims, vectors, idf
+        self.sessions: list[str] = candidates.table["session_id"].to_pylist()
+        self.details: list[str | None] = candidates.table["detail"].to_pylist()
         # its moment's place among those of its session that a claim was made in
         moments: dict[str, set[datetime]] = defaultdict(set)
-        for session, at in zip(self.sessions, held.times, strict=True):
+        for session, at in zip(self.sessions, candidates.times, strict=True):
             moments[session].add(at)
         numbers = {session: {at: n for n, at in enumerate(sorted(some))} for session, some in moments.items()}
-        self.turns = [numbers[session][at] for session, at in zip(self.sessions, held.times, strict=True)]
+        self.turns = [numbers[session][at] for session, at in zip(self.sessions, candidates.times, strict=True)]
         self.rows: dict[tuple[str, int], list[int]] = defaultdict(list)
         """Session and turn -> the rows of the claims made then."""
         self.of_session: dict[str, list[int]] = defaultdict(list)

@@ -171,7 +171,7 @@ class Asked:
 def ask_judge(
     claims: CandidateClaims,
     guesses: Mapping[Rows, float],
-    told: Mapping[Rows, Verdict],
+    verdicts: Mapping[Rows, Verdict],
     judge: Judge,
 ) -> Asked:
     """Return the judge's answers about the likeliest pairs that it has not judged.
@@ -181,7 +181,7 @@ def ask_judge(
     fresh: dict[Rows, Verdict] = {}
     tried: set[Rows] = set()
     while True:
-        likely = _find_pairs_to_ask(claims, guesses, {**told, **fresh}, judge)
+        likely = _find_pairs_to_ask(claims, guesses, {**verdicts, **fresh}, judge)
         open_pairs = sorted(likely.keys() - tried, key=lambda pair: (-likely[pair], pair))
         now = open_pairs[: judge.most - len(tried)]
         if not now:

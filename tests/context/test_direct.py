@@ -7,7 +7,7 @@ import pytest
 
 from slowwave import Memory
 from slowwave.context.build import Context, assemble_context
-from slowwave.context.direct import Told, rank_messages, shorten
+from slowwave.context.direct import MessageLine, rank_messages, shorten
 from slowwave.context.handed_out import note_block, note_hits
 from slowwave.context.rendering import Line, LineSource, Part
 from slowwave.context.tokens import load_tokenizer
@@ -53,8 +53,8 @@ def lines(memory: Memory, query: str, budget: int = 400) -> list[str]:
     return [line.text for line in parts["memories"]]
 
 
-def told(text: str, n: int = 0, *, opens: bool = True) -> Told:
-    return Told(text, LineSource("s", f"m{n}", n), 1 / (1 + n), opens)
+def told(text: str, n: int = 0, *, opens: bool = True) -> MessageLine:
+    return MessageLine(text, LineSource("s", f"m{n}", n), 1 / (1 + n), opens)
 
 
 def count_line(line: Line) -> int:
@@ -177,7 +177,7 @@ def test_no_message_takes_the_whole_block() -> None:
 
 def test_what_a_line_tells_of_a_change_is_no_news_when_a_model_repeats_it(tmp_path: Path) -> None:
     said, then = "we use SQLite for the gauges", "From now on the gauges go into PostgreSQL"
-    line = Told(said, LineSource("s", "m"), 1.0, later=f"(perhaps until 2026-09-28, then: {then})").line
+    line = MessageLine(said, LineSource("s", "m"), 1.0, later=f"(perhaps until 2026-09-28, then: {then})").line
     assert note_block(tmp_path, Context(line.text, 30, (Part("memories", (line,)),)))
     recalled = load_recalled_spans(tmp_path)
     for text in (said, then):

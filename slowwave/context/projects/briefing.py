@@ -114,10 +114,10 @@ def collect_facts(view: View) -> list[Line]:
     account of them, then the surest first, of equals the latest.
     """
     columns = ["observation_id", "session_id", "summary", "observed_at", "speaker", "message_ids", "observer"]
-    wanted = match_unshut_claims() & (pc.field("pack") == "personal") & pc.field("category").isin(PERSONAL)
+    condition = match_unshut_claims() & (pc.field("pack") == "personal") & pc.field("category").isin(PERSONAL)
     rows = [
         row
-        for row in view.read(OBSERVATIONS, columns, wanted).to_pylist()
+        for row in view.read(OBSERVATIONS, columns, condition).to_pylist()
         if row["session_id"] not in view.unconfirmed_notes and not is_shared(row["observer"])
     ]
     # the message that each was made of
@@ -145,8 +145,8 @@ def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Li
     Without a model a topic's summary is sentences of several sessions, which say little beside each other.
     """
     columns = ["summary_id", "scope_id", "tier", "title", "text", "last_at", "member_ids"]
-    wanted = (pc.field("scope") == SummaryScope.TOPIC) & pc.starts_with(pc.field("step_key"), MODEL_KEY)
-    rows = sorted(view.read(SUMMARIES, columns, wanted).to_pylist(), key=lambda row: row["tier"])
+    condition = (pc.field("scope") == SummaryScope.TOPIC) & pc.starts_with(pc.field("step_key"), MODEL_KEY)
+    rows = sorted(view.read(SUMMARIES, columns, condition).to_pylist(), key=lambda row: row["tier"])
     # without those that stand on something which only an agent noted
     noted = pc.field("session_id").isin(pa.array(sorted(view.unconfirmed_notes), pa.string()))
     doubtful = set(view.read(OBSERVATIONS, ["observation_id"], noted)["observation_id"].to_pylist())
@@ -172,10 +172,10 @@ def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Li
 
 def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[Line]:
     """Return sessions' master summaries, the latest first."""
-    wanted = (pc.field("scope") == SummaryScope.SESSION) & (pc.field("tier") == MASTER)
+    condition = (pc.field("scope") == SummaryScope.SESSION) & (pc.field("tier") == MASTER)
     if places:
-        wanted = wanted & pc.field("workspace").isin(sorted(places))
-    rows = view.read(SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], wanted).to_pylist()
+        condition = condition & pc.field("workspace").isin(sorted(places))
+    rows = view.read(SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], condition).to_pylist()
     rows = [row for row in rows if row["scope_id"] not in view.unconfirmed_notes]
     rows.sort(key=lambda row: row["summary_id"])
     rows.sort(key=lambda row: row["last_at"] or EARLIEST, reverse=True)

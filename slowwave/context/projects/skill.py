@@ -89,14 +89,14 @@ def collect_skill_lines(
     since = view.release.created_at - timedelta(days=days) if days is not None else None
     claims = collect_told_claims(view, places, STANDING, steers, least)
     by_agents = [
-        replace(one, category="found")
-        for one in collect_standing_claims(view, places, ("gotcha",), least)
-        if not one.by_person and addresses_nobody(one.text)
+        replace(item, category="found")
+        for item in collect_standing_claims(view, places, ("gotcha",), least)
+        if not item.by_person and addresses_nobody(item.text)
     ]
     claims += by_agents
-    claims = [one for one in claims if since is None or (one.source.at is not None and one.source.at >= since)]
-    habits = [one for one in find_habits(view) if one.workspace in places]
-    habits = [one for one in habits if since is None or (one.last_at is not None and one.last_at >= since)]
+    claims = [item for item in claims if since is None or (item.source.at is not None and item.source.at >= since)]
+    habits = [item for item in find_habits(view) if item.workspace in places]
+    habits = [item for item in habits if since is None or (item.last_at is not None and item.last_at >= since)]
     lines = [*_tell_claims(view, claims), *(line for kind in HabitKind for line in _tell_habits(view, habits, kind))]
     return [line for line in lines if not steers(line.text)]
 
@@ -163,14 +163,14 @@ def _tell_claims(view: View, claims: Sequence[StandingClaim]) -> list[SkillLine]
 
 def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[SkillLine]:
     """Return the foremost habits of a kind that tell somebody who works here what to do."""
-    some = [one for one in habits if one.kind == kind and one.sources and all(map(_is_plain, one.items))]
+    some = [each for each in habits if each.kind == kind and each.sources and all(map(_is_plain, each.items))]
     if kind is HabitKind.COMMAND:
-        some = [one for one in some if one.role in CHECKED]
-        some.sort(key=lambda one: CHECKED.index(CommandRole(str(one.role))))
+        some = [each for each in some if each.role in CHECKED]
+        some.sort(key=lambda each: CHECKED.index(CommandRole(str(each.role))))
     if kind is HabitKind.SEQUENCE:  # to look before one edits is nothing of this project
-        some = [one for one in some if any(item not in LOOKS for item in one.items)]
-    first = {one.items: one for one in reversed(some)}  # of two checkouts the one with more of it
-    some = [one for one in some if first[one.items] is one][:MOST_HABITS]
+        some = [each for each in some if any(item not in LOOKS for item in each.items)]
+    first = {each.items: each for each in reversed(some)}  # of two checkouts the one with more of it
+    some = [each for each in some if first[each.items] is each][:MOST_HABITS]
     # what each says, with its latest source
     lines: list[SkillLine] = []
     for habit in some:

@@ -88,10 +88,10 @@ def collect_standing_claims(
         least: confidence from which a claim stands.
         among: claims that are looked at; none for all.
     """
-    wanted = match_unshut_claims()
+    condition = match_unshut_claims()
     for column, values in (("workspace", places), ("category", categories), ("observation_id", among)):
-        wanted = wanted & pc.field(column).isin(sorted(values)) if values else wanted
-    rows = view.read(OBSERVATIONS, COLUMNS, wanted).to_pylist()
+        condition = condition & pc.field(column).isin(sorted(values)) if values else condition
+    rows = view.read(OBSERVATIONS, COLUMNS, condition).to_pylist()
     sure = view.look_up_confidences([row["observation_id"] for row in rows])
     rows = [
         row
@@ -128,10 +128,10 @@ def collect_standing_claims(
 
 def match_unshut_claims() -> pc.Expression:
     """Return the condition for claims that hold and none of whose gates is shut."""
-    wanted = pc.field("status") == Status.ACTIVE
+    condition = pc.field("status") == Status.ACTIVE
     for gate in GATES:
-        wanted = wanted & pc.if_else(pc.field(gate).is_valid(), pc.field(gate), True)
-    return wanted
+        condition = condition & pc.if_else(pc.field(gate).is_valid(), pc.field(gate), True)
+    return condition
 
 
 def take_in_turn(claims: Iterable[StandingClaim]) -> Iterator[StandingClaim]:

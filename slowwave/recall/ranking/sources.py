@@ -20,21 +20,21 @@ MAX_SOURCES = 5
 """Messages named under one summary; more are reached by drilling down."""
 
 
-def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
+def build_hits(view: View, ranked: Sequence[ScoredRow]) -> list[Hit]:
     """Return rows as hits, all their messages looked up at once."""
     # the messages that each stands on; a message in its exchange
-    below = collect_message_ids_below(view, {row.id: row.row for row in found if row.kind in GROUPS})
-    ids = {row.id: (below[row.id] if row.kind in GROUPS else row.row.get("message_ids") or []) for row in found}
-    others = [row for row in found if row.kind != "message"]
+    below = collect_message_ids_below(view, {row.id: row.row for row in ranked if row.kind in GROUPS})
+    ids = {row.id: (below[row.id] if row.kind in GROUPS else row.row.get("message_ids") or []) for row in ranked}
+    others = [row for row in ranked if row.kind != "message"]
     messages = view.read_by_id(MESSAGES, [key for row in others for key in ids[row.id]], MESSAGE_COLUMNS)
-    exchanges = _read_exchanges(view, [row for row in found if row.kind == "message"])
+    exchanges = _read_exchanges(view, [row for row in ranked if row.kind == "message"])
     # what the table knows of the claims, or of the claim that was made of a message
-    claims = [row if row.kind == "observation" else row.claim for row in found]
+    claims = [row if row.kind == "observation" else row.claim for row in ranked]
     facts = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims if claim is not None], CLAIM_COLUMNS)
     sure = view.look_up_confidences(list(facts))
     names = view.read_by_id(TOPICS, [fact["topic_id"] for fact in facts.values() if fact["topic_id"]], ["name"])
     hits: list[Hit] = []
-    for row, claim in zip(found, claims, strict=True):
+    for row, claim in zip(ranked, claims, strict=True):
         if row.kind == "message":
             sources, pair = exchanges[row.id]
         else:
@@ -53,9 +53,9 @@ def build_hits(view: View, found: Sequence[ScoredRow]) -> list[Hit]:
     return hits
 
 
-def _build_hit(view: View, found: ScoredRow, messages: Sequence[Row], pair: tuple[Fragment, ...]) -> Hit:
+def _build_hit(view: View, scored: ScoredRow, messages: Sequence[Row], pair: tuple[Fragment, ...]) -> Hit:
     """Return a row as a hit; its messages as sources, a message in its exchange."""
-    row, kind = found.row, found.kind
+    row, kind = scored.row, scored.kind
     # what is shown, and when it was said
     if kind == "observation":
         text, quote, at = row["summary"], row["quote"], row["observed_at"]
@@ -71,27 +71,27 @@ def _build_hit(view: View, found: ScoredRow, messages: Sequence[Row], pair: tupl
         sources.append(Source(view.native_sessions.get(session) or session, message["native_id"], shown))
     role = messages[0]["role"] if messages else None
     return Hit(
-        *(kind, found.id, text, found.score, at, row["status"]),
+        *(kind, scored.id, text, scored.score, at, row["status"]),
         sources=tuple(sources),
         pair=pair,
-        relevance=found.relevance,
+        relevance=scored.relevance,
         superseded_by=row["superseded_by"],
         perhaps_superseded_by=row["perhaps_superseded_by"],
         successor=row["successor"],
-        claim=found.claim.row["summary"] if found.claim is not None else None,
+        claim=scored.claim.row["summary"] if scored.claim is not None else None,
         topic=row.get("name"),
         workspace=row.get("workspace"),
         speaker=None if kind in GROUPS else row.get("speaker") or role,
     )
 
 
-def _read_exchanges(view: View, found: Sequence[ScoredRow]) -> dict[str, tuple[list[Row], tuple[Fragment, ...]]]:
+def _read_exchanges(view: View, ranked: Sequence[ScoredRow]) -> dict[str, tuple[list[Row], tuple[Fragment, ...]]]:
     """Return for each message that was found itself and its exchange, taken from where they stand."""
-    if not found:
+    if not ranked:
         return {}
     layout = view.passages
     # which messages stand around each hit, by their offsets
-    positions = {row.id: row.row["position"] for row in found}
+    positions = {row.id: row.row["position"] for row in ranked}
     exchanges = {key: layout.message[layout.find_exchange(at)] for key, at in positions.items()}
     own = {key: int(layout.message[at]) for key, at in positions.items()}
     replies = {

@@ -89,35 +89,35 @@ def compute_passage_evidence(
 
 
 def retrieve_message_candidates(
-    view: View, query: Query, limit: int, heard: PassageEvidence, weight: float, named: Vector | None
+    view: View, query: Query, limit: int, evidence: PassageEvidence, weight: float, named: Vector | None
 ) -> tuple[Candidates, Scores]:
     """Return candidates for a query, and their scores.
 
     Args:
         limit: candidates each index brings.
-        heard: the evidence for the query.
+        evidence: the evidence for the query.
         weight: of the vector.
         named: vector of the query with the names of speakers and workspaces in it. It ranks nothing: greetings are
             nearest to it. But it tells whether the memory knows whom the query names, and so how relevant a passage is.
     """
     # candidates: the best by words, dates and vector
-    pool, positions = POOLS["message"], heard.select_top_positions(limit)
+    pool, positions = POOLS["message"], evidence.select_top_positions(limit)
     if not len(positions):
         return Candidates(pool), np.zeros(0)
     # what each signal says of them
-    rows = view.take(pool.table, heard.layout.offsets[positions], pool.columns)
+    rows = view.take(pool.table, evidence.layout.offsets[positions], pool.columns)
     signals = {
         "length": compute_statement_length(rows["text"]),
-        "speaker": heard.layout.mask_speakers(query.text, positions).astype(np.float64),
-        "lexical": heard.word_date_score[positions],
-        "vector": heard.near.compute_cosines(positions),
+        "speaker": evidence.layout.mask_speakers(query.text, positions).astype(np.float64),
+        "lexical": evidence.word_date_score[positions],
+        "vector": evidence.near.compute_cosines(positions),
     }
     kept = [row | {"position": int(at)} for row, at in zip(rows.to_pylist(), positions, strict=True)]
-    candidates = Candidates(pool, kept, signals, cosine=None if heard.near.vector is None else signals["vector"])
+    candidates = Candidates(pool, kept, signals, cosine=None if evidence.near.vector is None else signals["vector"])
     # how relevant they are, with and without the names in the query
-    candidates.covered = np.zeros(len(positions)) if heard.share is None else heard.share[positions]
+    candidates.covered = np.zeros(len(positions)) if evidence.share is None else evidence.share[positions]
     if named is not None:
-        near = replace(heard.near, vector=named)
+        near = replace(evidence.near, vector=named)
         candidates.nearest = float(np.nanmax(near.compute_cosines(near.find_nearest(1)), initial=-1.0))
         candidates.cosine = np.fmax(signals["vector"], near.compute_cosines(positions))
     candidates.weights = {**MESSAGE_WEIGHTS, "vector": weight}
@@ -135,7 +135,7 @@ def retrieve_claim_candidates(
     view: View,
     query: Query,
     limit: int,
-    heard: PassageEvidence,
+    evidence: PassageEvidence,
     later: float,
     named: Vector | None,
     full_text: bool,
@@ -144,17 +144,17 @@ def retrieve_claim_candidates(
 
     Args:
         limit: passages and rows that each kind of evidence brings.
-        heard: what is heard at the passages.
+        evidence: what is heard at the passages.
         later: weight of how late a claim was made.
         named: vector of the query with the names; it ranks nothing, but tells how relevant a claim is.
         full_text: whether the observations' own full text may be asked; it is where something else is missing.
     """
     pool, index, rows = POOLS["observation"], view.claims, find_claims(view, query)
-    near = Nearness(rows, heard.near.vector)
+    near = Nearness(rows, evidence.near.vector)
     # candidates: the nearest by vector, those whose own words match, those made in passages that match
-    through = index.find_claims_at(heard.select_top_positions(limit))
+    through = index.find_claims_at(evidence.select_top_positions(limit))
     parts, words = [near.find_nearest(limit), through[rows.allowed[through]]], None
-    if full_text and (near.vector is None or heard.share is None):
+    if full_text and (near.vector is None or evidence.share is None):
         words = rows.search_text(query.terms, limit)
         parts.append(rows.locate(words))
     claims = np.unique(np.concatenate(parts))
@@ -171,9 +171,9 @@ def retrieve_claim_candidates(
         return best
 
     signals = {
-        "lexical": take_best(heard.word_date_score[positions]),
-        "speaker": take_best(heard.layout.mask_speakers(query.text, positions).astype(np.float64)),
-        "message": take_best(heard.near.compute_cosines(positions)),
+        "lexical": take_best(evidence.word_date_score[positions]),
+        "speaker": take_best(evidence.layout.mask_speakers(query.text, positions).astype(np.float64)),
+        "message": take_best(evidence.near.compute_cosines(positions)),
         "length": compute_statement_length(table["summary"]),
         "vector": near.compute_cosines(claims),
     }
@@ -188,8 +188,8 @@ def retrieve_claim_candidates(
         cosine=None if near.vector is None else signals["vector"],
         weights=CLAIM_WEIGHTS,
     )
-    if heard.share is not None:
-        candidates.covered = np.nan_to_num(take_best(heard.share[positions]))
+    if evidence.share is not None:
+        candidates.covered = np.nan_to_num(take_best(evidence.share[positions]))
     else:
         texts = (f"{row['summary']} {row['speaker'] or ''}" for row in candidates.rows)
         candidates.covered = np.array([compute_word_share(query.index_terms, text) for text in texts], dtype=np.float64)

@@ -117,16 +117,16 @@ def retrieve_group_candidates(
         full_text: whether the index of full text may be asked.
     """
     # those of which some is of the query's time, and none later than `as_of`
-    wanted = [pc.field("text").is_valid()] if pool.kind == "topic" else []
+    conditions = [pc.field("text").is_valid()] if pool.kind == "topic" else []
     if query.places:
-        wanted.append(pc.field("workspace").isin(pa.array(query.places, pa.string())))
+        conditions.append(pc.field("workspace").isin(pa.array(query.places, pa.string())))
     if query.since:
-        wanted.append(pc.field(pool.last) >= pa.scalar(query.since, UTC_US))
+        conditions.append(pc.field(pool.last) >= pa.scalar(query.since, UTC_US))
     if query.until:
-        wanted.append(pc.field(pool.first) <= pa.scalar(query.until, UTC_US))
+        conditions.append(pc.field(pool.first) <= pa.scalar(query.until, UTC_US))
     if query.as_of:
-        wanted.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
-    where = reduce(and_, wanted) if wanted else None
+        conditions.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
+    where = reduce(and_, conditions) if conditions else None
     # what each index finds of them
     groups = Rows(view=view, table=pool.table, where=where, columns=pool.columns)
     lookups = {"text": groups.search_text(query.terms, limit)} if full_text else {}

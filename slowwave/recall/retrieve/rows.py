@@ -86,9 +86,9 @@ class Rows:
                 return passed.slice(0, limit)
             wanted *= 4
 
-    def keep_allowed(self, found: pa.Table) -> pa.Table:
+    def keep_allowed(self, rows: pa.Table) -> pa.Table:
         """Return those of the rows found that may answer."""
-        return found
+        return rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,13 +104,13 @@ class MaskedRows(Rows):
         """Of all rows those that may answer; one at least counts."""
         return max(int(self.allowed.sum()), 1) / max(len(self.allowed), 1)
 
-    def keep_allowed(self, found: pa.Table) -> pa.Table:
+    def keep_allowed(self, rows: pa.Table) -> pa.Table:
         """Return those of the rows found that the mask lets through."""
-        return found.filter(pa.array(self.allowed[self.locate(found)]))
+        return rows.filter(pa.array(self.allowed[self.locate(rows)]))
 
-    def locate(self, found: pa.Table) -> Ints:
+    def locate(self, rows: pa.Table) -> Ints:
         """Return the places of rows that were found."""
-        return self.index.locate(found["_rowid"].to_numpy())
+        return self.index.locate(rows["_rowid"].to_numpy())
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,9 @@ class Nearness:
     @cached_property
     def _every(self) -> Scores | None:
         """The cosine of each row by its offset; None where their vectors are not in memory."""
-        if self.vector is None or (held := self.rows.view.load_vectors(self.rows.table)) is None:
+        if self.vector is None or (loaded := self.rows.view.load_vectors(self.rows.table)) is None:
             return None
-        matrix, known = held
+        matrix, known = loaded
         with limit_blas_threads():
             return np.where(known, matrix @ self.vector, np.nan).astype(np.float64)
 

@@ -73,20 +73,20 @@ def list_claims(
     least = parse_share(filters.get("min_confidence"), "min_confidence") or 0.0
     names = dict(zip(*view.read(TOPICS, ["topic_id", "name"]).to_pydict().values(), strict=True))
     statuses = [Status.ACTIVE, Status.SUPERSEDED] if filters.get("superseded") else [Status.ACTIVE]
-    wanted = [pc.field("status").isin(statuses)]
+    conditions = [pc.field("status").isin(statuses)]
     if workspace := filters.get("workspace"):
-        wanted.append(pc.field("workspace").isin(require_workspaces(anchor_workspace(workspace), view.workspaces)))
+        conditions.append(pc.field("workspace").isin(require_workspaces(anchor_workspace(workspace), view.workspaces)))
     if category := filters.get("category"):
         if unknown := explain_unknown_category(view, category):
             raise UsageError(unknown)
-        wanted.append(pc.field("category") == pa.scalar(category))
+        conditions.append(pc.field("category") == pa.scalar(category))
     if (topic := filters.get("topic")) is not None:
         ids = [key for key, name in names.items() if topic in (key, name)]
-        wanted.append(pc.field("topic_id").isin(pa.array(ids, pa.string())))
+        conditions.append(pc.field("topic_id").isin(pa.array(ids, pa.string())))
     if start := parse_bound(filters.get("since"), "since"):
-        wanted.append(pc.field("observed_at") >= pa.scalar(start, UTC_US))
+        conditions.append(pc.field("observed_at") >= pa.scalar(start, UTC_US))
     # Of all that pass only what decides is read, and the rest of those that are told.
-    claims = view.read(OBSERVATIONS, ["observation_id", "observed_at", "keywords"], reduce(and_, wanted))
+    claims = view.read(OBSERVATIONS, ["observation_id", "observed_at", "keywords"], reduce(and_, conditions))
     if (keyword := filters.get("keyword")) is not None:
         word = keyword.casefold()
         claims = claims.filter([word in map(str.casefold, words) for words in claims["keywords"].to_pylist()])

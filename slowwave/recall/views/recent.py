@@ -56,18 +56,18 @@ def list_recent(
     """
     if n < 1:
         raise UsageError(f"n is {n}; it is the number of turns wanted, at least 1")
-    wanted = (pc.field("text") != "") & pc.field("origin").isin([*map(str, SPOKEN)]) & pc.field("ts").is_valid()
+    condition = (pc.field("text") != "") & pc.field("origin").isin([*map(str, SPOKEN)]) & pc.field("ts").is_valid()
     if workspace:
         places = require_workspaces(anchor_workspace(workspace), view.workspaces)
-        wanted &= pc.field("workspace").isin(places)
+        condition &= pc.field("workspace").isin(places)
     if keyword is not None:
         # messages whose gist, or a claim made of them, has the keyword
         gists = view.read(GISTS, ["message_id", "keywords"]).to_pylist()
         keywords = [*_read_claim_keywords(view), *((row["message_id"], row["keywords"]) for row in gists)]
         ids = sorted({key for key, words in keywords if keyword.casefold() in map(str.casefold, words)})
-        wanted &= pc.field("message_id").isin(pa.array(ids, pa.string()))
+        condition &= pc.field("message_id").isin(pa.array(ids, pa.string()))
     columns = ["message_id", "ts", *(["blocks"] if tag is not None else [])]
-    messages = view.read(MESSAGES, columns, wanted).sort_by([("ts", "descending"), ("message_id", "ascending")])
+    messages = view.read(MESSAGES, columns, condition).sort_by([("ts", "descending"), ("message_id", "ascending")])
     if tag is not None:
         messages = messages.filter([tag in collect_tags(blocks or ()) for blocks in messages["blocks"].to_pylist()])
     # the latest, with their gists and the keywords of the claims that quote them
