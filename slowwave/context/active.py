@@ -117,7 +117,18 @@ class ActiveMemory:
         self._holding.update(words)
         self.heard += 1
         if len(self.traces) > self.settings.capacity:
-            self._prune()
+            # the weakest go, the older of equals first; of the latest turns none, while there are others
+            kept = self.settings.capacity - int(self.settings.capacity * self.weights.pruned)
+            latest = self.heard - self.settings.recent
+            order = sorted(
+                range(len(self.traces)),
+                key=lambda at: (self.traces[at].number >= latest, self.compute_strength(self.traces[at]), at),
+            )
+            stay = sorted(order[-kept:])
+            for at in order[:-kept]:
+                self._holding.subtract(self.traces[at].words)
+            self._vectors[: len(stay)] = self._vectors[stay]
+            self.traces = [self.traces[at] for at in stay]
         return trace
 
     def compute_strength(self, trace: Trace) -> float:
@@ -201,20 +212,6 @@ class ActiveMemory:
         if self.encoder is None:
             return np.zeros(0, dtype=np.float32)
         return np.asarray(self.encoder.encode([text])[0], dtype=np.float32)
-
-    def _prune(self) -> None:
-        """Prune the weakest, the older of equals first; of the latest turns none, while there are others."""
-        kept = self.settings.capacity - int(self.settings.capacity * self.weights.pruned)
-        latest = self.heard - self.settings.recent
-        order = sorted(
-            range(len(self.traces)),
-            key=lambda at: (self.traces[at].number >= latest, self.compute_strength(self.traces[at]), at),
-        )
-        stay = sorted(order[-kept:])
-        for at in order[:-kept]:
-            self._holding.subtract(self.traces[at].words)
-        self._vectors[: len(stay)] = self._vectors[stay]
-        self.traces = [self.traces[at] for at in stay]
 
 
 def format_turn(speaker: str, text: str) -> str:

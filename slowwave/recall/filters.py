@@ -154,11 +154,21 @@ def find_file_matches(view: View, files: Sequence[str]) -> FileMatches:
         paths = [n for n, path in enumerate(index.paths) if way.is_match(path)]
         naming = index.naming[np.isin(index.path, paths)]
         claims[naming[_mask_variant_rows(way, index.workspace[naming], index.workspaces)]] = True
-    # passages whose texts do, those in which such a claim was made, and all others of their messages
-    named = zip(ways, _mask_passages_naming(view, ways), strict=True)
-    passages: Mask = np.any(
-        [_mask_variant_rows(way, layout.workspace, layout.workspaces) & mask for way, mask in named], 0
-    )
+    # passages whose texts do, for each way; a last part is looked for first: plain, so that Arrow does it
+    ends = {path.rpartition("/")[2] or path for way in ways for path in way.paths}
+    masks: list[list[Mask]] = [[np.zeros(0, dtype=bool)] for _ in ways]
+    for batch in view.open_dataset(PASSAGES).to_batches(columns=["text"]):
+        texts = batch.column("text")
+        near = np.any([pc.match_substring(texts, end).to_numpy(zero_copy_only=False) for end in ends], axis=0)
+        some = texts.filter(pa.array(near)).to_pylist()
+        for pattern, of_way in zip([way.pattern for way in ways], masks, strict=True):
+            named = np.zeros(len(near), dtype=bool)
+            named[near] = [bool(pattern.search(text)) for text in some]
+            of_way.append(named)
+    # those in which such a claim was made, and all others of their messages
+    by_position = (np.concatenate(of_way)[layout.offsets] for of_way in masks)
+    allowed = (_mask_variant_rows(way, layout.workspace, layout.workspaces) for way in ways)
+    passages: Mask = np.any([naming_way & here for naming_way, here in zip(by_position, allowed, strict=True)], axis=0)
     if claims.any():
         passages[index.find_claim_positions(np.flatnonzero(claims))[1]] = True
     messages = np.unique(layout.message[passages])
@@ -172,22 +182,6 @@ def _mask_variant_rows(way: PathVariants, workspace: Ints, workspaces: tuple[str
     if way.workspace is None:
         return np.ones(len(workspace), dtype=bool)
     return np.isin(workspace, [find_code(workspaces, way.workspace), UNKNOWN])
-
-
-def _mask_passages_naming(view: View, ways: Sequence[PathVariants]) -> list[Mask]:
-    """Return for each way which passages' texts name one of the files so, by position."""
-    patterns = [way.pattern for way in ways]
-    ends = {path.rpartition("/")[2] or path for way in ways for path in way.paths}
-    masks: list[list[Mask]] = [[np.zeros(0, dtype=bool)] for _ in ways]
-    for batch in view.open_dataset(PASSAGES).to_batches(columns=["text"]):
-        texts = batch.column("text")  # a last part is looked for first: plain, so that Arrow does it
-        near = np.any([pc.match_substring(texts, end).to_numpy(zero_copy_only=False) for end in ends], axis=0)
-        some = texts.filter(pa.array(near)).to_pylist()
-        for pattern, named_rows in zip(patterns, masks, strict=True):
-            named = np.zeros(len(near), dtype=bool)
-            named[near] = [bool(pattern.search(text)) for text in some]
-            named_rows.append(named)
-    return [np.concatenate(named_rows)[view.passages.offsets] for named_rows in masks]
 
 
 def find_passages(view: View, query: Query) -> MaskedRows:

@@ -193,7 +193,13 @@ def _resolve_last(day: datetime, which: str, unit: str) -> Span:
     "last weekend" is the latest Saturday and Sunday that are over: asked at a weekend, those of the week before.
     """
     if unit in SEASONS:
-        return _resolve_season(day, SEASONS[unit], this=which == "this")
+        # its three months: the latest that began, or that is over
+        start = day.replace(month=SEASONS[unit], day=1)
+        start = start if start <= day else start.replace(year=start.year - 1)
+        end = (start + timedelta(days=95)).replace(day=1)
+        if which != "this" and end > day:
+            start, end = start.replace(year=start.year - 1), end.replace(year=end.year - 1)
+        return start, end
     if unit in WEEKDAYS:
         start = day - timedelta(days=(day.weekday() - WEEKDAYS[unit] - 1) % 7 + 1)
         return start, day + timedelta(days=1) if which == "since" else start + timedelta(days=1)
@@ -213,16 +219,6 @@ def _resolve_last(day: datetime, which: str, unit: str) -> Span:
     before = start - timedelta(days=1)
     first = {"month": before.replace(day=1), "year": before.replace(month=1, day=1), "night": before}
     return first.get(unit, start - timedelta(days=7)), start
-
-
-def _resolve_season(day: datetime, month: int, *, this: bool) -> Span:
-    """Return three months from `month`: the latest that began ("this"), or that is over ("last")."""
-    start = day.replace(month=month, day=1)
-    start = start if start <= day else start.replace(year=start.year - 1)
-    end = (start + timedelta(days=95)).replace(day=1)
-    if not this and end > day:
-        start, end = start.replace(year=start.year - 1), end.replace(year=end.year - 1)
-    return start, end
 
 
 ASKS_WHAT = frozenset(

@@ -77,28 +77,6 @@ def spread_over_passages(passages: pa.Table, claims: list[Row]) -> list[Row]:
         claims: all of the workspace's, with their chains.
     """
     rows = {row["passage_id"]: row for row in passages.to_pylist()}
-    claims_told = _find_claims_told(passages, rows, claims)
-    for key, row in rows.items():
-        unrepeated = [  # what is said again since the change is not taken back by it
-            claim
-            for claim in claims_told.get(key, ())
-            if not (claim["chain_at"] and row["ts"] and row["ts"] >= claim["chain_at"])
-        ]
-        row |= _choose_chain(unrepeated)
-    return list(rows.values())
-
-
-def _follow(key: str, onward: Mapping[str, str | None], known: Mapping[str, Row]) -> str:
-    """Return the end of the way from a claim to the next."""
-    seen = {key}
-    while (to := onward.get(key)) in known and to is not None and to not in seen:
-        key = to
-        seen.add(key)
-    return key
-
-
-def _find_claims_told(passages: pa.Table, rows: Mapping[str, Row], claims: list[Row]) -> dict[str, list[Row]]:
-    """Return by passage the claims that were made of it, and those of chains whose sentence it has."""
     # claims made of a passage: where several passages are of one message, of the one that has the quote
     claims_of = defaultdict[str, dict[str, Row]](dict)
     by_message = defaultdict[str, list[str]](list)
@@ -123,7 +101,24 @@ def _find_claims_told(passages: pa.Table, rows: Mapping[str, Row], claims: list[
     )
     for key, text in sentences_said.filter(pl.col("text").is_in(list(sentences))).iter_rows():
         claims_of[key] |= {claim["observation_id"]: claim for claim in sentences[text]}
-    return {key: list(some.values()) for key, some in claims_of.items()}
+    # the chain of each
+    for key, row in rows.items():
+        unrepeated = [  # what is said again since the change is not taken back by it
+            claim
+            for claim in claims_of[key].values()
+            if not (claim["chain_at"] and row["ts"] and row["ts"] >= claim["chain_at"])
+        ]
+        row |= _choose_chain(unrepeated)
+    return list(rows.values())
+
+
+def _follow(key: str, onward: Mapping[str, str | None], known: Mapping[str, Row]) -> str:
+    """Return the end of the way from a claim to the next."""
+    seen = {key}
+    while (to := onward.get(key)) in known and to is not None and to not in seen:
+        key = to
+        seen.add(key)
+    return key
 
 
 def _choose_chain(claims: list[Row]) -> Row:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
+from slowwave.engines.llm.protocol import AnswerModel, Completion
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import LINKED, LedgerKind
 from slowwave.tasks.llm.fence import mask_injections
@@ -247,19 +247,18 @@ class ChangesAnswer(AnswerModel):
 
 def build_questions(pairs: Sequence[Pair], library: Library) -> list[Question[Sequence[Pair]]]:
     """Return the questions about pairs, each with the earlier claim first; the same pairs give the same requests."""
-    batches = [pairs[start : start + PAIRS_AT_ONCE] for start in range(0, len(pairs), PAIRS_AT_ONCE)]
-    return [Question(_build_request(batch, library), batch) for batch in batches]
-
-
-def _build_request(batch: Sequence[Pair], library: Library) -> Request:
-    entries = [
-        _render(f"pair {n}, {which}", claim)
-        for n, pair in enumerate(batch, 1)
-        for which, claim in zip(("earlier", "later"), pair, strict=True)
-    ]
-    name = f"{compute_content_id(*(claim.id for pair in batch for claim in pair))}/change"
-    answer = limit_answer(ChangesAnswer, pairs=len(batch))
-    return library.build_request("change", name, entries, answer, TOKENS_A_PAIR * len(batch) + 20)
+    questions: list[Question[Sequence[Pair]]] = []
+    for start in range(0, len(pairs), PAIRS_AT_ONCE):
+        batch = pairs[start : start + PAIRS_AT_ONCE]
+        entries = [
+            _render(f"pair {n}, {which}", claim)
+            for n, pair in enumerate(batch, 1)
+            for which, claim in zip(("earlier", "later"), pair, strict=True)
+        ]
+        name = f"{compute_content_id(*(claim.id for pair in batch for claim in pair))}/change"
+        answer, tokens = limit_answer(ChangesAnswer, pairs=len(batch)), TOKENS_A_PAIR * len(batch) + 20
+        questions.append(Question(library.build_request("change", name, entries, answer, tokens), batch))
+    return questions
 
 
 def parse_answers(question: Question[Sequence[Pair]], completion: Completion, *, trust: bool) -> dict[Ids, Answered]:

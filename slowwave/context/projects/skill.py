@@ -19,7 +19,6 @@ from slowwave.context.projects.projection import MOST_LINES, Steers, collect_tol
 from slowwave.context.projects.standing import (
     LIKELY,
     STANDING,
-    StandingClaim,
     addresses_nobody,
     collect_standing_claims,
 )
@@ -97,7 +96,26 @@ def collect_skill_lines(
     claims = [item for item in claims if since is None or (item.source.at is not None and item.source.at >= since)]
     habits = [item for item in find_habits(view) if item.workspace in places]
     habits = [item for item in habits if since is None or (item.last_at is not None and item.last_at >= since)]
-    lines = [*_tell_claims(view, claims), *(line for kind in HabitKind for line in _tell_habits(view, habits, kind))]
+    # with its reasons what a model wrote of a claim; without one they are what stands around it
+    more = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims], ["detail", "files", "observer", "message_ids"])
+    # with its reason and the files that it does not name itself
+    lines = []
+    for claim in claims:
+        row = more[claim.id]
+        detail = " ".join(str(row["detail"] or "").split()) if row["observer"] != EXTRACTIVE else ""
+        files = [file for file in row["files"][:MOST_FILES] if file not in claim.text]
+        because = (
+            f" — {detail}"
+            if detail and addresses_nobody(detail) and detail.casefold() not in claim.text.casefold()
+            else ""
+        )
+        named = f" ({', '.join(f'`{file}`' for file in files)})" if files else ""
+        rule = f" ({claim.standing})" if claim.standing else ""
+        text = make_harmless(f"{claim.text}{because}{named}{rule}")
+        session = claim.source.short or claim.source.session or ""
+        message = row["message_ids"][0][:SHORT_ID]
+        lines.append(SkillLine(claim.category, text, session, message, claim.id, claim.text))
+    lines += [line for kind in HabitKind for line in _tell_habits(view, habits, kind)]
     return [line for line in lines if not steers(line.text)]
 
 
@@ -136,29 +154,6 @@ def build_front_matter(name: str, project: str, lines: Sequence[SkillLine]) -> s
         "code."
     )
     return f"---\nname: {name}\ndescription: {json.dumps(text[:LONGEST_DESCRIPTION])}\n---\n"
-
-
-def _tell_claims(view: View, claims: Sequence[StandingClaim]) -> list[SkillLine]:
-    """Return the claims as lines; with its reasons what a model wrote, without one they are what stands around it."""
-    more = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims], ["detail", "files", "observer", "message_ids"])
-    # with its reason and the files that it does not name itself
-    lines = []
-    for claim in claims:
-        row = more[claim.id]
-        detail = " ".join(str(row["detail"] or "").split()) if row["observer"] != EXTRACTIVE else ""
-        files = [file for file in row["files"][:MOST_FILES] if file not in claim.text]
-        because = (
-            f" — {detail}"
-            if detail and addresses_nobody(detail) and detail.casefold() not in claim.text.casefold()
-            else ""
-        )
-        named = f" ({', '.join(f'`{file}`' for file in files)})" if files else ""
-        rule = f" ({claim.standing})" if claim.standing else ""
-        text = make_harmless(f"{claim.text}{because}{named}{rule}")
-        session = claim.source.short or claim.source.session or ""
-        message = row["message_ids"][0][:SHORT_ID]
-        lines.append(SkillLine(claim.category, text, session, message, claim.id, claim.text))
-    return lines
 
 
 def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[SkillLine]:

@@ -186,7 +186,19 @@ def order(hits: Sequence[ScoredRow], query: Query, chains: Chains) -> list[Score
     of the time that the query names comes first, and otherwise they stand as they came, best first. Behind all stand
     messages that only ask, as the query does, and behind those what is superseded.
     """
-    rows = [_mark(row, query, chains) for row in hits]
+    # each with its chain, its status by the time asked about, and what took its place, or perhaps did
+    rows: list[ScoredRow] = []
+    for hit in hits:
+        chain_of = _read_chain(hit, query, chains)
+        gone, linked = is_superseded(chain_of, query.as_of), is_linked(chain_of, query.as_of)
+        later = chains.find_successor(chain_of, query.as_of) if gone or linked else None
+        marks = {
+            "status": Status.SUPERSEDED if gone else Status.ACTIVE,
+            "superseded_by": later["observation_id"] if later and gone else None,
+            "perhaps_superseded_by": later["observation_id"] if later and linked else None,
+            "successor": Successor.from_claim(later) if later else None,
+        }
+        rows.append(replace(hit, row={**hit.row, **chain_of, **marks}))
     # those that are relevant, and of the time that the query names, or name it
     timely: set[int] = set()
     if (times := query.times) is not None:
@@ -272,17 +284,3 @@ def _read_chain(hit: ScoredRow, query: Query, chains: Chains) -> Row:
         return own
     later = chains.find_successor(own, query.as_of)
     return own if later and query.stems & extract_stems(str(later["summary"])) else NO_CHAIN
-
-
-def _mark(hit: ScoredRow, query: Query, chains: Chains) -> ScoredRow:
-    """Return a row with its chain, its status by the time asked about, and what took its place, or perhaps did."""
-    own = _read_chain(hit, query, chains)
-    gone, linked = is_superseded(own, query.as_of), is_linked(own, query.as_of)
-    later = chains.find_successor(own, query.as_of) if gone or linked else None
-    marks = {
-        "status": Status.SUPERSEDED if gone else Status.ACTIVE,
-        "superseded_by": later["observation_id"] if later and gone else None,
-        "perhaps_superseded_by": later["observation_id"] if later and linked else None,
-        "successor": Successor.from_claim(later) if later else None,
-    }
-    return replace(hit, row={**hit.row, **own, **marks})
