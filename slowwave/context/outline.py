@@ -67,7 +67,15 @@ def select_outline(
     # Take what fits.
     groups, chosen, room = {source.group for source in shown}, list[Line](), budget
     for _, message in sorted(numbered, key=lambda pair: pair[0]):
-        line = _shorten_to_gist(message, query_words, price)
+        # whole, else by its gist, unless a part of it has more of what is asked
+        line = shorten(message, query_words, LINE_TOKENS, price)
+        if message.gist and line != message.line:
+            by_gist = replace(message, text=message.gist, opens=True, closes=True).line
+            near, nearer = (
+                len(set(query_words) & set(extract_content_words(candidate.text))) if candidate else 0
+                for candidate in (by_gist, line)
+            )
+            line = by_gist if near >= nearer and price(by_gist) <= LINE_TOKENS else line
         if line is None:
             continue
         cost = price(line) + (0 if message.source.group in groups else head(message.source))
@@ -76,19 +84,6 @@ def select_outline(
             room -= cost
             groups.add(message.source.group)
     return chosen
-
-
-def _shorten_to_gist(message: MessageLine, query_words: Collection[str], price: Callable[[Line], int]) -> Line | None:
-    """Return a message as an outline's line: whole, else by its gist, unless a part of it has more of what is asked."""
-    line = shorten(message, query_words, LINE_TOKENS, price)
-    if not message.gist or line == message.line:
-        return line
-    by_gist = replace(message, text=message.gist, opens=True, closes=True).line
-    near, nearer = (
-        len(set(query_words) & set(extract_content_words(candidate.text))) if candidate else 0
-        for candidate in (by_gist, line)
-    )
-    return by_gist if near >= nearer and price(by_gist) <= LINE_TOKENS else line
 
 
 def arrange_by_time(lines: Sequence[Line]) -> tuple[Line, ...]:

@@ -15,7 +15,6 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from datetime import datetime
 from importlib.resources import files
 
 import numpy as np
@@ -32,7 +31,6 @@ from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.query import Query
 from slowwave.recall.ranking.order import FIGURE
 from slowwave.recall.release.chains import is_superseded
-from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import Vector
 from slowwave.recall.sessions import has_similar_session, is_visible_as_of, rank_sessions, read_session_ids
@@ -171,8 +169,8 @@ def _load_messages(
     view: View, query: Query, sessions: Sequence[str], likely: Set[str], hits: Sequence[str], encoder: str
 ) -> Mapping[str, list[PastMessage]]:
     """Return each session's messages that pass the query's conditions, in order, without those taken back."""
-    about = view.read_by_id(SESSIONS, sessions, ["session_id", "inactive"])
-    gone = {key for row in about.values() for key in row["inactive"]}
+    by_id = view.read_by_id(SESSIONS, sessions, ["session_id", "inactive"])
+    gone = {key for row in by_id.values() for key in row["inactive"]}
     allowed = None
     if query.since or query.is_narrowed:
         offsets = np.unique(view.passages.message[mask_allowed_passages(view, query)])
@@ -186,14 +184,20 @@ def _load_messages(
             parts[str(row["message_id"])].append(np.array(row["vector"], np.float32))
     vectors = {key: np.mean(some, axis=0) for key, some in parts.items()}
     # what of each became a claim, and what of that no longer holds
-    claims, superseded = defaultdict(list), defaultdict(list)
+    claims, superseded, about = defaultdict(list), defaultdict(list), set(hits[:ABOUT])
     for row in view.read(OBSERVATIONS, CLAIMED, inside).to_pylist():
         keys, quote = row["message_ids"], " ".join(str(row["quote"]).split())
         if keys and (row["chain_id"] or row["status"] in (Status.ACTIVE, Status.DUPLICATE)):  # else it was withdrawn
             known = vectors and row["vector"] is not None
             claims[keys[0]].append((quote, np.array(row["vector"], np.float32) if known else None))
-        for key in keys if _is_superseded_here(view, row, likely, hits[:ABOUT], query.as_of) else ():
-            superseded[key].append(quote)
+        # superseded by then, where the query may be about the later claim too: it is of the same session, of a likely
+        # one, or a hit, or it is gone; the night's guesses at other matters are at times wrong
+        if is_superseded(row, query.as_of):
+            heir = view.chains.find_successor(row, query.as_of)
+            here = heir is None or heir["session_id"] in (row["session_id"], *likely)
+            if here or (heir and not about.isdisjoint(heir["message_ids"])):
+                for key in keys:
+                    superseded[key].append(quote)
     # what was said, no later than `as_of`, where there is one
     by_session: dict[str, list[PastMessage]] = defaultdict(list)
     for row in view.read(MESSAGES, HEARD, inside).sort_by("seq").to_pylist():
@@ -206,18 +210,6 @@ def _load_messages(
                 PastMessage(key, source, str(row["text"]), vectors.get(key), *made)
             )
     return by_session
-
-
-def _is_superseded_here(view: View, row: Row, likely: Set[str], hits: Collection[str], as_of: datetime | None) -> bool:
-    """Return whether a claim was superseded by `as_of`, and the query may be about the later claim too: that is of the
-    same session, of a likely one, or a hit, or it is gone. The night's guesses at other matters are at times wrong.
-    """
-    if not is_superseded(row, as_of):
-        return False
-    heir = view.chains.find_successor(row, as_of)
-    if heir is None or heir["session_id"] == row["session_id"] or heir["session_id"] in likely:
-        return True
-    return not set(heir["message_ids"]).isdisjoint(hits)
 
 
 def _select_around_hits(messages: list[PastMessage], hits: Collection[str], most: int = 400) -> list[PastMessage]:

@@ -29,7 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.engines.encoders.protocol import Encoder, Vectors
+from slowwave.engines.encoders.protocol import Encoder
 from slowwave.recall.hits import CONFIDENT, Kind
 from slowwave.recall.release.tables import Tables, build_matrix
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, Table
@@ -111,11 +111,19 @@ def fit_calibration(view: Tables, encoder: Encoder, queries: Sequence[str] = ())
     # the encoder's unit: the deviation of the cosines between different queries
     pairs = (vectors @ vectors.T)[np.triu_indices(len(vectors), 1)]
     deviation = round(max(float(pairs.std()), LEAST_DEVIATION) if len(pairs) else LEAST_DEVIATION, 4)
-    # where the best hits of the median query end
+    # where the best hits of the median query end, among the rows that may answer, or some of them
     scales: dict[Kind, Scale] = {}
     for kind, table in SEARCHED.items():
-        if len(rows := sample_vectors(view, table)):
-            best = ((spoken if table is SUMMARIES else vectors) @ rows.T).max(axis=1)
+        if not (rows := view.count(table)):
+            continue
+        vector = table.vector or ""
+        columns = [vector, *(["status"] if table is OBSERVATIONS else [])]
+        offsets = np.linspace(0, rows - 1, SAMPLE_ROWS).astype(np.int64)
+        some = view.take(table, offsets, columns) if rows > SAMPLE_ROWS else view.read(table, columns)
+        if table is OBSERVATIONS:
+            some = some.filter(pc.equal(some["status"], Status.ACTIVE))
+        if len(matrix := build_matrix(some[vector])):
+            best = ((spoken if table is SUMMARIES else vectors) @ matrix.T).max(axis=1)
             scales[kind] = Scale(round(float(np.median(best)), 4), deviation)
     return Calibration(encoder.name, len(queries), scales)
 
@@ -128,18 +136,3 @@ def put_under_names(queries: Sequence[str], view: Tables) -> list[str]:
     spread = np.linspace(0, len(names) - 1, len(queries)).astype(np.int64)
     some = names.take(pc.sort_indices(names).take(pa.array(spread))).to_pylist()
     return [f"{name}: {query}" if name else query for name, query in zip(some, queries, strict=True)]
-
-
-def sample_vectors(view: Tables, table: Table) -> Vectors:
-    """Return vectors of a table's rows that may answer, shape (rows, dim): all, or `SAMPLE_ROWS` of them."""
-    rows = view.count(table)
-    if not rows:
-        return np.zeros((0, 0), dtype=np.float32)
-    offsets = np.arange(rows) if rows <= SAMPLE_ROWS else np.linspace(0, rows - 1, SAMPLE_ROWS).astype(np.int64)
-    active = ["status"] if table is OBSERVATIONS else []
-    columns = [vector := table.vector or "", *active]
-    taken = view.take(table, offsets, columns) if rows > SAMPLE_ROWS else view.read(table, columns)
-    known = taken[vector].is_valid().to_numpy()
-    if active:
-        known &= np.array([status == Status.ACTIVE for status in taken["status"].to_pylist()], dtype=bool)
-    return build_matrix(taken[vector].filter(pa.array(known)))

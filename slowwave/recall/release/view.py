@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 from rapidfuzz import process
-from rapidfuzz.distance import JaroWinkler
+from rapidfuzz.distance import JaroWinkler, Prefix
 
 from slowwave.recall.query import Ints, Mask
 from slowwave.recall.release.calibration import Calibration
@@ -180,14 +180,8 @@ def shorten_session_ids(sessions: Iterable[str]) -> dict[str, str]:
     others.
     """
     ids = ["", *sorted(set(sessions)), ""]
-    shared = [_count_common_prefix(*pair) for pair in pairwise(ids)]  # of sorted ids neighbours share the most
+    shared = [Prefix.similarity(*pair) for pair in pairwise(ids)]  # of sorted ids neighbours share the most
     return {
         session: session if len(session) <= WHOLE_ID else session[: max(SHORT_ID, before + 1, after + 1)]
         for session, (before, after) in zip(ids[1:-1], pairwise(shared), strict=True)
     }
-
-
-def _count_common_prefix(first: str, second: str) -> int:
-    """Return the number of characters that two ids begin alike with."""
-    length = min(len(first), len(second))
-    return next((at for at in range(length) if first[at] != second[at]), length)
