@@ -1,23 +1,19 @@
-"""Which past session a question or a report is about: S@1 and S@5 of four rankings, and how true the probabilities are.
+"""Which past session a question or a report is about: S@1 and S@5 of three rankings, and how true their probability is.
 
     python -m bench.recall.sessions data/labelled/decisions_unseen.jsonl … [--store DIR] [--encoder NAME] [--json]
 
 FILEs are conversations with what is asked of them (`bench/recall/talks.py`); of LoCoMo's each is a memory, in which the
-session of the evidence is the right one. The rankings: sessions of recall's messages, BM25 over whole sessions, words
-and nearest passages of a session (`rank_sessions`), and `Memory.sessions`. *Probability* is the mean that the last
-gives its first. 10 to 60 seconds a file, most of it the night's.
+session of the evidence is the right one. The rankings: sessions of recall's messages, BM25 over whole sessions, and
+`Memory.sessions`. *Probability* is the mean that the last gives its first. 10 to 60 seconds a file, most of it the
+night's.
 """
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.harness import ENCODER, SCRATCH, Figures, average, run
-from bench.recall.locomo_files import build_message_rows
-from bench.recall.talks import Talk, build_store, rank_down, read_talks, score_bm25
+from bench.recall.talks import Talk, rank_down, read_talks, score_bm25
 from slowwave import Memory
-from slowwave.engines.encoders.load import load_encoder
-from slowwave.recall.query import build_query
-from slowwave.recall.sessions import rank_sessions, read_session_ids
 from slowwave.schemas.tables import PASSAGES
 
 CUTS = (1, 5)
@@ -28,18 +24,10 @@ MESSAGES = 50
 def measure(files: Sequence[Path], *, store: Path = SCRATCH, encoder: str = ENCODER) -> Figures:
     """Return a row a memory, and their mean."""
     talks = [talk for path in files for talk in read_talks(path)]
-    shares = [row for talk in talks for row in ask_sessions(talk, open_talk(talk, store, encoder))]
+    shares = [row for talk in talks for row in ask_sessions(talk, talk.open(store, encoder))]
     rows = average(shares, "memory", count="cases")
     mean = {"memory": "mean", **average(rows)[0], "cases": len(shares)}
     return Figures([*rows, mean], "the right session among the first")
-
-
-def open_talk(talk: Talk, stores: Path, encoder: str) -> Memory:
-    """Return the memory of a conversation: of LoCoMo's by its passages alone."""
-    if talk.conversation and not (stores / talk.name).exists():
-        messages, model = build_message_rows(talk.conversation, f"{talk.name}/"), load_encoder(encoder)
-        build_store(stores / talk.name, messages, model)
-    return talk.open(stores, encoder)
 
 
 def ask_sessions(talk: Talk, memory: Memory) -> Iterator[dict[str, object]]:
@@ -50,15 +38,10 @@ def ask_sessions(talk: Talk, memory: Memory) -> Iterator[dict[str, object]]:
         texts.setdefault(names.get(row["session_id"], row["session_id"]), []).append(row["text"])
     words = score_bm25(["\n".join(some) for some in texts.values()], [asked.text for asked in talk.asked])
     for asked, ranked in zip(talk.asked, rank_down(words), strict=True):
-        query = build_query(asked.text, 1, "message")
-        vector = memory._vectors.encode_texts(view.release.encoder, [query.text]).get(query.text)
-        ranked_whole = rank_sessions(view, query, vector, full_text=True)[:100]
-        nearest = [names.get(key, key) for key in read_session_ids(view, [number for number, _ in ranked_whole])]
         hits, sessions = memory.recall(asked.text, MESSAGES, "message"), memory.sessions(asked.text, max(CUTS))
         rankings = {
             "recall's messages": list(dict.fromkeys(hit.sources[0].session for hit in hits)),
             "BM25 of sessions": [list(texts)[at] for at in ranked],
-            "words and nearest": nearest,
             "Memory.sessions": [one.session for one in sessions],
         }
         right = {

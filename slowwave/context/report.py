@@ -33,7 +33,7 @@ from slowwave.recall.ranking.order import FIGURE
 from slowwave.recall.release.chains import is_superseded
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import Vector
-from slowwave.recall.sessions import has_similar_session, is_visible_as_of, rank_sessions, read_session_ids
+from slowwave.recall.sessions import is_visible_as_of, rank_sessions, read_session_ids
 from slowwave.schemas.settings import ContextSettings
 from slowwave.schemas.tables import CHAIN, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.schemas.vocabulary import SPOKEN, Status
@@ -152,7 +152,7 @@ def load_sessions(
     """Return the messages of the likeliest sessions, likeliest first, each session with its probability; with vectors
     where they are of `encoder`.
     """
-    if not hits and not has_similar_session(view, query, vector):
+    if not hits:  # nobody asked, and nothing reaches the floor
         return []
     try:
         ranked = rank_sessions(view, query, vector, view.has_full_text(PASSAGES))

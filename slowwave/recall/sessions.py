@@ -5,9 +5,9 @@
 
 A report of a bug and the talk that settled the matter share words all over the session, seldom within one message. So
 sessions are ranked as documents (BM25 over how many passages hold each word) and by the mean cosine of their five
-nearest passages; both are standardised and summed. Where sessions are asked for as such, what its best turn says for a
-session weighs as much as these two together (`docs/decisions/002-ranking-and-silence.md`), and it is told by what the
-night wrote of it. What was taken back has no passages, and so neither finds a session nor is quoted.
+nearest passages; both are standardised, and their weighted sums made probabilities. Where sessions are asked for as
+such, what its best turn says for a session counts too, and it is told by what the night wrote of it. What was taken
+back has no passages, and so neither finds a session nor is quoted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,10 +39,8 @@ NEAREST = 500
 BEST = 5
 """Nearest passages of a session whose mean counts."""
 K1 = 1.2
-TELLING = 12
-"""A query of more content words tells a case."""
-TEMPERATURE = 0.75
-"""Found by likelihood on `data/labelled`'s bug reports."""
+NEAR = 1.5
+"""Weight of a session's nearest passages against its words (`docs/decisions/002-ranking-and-silence.md`)."""
 
 
 def rank_sessions(
@@ -52,7 +50,6 @@ def rank_sessions(
     full_text: bool,
     turns: Mapping[int, float] | None = None,
     whole: float = 1.0,
-    temperature: float = TEMPERATURE,
 ) -> list[tuple[int, float]]:
     """Return sessions' numbers with the probability that the query is about each, likeliest first.
 
@@ -64,8 +61,7 @@ def rank_sessions(
         vector: the query's, with all its names; None: words alone.
         full_text: whether the index of full text may be asked.
         turns: session's number -> score of its best turn.
-        whole: weight of a session's words, and of its nearest passages, against its best turn; with 0 neither is read.
-        temperature: of the softmax that turns scores into probabilities.
+        whole: weight of a session's words against its best turn; with 0 neither they nor its passages are read.
     """
     words = score_sessions_by_words(view, query) if whole and full_text else {}
     meaning = score_sessions_by_cosine(view, query, vector) if whole and vector is not None else {}
@@ -73,8 +69,8 @@ def rank_sessions(
     if not numbers:
         return []
     total = _standardise(turns or {}, numbers)
-    total += whole * (_standardise(words, numbers) + _standardise(meaning, numbers))
-    shares = np.exp((total - total.max()) / temperature)
+    total += whole * (_standardise(words, numbers) + NEAR * _standardise(meaning, numbers))
+    shares = np.exp(total - total.max())
     order = np.argsort(-shares, kind="stable").tolist()
     return [(numbers[i], float(shares[i] / shares.sum())) for i in order]
 
@@ -118,20 +114,6 @@ def score_sessions_by_cosine(view: View, query: Query, vector: Vector) -> dict[i
     return {key: sum((sorted(some, reverse=True) + [last] * BEST)[:BEST]) / BEST for key, some in by_session.items()}
 
 
-def has_similar_session(view: View, query: Query, vector: Vector | None) -> bool:
-    """Return whether some session is about what a long query tells, though no single message stands out.
-
-    It is, where the mean of its five best cosines reaches what the best single hit of unrelated queries does (the
-    median of the release's calibration). In `data/labelled` the lowest report has .30, that median is .26, and long
-    unrelated questions have .13 to .18.
-    """
-    scale = view.calibration.scales.get("message") if view.calibration else None
-    if scale is None or vector is None or len(query.content_words) <= TELLING:
-        return False
-    best = score_sessions_by_cosine(view, query, vector).values()
-    return max(best, default=-1.0) >= scale.median
-
-
 def read_session_ids(view: View, numbers: Sequence[int]) -> list[str]:
     """Return the sessions' ids: each read from one of its passages."""
     first = np.array([int(np.argmax(view.passages.session == number)) for number in numbers], dtype=np.int64)
@@ -142,9 +124,7 @@ def read_session_ids(view: View, numbers: Sequence[int]) -> list[str]:
 QUOTES = 3
 """Messages that are quoted of a session, at most."""
 WHOLE = 0.5
-"""Weight of a session's words, and of its nearest passages, against its best turn."""
-SESSION_TEMPERATURE = 1.0
-"""Between .75 (bug reports, LoCoMo) and 1.95 (commit subjects), by likelihood."""
+"""Weight of a session's words against its best turn."""
 ABOUT = ["native_id", "workspace", "title", "started_at", "ended_at"]
 
 
@@ -208,7 +188,7 @@ def find_sessions(view: View, plan: Plan, evidence: PassageEvidence, turns: Scor
     # the likeliest sessions, and what is quoted of each
     full_text = evidence.share is not None
     whole = 0.0 if plan.is_time_only else WHOLE
-    ranked = rank_sessions(view, query, plan.whole, full_text, best, whole, SESSION_TEMPERATURE)[: query.k]
+    ranked = rank_sessions(view, query, plan.whole, full_text, best, whole)[: query.k]
     order = positions[np.argsort(-scores, kind="stable")]
     quoted = [_select_quoted(view, evidence, order, number) for number, _ in ranked]
     return _build_hits(view, query, ranked, quoted)
