@@ -5,9 +5,10 @@
 Each conversation becomes a released, calibrated store, and is asked three kinds of questions: its own (*answered*);
 its own after the turns that answer them are taken out, in `GROUPS` stores (*removed*); and those of the other
 conversations (*foreign*). Each is put with `automatic`, since whoever asks is always answered. Precision is the share
-of silences that are right, recall the share of unanswerable questions met with silence; *evidence lost* is the share of
-the evidence that ten hits hold for who asks and don't hold unasked; all in percent. Below the table: of the questions
-by relevance, a tenth at a time, how many have an answer. About 2 minutes a conversation, most of it the encoder's.
+of silences that are right, recall the share of unanswerable questions met with silence, *answered, silent* that of the
+others; *evidence lost* is the share of the evidence that ten hits hold for who asks and don't hold unasked; in percent.
+Below the table: of the questions by relevance, a tenth at a time, how many have an answer. About 2 minutes a
+conversation, most of it the encoder's.
 """
 
 import tempfile
@@ -117,6 +118,7 @@ def score_silence(asked: pl.DataFrame, kind: str, silent: str, kept: str) -> dic
     shares = {
         "precision": right / max(right + wrong, 1),
         "recall": right / max(other.height, 1),
+        "answered, silent": wrong / max(answered.height, 1),
         "evidence lost": (total - answered[kept].sum()) / max(total, 1e-9),
     }
     return {name: round(100 * share, 1) for name, share in shares.items()}
