@@ -34,8 +34,8 @@ def measure_coverage(settings: Settings) -> dict[str, Any]:
     paths = [path for _, path in find_installed(Path.home())]
     if known and known.keys().isdisjoint(map(str, paths)):
         paths = [path for name in known if (path := Path(name)).is_file()]
-    found = find_pending(known, settings, [*paths, *find_journals(live.dir)])
-    covered, waiting, unreadable = found.counts["files unchanged"], len(found.pending), len(found.unreadable)
+    scan = find_pending(known, settings, [*paths, *find_journals(live.dir)])
+    covered, waiting, unreadable = scan.counts["files unchanged"], len(scan.pending), len(scan.unreadable)
     sessions, until = live.release.counts[SESSIONS.name], pc.max(live.read(SESSIONS, ["ended_at"])["ended_at"]).as_py()
     line = f"Covers {covered:,} of {covered + waiting + unreadable:,} transcripts ({sessions:,} sessions)"
     line += f", up to {until:%Y-%m-%d %H:%M} UTC" if until else ""
@@ -43,25 +43,32 @@ def measure_coverage(settings: Settings) -> dict[str, Any]:
     line += f"; {unreadable:,} can't be read." if unreadable else "."
     facts = {"covered": covered, "waiting": waiting, "unreadable": unreadable, "sessions": sessions, "until": until}
     yesterday = (datetime.now(UTC) - timedelta(days=1)).timestamp() * 10**9
-    oldest = min((one.mtime_ns for one in found.pending), default=None)
+    oldest = min((transcript.mtime_ns for transcript in scan.pending), default=None)
     lag = max(0.0, time.time() - oldest / 10**9) if oldest else 0.0
-    return facts | {"behind": any(one.mtime_ns < yesterday for one in found.pending), "lag": lag, "line": line}
+    return facts | {
+        "behind": any(transcript.mtime_ns < yesterday for transcript in scan.pending),
+        "lag": lag,
+        "line": line,
+    }
 
 
 def describe_backlog(settings: Settings) -> str:
     """Return the coverage in a line for a briefing, where it is behind and can be measured here; else nothing."""
     with suppress(ModuleNotFoundError, *TROUBLE):
-        found = measure_coverage(settings)
-        return f"{found['line']}\n" if found["behind"] else ""
+        coverage = measure_coverage(settings)
+        return f"{coverage['line']}\n" if coverage["behind"] else ""
     return ""
 
 
 def find_next_night() -> str | None:
     """Return when the Prefect server of `make serve`, or the one that the environment names, begins the next night."""
     server = os.environ.get("PREFECT_API_URL", "http://127.0.0.1:4200/api")
-    wanted = {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}, "deployments": {"name": {"any_": ["nightly"]}}}
-    words = json.dumps(wanted | {"sort": "EXPECTED_START_TIME_ASC", "limit": 1}).encode()
-    asked = Request(f"{server}/flow_runs/filter", words, {"Content-Type": "application/json"})
-    with suppress(OSError, ValueError, LookupError), build_opener(ProxyHandler({})).open(asked, timeout=2) as answer:
+    conditions = {
+        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+        "deployments": {"name": {"any_": ["nightly"]}},
+    }
+    words = json.dumps(conditions | {"sort": "EXPECTED_START_TIME_ASC", "limit": 1}).encode()
+    request = Request(f"{server}/flow_runs/filter", words, {"Content-Type": "application/json"})
+    with suppress(OSError, ValueError, LookupError), build_opener(ProxyHandler({})).open(request, timeout=2) as answer:
         return f"{datetime.fromisoformat(json.load(answer)[0]['expected_start_time']):%Y-%m-%d %H:%M} UTC"
     return None

@@ -88,7 +88,15 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
             names = [name for name in names if name != CANDIDATE]
         named = find_named(job.store, names)
         done = [exclude_sessions(job.store, [*named.sessions.values()], why)]
-        done += [_exclude_claims(job.store, [*named.claims.values()], why)]
+        # Of the claims, those that are not left out yet.
+        known = set(job.store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
+        new = [
+            row | {"row_id": key, "kind": CLAIM, "inactive": [], "words": hash_words(row["workspace"], row["summary"])}
+            for key, row in named.claims.items()
+            if key not in known
+        ]
+        keep_reasons(job.store, new, why)
+        done += [f"{new[0]['row_id']} and {len(new) - 1} that repeat it" if new else ""]
         done = [*filter(None, done), *(_undo_merge(job.store, merge_id) for merge_id in named.merges)]
         if names and not done:
             raise UsageError(f"left out already: {', '.join(names)}")
@@ -142,8 +150,8 @@ def find_named(store: Store, names: Iterable[str], excluded: Mapping[str, Row] =
     merges: list[str] = store.read(MERGES, ["merge_id"])["merge_id"].to_pylist()
     named = Named()
     for name in names:
-        if found := _find_sessions(store, sessions, name):
-            named.sessions |= {row["session_id"]: row for row in found}
+        if own_sessions := _find_sessions(store, sessions, name):
+            named.sessions |= {row["session_id"]: row for row in own_sessions}
         elif claim := _find_one(claims, name):
             head = claims[claim].get("canonical_id") or claim
             named.claims[claim] = claims[claim]
@@ -164,42 +172,30 @@ def _find_one(ids: Iterable[str], name: str) -> str | None:
     Raises:
         UsageError: there are several.
     """
-    found = [row_id for row_id in ids if row_id.startswith(name)] if len(name) >= LEAST else []
-    if len(found) > 1:
-        raise UsageError(f"{len(found)} ids begin with {name!r}: give more characters")
-    return found[0] if found else None
+    matches = [row_id for row_id in ids if row_id.startswith(name)] if len(name) >= LEAST else []
+    if len(matches) > 1:
+        raise UsageError(f"{len(matches)} ids begin with {name!r}: give more characters")
+    return matches[0] if matches else None
 
 
 def _review_notes(names: Sequence[str], settings: Settings, verdict: Verdict) -> list[str]:
     """Return the names, those of notes as their session's id, once the verdict on each note is written down."""
     folder = settings.store / settings.space
     notes: dict[str, Note] = {note.id.removeprefix(PREFIX): note for note in read_notes(folder)}
-    found = {name: notes[key] for name in names if (key := _find_one(notes, name.removeprefix(PREFIX)))}
-    if found and verdict == "rejected":
+    reviewed = {name: notes[key] for name in names if (key := _find_one(notes, name.removeprefix(PREFIX)))}
+    if reviewed and verdict == "rejected":
         take_in_notes(settings)  # also such as no night has read yet
-    for note in found.values():
+    for note in reviewed.values():
         review_note(folder, note, verdict)
-    return [found[name].id if name in found else name for name in names]
+    return [reviewed[name].id if name in reviewed else name for name in names]
 
 
 def _find_sessions(store: Store, sessions: Iterable[Row], name: str) -> list[Row]:
     path = str(place := Path(name).expanduser().absolute())
     paths = (path, redact_path(place))  # as it is stored where a secret stands in it
-    found = [row for row in sessions if name in (row["native_id"], row["session_id"]) or row["path"] in paths]
-    new = set() if found else find_new_sessions(store, name)
-    return found or [row for row in sessions if row["session_id"] in new]
-
-
-def _exclude_claims(store: Store, claims: Sequence[Row], why: str) -> str:
-    """Leave claims out that are not yet; return what was done."""
-    known = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
-    new = [
-        row | {"row_id": key, "kind": CLAIM, "inactive": [], "words": hash_words(row["workspace"], row["summary"])}
-        for row in claims
-        if (key := row["observation_id"]) not in known
-    ]
-    keep_reasons(store, new, why)
-    return f"{new[0]['row_id']} and {len(new) - 1} that repeat it" if new else ""
+    own = [row for row in sessions if name in (row["native_id"], row["session_id"]) or row["path"] in paths]
+    new = set() if own else find_new_sessions(store, name)
+    return own or [row for row in sessions if row["session_id"] in new]
 
 
 def _undo_merge(store: Store, merge_id: str) -> str:

@@ -162,11 +162,11 @@ def search_settings(lab: "Lab", parts: Mapping[str, list[Question]]) -> Findings
 
     def compare(split: str, some: Sequence[Params]) -> list[Candidate]:
         scores = [measure(split, params) for params in some]
-        gains = [sign * (one - in_force[split])[:, at] for one in scores]
+        gains = [sign * (candidate_scores - in_force[split])[:, at] for candidate_scores in scores]
         corrected = correct_by_holm([compute_p_value(gain, clusters[split]) for gain in gains])
         return [
-            Candidate(split, params, describe(split, one), compute_interval(gain, clusters[split]), p)
-            for params, one, gain, p in zip(some, scores, gains, corrected, strict=True)
+            Candidate(split, params, describe(split, candidate_scores), compute_interval(gain, clusters[split]), p)
+            for params, candidate_scores, gain, p in zip(some, scores, gains, corrected, strict=True)
         ]
 
     in_force = {split: measure(split, {}) for split in parts}
@@ -207,7 +207,14 @@ class Lab:
         self._load_encoder = cache(lambda name: KnownEncoder(load_query_encoder(name)))
         self._load_counter = cache(lambda name: cache_counts(load_tokenizer(name)))
         self._scores_file = folder / "scores.jsonl"
-        self._scores = dict(_read_scores(self._scores_file))
+        # Scores that an earlier run kept; a line that a kill cut short is left out.
+        self._scores = dict[str, Score]()
+        for line in self._scores_file.read_bytes().splitlines() if self._scores_file.exists() else ():
+            try:
+                key, values = orjson.loads(line)
+            except ValueError:
+                continue
+            self._scores[key] = Score(*(float("nan") if value is None else value for value in values))
 
     def score_questions(self, params: Params, questions: Sequence[Question]) -> list[Score]:
         """Return the score of each question under settings; those that are known are not asked again.
@@ -264,42 +271,25 @@ class Lab:
         prepared = settings.model_copy(update={"store": place, "space": "default", "recall": quiet})
         first = self._first.setdefault((unit.name, settings.encoder, settings.embeddings), place)
         if not (place / FINISHED).exists():
-            self._make_store(unit, prepared, first)
+            shutil.rmtree(prepared.store, ignore_errors=True)  # a run that was killed left a part of it
+            if first != prepared.store:
+                shutil.copytree(first, prepared.store, ignore=shutil.ignore_patterns(FINISHED))
+            with open_run("experiment", prepared, create=True) as (job, report):
+                if first == prepared.store:
+                    job.store.append(MESSAGES, unit.messages)
+                    job.store.append(SESSIONS, unit.sessions)
+                    repair_sessions(job.store)
+                if self.seed is not None:
+                    # What a model answered for an earlier store serves this one too.
+                    answers = self.seed.read(COMPLETIONS)
+                    stored = job.store.read(COMPLETIONS, [COMPLETIONS.key])[COMPLETIONS.key].combine_chunks()
+                    new = pc.invert(pc.is_in(answers[COMPLETIONS.key], stored))
+                    job.store.append(COMPLETIONS, answers.filter(new))
+                run_steps_after_read(job, report, gated=False)
+            report.check_complete()
+            (prepared.store / FINISHED).touch()
+            self.seed, self.made = job.store, self.made + 1
         return prepared
-
-    def _make_store(self, unit: Unit, settings: Settings, first: Path) -> None:
-        shutil.rmtree(settings.store, ignore_errors=True)  # a run that was killed left a part of it
-        if first != settings.store:
-            shutil.copytree(first, settings.store, ignore=shutil.ignore_patterns(FINISHED))
-        with open_run("experiment", settings, create=True) as (job, report):
-            if first == settings.store:
-                job.store.append(MESSAGES, unit.messages)
-                job.store.append(SESSIONS, unit.sessions)
-                repair_sessions(job.store)
-            if self.seed is not None:
-                share_models_output(self.seed, job.store)
-            run_steps_after_read(job, report, gated=False)
-        report.check_complete()
-        (settings.store / FINISHED).touch()
-        self.seed, self.made = job.store, self.made + 1
-
-
-def _read_scores(path: Path) -> list[tuple[str, Score]]:
-    """Return the kept scores by id; a line that a kill cut short is left out."""
-    rows = []
-    for line in path.read_bytes().splitlines() if path.exists() else ():
-        try:
-            key, values = orjson.loads(line)
-        except ValueError:
-            continue
-        rows.append((key, Score(*(float("nan") if value is None else value for value in values))))
-    return rows
-
-
-def share_models_output(source: Store, store: Store) -> None:
-    """Give a store the completions of another that it lacks."""
-    rows, known = source.read(COMPLETIONS), store.read(COMPLETIONS, [COMPLETIONS.key])[COMPLETIONS.key]
-    store.append(COMPLETIONS, rows.filter(pc.invert(pc.is_in(rows[COMPLETIONS.key], known.combine_chunks()))))
 
 
 def _ask_recall(
@@ -353,10 +343,10 @@ def _tell_turns(turns: Turns, unit: Unit, messages: pa.Table) -> list[str]:
     turns.active.weights = replace(turns.active.weights, used=0.0)
     rows = messages.sort_by([("ts", "ascending"), ("session_id", "ascending"), ("seq", "ascending")]).to_pylist()
     rows = [row for row in rows if is_spoken(row)]
-    said = [(row["speaker"] or row["role"], row["text"]) for row in rows]
+    utterances = [(row["speaker"] or row["role"], row["text"]) for row in rows]
     if turns.active.encoder is not None:  # at once; one by one it takes far longer
-        turns.active.encoder.encode([f"{speaker}: {text}" for speaker, text in said])
-    for speaker, text in said:
+        turns.active.encoder.encode([f"{speaker}: {text}" for speaker, text in utterances])
+    for speaker, text in utterances:
         turns.add(speaker, text)
     return [name_message(unit.names.get(row["session_id"], row["session_id"]), row["native_id"]) for row in rows]
 
@@ -393,15 +383,15 @@ def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tupl
     )
     names = dict(zip(sessions["session_id"].to_pylist(), sessions["native_id"].to_pylist(), strict=True))
     if data.kind == "questions":
-        told = pl.DataFrame(messages.select(["session_id", "native_id", "ts", "workspace"]))
-        told = told.with_columns(pl.col("session_id").replace(names).alias("session"))
-        questions = read_labelled([data.questions] if data.questions else data.paths, told)
+        vault = pl.DataFrame(messages.select(["session_id", "native_id", "ts", "workspace"]))
+        vault = vault.with_columns(pl.col("session_id").replace(names).alias("session"))
+        questions = read_labelled([data.questions] if data.questions else data.paths, vault)
         return [Unit("all", tuple(questions), messages, sessions, names)], store
     past = read_past(store, settings, names)
     cuts, units = pick_cuts(past.turns, data.cuts), list[Unit]()
     for cut, until in zip_longest(cuts, cuts[1:]):
-        if found := find_questions(past, cut, data.horizon, data.near, until):
-            units.append(Unit(f"{cut:%Y-%m-%d}", tuple(found), *cut_vault(messages, sessions, cut), names))
+        if questions_after := find_questions(past, cut, data.horizon, data.near, until):
+            units.append(Unit(f"{cut:%Y-%m-%d}", tuple(questions_after), *cut_vault(messages, sessions, cut), names))
     if not units:
         raise UsageError("of what was said after each cut nothing is near what was said before: lower `near`, or wait")
     return units, store
@@ -413,9 +403,9 @@ def read_past(store: Store, settings: Settings, names: Mapping[str, str]) -> Pas
     Raises:
         UsageError: its claims have no vectors.
     """
-    said = read_spoken_messages(store, ["native_id", "origin", "role", "text", "ts", "workspace"])
-    keys = said.select("session_id", "native_id").iter_rows()
-    turns = said.with_columns(
+    spoken = read_spoken_messages(store, ["native_id", "origin", "role", "text", "ts", "workspace"])
+    keys = spoken.select("session_id", "native_id").iter_rows()
+    turns = spoken.with_columns(
         (pl.col("origin") == Origin.HUMAN).alias("person"),
         pl.Series("name", [name_message(names.get(session, session), native) for session, native in keys], pl.String),
     ).filter(pl.col("ts").is_not_null())

@@ -27,7 +27,6 @@ from slowwave.tasks.forget.seal import find_live, seal_plans
 from slowwave.tasks.forget.select import Wanted, Words, select_messages
 from slowwave.tasks.forget.stages import erase
 from slowwave.tasks.ingest.task import read_transcripts
-from slowwave.tasks.job import Job
 from slowwave.telemetry import open_memory_span
 
 SHOWN = 5
@@ -67,10 +66,10 @@ def preview_forgetting(wanted: Wanted, settings: Settings, *, search_files: bool
         paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
         only = wanted.matches if wanted.kinds == ("matches",) and plan.is_empty else ()
         left = scan_files([store.dir], Words(only)).found if only and search_files else None
-    outside = [one for one in sorted(paths) if Path(one).is_file() and store.dir not in Path(one).parents]
+    outside = [file for file in sorted(paths) if Path(file).is_file() and store.dir not in Path(file).parents]
     lines = [_format_message(row) for row in sorted(rows, key=lambda row: (row["session_id"], row["seq"]))]
     counts = {name: count for name, count in plan.counts.items() if count}
-    places = {Path(one).relative_to(store.dir).parts[0].removesuffix(".lance") for one in left or ()}
+    places = {Path(file).relative_to(store.dir).parts[0].removesuffix(".lance") for file in left or ()}
     exports = [path for path, _ in plan.exports]
     return Preview(counts, lines, outside, exports, None if left is None else sorted(places))
 
@@ -106,7 +105,13 @@ def run_forget(
         if pending := bool(read_plans(job.store.dir)):
             set_aside_candidate(job, report)
         if pending and rebuild:
-            _rebuild(job, report)
+            # What leaned on it is made anew; a model that fails in that keeps nothing from being forgotten.
+            try:
+                run_steps_after_read(job, report, gated=False)  # erasing is what a forgetting is for
+            except StoreError:  # what is half made anew is not released
+                raise
+            except SlowwaveError as error:
+                report.notes.append(f"what leaned on it is left to the next night: {error}")
         certificates = seal_plans(job)
         if pending:
             report.release = find_live(job.store)
@@ -124,22 +129,13 @@ def take_in_notes(settings: Settings) -> None:
         run_step(job, report, read_transcripts, find_journals(job.store.dir))
 
 
-def _rebuild(job: Job, report: RunReport) -> None:
-    try:
-        run_steps_after_read(job, report, gated=False)  # erasing is what a forgetting is for
-    except StoreError:  # what is half made anew is not released
-        raise
-    except SlowwaveError as error:
-        report.notes.append(f"what leaned on it is left to the next night: {error}")
-
-
 def _plan(store: Store, run_id: str, wanted: Wanted) -> Plan:
     alone = wanted.matches if wanted.kinds == ("matches",) else ()
     return make_plan(store, run_id, wanted.kinds, select_messages(store, wanted), matches=alone)
 
 
 def _format_message(row: dict[str, Any]) -> str:
-    said = row["text"] or " ".join(block["text"] or "" for block in row["blocks"])
-    text = " ".join(said.split())
+    content = row["text"] or " ".join(block["text"] or "" for block in row["blocks"])
+    text = " ".join(content.split())
     when = f"{row['ts']:%Y-%m-%d} " if row["ts"] else ""
     return f"{when}{row['speaker'] or row['role']}: {text[:100]}{' …' if len(text) > 100 else ''}"

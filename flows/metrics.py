@@ -64,10 +64,10 @@ def list_metrics(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]
 
     def by_name(of: Mapping[str, Any], *path: str) -> Values:
         """Return a figure of each entry, which is found by following the names."""
-        found = {(name,): one for name, one in of.items()}
+        values = {(name,): entry for name, entry in of.items()}
         for step in path:
-            found = {key: one[step] for key, one in found.items()}
-        return found
+            values = {key: entry[step] for key, entry in values.items()}
+        return values
 
     good = stats["last_good"]
     yield "last_good_run_timestamp_seconds", "When a run last ended well.", (), {(): good} if good else {}
@@ -80,7 +80,7 @@ def list_metrics(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]
     yield "rows", "Rows of the live release.", ("table",), by_name(tables, "rows")
     yield "table_bytes", "Bytes on disk, kept versions included.", ("table",), by_name(tables, "bytes")
     yield "rows_unindexed", "Rows that an index lacks.", ("table",), by_name(tables, "unindexed")
-    broken = {(name,): float("trouble" in one) for name, one in tables.items()}
+    broken = {(name,): float("trouble" in facts) for name, facts in tables.items()}
     yield "table_broken", "Whether a table of the live release can't be opened.", ("table",), broken
     recalled = {(name,): float(stats["memories"][name]) for name in ("recalled", "never")}
     yield "claims", "Claims that were ever and never handed out.", ("use",), recalled
@@ -96,15 +96,15 @@ def list_metrics(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]
     for of, what in (("seconds", "answer"), ("encoding", "encoding")):
         yield f"{what}_median_seconds", f"Median of all, {what}.", ("kind",), by_name(answers, of, "p50")
         yield f"{what}_p95_seconds", f"95th percentile of all, {what}.", ("kind",), by_name(answers, of, "p95")
-    used = {(name,): one["budget_used"] for name, one in answers.items() if one["budget_used"] is not None}
+    used = {(name,): facts["budget_used"] for name, facts in answers.items() if facts["budget_used"] is not None}
     yield "budget_used_ratio", "Share of a block's budget that was used.", ("kind",), used
     quality = by_name(stats["summaries"]["quality"])
     yield "quality_of_texts", "A model's summaries, as the last run that wrote any measured them.", ("what",), quality
     yield "web_queries_total", "Queries sent to the web.", ("why",), by_name(stats["web"])
     yield "model_requests_total", "Requests to a language model.", ("model",), by_name(models, "requests")
-    errors = {(model, name): n for model, one in models.items() for name, n in one["errors"].items()}
+    errors = {(model, name): n for model, facts in models.items() for name, n in facts["errors"].items()}
     yield "model_errors_total", "Requests that failed.", ("model", "error"), errors
-    tokens = {(model, name): n for model, one in models.items() for name, n in one["tokens"].items()}
+    tokens = {(model, name): n for model, facts in models.items() for name, n in facts["tokens"].items()}
     yield "model_tokens_total", "Tokens read and written.", ("model", "kind"), tokens
     yield "model_usd_total", "Money for them, by the prices that are set.", ("model",), by_name(models, "usd")
     yield "encoder_broken", "Whether the encoder can't be loaded.", (), {(): float(bool(stats["encoder"]["trouble"]))}

@@ -112,9 +112,9 @@ def run_steps_after_read(
         jobs: by step, the job of one that is run under other settings than the rest.
     """
     for step in STEPS:
-        mine = (jobs or {}).get(step, job)
-        if step is not write_gists or mine.settings.gists != "off":
-            run_step(mine, report, step)
+        step_job = (jobs or {}).get(step, job)
+        if step is not write_gists or step_job.settings.gists != "off":
+            run_step(step_job, report, step)
     if read_plans(job.store.dir):
         rewrite_store(job)
     with open_span("slowwave.step", **{"slowwave.step.name": "publish"}):

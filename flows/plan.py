@@ -179,7 +179,7 @@ def list_sources(paths: list[Path], settings: Settings) -> list[Source]:
     ]
     places += [(place, path) for place in (*paths, *find_journals(folder)) for path in find_files([place])]
     # 2. What reads each, and whether it is news.
-    found: dict[tuple[str, str], Source] = {}
+    sources: dict[tuple[str, str], Source] = {}
     trouble: list[Source] = []
     for place, path in places:
         if is_excluded(path, settings.read.exclude):
@@ -189,11 +189,11 @@ def list_sources(paths: list[Path], settings: Settings) -> list[Source]:
         except (UnknownFormat, OSError) as error:
             trouble.append(Source("?", str(path), files=1, new=1, problem=str(error)))
             continue
-        source = found.setdefault((tool, str(place)), Source(tool, str(place)))
+        source = sources.setdefault((tool, str(place)), Source(tool, str(place)))
         stored = known.get(name_path(path, settings))
         news = stored is None or detect_change(path, stored, settings) is not None
         source.files, source.bytes, source.new = source.files + 1, source.bytes + size, source.new + news
-    return [*found.values(), *trouble]
+    return [*sources.values(), *trouble]
 
 
 def plan_night(paths: list[Path], settings: Settings) -> Estimate:
@@ -207,26 +207,25 @@ def plan_night(paths: list[Path], settings: Settings) -> Estimate:
         there = (settings.store / settings.space / "releases.lance").is_dir()
         job = Job(settings if there else settings.model_copy(update={"store": Path(empty)}), "plan")
         try:
-            return _estimate_night(job, paths)
+            # The models that a night would ask, and what earlier runs say of them.
+            models = {task: model for task in NIGHTLY if (model := get_model(job, task))}
+            names = dict.fromkeys(model.llm.model for model in models.values())
+            estimate = Estimate(", ".join(names) or "no language model")
+            if not models:
+                estimate.notes.append(
+                    "llm is off: claims, topics and summaries are made without a model and cost nothing"
+                )
+            reports = job.store.read(RUNS, ["report", "started_at"]).sort_by([("started_at", "descending")])
+            known = measure_usage(reports["report"].to_pylist(), next(iter(names), ""))
+            planner = Planner(job, models, estimate, known)
+            for messages in _read_pending_messages(job, paths, models.get("extract")):
+                planner.add(messages)
+            planner.add_pending()
+            planner.add_expected()
+            estimate.lines = list(planner.lines.values())
+            return add_costs(estimate, job.settings.model, known)
         finally:
             close_models(job.run_id)
-
-
-def _estimate_night(job: Job, paths: list[Path]) -> Estimate:
-    models = {task: model for task in NIGHTLY if (model := get_model(job, task))}
-    names = dict.fromkeys(model.llm.model for model in models.values())
-    estimate = Estimate(", ".join(names) or "no language model")
-    if not models:
-        estimate.notes.append("llm is off: claims, topics and summaries are made without a model and cost nothing")
-    reports = job.store.read(RUNS, ["report", "started_at"]).sort_by([("started_at", "descending")])
-    known = measure_usage(reports["report"].to_pylist(), next(iter(names), ""))
-    planner = Planner(job, models, estimate, known)
-    for messages in _read_pending_messages(job, paths, models.get("extract")):
-        planner.add(messages)
-    planner.add_pending()
-    planner.add_expected()
-    estimate.lines = list(planner.lines.values())
-    return add_costs(estimate, job.settings.model, known)
 
 
 class Planner:
@@ -235,7 +234,7 @@ class Planner:
     def __init__(self, job: Job, models: Mapping[ModelTask, Model], estimate: Estimate, known: MeasuredUsage) -> None:
         self.job, self.models, self.estimate, self.known = job, models, estimate, known
         settings, get = job.settings, models.get
-        asked = {
+        model_of_step = {
             "gists": get("extract") if settings.gists == "llm" else None,
             "observe": get("extract"),
             "consolidate": get("extract"),
@@ -243,7 +242,7 @@ class Planner:
             "assign": get("topics"),
             "rollup": get("summaries"),
         }
-        self.of_step = {step: model for step, model in asked.items() if model}
+        self.of_step = {step: model for step, model in model_of_step.items() if model}
         self.lines = {step: Line(step) for step in self.of_step}
         self.chunks: Counter[str] = Counter()
         """By session."""
@@ -277,7 +276,20 @@ class Planner:
         self.estimate.messages, self.estimate.sessions = self.estimate.messages + len(rows), len(self.sessions)
         if "observe" in self.lines:
             try:
-                self._add_claims(messages, self.of_step["observe"])
+                # Requests that the model would get, and claims that are expected of them.
+                settings, line = self.job.settings, self.lines["observe"]
+                plan = extract.plan_requests(
+                    messages, settings.observe, settings.extract, self.of_step["observe"].library, *self.counting
+                )
+                self.estimate.skipped += len(plan.skipped)
+                line.units += len({part.session_id for part in plan.parts})
+                self.chunks.update(part.session_id for part in plan.parts)
+                mean = self.known.answer_tokens.get("observe")
+                claims = [min(MOST_CLAIMS, CLAIMS_A_TURN * len(part.chunk.turns)) for part in plan.parts]
+                self.claims += sum(claims)
+                parts = zip(claims, plan.parts, strict=True)
+                answers = [mean or min(part.request.max_tokens, n * CLAIM_ANSWER_TOKENS) for n, part in parts]
+                self._add_requests("observe", plan.requests, answers)
             except EngineUnavailable as error:  # the window is too small
                 self.estimate.notes = [*dict.fromkeys([*self.estimate.notes, str(error)])]
         else:
@@ -337,19 +349,6 @@ class Planner:
             self._add_summaries(_grow_topic(n, claims // topics, settings.pyramid) for n in range(topics))
         for step in lines.keys() - {"gists", "observe"}:
             lines[step].units = claims if step == "assign" else lines[step].requests
-
-    def _add_claims(self, messages: pa.Table, model: Model) -> None:
-        settings, line = self.job.settings, self.lines["observe"]
-        plan = extract.plan_requests(messages, settings.observe, settings.extract, model.library, *self.counting)
-        self.estimate.skipped += len(plan.skipped)
-        line.units += len({part.session_id for part in plan.parts})
-        self.chunks.update(part.session_id for part in plan.parts)
-        mean = self.known.answer_tokens.get("observe")
-        claims = [min(MOST_CLAIMS, CLAIMS_A_TURN * len(part.chunk.turns)) for part in plan.parts]
-        self.claims += sum(claims)
-        parts = zip(claims, plan.parts, strict=True)
-        answers = [mean or min(part.request.max_tokens, n * CLAIM_ANSWER_TOKENS) for n, part in parts]
-        self._add_requests("observe", plan.requests, answers)
 
     def _add_gists(self, rows: list[dict[str, Any]]) -> None:
         if "gists" not in self.lines:
@@ -456,8 +455,8 @@ def _read_pending_messages(job: Job, paths: list[Path], model: Model | None) -> 
         rows = job.store.read_ids(MESSAGES, group["session_id"].to_list(), by="session_id")
         yield mask.mask_messages(rows.filter(pc.invert(pc.is_in(rows["message_id"], gone))))
     known, limits = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes)
-    found = find_pending({row["path"]: row for row in stored}, job.settings, paths or collect_transcript_roots())
-    for transcript in found.pending:
+    scan = find_pending({row["path"]: row for row in stored}, job.settings, paths or collect_transcript_roots())
+    for transcript in scan.pending:
         redact, exclude = job.settings.redact, job.settings.read.exclude
         fresh = list(iter_new_rows(IngestedTranscript(transcript), known, limits, redact=redact, exclude=exclude))
         if fresh:

@@ -104,8 +104,8 @@ def _blank_claims(column: str, store: Store, chosen: pl.DataFrame, *, keep: bool
     is repeated by them: a canonical claim's evidence is its whole group's.
     """
     names = ["observation_id", "canonical_id"]
-    mine = store.read_ids(OBSERVATIONS, chosen["session_id"].to_list(), names, by="session_id")
-    heads = set(pc.coalesce(mine["canonical_id"], mine["observation_id"]).to_pylist())
+    own = store.read_ids(OBSERVATIONS, chosen["session_id"].to_list(), names, by="session_id")
+    heads = set(pc.coalesce(own["canonical_id"], own["observation_id"]).to_pylist())
     repeats = store.read_ids(OBSERVATIONS, heads, names, by="canonical_id")["observation_id"].to_pylist()
     standing = pc.field(column).is_valid() & pc.field("status").isin([Status.ACTIVE, Status.DUPLICATE])
     _blank(store, OBSERVATIONS, store.read_ids(OBSERVATIONS, heads.union(repeats), where=standing), column, keep=keep)
@@ -124,10 +124,10 @@ def _forget_related(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
 def _blank_summaries(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
     """Forget the chosen sessions' summaries; with every session chosen, the topics' too."""
     _blank_marks("rollup", store, chosen, keep=keep)
-    mine = pc.field("scope_id").isin(chosen["session_id"].to_list())
+    theirs = pc.field("scope_id").isin(chosen["session_id"].to_list())
     if chosen.height == store.count(SESSIONS):
-        mine |= pc.field("scope") == SummaryScope.TOPIC
-    _blank(store, SUMMARIES, store.read(SUMMARIES, where=mine), keep=keep)
+        theirs |= pc.field("scope") == SummaryScope.TOPIC
+    _blank(store, SUMMARIES, store.read(SUMMARIES, where=theirs), keep=keep)
 
 
 def _forget_topics(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
@@ -175,7 +175,7 @@ ALONE = ("passages", "gists", "habits")
 def _find_independent_steps(step: str) -> list[Step]:
     """Return the steps of the night that do not depend on the one that is done again."""
     if step in ALONE:
-        return [one for one in STEPS if one is not STEP_OF[step]]
+        return [other for other in STEPS if other is not STEP_OF[step]]
     return list(STEPS[: STEPS.index(STEP_OF[step])]) if step in STEP_OF else []
 
 

@@ -44,29 +44,33 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
     if not _NAME.fullmatch(name) or name.startswith("."):
         raise UsageError(f"--as {name!r}: a name of letters, digits, dots and dashes, at most 64")
     document = _load_document(file)
-    places = _parse_workspaces(workspaces)
+    # Paths here by their names there; under None the path for all.
+    pairs = [claim.partition("=") for claim in workspaces]
+    if any(not here for _, sign, here in pairs if sign) or ("" in {sign for _, sign, _ in pairs} and len(pairs) > 1):
+        raise UsageError("--workspace takes one PATH for all claims, or NAME=PATH for each workspace")
+    places = {name if sign else None: anchor_workspace(here if sign else name) for name, sign, here in pairs}
     claims = [
-        {**one, "workspace": places.get(None) or places.get(str(there := one.get("workspace")), there)}
-        for one in document["claims"]
+        {**claim, "workspace": places.get(None) or places.get(str(there := claim.get("workspace")), there)}
+        for claim in document["claims"]
     ]
     folder = settings.store / settings.space / FOLDER
     check_encrypted(settings)
     with make_files_private():
         make_private_folder(folder)
-        kept = folder / f"{name}.json"
-        now = {**document, "name": name, "claims": claims, WITHDRAWN: _list_withdrawn(kept, name, claims)}
+        stored = folder / f"{name}.json"
+        now = {**document, "name": name, "claims": claims, WITHDRAWN: _list_withdrawn(stored, name, claims)}
         text = orjson.dumps(now, option=orjson.OPT_INDENT_2)
-        if not kept.exists() or kept.read_bytes() != text:
-            replace_file(kept, text)
-    return run_night([kept], settings)
+        if not stored.exists() or stored.read_bytes() != text:
+            replace_file(stored, text)
+    return run_night([stored], settings)
 
 
 def _list_withdrawn(kept: Path, name: str, claims: list[dict[str, Any]]) -> list[dict[str, str]]:
     """Return session and id of what was in NAME's documents until now, and is not in these claims."""
     before = read_learnings(kept, Limits()) if kept.exists() else ()
-    held = {(one.session, one.native_id) for one in before if isinstance(one, Message | Inactive)}
-    now = {(one.session, one.native_id) for one in read_claims(name, claims) if isinstance(one, Message)}
-    return [{"session": session, "id": native} for session, native in sorted(held - now)]
+    earlier = {(record.session, record.native_id) for record in before if isinstance(record, Message | Inactive)}
+    now = {(record.session, record.native_id) for record in read_claims(name, claims) if isinstance(record, Message)}
+    return [{"session": session, "id": native} for session, native in sorted(earlier - now)]
 
 
 def _load_document(file: Path) -> dict[str, Any]:
@@ -79,14 +83,6 @@ def _load_document(file: Path) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise UsageError(f"{file}: no learnings that `slowwave export --learnings` wrote as json: {error}") from error
     claims = document.get("claims") if isinstance(document, dict) and document.get(LEARNINGS) == SCHEMA else None
-    if not isinstance(claims, list) or not all(isinstance(one, dict) for one in claims):
+    if not isinstance(claims, list) or not all(isinstance(claim, dict) for claim in claims):
         raise UsageError(f"{file}: no learnings of version {SCHEMA} that `slowwave export --learnings` wrote as json")
     return {**document}
-
-
-def _parse_workspaces(given: Sequence[str]) -> dict[str | None, str]:
-    """Return path here by name there; under None the path for all."""
-    pairs = [one.partition("=") for one in given]
-    if any(not here for _, sign, here in pairs if sign) or ("" in {sign for _, sign, _ in pairs} and len(pairs) > 1):
-        raise UsageError("--workspace takes one PATH for all claims, or NAME=PATH for each workspace")
-    return {name if sign else None: anchor_workspace(here if sign else name) for name, sign, here in pairs}

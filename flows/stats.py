@@ -34,21 +34,32 @@ def collect_stats(settings: Settings) -> Facts:
         StoreError: there is no such store or space, or its ledgers can't be read.
     """
     space_dir = settings.store / settings.space
-    asked = read(space_dir, Asked)
+    answers = read(space_dir, Asked)
     rows = sorted(Store.open(settings.store, settings.space).read(RUNS).to_pylist(), key=lambda row: row["started_at"])
     reports = [parse_steps(row["report"]) for row in rows]
     live = Snapshot(settings.store, settings.space)
+    usage = count_usage(live, settings.store / settings.space)
+    never = len(usage.never)
+    memories = {"claims": len(usage.claims), "recalled": len(usage.claims) - never, "never": never}
+    # When the last run that ended well did, as seconds of the epoch.
+    ends = [row["ended_at"] for row in rows if row["status"] == RunStatus.DONE and row["ended_at"]]
+    last_good = ends[-1].replace(tzinfo=UTC).timestamp() if ends else None
+    # Claims by state, those that the last run made, and those that perhaps changed.
+    claims = live.read(OBSERVATIONS, ["status", *CHAIN]).to_pylist()
+    linked = sum(claim["status"] == Status.ACTIVE and is_linked(claim) for claim in claims)
+    new = sum(step.rows_out for step in (reports or [[]])[-1] if step.step == "observe")
+    claim_states = {**Counter(claim["status"] for claim in claims), "new": new, "linked": linked}
     return {
         "answers": {
-            kind: _describe_answers([one for one in asked if one.kind == kind])
-            for kind in sorted({one.kind for one in asked})
+            kind: _describe_answers([answer for answer in answers if answer.kind == kind])
+            for kind in sorted({answer.kind for answer in answers})
         },
-        "web": Counter(one.web for one in asked if one.web),
-        "memories": _count_memories(live, settings),
-        "claims": _count_claims(live, reports),
+        "web": Counter(answer.web for answer in answers if answer.web),
+        "memories": memories,
+        "claims": claim_states,
         "runs": Counter(row["status"] for row in rows),
         "last_status": rows[-1]["status"] if rows else None,
-        "last_good": _find_last_good(rows),
+        "last_good": last_good,
         "seconds": {step.step: step.seconds for steps in reports for step in steps},
         "summaries": _measure_summaries(reports),
         "models": _describe_models(reports, settings.model),
@@ -59,13 +70,13 @@ def collect_stats(settings: Settings) -> Facts:
 
 def _describe_answers(asked: list[Asked]) -> Facts:
     """Return how many answers of a kind there were, how many empty or in part, and how long they took."""
-    shares = [one.tokens / one.budget for one in asked if one.budget and one.hits]
+    shares = [answer.tokens / answer.budget for answer in asked if answer.budget and answer.hits]
     return {
         "count": len(asked),
-        "empty": sum(not one.hits for one in asked),
-        "in_part": sum(one.notes > 0 for one in asked),
-        "seconds": _describe_seconds([one.seconds for one in asked]),
-        "encoding": _describe_seconds([one.encoding for one in asked]),
+        "empty": sum(not answer.hits for answer in asked),
+        "in_part": sum(answer.notes > 0 for answer in asked),
+        "seconds": _describe_seconds([answer.seconds for answer in asked]),
+        "encoding": _describe_seconds([answer.encoding for answer in asked]),
         "budget_used": sum(shares) / len(shares) if shares else None,
     }
 
@@ -74,26 +85,6 @@ def _describe_seconds(seconds: list[float]) -> Facts:
     """Return sum, median and 95th percentile of some seconds."""
     cuts = quantiles(seconds, n=20, method="inclusive") if len(seconds) > 1 else seconds * 19
     return {"sum": sum(seconds), "p50": cuts[9], "p95": cuts[18]}
-
-
-def _count_memories(live: Snapshot, settings: Settings) -> Facts:
-    usage = count_usage(live, settings.store / settings.space)
-    never = len(usage.never)
-    return {"claims": len(usage.claims), "recalled": len(usage.claims) - never, "never": never}
-
-
-def _count_claims(live: Snapshot, reports: list[list[StepReport]]) -> dict[str, int]:
-    """Return the live release's claims by state, those that the last run made, and those that perhaps changed."""
-    rows = live.read(OBSERVATIONS, ["status", *CHAIN]).to_pylist()
-    linked = sum(row["status"] == Status.ACTIVE and is_linked(row) for row in rows)
-    new = sum(step.rows_out for step in (reports or [[]])[-1] if step.step == "observe")
-    return {**Counter(row["status"] for row in rows), "new": new, "linked": linked}
-
-
-def _find_last_good(rows: list[Facts]) -> float | None:
-    """Return when the last run that ended well did, as seconds of the epoch."""
-    ends = [row["ended_at"] for row in rows if row["status"] == RunStatus.DONE and row["ended_at"]]
-    return ends[-1].replace(tzinfo=UTC).timestamp() if ends else None
 
 
 def _measure_summaries(reports: list[list[StepReport]]) -> Facts:
@@ -121,16 +112,16 @@ def _describe_models(reports: list[list[StepReport]], prices: LLMSettings) -> Fa
 
 def _describe_tables(live: Snapshot) -> Facts:
     """Return each released table's rows, bytes of its folder, rows that its indexes lack, or its trouble."""
-    found: Facts = {}
+    facts: Facts = {}
     for table in RELEASED:
         folder = live.dir / f"{table.name}.lance"
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        found[table.name] = {"rows": live.release.counts.get(table.name, 0), "bytes": size, "unindexed": 0}
+        facts[table.name] = {"rows": live.release.counts.get(table.name, 0), "bytes": size, "unindexed": 0}
         try:
-            found[table.name]["unindexed"] = count_unindexed(live.open_dataset(table))
+            facts[table.name]["unindexed"] = count_unindexed(live.open_dataset(table))
         except TROUBLE as trouble:
-            found[table.name]["trouble"] = explain_unreadable(trouble)
-    return found
+            facts[table.name]["trouble"] = explain_unreadable(trouble)
+    return facts
 
 
 def _find_encoder_trouble(settings: Settings) -> str | None:
@@ -150,32 +141,38 @@ def format_stats(stats: Facts) -> list[tuple[str, str]]:
     memories, runs, tables, encoder = (stats[name] for name in ("memories", "runs", "tables", "encoder"))
     bad = sum(n for status, n in runs.items() if status != RunStatus.DONE)
     wrote, quality = stats["summaries"], stats["summaries"]["quality"]
-    trouble = [f"{name}: {one['trouble']}" for name, one in tables.items() if "trouble" in one]
+    trouble = [f"{name}: {facts['trouble']}" for name, facts in tables.items() if "trouble" in facts]
     whole = "every table opens" if not trouble else "; ".join(trouble)
     queried = ", ".join(f"{why} {n:,}" for why, n in stats["web"].most_common())
     return [
-        *(("answers", _format_answers(kind, one)) for kind, one in stats["answers"].items()),
+        *(("answers", _format_answers(kind, facts)) for kind, facts in stats["answers"].items()),
         *([] if stats["answers"] else [("answers", "none yet")]),
         ("web", f"queried {stats['web'].total():,} times{f': {queried}' if queried else ''}"),
         ("recalled", f"{memories['recalled']:,} of {memories['claims']:,} claims ever, {memories['never']:,} never"),
         ("summaries", f"{wrote['written']:,} written in {wrote['seconds']:,.1f} s"),
         *([("quality", ", ".join(f"{name} {n:,}" for name, n in quality.items()))] if quality else []),
         ("runs", f"{runs.total():,}, of which {bad:,} did not end well"),
-        *(("asked", _format_model(model, one)) for model, one in stats["models"].items()),
-        ("database", f"{whole}; {sum(one['unindexed'] for one in tables.values()):,} rows are not indexed"),
+        *(("asked", _format_model(model, facts)) for model, facts in stats["models"].items()),
+        ("database", f"{whole}; {sum(facts['unindexed'] for facts in tables.values()):,} rows are not indexed"),
         ("encoder", encoder["trouble"] or f"{encoder['name']} loads"),
     ]
 
 
-def _format_answers(kind: str, one: Facts) -> str:
-    used = f", {one['budget_used']:.0%} of the budget used" if one["budget_used"] is not None else ""
-    took = " and ".join(f"{one['seconds'][of]:.2f} s ({one['encoding'][of]:.2f} s encoding)" for of in ("p50", "p95"))
-    return f"{one['count']:,} {kind}: {one['empty']:,} empty, {one['in_part']:,} in part{used}; p50 and p95 {took}"
+def _format_answers(kind: str, facts: Facts) -> str:
+    used = f", {facts['budget_used']:.0%} of the budget used" if facts["budget_used"] is not None else ""
+    took = " and ".join(
+        f"{facts['seconds'][of]:.2f} s ({facts['encoding'][of]:.2f} s encoding)" for of in ("p50", "p95")
+    )
+    return (
+        f"{facts['count']:,} {kind}: {facts['empty']:,} empty, {facts['in_part']:,} in part{used}; p50 and p95 {took}"
+    )
 
 
-def _format_model(model: str, one: Facts) -> str:
-    errors = ", ".join(f"{name} {n:,}" for name, n in one["errors"].items()) or "no errors"
-    new, tokens = one["requests"] - one["cached"], sum(one["tokens"].values())
-    rate = f" for ${one['usd']:,.4f}" if one["usd"] else ""
-    rate += f", {one['seconds'] / new:.2f} s each" if new else ""
-    return f"{model}: {one['requests']:,} times, {one['cached']:,} from the cache, {tokens:,} tokens{rate}; {errors}"
+def _format_model(model: str, facts: Facts) -> str:
+    errors = ", ".join(f"{name} {n:,}" for name, n in facts["errors"].items()) or "no errors"
+    new, tokens = facts["requests"] - facts["cached"], sum(facts["tokens"].values())
+    rate = f" for ${facts['usd']:,.4f}" if facts["usd"] else ""
+    rate += f", {facts['seconds'] / new:.2f} s each" if new else ""
+    return (
+        f"{model}: {facts['requests']:,} times, {facts['cached']:,} from the cache, {tokens:,} tokens{rate}; {errors}"
+    )

@@ -38,12 +38,12 @@ def describe_run(settings: Settings, run_id: str = "", live: View | None = None)
     store = Store.open(settings.store, settings.space)
     rows = sorted(store.read(RUNS).to_pylist(), key=lambda row: row["started_at"])
     ended = [row for row in rows if row["ended_at"] is not None]
-    found = [row for row in ended if row["run_id"].startswith(run_id)] if run_id else ended[-1:]
-    if len(found) != 1:
-        why = f"{len(found)} ended runs have the id {run_id!r}" if run_id else "no run has ended yet"
+    named = [row for row in ended if row["run_id"].startswith(run_id)] if run_id else ended[-1:]
+    if len(named) != 1:
+        why = f"{len(named)} ended runs have the id {run_id!r}" if run_id else "no run has ended yet"
         raise UsageError(f"{why}: `slowwave inspect runs` lists them")
-    (row,) = found
-    by_run = {one.run_id: one for one in read_releases(store)}
+    (row,) = named
+    by_run = {run.run_id: run for run in read_releases(store)}
     made = by_run.get(row["run_id"])
     report = _parse_report(row, made)
     views, before = open_views(made, store, live)
@@ -60,8 +60,8 @@ def describe_run(settings: Settings, run_id: str = "", live: View | None = None)
         "seconds": report.seconds,
         "usage": [{"model": model, **counts} for model, counts in parse_usage(report.steps).items()],
         "nights": [
-            _describe_night(one, by_run.get(one["run_id"])) | {"lag": lag}
-            for one, lag in [*zip(ended, _measure_lags(store, ended), strict=True)][-NIGHTS:]
+            _describe_night(run, by_run.get(run["run_id"])) | {"lag": lag}
+            for run, lag in [*zip(ended, _measure_lags(store, ended), strict=True)][-NIGHTS:]
         ],
     }
 
@@ -78,10 +78,10 @@ def _describe_claims(settings: Settings, new: View | None, old: View | None) -> 
         return nothing | {"became": {}, "sessions": [], "gates": []}
     news = collect_news(new, old)
     changed = news.changed[:SHOWN]
-    wanted = [*(one.claim_id for one in news.learnt[:SHOWN]), *(key for key, *_ in changed)]
-    claims = new.read_by_id(OBSERVATIONS, [*dict.fromkeys(wanted)], CLAIM)
+    ids = [*(claim.claim_id for claim in news.learnt[:SHOWN]), *(key for key, *_ in changed)]
+    claims = new.read_by_id(OBSERVATIONS, [*dict.fromkeys(ids)], CLAIM)
     return {
-        "learnt": [{"id": one.claim_id, **claims[one.claim_id]} for one in news.learnt[:SHOWN]],
+        "learnt": [{"id": claim.claim_id, **claims[claim.claim_id]} for claim in news.learnt[:SHOWN]],
         "learnt_count": len(news.learnt),
         "changed": [
             {"id": key, "earlier": claims[key]["summary"], "how": how, "later": now, "later_id": by}
@@ -140,6 +140,8 @@ def _describe_night(row: Data, made: Any) -> Data:
         "new": next((step.rows_out for step in report.steps if step.step == "read"), 0),
         "claims": made.counts.get(OBSERVATIONS.name) if made else None,
         "messages": made.counts.get(MESSAGES.name) if made else None,
-        "tokens": sum(one["prompt tokens"] + one["answer tokens"] for one in parse_usage(report.steps).values()),
+        "tokens": sum(
+            counts["prompt tokens"] + counts["answer tokens"] for counts in parse_usage(report.steps).values()
+        ),
         "seconds": report.seconds,
     }

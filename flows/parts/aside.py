@@ -79,7 +79,7 @@ def find_new_sessions(store: Store, name: str) -> set[str]:
         releases = list_made(store)
     else:
         releases = read_releases(store)
-        at = next((n for n, one in enumerate(releases) if name in (one.name, one.release_id)), None)
+        at = next((n for n, made in enumerate(releases) if name in (made.name, made.release_id)), None)
         if at is None:
             return set()
         newer, releases = Snapshot(store.root, store.space, releases[at].release_id), releases[:at]

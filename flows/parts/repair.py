@@ -83,29 +83,36 @@ def run_repair(settings: Settings) -> RunReport:
     if not any((folder := settings.store / settings.space).glob("*.lance")):
         raise StoreMissing(folder)
     done: dict[str, Salvaged] = {}
-    told: list[str] = []
-    with open_run("repair", settings, lambda folder: _salvage(folder, done, told), create=True) as (job, report):
+    notes: list[str] = []
+    with open_run("repair", settings, lambda folder: _salvage(folder, done, notes), create=True) as (job, report):
         mend_releases(job.store)
         # What the sessions' rows say, before anything is read again.
         before = pl.DataFrame(job.store.read(SESSIONS, ["session_id", "native_id", "path", "messages"]))
         if done:
             lost = {name for name, salvaged in done.items() if salvaged.lost != 0}
             if FORGOTTEN.name in lost:
-                _note_blank(job)
+                # Where the list of what was forgotten is lost, messages that say nothing are forgotten ones.
+                rows = [
+                    row for row in job.store.read(MESSAGES, where=pc.field("text") == "").to_pylist() if is_blank(row)
+                ]
+                plan = Plan(job.run_id, datetime.now(UTC).isoformat(), ["repair"])
+                plan.sessions = sorted({row["session_id"] for row in rows})
+                plan.blanks = [(row["message_id"], row["identity"]) for row in rows]
+                write_ledger(job.store, plan)
             _read_again(job, report, lost, before)
             _forget_made(job.store, lost)
             with suppress(StoreError):  # of a live release that is damaged itself
                 set_aside_candidate(job, report)
             run_steps_after_read(job, report, gated=False)  # what is lost was lost to the damage
         dropped = drop_unreadable(job.store)
-        told += [line for name, salvaged in done.items() for line in _tell_lost(job.store, name, salvaged, before)]
-        told += [f"{name} can't be read any more and is no longer kept" for name in dropped]
-        report.notes += told or ["nothing is damaged: nothing was done"]
+        notes += [line for name, salvaged in done.items() for line in _tell_lost(job.store, name, salvaged, before)]
+        notes += [f"{name} can't be read any more and is no longer kept" for name in dropped]
+        report.notes += notes or ["nothing is damaged: nothing was done"]
         (job.store.dir / REPAIR_FILE).unlink(missing_ok=True)
     return report
 
 
-def _salvage(folder: Path, done: dict[str, Salvaged], told: list[str]) -> None:
+def _salvage(folder: Path, done: dict[str, Salvaged], notes: list[str]) -> None:
     """Write the tables still to be made anew (also those that a killed repair left) to REPAIR_FILE, then salvage."""
     file, damage = folder / REPAIR_FILE, check_store(folder).damage
     try:
@@ -114,9 +121,9 @@ def _salvage(folder: Path, done: dict[str, Salvaged], told: list[str]) -> None:
         begun = TABLES.keys() - {table.name for table in KEPT if table not in (SESSIONS, MERGES)}
     if todo := sorted(begun.union(find_broken_tables(folder, damage))):
         replace_file(file, json.dumps(todo).encode())
-    salvaged, notes = salvage(folder, damage)
+    salvaged, lines = salvage(folder, damage)
     done |= {name: Salvaged(0, None) for name in todo} | salvaged
-    told += notes
+    notes += lines
 
 
 def _find_short(store: Store, before: pl.DataFrame) -> pl.DataFrame:
@@ -124,15 +131,6 @@ def _find_short(store: Store, before: pl.DataFrame) -> pl.DataFrame:
     held = pl.DataFrame(store.read(MESSAGES, ["session_id"])).group_by("session_id").len("held")
     lost = pl.col("messages") - pl.col("held").fill_null(0)
     return before.join(held, on="session_id", how="left").with_columns(lost=lost).filter(lost > 0).sort("session_id")
-
-
-def _note_blank(job: Job) -> None:
-    """Note the messages that say nothing as forgotten, where the list of these is lost."""
-    rows = [row for row in job.store.read(MESSAGES, where=pc.field("text") == "").to_pylist() if is_blank(row)]
-    plan = Plan(job.run_id, datetime.now(UTC).isoformat(), ["repair"])
-    plan.sessions = sorted({row["session_id"] for row in rows})
-    plan.blanks = [(row["message_id"], row["identity"]) for row in rows]
-    write_ledger(job.store, plan)
 
 
 def _read_again(job: Job, report: RunReport, lost: set[str], before: pl.DataFrame) -> None:
@@ -150,18 +148,15 @@ def _read_again(job: Job, report: RunReport, lost: set[str], before: pl.DataFram
         store.delete_ids(FILES, [str(path) for path in there])
         run_step(job, report, read_transcripts, there)
     if lost & {MESSAGES.name, SESSIONS.name}:
-        _drop_orphans(store, set(short["session_id"]))
-
-
-def _drop_orphans(store: Store, sessions: set[str]) -> None:
-    """Have sessions that lost messages gone through again, and remove what was made of messages that are gone."""
-    there = store.read(MESSAGES, [MESSAGES.key])[MESSAGES.key].combine_chunks()
-    for table in (PASSAGES, GISTS, ACTIONS):
-        rows = store.read(table, list({table.key, "message_id"}))
-        orphans = rows.filter(pc.invert(pc.is_in(rows["message_id"], there)))
-        store.delete_ids(table, orphans[table.key].to_pylist())
-    marks = store.read_ids(MARKS, sessions, [MARKS.key], by="unit_id")
-    store.delete_ids(MARKS, marks[MARKS.key].to_pylist())
+        # Sessions that lost messages are gone through again, and what was made of messages that are gone goes.
+        short_sessions = set(short["session_id"])
+        stored = store.read(MESSAGES, [MESSAGES.key])[MESSAGES.key].combine_chunks()
+        for table in (PASSAGES, GISTS, ACTIONS):
+            rows = store.read(table, list({table.key, "message_id"}))
+            orphans = rows.filter(pc.invert(pc.is_in(rows["message_id"], stored)))
+            store.delete_ids(table, orphans[table.key].to_pylist())
+        marks = store.read_ids(MARKS, short_sessions, [MARKS.key], by="unit_id")
+        store.delete_ids(MARKS, marks[MARKS.key].to_pylist())
 
 
 def _forget_made(store: Store, lost: set[str]) -> None:
@@ -183,7 +178,15 @@ def _tell_lost(store: Store, table: str, done: Salvaged, before: pl.DataFrame) -
     if TABLES[table] not in KEPT:
         yield f"{table}: made anew"
     elif table == MESSAGES.name:
-        yield from _tell_lost_messages(_find_short(store, before), before, done)
+        short = _find_short(store, before)
+        back = sum(before["messages"]) - done.kept - sum(short["lost"])
+        yield f"messages: whole rows: {done.kept:,}; {max(back, 0):,} were read again from their transcripts"
+        for row in short.head(TOLD).iter_rows(named=True):
+            why = "is gone" if not Path(row["path"]).exists() else "has them no more"
+            few = f"{row['lost']:,} of {row['messages']:,} messages are lost"
+            yield f"session {row['native_id']}: {few}, {row['path']} {why}: only a backup has them"
+        if (rest := short.slice(TOLD)).height:
+            yield f"{rest['lost'].sum():,} more messages of {rest.height:,} sessions are lost so"
     elif table in (SESSIONS.name, MERGES.name, RELEASES.name) or done.lost == 0:
         yield f"{table}: whole rows: {done.kept:,}; the others were made anew"
         bare = store.read(SESSIONS, ["native_id"], pc.field("path") == "") if table == SESSIONS.name else []
@@ -194,14 +197,3 @@ def _tell_lost(store: Store, table: str, done: Salvaged, before: pl.DataFrame) -
         yield f"{table}: whole rows: {done.kept:,}; {many} rows are lost: only a backup of before has them"
         if table == FORGOTTEN.name:
             yield "forgotten: what is blank stays so; what else was may be back from a transcript: forget it again"
-
-
-def _tell_lost_messages(short: pl.DataFrame, before: pl.DataFrame, done: Salvaged) -> Iterator[str]:
-    back = sum(before["messages"]) - done.kept - sum(short["lost"])
-    yield f"messages: whole rows: {done.kept:,}; {max(back, 0):,} were read again from their transcripts"
-    for row in short.head(TOLD).iter_rows(named=True):
-        why = "is gone" if not Path(row["path"]).exists() else "has them no more"
-        few = f"{row['lost']:,} of {row['messages']:,} messages are lost"
-        yield f"session {row['native_id']}: {few}, {row['path']} {why}: only a backup has them"
-    if (rest := short.slice(TOLD)).height:
-        yield f"{rest['lost'].sum():,} more messages of {rest.height:,} sessions are lost so"

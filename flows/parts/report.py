@@ -67,7 +67,7 @@ class RunReport:
     @property
     def failures(self) -> list[str]:
         """What failed while the rest went on, a line each."""
-        return [line for step in self.steps for line in (*step.failed, *(f"not read: {one}" for one in step.unread))]
+        return [line for step in self.steps for line in (*step.failed, *(f"not read: {file}" for file in step.unread))]
 
     @property
     def held(self) -> list[str]:
@@ -116,15 +116,15 @@ class RunReport:
             )
         if self.release is None:
             return f"Nothing changed: the live release stays as it is.{but}"
-        counts, told = self.release.counts, ("messages", "observations", "topics", "summaries")
-        kept = ", ".join(f"{counts.get(name, 0):,} {name}" for name in told)
-        return f"Released {self.release.name}: {kept}.{but}"
+        counts, shown = self.release.counts, ("messages", "observations", "topics", "summaries")
+        figures = ", ".join(f"{counts.get(name, 0):,} {name}" for name in shown)
+        return f"Released {self.release.name}: {figures}.{but}"
 
     def collect_notes(self) -> list[str]:
         """Return what failed, the run's notes and its steps', each once."""
         failed = (line for step in self.steps for line in step.failed)
-        told = (note for step in self.steps for note in step.notes)
-        return [*dict.fromkeys([*failed, *self.held, *self.notes, *told])]
+        of_steps = (note for step in self.steps for note in step.notes)
+        return [*dict.fromkeys([*failed, *self.held, *self.notes, *of_steps])]
 
     def render_json(self) -> str:
         """Return the report for its row in `runs`."""
@@ -223,8 +223,8 @@ def open_views(
 
     `live` is used where it is of the run's release: what it has read is not read again.
     """
-    earlier = [one for one in read_releases(store) if made is None or one.number < made.number][-1:]
-    before = next((one for one in earlier if not is_dropped(store.dir, one)), None)
+    earlier = [release for release in read_releases(store) if made is None or release.number < made.number][-1:]
+    before = next((release for release in earlier if not is_dropped(store.dir, release)), None)
     if made is None or bool(before) != bool(earlier) or is_dropped(store.dir, made):
         return None, before
     new = live if live and live.release.release_id == made.release_id else View(store.dir, made)
@@ -246,39 +246,43 @@ class News:
 def collect_news(new: View, old: View | None) -> News:
     """Return what a release brought: claims learnt, and what became of earlier ones, the likeliest changes first."""
     known = old.read(OBSERVATIONS, COLUMNS) if old else OBSERVATIONS.make_empty_table()
-    found = compare_claims(known, new.read(OBSERVATIONS, COLUMNS), {})
-    added = {one.claim_id: one for one in found if one.kind == "added"}
+    differences = compare_claims(known, new.read(OBSERVATIONS, COLUMNS), {})
+    added = {claim.claim_id: claim for claim in differences if claim.kind == "added"}
     sure = new.look_up_confidences(list(added))
     surest = sorted(sure, key=lambda key: (-sure[key], key))
     among = surest[:MOST_STANDING]
     standing = collect_standing_claims(new, (), (*STANDING, *PERSONAL), among=among) if among else []
-    foremost = [*(one.id for one in take_in_turn(standing)), *surest]
+    foremost = [*(claim.id for claim in take_in_turn(standing)), *surest]
     before = set(known["observation_id"].to_pylist())
     linked = old.chains.linked if old else {}
     doubted = [row for key, row in new.chains.linked.items() if key in before and key not in linked]
-    changed = [(one.claim_id, "is now", one.by_summary, one.by) for one in found if one.by_summary and one.by]
+    changed = [
+        (claim.claim_id, "is now", claim.by_summary, claim.by) for claim in differences if claim.by_summary and claim.by
+    ]
     changed += [
         (str(row["observation_id"]), "is perhaps now", str(later["summary"]), str(later["observation_id"]))
         for row in doubted
         if (later := new.chains.find_successor(row))
     ]
     return News(
-        [added[key] for key in dict.fromkeys(foremost)], Counter(one.kind for one in found if one.kind in LOST), changed
+        [added[key] for key in dict.fromkeys(foremost)],
+        Counter(claim.kind for claim in differences if claim.kind in LOST),
+        changed,
     )
 
 
 def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
     """Yield three of the claims that a release added, those that stand first, and what became of earlier ones."""
     news = collect_news(new, old)
-    for n, one in enumerate(news.learnt[: BOUNDS.examples]):
-        yield fill(one.summary, width, initial_indent="Learnt: " if n == 0 else INDENT, subsequent_indent=INDENT)
-    told = [f"{kind} {n:,}" for kind, n in news.lost.items()]
+    for n, claim in enumerate(news.learnt[: BOUNDS.examples]):
+        yield fill(claim.summary, width, initial_indent="Learnt: " if n == 0 else INDENT, subsequent_indent=INDENT)
+    changes = [f"{kind} {n:,}" for kind, n in news.lost.items()]
     doubted = sum(how == "is perhaps now" for _, how, _, _ in news.changed)
-    told += [f"perhaps changed {doubted:,} (`slowwave inspect changes`)"] if doubted else []
+    changes += [f"perhaps changed {doubted:,} (`slowwave inspect changes`)"] if doubted else []
     for key, how, now, _ in news.changed[:1]:
         was = str(new.read_by_id(OBSERVATIONS, [key], ["summary"])[key]["summary"])
-        told.append(f"“{shorten(was, width, placeholder=' …')}” {how} “{shorten(now, width, placeholder=' …')}”")
-    yield f"Changed: {'; '.join(told) or 'nothing that was known before'}."
+        changes.append(f"“{shorten(was, width, placeholder=' …')}” {how} “{shorten(now, width, placeholder=' …')}”")
+    yield f"Changed: {'; '.join(changes) or 'nothing that was known before'}."
 
 
 def collect_left_out(report: RunReport, store: Store, before: Release | None) -> list[str]:
@@ -289,16 +293,16 @@ def collect_left_out(report: RunReport, store: Store, before: Release | None) ->
     looked = counts["quarantined"] or counts["files unreadable"] or report.release
     unread, rejected = collect_quarantined(store, old) if looked else ([], [])
     reasons = [reason for reason, _ in Counter([*unread, *rejected]).most_common(BOUNDS.examples)]
-    told = [f"in quarantine {len(unread) + len(rejected):,} ({'; '.join(reasons)})"] if reasons else []
-    told += [f"secrets masked {sum(masked.values()):,} ({', '.join(sorted(masked))})"] if masked else []
+    parts = [f"in quarantine {len(unread) + len(rejected):,} ({'; '.join(reasons)})"] if reasons else []
+    parts += [f"secrets masked {sum(masked.values()):,} ({', '.join(sorted(masked))})"] if masked else []
     waiting = [f"{name.removesuffix(LATER)} {n:,}" for name, n in sorted(counts.items()) if name.endswith(LATER) and n]
     why = dict.fromkeys(
         line for step in report.steps if any(LATER in name for name in step.counts) for line in step.failed
     )
-    told += (
+    parts += (
         [f"left for another night {', '.join(waiting)}" + (f" ({'; '.join(why)})" if why else "")] if waiting else []
     )
-    return told + [f"{name} {counts[name]:,}" for name in ("records that are no conversation",) if counts[name]]
+    return parts + [f"{name} {counts[name]:,}" for name in ("records that are no conversation",) if counts[name]]
 
 
 def format_counts(step: StepReport) -> str:

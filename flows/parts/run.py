@@ -203,8 +203,8 @@ def is_held(store: Store) -> bool:
 
     By what that night found released, and not by the clock, which may have been ahead.
     """
-    held = store.read(RUNS, ["release_id"], pc.field("status") == RunStatus.HELD)["release_id"].to_pylist()
-    return _find_published(store) in held
+    held_back = store.read(RUNS, ["release_id"], pc.field("status") == RunStatus.HELD)["release_id"].to_pylist()
+    return _find_published(store) in held_back
 
 
 def list_made(store: Store) -> list[Release]:
@@ -239,7 +239,7 @@ def take_reason(why: str, settings: Settings) -> str:
     Raises:
         UsageError: none is given.
     """
-    told = " ".join("".join(one if one.isprintable() else " " for one in why).split())
-    if not told:
+    reason = " ".join("".join(char if char.isprintable() else " " for char in why).split())
+    if not reason:
         raise UsageError("a reason is needed: it is kept")
-    return redact_text(told) if settings.redact else told
+    return redact_text(reason) if settings.redact else reason
