@@ -14,13 +14,13 @@ from slowwave.cli.main import COMMANDS, RENAMED, app
 HEAD = """# The commands
 
 Written by `python docs/reference.py > docs/commands.md`; `slowwave COMMAND --help` says the same. Almost every
-command takes `--store DIR` (where the memory is) and `--space NAME` (whose it is); those that ask take `--release r3`
-(an earlier state of it), and `--json` prints JSON. Dates are ISO, in UTC.
+command takes `--store DIR` (where the memory is) and `--space NAME` (the user or tenant); those that read take
+`--release r3` (an earlier state), and `--json` prints JSON. Dates are ISO, in UTC.
 """
 EXIT = """
 ## Exit status
 
-0: done. 1: an error, told in a line, or what `check` or `forget` found. 2: the command was not understood.
+0: done. 1: an error, printed as one line, or what `check` or `forget` found. 2: the command was not understood.
 3: a night that released the rest, while a step failed or a file that was named gave nothing. 4: a night that is held
 back: `slowwave diff --candidate` shows it, `slowwave promote` releases it.
 """
@@ -35,7 +35,7 @@ def render_reference() -> str:
         for command in commands:
             lines += [*_render_command(known[command.__name__]), ""]
     renamed = ", ".join(f"`{theirs}` is `{ours}`" for theirs, ours in RENAMED.items())
-    return "\n".join(lines) + f"\nWhat other memories call otherwise: {renamed}.\n{EXIT}"
+    return "\n".join(lines) + f"\nNames from other memories: {renamed}.\n{EXIT}"
 
 
 def _render_command(command: Any) -> Iterator[str]:

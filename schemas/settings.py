@@ -349,7 +349,7 @@ class Settings(BaseSettings):
         default_factory=find_default_store,
         description="Folder of the store, or s3://BUCKET/PREFIX (gs, az); a space is a folder in it.",
     )
-    space: str = Field("default", pattern=SPACE_NAME, description="Whose memory; no query crosses it.")
+    space: str = Field("default", pattern=SPACE_NAME, description="The space (user or tenant); no query crosses it.")
     llm: str = Field("off", description="Language model: off, vllm:MODEL, openai:MODEL@URL, or a chain joined by >.")
     engine: Engine = Field(
         "best",

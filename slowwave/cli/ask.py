@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SHOWN_CHARS = 300
 """Of a hit's text, in a terminal."""
-Budget = Annotated[int | None, typer.Option(help="Tokens, at most; by default the settings'.")]
+Budget = Annotated[int | None, typer.Option(help="Most tokens; default: from the settings.")]
 TokenizerOption = Annotated[
     str | None, typer.Option("--tokenizer", help="minilm, bytes/4, tiktoken:ENCODING or a tokenizer.json.")
 ]
@@ -34,7 +34,7 @@ TokenizerOption = Annotated[
 def recall(
     memory: "Memory",
     query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
-    k: Annotated[int, typer.Option("-k", "--k", help="How many hits, at most.")] = 10,
+    k: Annotated[int, typer.Option("-k", "--k", help="Most hits to print.")] = 10,
     kind: Annotated[
         list[str] | None,
         typer.Option("--kind", help="observation, message, summary, topic (may be repeated), or session."),
@@ -45,7 +45,7 @@ def recall(
 ) -> dict[str, object] | None:
     """Print the memories that answer a query, with their sources.
 
-    Of several spaces only where each is named, and then each hit says whose it is.
+    Several spaces are searched only if each is named; each hit then names its space.
     """
     from slowwave.context.handed_out import note_hits
     from slowwave.recall.sessions import SessionHits
@@ -60,7 +60,7 @@ def recall(
     if as_json:
         return hits.as_dict()
     if isinstance(hits, SessionHits):
-        lines = [_format_session(n, one) for n, one in enumerate(hits, 1)]
+        lines = [_format_session(n, session) for n, session in enumerate(hits, 1)]
     else:
         lines = [format_hit(n, hit, sure=hits.confident) for n, hit in enumerate(hits, 1)]
     if not lines:
@@ -106,42 +106,42 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
         format_change(hit),
     ]
     reply = hit.get_reply()
-    said = [truncate_line(claim, SHOWN_CHARS)] if claim else []
-    said += [f"user, next: {truncate_line(reply, SHOWN_CHARS)}"] if reply else []
-    lines = [*said, escape_line(" · ".join(filter(None, facts)))]
+    below = [truncate_line(claim, SHOWN_CHARS)] if claim else []
+    below += [f"user, next: {truncate_line(reply, SHOWN_CHARS)}"] if reply else []
+    lines = [*below, escape_line(" · ".join(filter(None, facts)))]
     return "\n   ".join([f"{number}. {text}", *lines])
 
 
 @command
 def recent(
     memory: "Memory",
-    n: Annotated[int, typer.Argument(min=1, help="How many turns, at most.")] = 10,
+    n: Annotated[int, typer.Argument(min=1, help="Most turns to list.")] = 10,
     workspace: Annotated[str | None, typer.Option(help="Only what was said in this workspace.")] = None,
     keyword: Annotated[str | None, typer.Option(help="Only turns with this keyword.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only turns with this tag.")] = None,
     as_json: bool = False,
 ) -> list[dict[str, object]] | None:
     """List the last turns, with their gists and keywords."""
-    found = memory.recent(n, workspace, keyword, tag)
+    turns = memory.recent(n, workspace, keyword, tag)
     if as_json:
-        return [one.as_dict() for one in found]
-    if not found:
+        return [turn.as_dict() for turn in turns]
+    if not turns:
         echo("Nothing that was said passes.")
-    for one in found:
-        place = PurePath(one.workspace).name if one.workspace else None
-        words = ", ".join([*one.keywords, *(f"#{tag}" for tag in one.tags)])
-        facts = [f"{format_day(one.said_at)}, {one.said_at:%H:%M}", one.speaker, place, one.id[:SHORT_ID], words]
-        OUT.print(Text(truncate_line(one.gist or one.text, SHOWN_CHARS)))
+    for turn in turns:
+        place = PurePath(turn.workspace).name if turn.workspace else None
+        words = ", ".join([*turn.keywords, *(f"#{tag}" for tag in turn.tags)])
+        facts = [f"{format_day(turn.said_at)}, {turn.said_at:%H:%M}", turn.speaker, place, turn.id[:SHORT_ID], words]
+        OUT.print(Text(truncate_line(turn.gist or turn.text, SHOWN_CHARS)))
         OUT.print(Text(f"   {escape_line(' · '.join(filter(None, facts)))}", "dim"))
     return None
 
 
-def _format_session(number: int, one: "SessionHit") -> str:
-    days = dict.fromkeys(f"{at:%Y-%m-%d}" for at in (one.started_at, one.ended_at) if at)
-    facts = [f"session {one.session}", " to ".join(days), one.workspace, f"likely {one.probability:.0%}"]
+def _format_session(number: int, session: "SessionHit") -> str:
+    days = dict.fromkeys(f"{at:%Y-%m-%d}" for at in (session.started_at, session.ended_at) if at)
+    facts = [f"session {session.session}", " to ".join(days), session.workspace, f"likely {session.probability:.0%}"]
     first = f"{number}. {escape_line(' · '.join(filter(None, facts)))}"
-    lines = [f"   {truncate_line(text, SHOWN_CHARS)}" for text in (one.title, one.summary) if text]
-    sources = [f"   message {escape_line(s.message)}: “{truncate_line(s.quote, 160)}”" for s in one.sources]
+    lines = [f"   {truncate_line(text, SHOWN_CHARS)}" for text in (session.title, session.summary) if text]
+    sources = [f"   message {escape_line(s.message)}: “{truncate_line(s.quote, 160)}”" for s in session.sources]
     return "\n".join([first, *lines, *sources])
 
 
@@ -167,16 +167,16 @@ def context(
     query: Annotated[str, typer.Argument(help="What the model will be asked, or a report of a problem.")],
     budget: Budget = None,
     automatic: Annotated[
-        bool, typer.Option("--automatic", help="Nobody asked: a floor holds, as befits a hook.")
+        bool, typer.Option("--automatic", help="For a hook: print nothing unless something is relevant.")
     ] = False,
     web: Annotated[
-        bool, typer.Option("--web", help="Search the web as well, personal data left out of the query.")
+        bool, typer.Option("--web", help="Search the web too; personal data is removed from the query.")
     ] = False,
     tokenizer: TokenizerOption = None,
     as_json: bool = False,
     **filters: Unpack[MessageFilters],
 ) -> None:
-    """Print a block for a prompt: what past sessions say on a query.
+    """Print a block for a prompt: what past sessions say about a query.
 
     It is packed into a budget of tokens, each line with its source.
     """
@@ -204,17 +204,15 @@ def context(
 def briefing(
     memory: "Memory",
     budget: Budget = None,
-    workspace: Annotated[
-        str | None, typer.Option(help="Of this project; by default that of this folder, where known.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Of all that is known, in whatever folder.")] = False,
+    workspace: Annotated[str | None, typer.Option(help="The project; default: that of this folder, if known.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Include every project, whatever the folder.")] = False,
     tokenizer: TokenizerOption = None,
     as_json: bool = False,
 ) -> None:
-    """Print what is known, for the start of a conversation.
+    """Print a summary of what is known, to start a conversation with.
 
-    Within a project that is known: of that project. The same bytes as long as the release is the same, but for a line
-    before it where transcripts wait for more than a day.
+    In the folder of a known project it is about that project. The output stays the same until the next release, apart
+    from a first line where transcripts have waited for more than a day.
     """
     from slowwave.flows.coverage import describe_backlog
 
@@ -246,16 +244,20 @@ def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool
 @command
 def remember(
     settings: "Settings",
-    text: Annotated[str, typer.Argument(help="What to remember, in words that stand alone; - reads standard input.")],
+    text: Annotated[
+        str, typer.Argument(help="What to remember, understandable without context; - reads standard input.")
+    ],
     workspace: Annotated[str | None, typer.Option(help="The project that it belongs to.")] = None,
-    of_agent: Annotated[bool, typer.Option("--agent", help="An agent's words, as all are without a terminal.")] = False,
-    speaker: Annotated[str | None, typer.Option(help="Who says it.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="A word to keep with it; may be repeated.")] = None,
+    of_agent: Annotated[
+        bool, typer.Option("--agent", help="Mark it as an agent's note (the default without a terminal).")
+    ] = False,
+    speaker: Annotated[str | None, typer.Option(help="The person who says it.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag to keep with it; may be repeated.")] = None,
 ) -> None:
     """Write down a note.
 
-    It is recalled at once, marked as not yet distilled, and after the next night like anything said. Secrets become
-    placeholders. Where no terminal is at hand it is an agent's, until `slowwave include` confirms it.
+    Recall finds it at once, marked as not yet distilled; the next night distils it like any message. Secrets become
+    placeholders. Without a terminal it counts as an agent's note, until `slowwave include` confirms it.
     """
     from slowwave.schemas.errors import UsageError
     from slowwave.store.crypt import check_encrypted
@@ -263,7 +265,7 @@ def remember(
     from slowwave.store.workspaces import anchor_workspace
 
     check_encrypted(settings)
-    of_person = not of_agent and any(one.isatty() for one in (sys.stdin, sys.stdout, sys.stderr))
+    of_person = not of_agent and any(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     options: dict[str, Any] = {"of_person": of_person, "speaker": speaker, "tags": tag or (), "redact": settings.redact}
     words, place = sys.stdin.read() if text == "-" else text, anchor_workspace(workspace) if workspace else None
     try:

@@ -49,14 +49,14 @@ INCOMPLETE = 3
 HELD = 4
 """Exit status of a run whose release is held back."""
 
-SpacesOption = Annotated[list[str] | None, typer.Option("--space", help="Whose memory; may be repeated.")]
+SpacesOption = Annotated[list[str] | None, typer.Option("--space", help="Space (user or tenant); may be repeated.")]
 KeyFileOption = Annotated[
     Path | None, typer.Option("--key-file", help="A file whose first line is the passphrase (or an age key).")
 ]
 SHARED = {
     "as_json": Annotated[bool, typer.Option("--json", help="Print JSON.")],
     "store": Annotated[Path | None, typer.Option("--store", help="Folder or s3:// of the store.")],
-    "space": Annotated[str | None, typer.Option("--space", help="Whose memory.")],
+    "space": Annotated[str | None, typer.Option("--space", help="Space (user or tenant) to use.")],
     "release": Annotated[str | None, typer.Option("--release", help="An earlier release, by name (r3) or id.")],
 }
 """Options that mean the same to every command that has them, by the parameter that they fill."""
@@ -83,17 +83,17 @@ def command(function: Callable[..., Any] | None = None, *, progress: bool = Fals
     if "filters" in inspect.signature(function).parameters:
         function = spell_out_filters(_make_filter_option)(function)
     signature = inspect.signature(function)
-    asked = [name for name in OPENED if name in signature.parameters]
+    opened = [name for name in OPENED if name in signature.parameters]
     shared = [name for name in ("as_json",) if name in signature.parameters]
-    shared += [name for name in ("store", "space") if asked and name not in signature.parameters]
-    shared += [more for name in asked for more in OPENED[name]]
+    shared += [name for name in ("store", "space") if opened and name not in signature.parameters]
+    shared += [more for name in opened for more in OPENED[name]]
 
     @functools.wraps(function)
     def run(**options: Any) -> None:
         with report_errors(), show_progress(progress):
             words = {name: options.pop(name) for name in ("store", "space", "release") if name in shared}
             words.setdefault("space", next(iter(options.get("space") or ()), None))
-            for name in asked:
+            for name in opened:
                 options[name] = _open(name, **words)
             done = function(**options)
             if hasattr(done, "failures"):
@@ -102,15 +102,15 @@ def command(function: Callable[..., Any] | None = None, *, progress: bool = Fals
             elif done is not None:
                 print_json(done)
 
-    own = [one for one in signature.parameters.values() if one.name not in (*OPENED, *shared)]
-    parameters = [one.replace(kind=one.KEYWORD_ONLY) for one in own] + [
+    own = [parameter for parameter in signature.parameters.values() if parameter.name not in (*OPENED, *shared)]
+    parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in own] + [
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=None if name != "as_json" else False, annotation=SHARED[name]
         )
         for name in shared
     ]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
@@ -215,9 +215,9 @@ def report_errors() -> Iterator[None]:
 
 
 @contextmanager
-def show_progress(wanted: bool) -> Iterator[None]:
+def show_progress(shown: bool) -> Iterator[None]:
     """Where no terminal shows bars, print a line every ten seconds."""
-    if not wanted:
+    if not shown:
         yield
         return
     from slowwave.tasks.progress import report_progress_lines

@@ -27,32 +27,32 @@ def forget(
     session: Annotated[list[str] | None, typer.Option(help="Sessions, by the transcript's own id.")] = None,
     message: Annotated[list[str] | None, typer.Option(help="Messages, by the transcript's own id or a hit's.")] = None,
     match: Annotated[
-        list[str] | None, typer.Option(help="Messages that hold this text, also in a tool's output.")
+        list[str] | None, typer.Option(help="Messages that contain this text, tool output included.")
     ] = None,
-    speaker: Annotated[list[str] | None, typer.Option(help="What these people said.")] = None,
-    workspace: Annotated[list[str] | None, typer.Option(help="What was said in this workspace.")] = None,
-    before: Annotated[datetime | None, typer.Option(help="What was said before this day.")] = None,
-    note: Annotated[list[str] | None, typer.Option(help="Notes, by the id that they were noted under.")] = None,
-    source: Annotated[list[str] | None, typer.Option(help="What this format's transcripts say; shared:NAME.")] = None,
-    check: Annotated[Path | None, typer.Option(help="Hold a certificate against the store as it is.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go, and end.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild/--no-rebuild", help="Make anew at once what leaned on it.")
-    ] = True,
-    exports: Annotated[bool, typer.Option("--exports", help="Remove exports that hold it.")] = False,
-    everything: Annotated[bool, typer.Option("--everything", help="The whole space, with its folder.")] = False,
+    speaker: Annotated[list[str] | None, typer.Option(help="Messages by these people.")] = None,
+    workspace: Annotated[list[str] | None, typer.Option(help="Messages of this workspace.")] = None,
+    before: Annotated[datetime | None, typer.Option(help="Messages before this day.")] = None,
+    note: Annotated[list[str] | None, typer.Option(help="Notes, by the id that `remember` printed.")] = None,
+    source: Annotated[
+        list[str] | None, typer.Option(help="Messages of this transcript format, or shared:NAME.")
+    ] = None,
+    check: Annotated[Path | None, typer.Option(help="Check a certificate against the current store.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be erased, then stop.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild/--no-rebuild", help="Recompute what depended on it now.")] = True,
+    exports: Annotated[bool, typer.Option("--exports", help="Also delete exports that contain it.")] = False,
+    everything: Annotated[bool, typer.Option("--everything", help="Delete the whole space with its folder.")] = False,
     as_json: bool = False,
 ) -> None:
-    """Erase what was said and all that was made of it; certify it.
+    """Erase messages and everything derived from them, with a certificate.
 
-    Of several options all must hold; one given twice means either. Older releases go, there is no way back. Exit
-    status 1: something of it is still there, or an error.
+    Options combine with AND; an option given twice means either value. Older releases are deleted, for good.
+    Exit status 1: something of it is still there, or an error.
     """
     from slowwave.tasks.forget.select import Wanted
 
     given = (session, message, match, speaker, workspace, note, source)
-    wanted = Wanted(*(tuple(one or ()) for one in given), before=before)
+    wanted = Wanted(*(tuple(values or ()) for values in given), before=before)
     if (check is not None or everything) and wanted.kinds:
         raise UsageError("--check and --everything stand alone: no other option names what is forgotten")
     if everything:
@@ -97,29 +97,33 @@ def _forget(
         typer.confirm("Forget this for good?", abort=True)
     report, paths = run_forget(wanted, settings, rebuild=rebuild, exports=exports)
     made = [(path, load_certificate(path)) for path in paths]
-    found = sum(one["scan"]["found"] for _, one in made)
+    left = sum(certificate["scan"]["found"] for _, certificate in made)
     if as_json:
-        told: dict[str, Any] = {
+        result: dict[str, Any] = {
             "preview": asdict(seen),
-            "certificates": [{"path": str(path), **one} for path, one in made],
+            "certificates": [{"path": str(path), **certificate} for path, certificate in made],
             "release": report.release.name if report.release else None,
             "notes": report.collect_notes(),
         }
-        print_json(told)
+        print_json(result)
     else:
         for line in report.collect_notes():
             OUT.print(f"note: {escape_line(line)}")
-        for path, one in made:
-            OUT.print("\n".join(describe_certificate(path, one)))
+        for path, certificate in made:
+            OUT.print("\n".join(describe_certificate(path, certificate)))
         nothing = f"{'No message or title holds it' if seen.left else 'Nothing of it is there'}: nothing was forgotten."
         OUT.print(report.format_verdict() if made else nothing)
         _print_transcripts(seen)
-        for held in [held for _, one in made for held in one["exports"]]:
-            end = "Removed" if held["removed"] else "Still there"
-            OUT.print(f"{end}, an export made before that held it: {escape_line(held['path'])}")
+        for export in [export for _, certificate in made for export in certificate["exports"]]:
+            end = "Removed" if export["removed"] else "Still there"
+            OUT.print(f"{end}, an export made before that held it: {escape_line(export['path'])}")
         if made:
             OUT.print(UNREACHED)
-    if found or seen.left or (exports and not all(held["removed"] for _, one in made for held in one["exports"])):
+    if (
+        left
+        or seen.left
+        or (exports and not all(export["removed"] for _, certificate in made for export in certificate["exports"]))
+    ):
         ERR.print(f"slowwave: something of it is still there{': --check names it' if made else ''}", style="red")
         raise typer.Exit(1)
     end_run(report)
@@ -153,12 +157,12 @@ def _check(path: Path, settings: "Settings", *, as_json: bool) -> None:
     from slowwave.store.store import Store
     from slowwave.tasks.forget.proof import check_certificate, load_certificate
 
-    found = check_certificate(Store.open(settings.store, settings.space), load_certificate(path))
-    holds = all(one.holds for one in found)
+    findings = check_certificate(Store.open(settings.store, settings.space), load_certificate(path))
+    holds = all(finding.holds for finding in findings)
     if as_json:
-        print_json({"holds": holds, "findings": [vars(one) for one in found]})
+        print_json({"holds": holds, "findings": [vars(finding) for finding in findings]})
     else:
-        for one in found:
-            OUT.print(f"{'holds ' if one.holds else 'BROKEN'}  {one.what}: {one.told}")
+        for finding in findings:
+            OUT.print(f"{'holds ' if finding.holds else 'BROKEN'}  {finding.what}: {finding.told}")
     if not holds:
         raise typer.Exit(1)

@@ -39,25 +39,27 @@ class Listing:
 @command
 def inspect(
     settings: "Settings",
-    ledger: Annotated[str, typer.Argument(help="One of those above.")],
-    everything: Annotated[bool, typer.Option("--all", help="Also what was taken back, mended or has lapsed.")] = False,
+    ledger: Annotated[str, typer.Argument(help="The ledger to list.")],
+    everything: Annotated[
+        bool, typer.Option("--all", help="Include rows that were undone, resolved or have lapsed.")
+    ] = False,
     as_json: bool = False,
 ) -> list[Row] | None:
     """List releases, runs, changes, quarantine and more.
 
-    The ledgers are releases, runs, quarantine, junk (what recurs and is masked), merges, changes, notes, excluded,
-    usage (what was handed out, and how it was rated), and spaces.
+    The ledgers are releases, runs, quarantine, junk (recurring text that is masked), merges, changes, notes, excluded,
+    usage (which claims were returned, and their ratings), and spaces.
     """
     if ledger not in LEDGERS:
         raise UsageError(f"there is no ledger {ledger!r}: {', '.join(LEDGERS)}")
-    found = LEDGERS[ledger](settings, everything)
+    listing = LEDGERS[ledger](settings, everything)
     if as_json:
-        return found.rows
-    table = Table(*found.headings)
-    for cells in found.cells:
+        return listing.rows
+    table = Table(*listing.headings)
+    for cells in listing.cells:
         table.add_row(*map(escape_line, cells))
-    OUT.print(table if found.cells else f"Nothing in {ledger}.")
-    for note in found.notes:
+    OUT.print(table if listing.cells else f"Nothing in {ledger}.")
+    for note in listing.notes:
         OUT.print(note)
     return None
 
@@ -74,16 +76,16 @@ def _list_releases(settings: "Settings", everything: bool) -> Listing:
     from slowwave.store.releases import is_dropped
 
     store = _open_store(settings)
-    found = read_releases(store)[::-1]
-    names = {one.release_id: one.name for one in found}
-    dropped = {one.number for one in found[1:] if is_dropped(store.dir, one)}
+    releases = read_releases(store)[::-1]
+    names = {release.release_id: release.name for release in releases}
+    dropped = {release.number for release in releases[1:] if is_dropped(store.dir, release)}
     cells = []
-    for place, one in enumerate(found):
-        notes = ["live"] * (place == 0) + ["no longer kept"] * (one.number in dropped)
-        notes += [f"back to {names.get(one.restores, one.restores)}"] if one.restores else []
-        counts = [f"{one.counts.get(name, 0):,}" for name in ("messages", "observations", "summaries")]
-        cells.append((one.name, f"{one.created_at:%Y-%m-%d %H:%M:%S}", *counts, ", ".join(notes)))
-    rows = [{**vars(one), "name": one.name, "kept": one.number not in dropped} for one in found]
+    for place, release in enumerate(releases):
+        notes = ["live"] * (place == 0) + ["no longer kept"] * (release.number in dropped)
+        notes += [f"back to {names.get(release.restores, release.restores)}"] if release.restores else []
+        counts = [f"{release.counts.get(name, 0):,}" for name in ("messages", "observations", "summaries")]
+        cells.append((release.name, f"{release.created_at:%Y-%m-%d %H:%M:%S}", *counts, ", ".join(notes)))
+    rows = [{**vars(release), "name": release.name, "kept": release.number not in dropped} for release in releases]
     return Listing(rows, ("release", "made", "messages", "observations", "summaries", ""), cells)
 
 
@@ -156,8 +158,14 @@ def _list_changes(settings: "Settings", everything: bool) -> Listing:
 
     Of each is told who decided, the classifier or a language model.
     """
+    from slowwave.tasks.supersede.judge import Answer
+
+    # Each row gets `answer`: what the model judged of its pair, or None.
     ledger = [row for row in _collect_merges(_open_store(settings)) if row["state"] == "in force"]
-    judged = _note_judgements(ledger)
+    judged = [row for row in ledger if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != Answer.UNANSWERED]
+    answers = {frozenset((row["loser_id"], row["winner_id"])): row["rule"] for row in judged}
+    for row in ledger:
+        row["answer"] = answers.get(frozenset((row["loser_id"], row["winner_id"])))
     kinds = (LedgerKind.SUPERSESSION, LedgerKind.DOUBT)
     rows = [row for row in ledger if row["kind"] in kinds and row["rule"] != LEADS]
     rows.sort(key=lambda row: (row["kind"] == LedgerKind.DOUBT, -row["scores"].get("likely", 1.0), row["merge_id"]))
@@ -168,23 +176,12 @@ def _list_changes(settings: "Settings", everything: bool) -> Listing:
         cells.append((row["merge_id"][:12], likely, by, row["loser"] or "", row["winner"] or ""))
     notes = []
     for kind, what in ((LedgerKind.SUPERSESSION, "superseded"), (LedgerKind.DOUBT, "linked, both standing")):
-        mine = [row for row in rows if row["kind"] == kind]
-        some = [row["scores"].get("likely", 1.0) for row in mine if not row["answer"]]
+        of_kind = [row for row in rows if row["kind"] == kind]
+        some = [row["scores"].get("likely", 1.0) for row in of_kind if not row["answer"]]
         notes += [f"{len(some)} {what}: {sum(1 - p for p in some):.1f} expected wrong."] if some else []
-        notes += [f"{len(mine) - len(some)} {what} by a model's word."] if len(mine) > len(some) else []
+        notes += [f"{len(of_kind) - len(some)} {what} by a model's word."] if len(of_kind) > len(some) else []
     notes += [f"{len(judged)} pairs judged by a model."] if judged else []
     return Listing(rows, ("merge", "likely", "judged by", "this claim", "is changed, or may be, by"), cells, notes)
-
-
-def _note_judgements(ledger: list[Row]) -> list[Row]:
-    """Return the judgements among the ledger's rows; each row gets `answer`, the model's on its pair or None."""
-    from slowwave.tasks.supersede.judge import Answer
-
-    judged = [row for row in ledger if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != Answer.UNANSWERED]
-    answers = {frozenset((row["loser_id"], row["winner_id"])): row["rule"] for row in judged}
-    for row in ledger:
-        row["answer"] = answers.get(frozenset((row["loser_id"], row["winner_id"])))
-    return judged
 
 
 def _collect_merges(store: "Store") -> list[Row]:
@@ -216,14 +213,14 @@ def _list_notes(settings: "Settings", everything: bool) -> Listing:
     """Return the notes, the oldest first: when, by whom, and whether a person confirmed or rejected them."""
     from slowwave.store.notes import read_notes
 
-    notes = [one for one in read_notes(settings.store / settings.space) if everything or one.verdict != "rejected"]
+    notes = [note for note in read_notes(settings.store / settings.space) if everything or note.verdict != "rejected"]
     cells = []
-    for one in notes:
-        by = " ".join(filter(None, (one.by, one.speaker)))
-        cells.append((one.id.removeprefix("note-"), one.at[:16], by, one.verdict, one.workspace or "", one.text))
+    for note in notes:
+        by = " ".join(filter(None, (note.by, note.speaker)))
+        cells.append((note.id.removeprefix("note-"), note.at[:16], by, note.verdict, note.workspace or "", note.text))
     how = "`slowwave include ID` confirms an agent's note, `slowwave exclude ID --why …` rejects it."
     return Listing(
-        [vars(one) for one in notes], ("note", "noted", "by", "verdict", "of", "text"), cells, (how,) if cells else ()
+        [vars(note) for note in notes], ("note", "noted", "by", "verdict", "of", "text"), cells, (how,) if cells else ()
     )
 
 
@@ -251,20 +248,20 @@ def _list_usage(settings: "Settings", everything: bool) -> Listing:
     from slowwave.recall.views.usage import count_usage
     from slowwave.store.snapshot import Snapshot
 
-    found = count_usage(Snapshot(settings.store, settings.space), settings.store / settings.space)
-    ratings = {one.id: one for one in found.ratings}
+    usage = count_usage(Snapshot(settings.store, settings.space), settings.store / settings.space)
+    ratings = {claim.id: claim for claim in usage.ratings}
     rows: list[Row] = [
-        vars(one) | {"rating": ratings[one.id].verdict if one.id in ratings else None} for one in found.claims
+        vars(claim) | {"rating": ratings[claim.id].verdict if claim.id in ratings else None} for claim in usage.claims
     ]
     used = [row for row in rows if row["times"] or row["rating"] or everything]
     cells = [(f"{row['times']:,}", row["id"][:12], row["rating"] or "", row["text"]) for row in used]
-    span = f", {found.first:%Y-%m-%d} to {found.last:%Y-%m-%d}" if found.first and found.last else ""
-    unread = f" ({found.unread} lines of recalls.jsonl can't be read)" if found.unread else ""
-    good = sum(one.verdict == "good" for one in found.ratings)
+    span = f", {usage.first:%Y-%m-%d} to {usage.last:%Y-%m-%d}" if usage.first and usage.last else ""
+    unread = f" ({usage.unread} lines of recalls.jsonl can't be read)" if usage.unread else ""
+    good = sum(claim.verdict == "good" for claim in usage.ratings)
     notes = (
-        f"{found.recalls:,} answers were handed out{span}{unread}.",
-        f"Of {len(found.claims):,} claims {len(found.claims) - len(found.never):,} were among them, "
-        f"{len(found.never):,} never; {good:,} memories were rated good, {len(found.ratings) - good:,} bad.",
+        f"{usage.recalls:,} answers were handed out{span}{unread}.",
+        f"Of {len(usage.claims):,} claims {len(usage.claims) - len(usage.never):,} were among them, "
+        f"{len(usage.never):,} never; {good:,} memories were rated good, {len(usage.ratings) - good:,} bad.",
     )
     return Listing(rows, ("times", "claim", "rated", "what it says"), cells, notes)
 
@@ -276,12 +273,12 @@ def _list_spaces(settings: "Settings", everything: bool) -> Listing:
 
     rows: list[Row] = [
         {
-            "space": one.name,
-            "bytes": sum(path.stat().st_size for path in one.rglob("*") if path.is_file()),
-            "release": next((release.name for release in load_releases(one)[::-1]), None),
-            "encrypted": find_encryption(one),
+            "space": folder.name,
+            "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+            "release": next((release.name for release in load_releases(folder)[::-1]), None),
+            "encrypted": find_encryption(folder),
         }
-        for one in (settings.store / name for name in sorted(list_spaces(settings.store)))
+        for folder in (settings.store / name for name in sorted(list_spaces(settings.store)))
     ]
     cells = [
         (row["space"], f"{row['bytes'] / 1e6:,.1f} MB", row["release"] or "-", row["encrypted"] or "not known to be")
@@ -307,10 +304,10 @@ LEDGERS: dict[str, Callable[["Settings", bool], Listing]] = {
 @command
 def status(
     settings: "Settings",
-    stats: Annotated[bool, typer.Option("--stats", help="Also figures: answers, web, models, tables.")] = False,
+    stats: Annotated[bool, typer.Option("--stats", help="Add figures on answers, the web, models and tables.")] = False,
     as_json: bool = False,
 ) -> None:
-    """Say what is covered, how the last night went, what is next.
+    """Show what is covered, the last night and the next one.
 
     Exit status 0: all is well; 3: transcripts have waited for more than a day, or the last run did not end well; 4:
     what it made is held back; 1: there is no memory yet, or it can't be read.
@@ -338,16 +335,16 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
     from slowwave.flows.coverage import find_next_night, measure_coverage
     from slowwave.text.marked import read_as_it_is
 
-    found, night = measure_coverage(settings), find_schedule() or find_next_night()
+    coverage, night = measure_coverage(settings), find_schedule() or find_next_night()
     waits = Counter(row["reason"] for row in _list_quarantine(settings, False).rows)
     reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))
     space = next(row for row in _list_spaces(settings, False).rows if row["space"] == settings.space)
     last, kind = next(iter(_list_runs(settings, False).rows), {}), space["encrypted"]
     left = "a plain copy is left of a move: `slowwave encrypt` removes it" if is_locked(settings.store) else ""
-    hooks = {str(one): list_client_files(one, None, ["slowwave"], ())[0].path for one in Client}
-    told = [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]
+    hooks = {str(client): list_client_files(client, None, ["slowwave"], ())[0].path for client in Client}
+    hooked = [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]
     return [
-        ("memory", found["line"], found),
+        ("memory", coverage["line"], coverage),
         ("quarantine", f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}", waits),
         ("last run", _describe_run(last) if last else "none is noted", last),
         ("next night", night or "none is planned: `slowwave schedule install`", night),
@@ -359,7 +356,7 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
         ("encrypted", left or (f"by {kind}, unlocked" if kind else "not known to be: see `slowwave encrypt`"), kind),
         ("encoder", settings.encoder, settings.encoder),
         ("model", settings.llm, settings.llm),
-        ("hooks", ", ".join(told) or "none: `slowwave install claude-code`, codex or cursor", told),
+        ("hooks", ", ".join(hooked) or "none: `slowwave install claude-code`, codex or cursor", hooked),
     ]
 
 
@@ -378,17 +375,7 @@ def _describe_run(run: Row) -> str:
 
 @command
 def config(as_json: bool = False) -> Row | None:
-    """Show every setting in force, and where it comes from."""
-    rows = _list_settings(load_settings(), (), _load_file_origins())
-    if as_json:
-        return {name: {"value": value, "from": origin} for name, value, origin, _ in rows}
-    for name, value, origin, about in rows:  # no table: at 80 columns it would cut the names
-        echo(f"{name} = {value}  ({origin})\n    {about}")
-    return None
-
-
-def _load_file_origins() -> Row:
-    """Return the names that files set, nested as in them, each with the files that set it."""
+    """Show every current setting and where it comes from."""
     from slowwave.schemas.settings import Settings
     from slowwave.schemas.settings_files import (
         find_project_file,
@@ -397,11 +384,17 @@ def _load_file_origins() -> Row:
         load_user_settings,
     )
 
+    # The names that files set, nested as in them, each with the files that set it.
     own = _map_to_path(str(find_user_file()), load_user_settings(Settings))
     if load_project_excludes():
-        read = own.setdefault("read", {})
-        read["exclude"] = " and ".join([*([read["exclude"]] if "exclude" in read else []), str(find_project_file())])
-    return own
+        section = own.setdefault("read", {})
+        section["exclude"] = " and ".join(filter(None, (section.get("exclude"), str(find_project_file()))))
+    rows = _list_settings(load_settings(), (), own)
+    if as_json:
+        return {name: {"value": value, "from": origin} for name, value, origin, _ in rows}
+    for name, value, origin, about in rows:  # no table: at 80 columns it would cut the names
+        echo(f"{name} = {value}  ({origin})\n    {about}")
+    return None
 
 
 def _map_to_path(path: str, table: Row) -> Row:
@@ -421,7 +414,7 @@ def _list_settings(model: "BaseModel", above: tuple[str, ...], files: Row) -> li
             continue
         # A whole section may be given as JSON in one variable: SLOWWAVE_PYRAMID='{"step": 5}'.
         variables = ["SLOWWAVE_" + "__".join(names[:n]).upper() for n in range(len(names), 0, -1)]
-        origin = next((one for one in variables if one in environment), files.get(name, "default"))
+        origin = next((variable for variable in variables if variable in environment), files.get(name, "default"))
         plain = value if isinstance(value, bool | int | float | str) else str(value)
         rows.append((".".join(names), plain, origin, field.description or ""))
     return rows

@@ -31,19 +31,21 @@ from slowwave.text.words import count_noun
 if TYPE_CHECKING:
     from slowwave.flows.experiment import Findings
     from slowwave.flows.parts.report import RunReport
-    from slowwave.flows.plan import Estimate, Source
+    from slowwave.flows.plan import Estimate
 
-Paths = Annotated[list[Path] | None, typer.Argument(help="Files, folders, s3:// prefixes; none: the installed tools'.")]
+Paths = Annotated[
+    list[Path] | None, typer.Argument(help="Files, folders or s3:// prefixes; default: installed tools' transcripts.")
+]
 LlmOption = Annotated[
     str | None,
     typer.Option("--llm", help="Language model: off, vllm:MODEL, openai:MODEL@URL, … > extractive."),
 ]
 MaxTokens = Annotated[
-    int | None, typer.Option("--max-tokens", help="Tokens this run may spend; then it stops cleanly.")
+    int | None, typer.Option("--max-tokens", help="Most tokens that this run may use; it then stops cleanly.")
 ]
 EngineOption = Annotated[
     str | None,
-    typer.Option("--engine", help="extractive: make again without a model what a model made; else it stands."),
+    typer.Option("--engine", help="extractive: redo a model's output without a model; by default it is kept."),
 ]
 GistsOption = Annotated[str | None, typer.Option("--gists", help="off, extractive, llm or truncated.")]
 LOG = logging.getLogger(__name__)
@@ -76,27 +78,29 @@ def _add_model_options(
 def run(
     given: dict[str, Any],
     paths: Paths = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Without Prefect: the same steps as plain functions.")] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Run the same steps as plain functions, without Prefect.")
+    ] = False,
     background: Annotated[
-        bool, typer.Option("--background", help="Plain, at low priority, after a run under way; not without same_day.")
+        bool, typer.Option("--background", help="Plain, at low priority, after any running night; needs same_day.")
     ] = False,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
     engine: Annotated[
-        str | None, typer.Option(help="extractive: make again without a model what one made. ray: compute on Ray.")
+        str | None, typer.Option(help="extractive: redo a model's output without a model. ray: compute on Ray.")
     ] = None,
     gists: GistsOption = None,
     embeddings: Annotated[bool | None, typer.Option("--embeddings/--no-embeddings")] = None,
     redact: Annotated[bool | None, typer.Option("--redact/--no-redact")] = None,
     address: Annotated[
-        str | None, typer.Option(help="Ray cluster of --engine ray; else RAY_ADDRESS; none: Ray on this machine.")
+        str | None, typer.Option(help="Ray cluster for --engine ray; default: RAY_ADDRESS, else this machine.")
     ] = None,
     space: SpacesOption = None,
-    all_spaces: Annotated[bool, typer.Option("--all-spaces", help="A night of each space of the store.")] = False,
+    all_spaces: Annotated[bool, typer.Option("--all-spaces", help="Run a night of every space in the store.")] = False,
 ) -> "RunReport | None":
-    """Do a night: read what is new, distil it, release it.
+    """Run a night: read new transcripts, distil and release them.
 
-    Several spaces have a night each, of PATHs that hold {space}; one that fails stops no other.
+    With several spaces, each PATH must contain {space}; each space has its own night, and one failure stops no other.
 
     Exit status 0: all was done; 3: something failed and is tried again next night, or a named path gave nothing, and
     the rest is released (all of it waits where an index finds too little); 4: what was made is outside the bounds of
@@ -133,12 +137,12 @@ def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], *, pl
     if not order:
         raise UsageError("the store has no space yet: name them with --space")
     ended = set[int]()
-    for name in (one for one in order if not spaces or one in spaces):
+    for name in (space for space in order if not spaces or space in spaces):
         OUT.print(f"space {name}", style="bold")
         try:
             with report_errors():
-                mine = [Path(str(path).replace(SPACE, name)) for path in paths]
-                if report := _run_one(given | {"space": name}, mine, plain, False, ray):
+                own_paths = [Path(str(path).replace(SPACE, name)) for path in paths]
+                if report := _run_one(given | {"space": name}, own_paths, plain, False, ray):
                     report.print(OUT)
                     ended.add(HELD if report.held else INCOMPLETE if report.failures else 0)
         except typer.Exit as failed:
@@ -197,9 +201,9 @@ def plan(
     gists: GistsOption = None,
     as_json: bool = False,
 ) -> dict[str, object] | None:
-    """Say what a night would read, and what it would cost.
+    """Estimate what a night would read and cost.
 
-    In tokens, time and money. What can't be read is named; nothing is generated or written.
+    Costs are in tokens, time and money. Unreadable files are listed; nothing is generated or written.
     """
     from slowwave.flows.plan import list_sources, plan_night
     from slowwave.store.bucket.transcripts import fetch_transcripts
@@ -208,18 +212,15 @@ def plan(
     absolute = [fetch_transcripts(path).expanduser().absolute() for path in paths or []]
     sources, estimate = list_sources(absolute, settings), plan_night(absolute, settings)
     if as_json:
-        return {"sources": [vars(one) for one in sources], **asdict(estimate)}
-    _print_sources(sources)
+        return {"sources": [vars(source) for source in sources], **asdict(estimate)}
+    table = Table("tool", "where", "files", "size", "state")
+    for source in sources:
+        state = escape_line(source.problem or f"{source.new:,} new or changed")
+        size = f"{source.bytes / 1e6:,.1f} MB"
+        table.add_row(source.tool, escape_line(source.where), f"{source.files:,}", size, state)
+    OUT.print(table if sources else "No transcripts are there.")
     _print_estimate(estimate)
     return None
-
-
-def _print_sources(sources: "list[Source]") -> None:
-    table = Table("tool", "where", "files", "size", "state")
-    for one in sources:
-        state = escape_line(one.problem or f"{one.new:,} new or changed")
-        table.add_row(one.tool, escape_line(one.where), f"{one.files:,}", f"{one.bytes / 1e6:,.1f} MB", state)
-    OUT.print(table if sources else "No transcripts are there.")
 
 
 def _print_estimate(estimate: "Estimate") -> None:
@@ -253,7 +254,7 @@ def reprocess(
     given: dict[str, Any],
     step: Annotated[str, typer.Argument(help=STEPS)],
     missing: Annotated[
-        bool, typer.Option("--missing", help="Only what lacks it (gists, summaries); nothing is made anew.")
+        bool, typer.Option("--missing", help="Only fill in what is missing (gists, summaries).")
     ] = False,
     session: Annotated[list[str] | None, typer.Option(help="Sessions, by the transcript's own id.")] = None,
     workspace: Annotated[str | None, typer.Option(help="Sessions of this workspace.")] = None,
@@ -264,10 +265,10 @@ def reprocess(
     engine: EngineOption = None,
     gists: GistsOption = None,
 ) -> "RunReport":
-    """Do a step again, and what depends on it; or fill it in.
+    """Redo a step and what depends on it, or fill in what it lacks.
 
-    What comes out as before costs nothing after it; without --llm what a model made stands. `topics` are made anew from
-    all sessions; `assign` places the claims of some among the topics that there are.
+    Steps after it only redo what changed; without --llm a model's output is kept. `topics` are made again from all
+    sessions; `assign` places the claims of some sessions in the existing topics.
     """
     from slowwave.flows.reprocess import OF_THE_STEP, Selection, list_masters, run_reprocess
 
@@ -294,9 +295,9 @@ def experiment(
     file: Annotated[Path, typer.Argument(help="The experiment: data, search, settings.")],
     as_json: bool = False,
 ) -> None:
-    """Find out which settings answer best; no setting changes.
+    """Find the settings that answer best, without changing any.
 
-    An experiment that was killed goes on where it was.
+    An experiment that was killed resumes where it stopped.
     """
     if find_spec("optuna") is None:
         raise UsageError(f"an experiment needs the package optuna: {name_install('experiment')}")
@@ -316,7 +317,7 @@ def experiment(
 
 def print_findings(findings: "Findings") -> None:
     """Print each candidate's figures beside those of the settings in force, and what to write to adopt the best."""
-    figures = [name for name, one in findings.in_force["train"].items() if one.mean == one.mean]
+    figures = [name for name, figure in findings.in_force["train"].items() if figure.mean == figure.mean]
     sizes = ", ".join(f"{count} {split}" for split, count in findings.questions.items())
     table = Table(
         "split", Column("settings", overflow="fold"), *figures, "gain", "p", title=f"{findings.name}: {sizes} questions"
@@ -324,7 +325,7 @@ def print_findings(findings: "Findings") -> None:
     for split in ("validation", "test"):
         in_force = findings.in_force[split]
         table.add_row(split, "in force", *(str(in_force[name]) for name in figures))
-        for candidate in (one for one in findings.candidates if one.split == split):
+        for candidate in (figure for figure in findings.candidates if figure.split == split):
             settings = "\n".join(f"{name} = {value}" for name, value in candidate.params.items())
             cells = (str(candidate.figures[name]) for name in figures)
             table.add_row(split, settings, *cells, str(candidate.gain), f"{candidate.p:.3f}")
@@ -333,7 +334,7 @@ def print_findings(findings: "Findings") -> None:
     if not findings.best:
         OUT.print("None was better on validation than the settings in force: there is nothing to change.")
         return
-    gain = next(one.gain for one in findings.candidates if one.split == "test")
+    gain = next(figure.gain for figure in findings.candidates if figure.split == "test")
     sure = "" if gain.low > 0 else "\nOn test that may be chance: the interval of the gain holds 0."
     OUT.print(f"The best on validation, for your slowwave.toml:{sure}")
     for name, value in findings.best.items():

@@ -26,15 +26,19 @@ class DiffFormat(StrEnum):
 @command
 def diff(
     settings: "Settings",
-    old: Annotated[str | None, typer.Argument(help="The earlier, by name or id; else the one before.")] = None,
-    new: Annotated[str | None, typer.Argument(help="The later; else the live one.")] = None,
-    candidate: Annotated[bool, typer.Option("--candidate", help="With what a gate held back.")] = False,
-    form: Annotated[DiffFormat, typer.Option("--format", help="How it is printed.")] = DiffFormat.TEXT,
-    limit: Annotated[int, typer.Option(min=0, help="Claims shown of each kind; 0: all.")] = 20,
+    old: Annotated[
+        str | None, typer.Argument(help="The earlier release, by name or id; default: the one before.")
+    ] = None,
+    new: Annotated[str | None, typer.Argument(help="The later release; default: the live one.")] = None,
+    candidate: Annotated[
+        bool, typer.Option("--candidate", help="Compare with the release that a gate holds back.")
+    ] = False,
+    form: Annotated[DiffFormat, typer.Option("--format", help="Output format.")] = DiffFormat.TEXT,
+    limit: Annotated[int, typer.Option(min=0, help="Most claims to show of each kind; 0: all.")] = 20,
 ) -> None:
-    """Compare two releases: what came, changed and went.
+    """Compare two releases: claims added, changed and removed.
 
-    Which claims were added, changed, superseded, merged or withdrawn, came back, or are gone.
+    It lists claims that were added, changed, superseded, merged, withdrawn, restored or removed.
     """
     from slowwave.recall.views.compare import KINDS, compare_releases, read_decisions
     from slowwave.schemas.errors import NoRelease
@@ -48,33 +52,35 @@ def diff(
     if old is None and later.release.number == 1:
         raise NoRelease(later.dir, "before r1")
     earlier = Snapshot(settings.store, settings.space, old or f"r{later.release.number - 1}")
-    found = compare_releases(earlier, later, read_decisions(store))
+    differences = compare_releases(earlier, later, read_decisions(store))
     names = {"old": earlier.release.name, "new": CANDIDATE if candidate else later.release.name}
 
     # Print the differences.
     if form == DiffFormat.JSON:
-        print_json({**names, "differences": [one._asdict() for one in found]})
+        print_json({**names, "differences": [difference._asdict() for difference in differences]})
         return
-    told = Counter(one.kind for one in found)
-    counts = ", ".join(f"{told[kind]:,} {kind}" for kind in KINDS if told[kind]) or "the same claims"
+    counts_by_kind = Counter(difference.kind for difference in differences)
+    counts = (
+        ", ".join(f"{counts_by_kind[kind]:,} {kind}" for kind in KINDS if counts_by_kind[kind]) or "the same claims"
+    )
     head, below = ("## ", "\n") if form == DiffFormat.MARKDOWN else ("", "")
     lines = [f"{head[1:]}{names['old']} to {names['new']}: {counts}"]
-    for kind in (kind for kind in KINDS if told[kind]):
-        shown = [one for one in found if one.kind == kind][: limit or None]
-        more = f" ({len(shown):,} of {told[kind]:,} shown)" if len(shown) < told[kind] else ""
-        lines += [f"\n{head}{kind}{more}{below}", *(_format_difference(one, form) for one in shown)]
+    for kind in (kind for kind in KINDS if counts_by_kind[kind]):
+        shown = [difference for difference in differences if difference.kind == kind][: limit or None]
+        more = f" ({len(shown):,} of {counts_by_kind[kind]:,} shown)" if len(shown) < counts_by_kind[kind] else ""
+        lines += [f"\n{head}{kind}{more}{below}", *(_format_difference(difference, form) for difference in shown)]
     echo("\n".join(lines))
 
 
-def _format_difference(one: "Difference", form: DiffFormat) -> str:
+def _format_difference(difference: "Difference", form: DiffFormat) -> str:
     """Return a claim, what took its place or why it went, and its quote, where that says more."""
     mark, inside = ("- ", "  ") if form == DiffFormat.MARKDOWN else ("  ", "    ")
-    lines = [f"{mark}{one.claim_id[:12]}  {escape_line(one.summary)}"]
-    if one.by:
-        lines.append(f"{inside}now {one.by[:12]}  {escape_line(one.by_summary or 'not in this release')}")
-    elif one.reason:
-        lines.append(f"{inside}{escape_line(one.reason)}")
-    if (quote := escape_line(one.quote)) not in lines[0]:
+    lines = [f"{mark}{difference.claim_id[:12]}  {escape_line(difference.summary)}"]
+    if difference.by:
+        lines.append(f"{inside}now {difference.by[:12]}  {escape_line(difference.by_summary or 'not in this release')}")
+    elif difference.reason:
+        lines.append(f"{inside}{escape_line(difference.reason)}")
+    if (quote := escape_line(difference.quote)) not in lines[0]:
         lines.append(f'{inside}"{quote}"')
     return "\n".join(lines)
 
@@ -86,7 +92,7 @@ def rollback(
 ) -> None:
     """Make an earlier release live again.
 
-    Nothing is deleted: rolling forward is the same command.
+    Nothing is deleted: the same command rolls forward again.
     """
     from slowwave.flows.parts.run import open_run
     from slowwave.store.publishing import roll_back
@@ -99,9 +105,9 @@ def rollback(
 @command
 def promote(
     settings: "Settings",
-    why: Annotated[str, typer.Option("--why", help="Your reason; it is kept with the run.")],
+    why: Annotated[str, typer.Option("--why", help="Your reason, kept with the run.")],
 ) -> None:
-    """Make live what a gate held back."""
+    """Make the release live that a gate holds back."""
     from slowwave.flows.exclude import promote_candidate
 
     OUT.print(promote_candidate(why, settings).format_verdict())
@@ -111,8 +117,8 @@ Ids = Annotated[
     list[str],
     typer.Argument(
         metavar="ID…",
-        help="A session, a transcript file, a release (what came with it), a claim, a merge or change, or a note; "
-        "`candidate` is what came with a night that is held back.",
+        help="A session, transcript file, release (for what it added), claim, merge, change or note; `candidate` "
+        "means what the night added that is held back.",
     ),
 ]
 
@@ -121,12 +127,12 @@ Ids = Annotated[
 def exclude(
     settings: "Settings",
     ids: Ids,
-    why: Annotated[str, typer.Option("--why", help="Your reason; it is kept.")],
+    why: Annotated[str, typer.Option("--why", help="Your reason, kept with the exclusion.")],
 ) -> "RunReport":
     """Leave sessions, claims, merges or notes out of the memory.
 
-    Later nights do not bring them back. Messages stay in the vault; what was distilled from them goes, and what
-    depended on it is made anew. `slowwave inspect excluded` lists them.
+    Later nights do not bring them back. Messages stay stored; what was distilled from them is removed, and what
+    depended on it is recomputed. `slowwave inspect excluded` lists them.
     """
     from slowwave.flows.exclude import run_exclude
 
@@ -135,7 +141,7 @@ def exclude(
 
 @command(progress=True)
 def include(settings: "Settings", ids: Ids) -> "RunReport":
-    """Take in again what was left out; confirm an agent's note."""
+    """Undo an exclusion, or confirm an agent's note."""
     from slowwave.flows.exclude import run_include
 
     return run_include(ids, settings)

@@ -41,13 +41,15 @@ LOOK = {
 def schedule(
     given: dict[str, Any],
     action: Annotated[Action, typer.Argument(help="install or remove.")],
-    at: Annotated[str, typer.Option(help="When, by this machine's clock.")] = "03:00",
-    by: Annotated[Scheduler | None, typer.Option("--with", help="By default what works.")] = None,
+    at: Annotated[str, typer.Option(help="Time of day, by this machine's clock.")] = "03:00",
+    by: Annotated[
+        Scheduler | None, typer.Option("--with", help="The scheduler; by default the first that works.")
+    ] = None,
 ) -> None:
-    """Do a night every day, without a server.
+    """Run a night every day, without a server.
 
-    By systemd's user timer, launchd or cron; the first two do a night that the machine slept through when it wakes.
-    What slowwave.toml sets holds, what the environment sets does not.
+    It uses systemd's user timer, launchd or cron. The first two catch up when the machine wakes from sleep. Settings
+    of slowwave.toml apply; environment variables do not.
     """
     try:
         when = time.fromisoformat(at)
@@ -56,7 +58,7 @@ def schedule(
     settings = load_settings(**given)
     words = [*find_command(), "run", "--plain", "--store", str(settings.store.absolute()), "--space", settings.space]
     if action is Action.REMOVE:
-        removed = [path for one in Scheduler for path in _remove(one, when, words)]
+        removed = [path for scheduler in Scheduler for path in _remove(scheduler, when, words)]
         OUT.print("\n".join(f"{path}: taken away." for path in removed) or "No schedule is there.")
         return
     chosen = by or _find_scheduler()
@@ -109,10 +111,10 @@ def _make_files(by: Scheduler, at: time, words: list[str]) -> dict[Path, str]:
 def _remove(by: Scheduler, at: time, words: list[str]) -> list[Path]:
     """Take away what is there of a schedule; returns where it was."""
     if by is Scheduler.CRON:
-        held = _read_crontab()
-        if (rest := remove_marked(held, HASH_MARKS)) != held:
+        lines = _read_crontab()
+        if (rest := remove_marked(lines, HASH_MARKS)) != lines:
             _run("crontab -", rest)
-        return [Path("crontab")] * (rest != held)
+        return [Path("crontab")] * (rest != lines)
     there = [path for path in _make_files(by, at, words) if path.exists()]
     if there:
         _run(STOP[by], must=False)
@@ -122,10 +124,12 @@ def _remove(by: Scheduler, at: time, words: list[str]) -> list[Path]:
 
 
 def _read_crontab() -> str:
-    held = _run("crontab -l", must=False)
-    if held.returncode not in (0, 127) and "no crontab" not in held.stderr:  # there may be lines, which would be lost
-        raise UsageError(f"the crontab is left as it is: {held.stderr.strip()}")
-    return held.stdout
+    listed = _run("crontab -l", must=False)
+    if (
+        listed.returncode not in (0, 127) and "no crontab" not in listed.stderr
+    ):  # there may be lines, which would be lost
+        raise UsageError(f"the crontab is left as it is: {listed.stderr.strip()}")
+    return listed.stdout
 
 
 def _run(line: str, given: str = "", *, must: bool = True) -> subprocess.CompletedProcess[str]:

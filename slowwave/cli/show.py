@@ -15,7 +15,6 @@ from slowwave.text.fence import escape_line
 if TYPE_CHECKING:
     from slowwave.memory import Memory
     from slowwave.recall.views.browse import Claim, Theme
-    from slowwave.recall.views.habits import Habit
     from slowwave.recall.views.related import Related
     from slowwave.recall.views.show import Node
 
@@ -40,23 +39,25 @@ def show(
         str, typer.Argument(metavar="WHAT", help="claims, topics, habits or related; or an id, or SESSION/MESSAGE.")
     ],
     name: Annotated[
-        str | None, typer.Argument(help="Related to it: a claim's id, a file, person, project or tool.")
+        str | None, typer.Argument(help="For related: a claim's id, a file, person, project or tool.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="How many claims, at most.")] = None,
-    depth: Annotated[int | None, typer.Option(help="Levels below an id; steps to what is related, 1 to 5.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Most claims to list.")] = None,
+    depth: Annotated[int | None, typer.Option(help="Levels below an id, or steps of relations (1 to 5).")] = None,
     keywords: Annotated[bool, typer.Option("--keywords", help="Count the keywords of these claims.")] = False,
     file: Annotated[
-        list[str] | None, typer.Option("--file", help="Habits: what changes with this file. May be repeated.")
+        list[str] | None, typer.Option("--file", help="Habits: files that change with this one. May be repeated.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Habits of all projects, in whatever folder.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Habits of all projects, whatever the folder.")] = False,
     as_json: bool = False,
     **filters: Unpack[ClaimFilters],
 ) -> Any:
-    """Show a memory by its id, or list those of a kind.
+    """Show a memory by its id, or list all of a kind.
 
-    The kinds are claims, topics, habits, and what is related to a name. An id is that of a claim, summary, topic,
-    session or message, or its first characters: shown are what it stands on, down to the messages, and what holds it.
+    The kinds are claims, topics, habits, and what is related to a name. An id (or its first characters) names a claim,
+    summary, topic, session or message: shown are its sources, down to the messages, and what contains it.
     """
+    from slowwave.recall.views.show import show as find_row
+
     options: dict[str, Any] = {"name": name, "limit": limit, "depth": depth, "keywords": keywords, "files": file}
     options |= {"all": everything, **filters}
     given = {key: value for key, value in options.items() if value not in (None, False, [])}
@@ -65,7 +66,16 @@ def show(
         of = what if list_them else "an id"
         raise UsageError(f"show of {of} takes no {' and no '.join(NAMES.get(key, f'--{key}') for key in wrong)}")
     if list_them is None:
-        return _show_row(memory, what, depth, as_json)
+        # A row of any kind, with what is below, above and beside it.
+        details = find_row(memory.snapshot, what, depth)
+        if as_json:
+            return details.as_dict()
+        lines = _format_node_lines(details.node, 0, whole=True)
+        lines += ["held by"] * bool(details.above) + [_format_node(node, 1) for node in details.above]
+        lines += ["related"] * bool(details.related)
+        lines += [f"  {node.facts['relation'].replace('_', ' ')}: {_format_node(node, 0)}" for node in details.related]
+        echo("\n".join(lines))
+        return None
     rows, lines = list_them(memory, **given)
     if as_json:
         return rows
@@ -79,12 +89,12 @@ def _list_claims(
     """Return the claims that hold, newest first; or how many of them have each keyword."""
     from slowwave.context.handed_out import note_listed
 
-    found = memory.claims(None if keywords else limit, **filters)
+    claims = memory.claims(None if keywords else limit, **filters)
     if keywords:
-        counts = dict(Counter(word for claim in found for word in claim.keywords).most_common(limit))
+        counts = dict(Counter(word for claim in claims for word in claim.keywords).most_common(limit))
         return counts, [f"{count:>5,}  {word}" for word, count in counts.items()]
-    note_listed(memory.root / memory.space, found)
-    return [claim.as_dict() for claim in found], list(map(_format_claim, found))
+    note_listed(memory.root / memory.space, claims)
+    return [claim.as_dict() for claim in claims], list(map(_format_claim, claims))
 
 
 def _format_claim(claim: "Claim") -> str:
@@ -104,40 +114,39 @@ def _list_related(memory: "Memory", name: str = "", limit: int = LISTED, depth: 
 
     if not name:
         raise UsageError("related to what: slowwave show related ID|NAME")
-    found = memory.related(name, depth, limit=limit)
-    note_listed(memory.root / memory.space, found)
-    return [one.as_dict() for one in found], list(map(_format_related, found))
+    related = memory.related(name, depth, limit=limit)
+    note_listed(memory.root / memory.space, related)
+    return [claim.as_dict() for claim in related], list(map(_format_related, related))
 
 
-def _format_related(one: "Related") -> str:
+def _format_related(claim: "Related") -> str:
     """Return the claim in a line, and in a second how it was come by."""
-    how = " ".join(filter(None, (one.relation.replace("_", " "), f"({one.reason})" if one.reason else "")))
-    facts = [how, f"of {one.of[:12]}" if one.steps > 1 else "", f"session {one.session}"]
-    return _format_two_lines(one, "" if one.status == Status.ACTIVE else one.status, one.summary, facts)
+    how = " ".join(filter(None, (claim.relation.replace("_", " "), f"({claim.reason})" if claim.reason else "")))
+    facts = [how, f"of {claim.of[:12]}" if claim.steps > 1 else "", f"session {claim.session}"]
+    return _format_two_lines(claim, "" if claim.status == Status.ACTIVE else claim.status, claim.summary, facts)
 
 
-def _format_two_lines(one: "Claim | Related", status: str, text: str, facts: Sequence[str | None]) -> str:
-    when = f"{one.observed_at:%Y-%m-%d}" if one.observed_at else "undated   "
+def _format_two_lines(claim: "Claim | Related", status: str, text: str, facts: Sequence[str | None]) -> str:
+    when = f"{claim.observed_at:%Y-%m-%d}" if claim.observed_at else "undated   "
     stale = f" ({status})" if status else ""
     more = " · ".join(filter(None, facts))
-    return f"{one.id[:12]}  {when}{stale}  {escape_line(text)}\n{' ' * 14}{escape_line(more)}"
+    return f"{claim.id[:12]}  {when}{stale}  {escape_line(text)}\n{' ' * 14}{escape_line(more)}"
 
 
 def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
     """Return the topics, the strongest first, with how they came and went."""
-    found = memory.topics()
-    most = max((count for one in found for count in one.weeks), default=0) or 1
-    return [one.as_dict() for one in found], [_format_theme(one, most) for one in found]
+    topics = memory.topics()
+    most = max((count for topic in topics for count in topic.weeks), default=0) or 1
+    return [topic.as_dict() for topic in topics], [_format_theme(topic, most) for topic in topics]
 
 
-def _format_theme(one: "Theme", most: int) -> str:
+def _format_theme(topic: "Theme", most: int) -> str:
     """Return a topic in a line: claims, strength, its last weeks as bars, its days, its name."""
-    bars = "".join(SHADES[-(-count * (len(SHADES) - 1) // most)] for count in one.weeks)
-    days = " to ".join(f"{at:%Y-%m-%d}" if at else "undated" for at in (one.first_at, one.last_at))
-    first = (
-        f"{one.claims:>5,} claims  strength {one.strength:>5,}  |{bars}|  {days}  {escape_line(one.name or NAMELESS)}"
-    )
-    return f"{first}\n{' ' * 14}{escape_line(one.text)}" if one.text else first
+    bars = "".join(SHADES[-(-count * (len(SHADES) - 1) // most)] for count in topic.weeks)
+    days = " to ".join(f"{at:%Y-%m-%d}" if at else "undated" for at in (topic.first_at, topic.last_at))
+    name = escape_line(topic.name or NAMELESS)
+    first = f"{topic.claims:>5,} claims  strength {topic.strength:>5,}  |{bars}|  {days}  {name}"
+    return f"{first}\n{' ' * 14}{escape_line(topic.text)}" if topic.text else first
 
 
 def _list_habits(
@@ -148,32 +157,16 @@ def _list_habits(
 ) -> tuple[object, list[str]]:
     """Return what is done over and over in a project, this folder's unless one is named, by kind."""
     place = None if all else workspace or find_project(memory)
-    found = memory.habits(place, None, files or ())
+    habits = memory.habits(place, None, files or ())
     lines: list[str] = []
     for kind, heading in HEADINGS.items():
-        if some := [one for one in found if one.kind == kind]:
-            lines += ["", heading, *_format_habits(some)]
-    return [one.as_dict() for one in found], lines[1:]
-
-
-def _format_habits(habits: list["Habit"]) -> list[str]:
-    several = len({one.workspace for one in habits}) > 1
-    return [f"  {escape_line(one.describe())}{f'  [{escape_line(one.workspace)}]' * several}" for one in habits]
-
-
-def _show_row(memory: "Memory", row_id: str, depth: int | None, as_json: bool) -> object:
-    """Return a row of any kind as JSON, or print it with what is below, above and beside it."""
-    from slowwave.recall.views.show import show as find_row
-
-    found = find_row(memory.snapshot, row_id, depth)
-    if as_json:
-        return found.as_dict()
-    lines = _format_node_lines(found.node, 0, whole=True)
-    lines += ["held by"] * bool(found.above) + [_format_node(node, 1) for node in found.above]
-    lines += ["related"] * bool(found.related)
-    lines += [f"  {node.facts['relation'].replace('_', ' ')}: {_format_node(node, 0)}" for node in found.related]
-    echo("\n".join(lines))
-    return None
+        if some := [habit for habit in habits if habit.kind == kind]:
+            several = len({habit.workspace for habit in some}) > 1
+            lines += ["", heading]
+            lines += [
+                f"  {escape_line(habit.describe())}{f'  [{escape_line(habit.workspace)}]' * several}" for habit in some
+            ]
+    return [habit.as_dict() for habit in habits], lines[1:]
 
 
 def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list[str]:

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 @command(progress=True)
 def check(
     settings: "Settings",
-    quick: Annotated[bool, typer.Option("--quick", help="Sizes alone: no file is read.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what is damaged, and say what is lost.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Compare sizes only; read no file.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what is damaged, and list what is lost.")] = False,
     as_json: bool = False,
 ) -> "RunReport | None":
-    """Compare the store with what it was, and mend it.
+    """Verify the store's files and hash chains; repair it.
 
-    That is every file, and the hash chains of the messages. Exit status 1 where something was altered, cut or lost.
-    --repair keeps intact messages, reads others again from their transcripts where these are still there, and makes
-    damaged tables of derived rows anew; exit status 1 where nothing could be mended, 3 where a step failed.
+    Exit status 1: something was altered, truncated or lost. --repair keeps intact messages, reads others again from
+    their transcripts if they still exist, and recomputes damaged derived tables; exit status 1: nothing could be
+    repaired, 3: a step failed.
     """
     from slowwave.store.repair import check_store
 
@@ -35,13 +35,13 @@ def check(
 
         return run_repair(settings)
     checked = check_store(settings.store / settings.space, read=not quick)
-    damage, messages = [str(one) for one in checked.damage], None
+    damage, messages = [str(problem) for problem in checked.damage], None
     if not quick and not damage:
         from slowwave.store.store import Store
         from slowwave.tasks.ingest.vault import find_broken_chains
 
         chains, broken = find_broken_chains(Store.open(settings.store, settings.space))
-        damage += [str(one) for one in broken]
+        damage += [str(problem) for problem in broken]
         messages = f"{count_noun(chains['messages'], 'message')} in {count_noun(chains['sessions'], 'session')}"
     if as_json:
         print_json({"damage": damage, "checked": checked.releases, "unchecked": checked.unchecked})
@@ -59,12 +59,12 @@ def check(
 @command
 def backup(
     settings: "Settings",
-    file: Annotated[Path, typer.Argument(help="A file that is made.")],
+    file: Annotated[Path, typer.Argument(help="The file to create.")],
     key_file: KeyFileOption = None,
 ) -> None:
-    """Write the space into one file, each of its files with its hash.
+    """Write the space to one backup file, with a hash of each file.
 
-    Encrypted where --key-file, SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives a passphrase or an age key.
+    It is encrypted if --key-file, SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives a passphrase or an age key.
     """
     from slowwave.store.backup import back_up
     from slowwave.store.crypt import check_encrypted, read_key
@@ -79,12 +79,12 @@ def backup(
 @command
 def restore(
     given: dict[str, Any],
-    file: Annotated[Path, typer.Argument(help="What `slowwave backup` wrote.")],
+    file: Annotated[Path, typer.Argument(help="A file written by `slowwave backup`.")],
     key_file: KeyFileOption = None,
 ) -> None:
-    """Make a space of a backup that is as its hashes say.
+    """Restore a space from a backup, after checking each file's hash.
 
-    It is called what --space names; else as it was.
+    --space names the restored space; by default it keeps its name.
     """
     from slowwave.store.backup import restore as bring_back
     from slowwave.store.crypt import check_encrypted, read_key
@@ -95,7 +95,7 @@ def restore(
     made = bring_back(settings.store, given.get("space"), file, read_key(key_file))
     OUT.print(f"{len(made['files']):,} files compared; live is {made['release']} of {made['made_at'][:10]}.")
     since = list_certificates(settings.store / made["space"], made["made_at"])
-    known = f", as {', '.join(one.name for one in since)} of space {made['space']} did" if since else ""
+    known = f", as {', '.join(certificate.name for certificate in since)} of space {made['space']} did" if since else ""
     OUT.print(f"What was forgotten after {made['made_at']}{known}, stands in it again: `slowwave forget` it there too.")
 
 
@@ -103,13 +103,12 @@ def restore(
 def encrypt(
     settings: "Settings",
     key_file: KeyFileOption = None,
-    lock: Annotated[bool, typer.Option("--lock", help="Take it from sight again until it is unlocked.")] = False,
+    lock: Annotated[bool, typer.Option("--lock", help="Lock it again, until `slowwave encrypt` unlocks it.")] = False,
 ) -> None:
     """Move the store into an encrypted folder, or unlock it there.
 
-    By gocryptfs, on Linux: text, vectors, indexes and logs of all spaces go into it, since Lance can't encrypt columns.
-    The passphrase is asked for unless --key-file, SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives it; who
-    loses it loses the memory.
+    It uses gocryptfs, on Linux, and covers text, vectors, indexes and logs of all spaces. The passphrase is asked for
+    unless --key-file, SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives it; without it the memory is lost.
     """
     from slowwave.last_answers import drop_answers
     from slowwave.store.bucket.working_copy import refuse_bucket
@@ -138,22 +137,22 @@ def encrypt(
 @command(progress=True)
 def export(
     settings: "Settings",
-    to: Annotated[Path, typer.Argument(help="A folder that is made; with --learnings a file.")],
+    to: Annotated[Path, typer.Argument(help="A new folder, or with --learnings a new file.")],
     form: Annotated[
-        str | None, typer.Option("--format", help="parquet, lance, jsonl, graphml; of learnings json, md.")
+        str | None, typer.Option("--format", help="parquet, lance, jsonl or graphml; for learnings json or md.")
     ] = None,
     table: Annotated[list[str] | None, typer.Option(help="Only these tables.")] = None,
-    release: Annotated[str | None, typer.Option(help="A release's name; none: the live one.")] = None,
+    release: Annotated[str | None, typer.Option(help="A release's name; default: the live one.")] = None,
     learnings: Annotated[
-        bool, typer.Option("--learnings", help="Claims with quotes, redacted anew, for somebody else's memory.")
+        bool, typer.Option("--learnings", help="Claims with quotes, redacted again, for another memory.")
     ] = False,
-    workspace: Annotated[str | None, typer.Option(help="Learnings of this workspace alone.")] = None,
+    workspace: Annotated[str | None, typer.Option(help="Only learnings of this workspace.")] = None,
     encrypted: Annotated[
-        bool, typer.Option("--encrypted", help="Parquet by a passphrase: --key-file, SLOWWAVE_BACKUP_KEY.")
+        bool, typer.Option("--encrypted", help="Encrypt Parquet with a passphrase (--key-file, SLOWWAVE_BACKUP_KEY).")
     ] = False,
     key_file: KeyFileOption = None,
 ) -> None:
-    """Write the released tables, or learnings to share."""
+    """Write the released tables, or learnings to share with others."""
     if learnings:
         from slowwave.flows.export import export_learnings
 
@@ -179,15 +178,15 @@ def export(
 @command(progress=True)
 def import_learnings(
     settings: "Settings",
-    file: Annotated[Path, typer.Argument(help="What `slowwave export --learnings` wrote as json.")],
-    name: Annotated[str, typer.Option("--as", help="Whose learnings they are.")],
+    file: Annotated[Path, typer.Argument(help="JSON written by `slowwave export --learnings`.")],
+    name: Annotated[str, typer.Option("--as", help="A name for their author.")],
     workspace: Annotated[
-        list[str] | None, typer.Option(help="PATH that stands for them here, or NAME=PATH for each.")
+        list[str] | None, typer.Option(help="Local PATH of their workspace, or NAME=PATH for each.")
     ] = None,
 ) -> "RunReport":
-    """Take in another memory's learnings.
+    """Import another memory's learnings.
 
-    They count less than what was said here, and retire nothing of it.
+    They rank below the memory's own claims, and never supersede them.
     """
     from slowwave.flows.share import import_learnings as take_in
 

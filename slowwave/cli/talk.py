@@ -34,23 +34,23 @@ SHOWN_CHARS = 100
 @command
 def talk(
     given: dict[str, Any],
-    llm: Annotated[str | None, typer.Option(help="The language model, as in the setting llm.")] = None,
-    web: Annotated[bool | None, typer.Option("--web/--no-web", help="Ask the web where needed.")] = None,
+    llm: Annotated[str | None, typer.Option(help="The language model, written as in the setting llm.")] = None,
+    web: Annotated[bool | None, typer.Option("--web/--no-web", help="Search the web where needed.")] = None,
     workspace: Annotated[
-        str | None, typer.Option(help="Only memories of this workspace; it becomes the talk's.")
+        str | None, typer.Option(help="Use only memories of this workspace, which the talk then belongs to.")
     ] = None,
 ) -> None:
-    """Chat with a language model that has the memory at hand.
+    """Chat with a language model that can use the memory.
 
-    When it ends, what was said is distilled in the background; without `same_day` the next night reads it.
+    When it ends, the conversation is distilled in the background, or by the next night if `same_day` is off.
     """
     given |= {"web": {"enabled": web}} if web is not None else {}
     given |= {"llm": llm, "models": {"talk": ""}} if llm else {}
     conversation = _build_conversation(load_settings(**given), workspace)
     OUT.print(f"Talking with {conversation.llm.model}. /help lists what else there is.")
     try:
-        for said in takewhile(lambda line: line not in ("/quit", "/exit"), _read_input_lines()):
-            _print_answer(conversation, said)
+        for typed in takewhile(lambda line: line not in ("/quit", "/exit"), _read_input_lines()):
+            _print_answer(conversation, typed)
     finally:
         if conversation.journal and conversation.journal.count:
             start_small_night(conversation.journal.path, given)
@@ -130,16 +130,22 @@ def _read_input_lines() -> Iterator[str]:
             yield line
 
 
-def _print_answer(conversation: "Conversation", said: str) -> None:
+def _print_answer(conversation: "Conversation", typed: str) -> None:
     """Print the answer as it comes; a turn that fails costs that turn alone."""
     from slowwave.engines.llm.protocol import ModelNotServed
     from slowwave.schemas.errors import SlowwaveError
 
-    if said.startswith("/"):
-        OUT.print(_run_talk_command(conversation, said))
+    if typed.startswith("/"):
+        name, *given = typed.split()
+        if name == "/rate":
+            OUT.print(_rate_turn(conversation, given))
+        elif name == "/memory":
+            OUT.print(_list_traces(conversation))
+        else:
+            OUT.print(_explain_last_answer(conversation) if name == "/why" else HELP)
         return
     try:
-        with closing(conversation.say(said)) as pieces:
+        with closing(conversation.say(typed)) as pieces:
             for piece in pieces:
                 OUT.print(piece, end="")
     except KeyboardInterrupt:
@@ -149,16 +155,6 @@ def _print_answer(conversation: "Conversation", said: str) -> None:
     except SlowwaveError as trouble:
         ERR.print(f"slowwave: {trouble}", style="red")
     OUT.print(_format_block_counts(conversation), style="dim")
-
-
-def _run_talk_command(conversation: "Conversation", said: str) -> str:
-    """Return what a command of the chat answers."""
-    name, *given = said.split()
-    if name == "/rate":
-        return _rate_turn(conversation, given)
-    if name == "/memory":
-        return _list_traces(conversation)
-    return _explain_last_answer(conversation) if name == "/why" else HELP
 
 
 def _rate_turn(conversation: "Conversation", given: list[str]) -> str:
@@ -192,11 +188,11 @@ def _format_listed_turn(trace: "Trace") -> str:
 def _explain_turns(recalled: "Recalled") -> list[str]:
     """Return which turns went along and how activated the older ones were, and what found no room."""
     lines = [f"{len(recalled.recent)} latest turns went along as they are."] if recalled.recent else []
-    called = sorted(recalled.shown, key=lambda one: -one.activation)
+    called = sorted(recalled.shown, key=lambda turn: -turn.activation)
     lines += [f"{len(called)} earlier turns were called up, the most activated first:"] if called else []
     lines += [
-        f"  {one.activation:.2f} {_format_listed_turn(one.trace)}{' (shortened)' if one.shortened else ''}"
-        for one in called[:LISTED]
+        f"  {turn.activation:.2f} {_format_listed_turn(turn.trace)}{' (shortened)' if turn.shortened else ''}"
+        for turn in called[:LISTED]
     ]
     lines += [f"{len(recalled.recap)} summaries tell of turns that did not go along."] if recalled.recap else []
     lines += [f"{len(recalled.left_out)} turns were left out, the most activated first:"] if recalled.left_out else []

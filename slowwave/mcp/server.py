@@ -134,7 +134,7 @@ class Tools:
     def recall(
         self,
         query: str,
-        k: Annotated[int, Field(ge=1, le=MAX_K, description="How many hits, at most.")] = 10,
+        k: Annotated[int, Field(ge=1, le=MAX_K, description="Most hits to return.")] = 10,
         kinds: Annotated[
             list[str] | None,
             Field(description="Any of observation, message, summary; by default these. Or topic. Or session, alone."),
@@ -162,7 +162,7 @@ class Tools:
     def context(
         self,
         query: str,
-        budget: Annotated[int, Field(ge=0, le=MAX_BUDGET, description="Tokens of the block, at most.")] = 1_000,
+        budget: Annotated[int, Field(ge=0, le=MAX_BUDGET, description="Most tokens of the block.")] = 1_000,
         web: Annotated[
             bool, Field(description="Search the public web as well, where the person has switched that on.")
         ] = False,

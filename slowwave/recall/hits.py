@@ -114,7 +114,7 @@ class Hit(Shown):
     speaker: str | None = None
     """Who said it: by name, else the role of the message; None of a summary."""
     space: str | None = None
-    """Whose memory it is of, where several spaces were asked."""
+    """The space that it is from, where several spaces were searched."""
 
     def get_claim_in_other_words(self) -> str | None:
         """Return the claim of a message that does not have it word for word."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # a night's packages: the pages are there without them
 Id = Annotated[str, "Of a claim, session, merge, change or note; its first characters are enough."]
 Undo = tuple[str, str, dict[str, str]]
 """What the button says, the action, its fields."""
-Why = Annotated[str, "Your reason; it is kept."]
+Why = Annotated[str, "Your reason, which is kept."]
 
 
 def exclude(at: Explorer, id: Id, why: Why) -> Data:

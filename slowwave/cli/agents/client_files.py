@@ -69,21 +69,33 @@ class ClientFile:
             UsageError: it is not of its form, or has a server of our name that is not ours.
         """
         if self.path.suffix == ".toml":
-            return self._add_toml(text)
+            # Strings, numbers and lists of them are in TOML as they are in JSON.
+            values = {key: json.dumps(value, ensure_ascii=False) for key, value in self.entries[SERVER].items()}
+            lines = [f"[mcp_servers.{SERVER}]", *(f"{key} = {value_text}" for key, value_text in values.items())]
+            rest = remove_marked(text, HASH_MARKS)
+            added = replace_marked(text, "\n".join(lines), HASH_MARKS)
+            try:
+                stored = tomllib.loads(rest).get("mcp_servers")
+                if isinstance(stored, dict) and SERVER in stored:
+                    raise self._refuse(f"it has a server {SERVER} of its own")
+                tomllib.loads(added)
+            except tomllib.TOMLDecodeError as wrong:
+                raise self._refuse(str(wrong)) from None
+            return added
         data = _remove_ours(self._parse(text))
         for name, value in self.entries.items():
             if not isinstance(value, dict):
                 data.setdefault(name, value)
                 continue
-            held = data.setdefault(name, {})
-            if not isinstance(held, dict):
+            stored = data.setdefault(name, {})
+            if not isinstance(stored, dict):
                 raise self._refuse(f"{name} is no object")
             for key, more in value.items():
-                if key == SERVER and SERVER in held:
+                if key == SERVER and SERVER in stored:
                     raise self._refuse(f"it has a server {SERVER} of its own")
-                if isinstance(more, list) and not isinstance(held.get(key, []), list):
+                if isinstance(more, list) and not isinstance(stored.get(key, []), list):
                     raise self._refuse(f"{name}.{key} is no list")
-                held[key] = [*held.get(key, []), *more] if isinstance(more, list) else more
+                stored[key] = [*stored.get(key, []), *more] if isinstance(more, list) else more
         return _dump(data)
 
     def remove_entries(self, text: str, before: str | None) -> str | None:
@@ -95,27 +107,12 @@ class ClientFile:
         """
         if self.path.suffix == ".toml":
             return remove_marked(text, HASH_MARKS) or before
-        data = _remove_ours(held := self._parse(text))
-        if data == held:
+        data = _remove_ours(parsed := self._parse(text))
+        if data == parsed:
             return text
         if before is not None and _remove_ours(self._parse(before)) | CURSORS == data | CURSORS:
             return before
         return _dump(data) if data.keys() - CURSORS.keys() else None
-
-    def _add_toml(self, text: str) -> str:
-        # Strings, numbers and lists of them are in TOML as they are in JSON.
-        values = {key: json.dumps(value, ensure_ascii=False) for key, value in self.entries[SERVER].items()}
-        lines = [f"[mcp_servers.{SERVER}]", *(f"{key} = {told}" for key, told in values.items())]
-        rest = remove_marked(text, HASH_MARKS)
-        added = replace_marked(text, "\n".join(lines), HASH_MARKS)
-        try:
-            held = tomllib.loads(rest).get("mcp_servers")
-            if isinstance(held, dict) and SERVER in held:
-                raise self._refuse(f"it has a server {SERVER} of its own")
-            tomllib.loads(added)
-        except tomllib.TOMLDecodeError as wrong:
-            raise self._refuse(str(wrong)) from None
-        return added
 
     def _parse(self, text: str) -> Json:
         try:
@@ -146,7 +143,15 @@ def list_client_files(
         more: options for it, as a store.
     """
     home, end = Path.home(), "SessionEnd" if client is Client.CLAUDE_CODE else "Stop"
-    hooks = _make_hooks(command, more, end)
+
+    # Hooks for the start of a session, each prompt and the end.
+    def make(event: str) -> Json:
+        return {"hooks": [{"type": "command", "command": _join([*command, "hook", event, *more]), "timeout": SECONDS}]}
+
+    at_start = {"matcher": FRESH, **make("session-start")}
+    hooks = {
+        "hooks": {"SessionStart": [at_start], "UserPromptSubmit": [make("user-prompt")], end: [make("session-end")]}
+    }
     server: Json = {"command": command[0], "args": [*command[1:], "mcp", *more]}
     if client is Client.CLAUDE_CODE:
         own = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
@@ -164,14 +169,6 @@ def list_client_files(
     return [ClientFile(cursor / "hooks.json", hooks), ClientFile(cursor / "mcp.json", {"mcpServers": {SERVER: server}})]
 
 
-def _make_hooks(command: Sequence[str], more: Sequence[str], end: str) -> Json:
-    def make(event: str) -> Json:
-        return {"hooks": [{"type": "command", "command": _join([*command, "hook", event, *more]), "timeout": SECONDS}]}
-
-    start = {"matcher": FRESH, **make("session-start")}
-    return {"hooks": {"SessionStart": [start], "UserPromptSubmit": [make("user-prompt")], end: [make("session-end")]}}
-
-
 def _join(words: Sequence[str]) -> str:
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
@@ -180,24 +177,26 @@ def _remove_ours(data: Json) -> Json:
     """Return the settings without our hooks and server, and without lists and objects of them that hold nothing."""
     data = dict(data)
     if isinstance(hooks := data.get("hooks"), dict):
-        data["hooks"] = {event: kept for event, groups in hooks.items() if (kept := _drop_our_hooks(groups)) != []}
+        data["hooks"] = {event: left for event, groups in hooks.items() if (left := _drop_our_hooks(groups)) != []}
     if isinstance(servers := data.get("mcpServers"), dict):
-        data["mcpServers"] = {name: one for name, one in servers.items() if name != SERVER or not _is_ours(one)}
+        data["mcpServers"] = {
+            name: server for name, server in servers.items() if name != SERVER or not _is_ours(server)
+        }
     return {name: value for name, value in data.items() if value or name not in ("hooks", "mcpServers")}
 
 
 def _drop_our_hooks(groups: Any) -> Any:
     if not isinstance(groups, list):
         return groups
-    kept = []
+    left = []
     for group in groups:
         inner = group.get("hooks") if isinstance(group, dict) else None
         if isinstance(inner, list) and any(map(_is_ours, inner)):
-            group = {**group, "hooks": [one for one in inner if not _is_ours(one)]}
-            kept += [group] if group["hooks"] else []
+            group = {**group, "hooks": [entry for entry in inner if not _is_ours(entry)]}
+            left += [group] if group["hooks"] else []
         elif not _is_ours(group):
-            kept.append(group)
-    return kept
+            left.append(group)
+    return left
 
 
 def _is_ours(entry: object) -> bool:

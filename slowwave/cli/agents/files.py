@@ -38,24 +38,24 @@ FILES = {
     Target.AGENTS: "AGENTS.md",
     Target.CURSOR: ".cursor/rules/slowwave.mdc",
 }
-Workspace = Annotated[str | None, typer.Option(help="The project; by default that of this folder.")]
-Confidence = Annotated[float, typer.Option(min=0, max=1, help="Confidence from which a claim is told.")]
-Budget = Annotated[int, typer.Option(min=0, help="Tokens of the block, at most.")]
+Workspace = Annotated[str | None, typer.Option(help="The project; default: that of this folder.")]
+Confidence = Annotated[float, typer.Option(min=0, max=1, help="Least confidence of a claim.")]
+Budget = Annotated[int, typer.Option(min=0, help="Most tokens of the block.")]
 
 
 @command
 def project(
     memory: "Memory",
-    to: Annotated[Target | None, typer.Option(help="Whose file: CLAUDE.md, AGENTS.md, .cursor/rules/.")] = None,
+    to: Annotated[Target | None, typer.Option(help="Which file: CLAUDE.md, AGENTS.md, .cursor/rules/.")] = None,
     workspace: Workspace = None,
     budget: Budget = BLOCK_BUDGET,
-    out: Annotated[Path | None, typer.Option(help="Another file, as MEMORY.md; - prints the block.")] = None,
-    pages: Annotated[Path | None, typer.Option(help="A folder of small pages, to ls and grep.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Another file, such as MEMORY.md; - prints the block.")] = None,
+    pages: Annotated[Path | None, typer.Option(help="Write small pages into this folder, for ls and grep.")] = None,
     min_confidence: Confidence = 0.5,
 ) -> None:
-    """Keep what stands about a project in CLAUDE.md and the like.
+    """Keep a project's current facts in CLAUDE.md and similar files.
 
-    Between two marks; what stands around them stays. The same claims give the same bytes.
+    Only the text between two marks is replaced; the same claims give the same bytes.
     """
     if to is None and out is None and pages is None:
         raise UsageError("say where: --to claude, codex, agents or cursor, --out FILE, or --pages DIR")
@@ -70,13 +70,13 @@ def project(
     if to or out:
         claims = collect_told_claims(view, places, STANDING, has_injection, min_confidence)
         count = resolve_tokenizer(None, memory.settings.context.tokenizer)
-        block, told = build_block(claims, "What earlier sessions settled", budget, count)
+        block, written_claims = build_block(claims, "What earlier sessions settled", budget, count)
         if _keep_block(block, out or _find_file(to or Target.AGENTS, places), to):
-            log_recall(memory.root / memory.space, {claim.id: [claim.text] for claim in told})
+            log_recall(memory.root / memory.space, {claim.id: [claim.text] for claim in written_claims})
     if pages is not None:
-        due, told = build_pages(view, places, has_injection, min_confidence)
+        due, written_claims = build_pages(view, places, has_injection, min_confidence)
         if _keep_pages(due, pages):
-            log_recall(memory.root / memory.space, {claim.id: [claim.text] for claim in told})
+            log_recall(memory.root / memory.space, {claim.id: [claim.text] for claim in written_claims})
     print_notes(memory.notes)
 
 
@@ -84,19 +84,19 @@ def project(
 def skill(
     memory: "Memory",
     workspace: Workspace = None,
-    days: Annotated[int | None, typer.Option(min=1, help="Only of so many days before the release.")] = None,
+    days: Annotated[
+        int | None, typer.Option(min=1, help="Only claims of the last DAYS days before the release.")
+    ] = None,
     min_confidence: Confidence = 0.5,
     budget: Budget = SKILL_BUDGET,
-    out: Annotated[
-        Path | None, typer.Option(help="The file, or the folder of the skill; without, it is printed.")
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Of the skill; by default its folder's.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file, or the skill's folder; by default it is printed.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the skill; default: its folder's.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Add the block to a file that has no marks.")] = False,
 ) -> None:
     """Write SKILL.md: a project's decisions, conventions, commands.
 
-    Each line names its session and message. Between two marks; what stands around them stays. The same release gives
-    the same bytes.
+    Each line names its session and message. Only the text between two marks is replaced; the same release gives the
+    same bytes.
     """
     from slowwave.context.projects.skill import build_front_matter, build_skill, collect_skill_lines, make_skill_name
     from slowwave.context.tokens import resolve_tokenizer
@@ -112,7 +112,7 @@ def skill(
         raise UsageError(f"name is {name!r}; it is a-z, 0-9 and single hyphens, at most 64 long, as {called!r}")
     lines = collect_skill_lines(memory.get_view(), places, has_injection, min_confidence, days)
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
-    block, told = build_skill(lines, title, budget, count)
+    block, written_lines = build_skill(lines, title, budget, count)
     front = build_front_matter(called, title, lines)
     print_notes(memory.notes)
     # Printed, or put into its file.
@@ -126,10 +126,12 @@ def skill(
             text = replace_marked(before if before.startswith("---") else front + before, block)
         if before and not force and not marked:
             raise UsageError(f"{file} has no marks of slowwave's: --force adds the block below what stands there")
-        changed = bool(before or told) and write_whole(file, text)
-        OUT.print(f"{file}: {_describe_lines(len(told), changed)}")
+        changed = bool(before or written_lines) and write_whole(file, text)
+        OUT.print(f"{file}: {_describe_lines(len(written_lines), changed)}")
     if changed:
-        log_recall(memory.root / memory.space, {line.claim: [line.said] for line in told if line.claim and line.said})
+        log_recall(
+            memory.root / memory.space, {line.claim: [line.said] for line in written_lines if line.claim and line.said}
+        )
 
 
 def _find_places(memory: "Memory", workspace: str | None, *, needed: bool = True) -> tuple[str, ...]:
@@ -201,7 +203,7 @@ def _keep_pages(due: "Pages", folder: Path) -> bool:
     from slowwave.context.projects.projection import FOLDERS
 
     written = removed = 0
-    if out := [one for one in (*due, *FOLDERS) if not (folder / one).resolve().is_relative_to(folder.resolve())]:
+    if out := [page for page in (*due, *FOLDERS) if not (folder / page).resolve().is_relative_to(folder.resolve())]:
         raise UsageError(f"{folder / out[0]} is a link out of the folder: nothing was written")
     for name, block in due.items():
         with _name_file(folder / name):

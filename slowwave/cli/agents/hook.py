@@ -49,7 +49,7 @@ def hook(
         bool, typer.Option("--everywhere", help="Of all that is known, not of the project alone.")
     ] = False,
     store: Annotated[Path | None, typer.Option(help="Folder of the store.")] = None,
-    space: Annotated[str | None, typer.Option(help="Whose memory.")] = None,
+    space: Annotated[str | None, typer.Option(help="Space (user or tenant) to use.")] = None,
 ) -> None:
     """Answer a hook of Claude Code, Codex or Cursor: briefing or context, or nothing.
 
@@ -60,25 +60,23 @@ def hook(
         given = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
         if event == "session-end":
             start_small_night(Path(given["transcript_path"]), build_overrides(store, space))
-        elif told := _collect_told(event, given, budget, everywhere, store, space):
-            answer = json.dumps(_wrap(event, given, f"{INTRODUCTION}\n\n{told}"), ensure_ascii=False) + "\n"
+        elif memory_text := _collect_told(event, given, budget, everywhere, store, space):
+            # The answer as the client expects it.
+            memory_text = f"{INTRODUCTION}\n\n{memory_text}"
+            output: dict[str, Any] = {"additional_context": memory_text}
+            if "cursor_version" not in given:
+                output = {"hookSpecificOutput": {"hookEventName": EVENTS[event], "additionalContext": memory_text}}
+            answer = json.dumps(output, ensure_ascii=False) + "\n"
             # Written whole: no buffer is left whose flush could fail as the process ends.
             os.write(sys.stdout.fileno(), answer.encode("utf-8", "replace"))
-
-
-def _wrap(event: str, given: dict[str, Any], told: str) -> dict[str, Any]:
-    """Return the answer in the client's words."""
-    if "cursor_version" in given:
-        return {"additional_context": told}
-    return {"hookSpecificOutput": {"hookEventName": EVENTS[event], "additionalContext": told}}
 
 
 def _collect_told(
     event: str, given: dict[str, Any], budget: int, everywhere: bool, store: Path | None, space: str | None
 ) -> str:
     """Return what the memory has to say on the event, noted as handed out; empty where it has nothing."""
-    asked = given.get("prompt")
-    prompt = " ".join(asked[:MOST_CHARS].split()) if isinstance(asked, str) else ""
+    typed = given.get("prompt")
+    prompt = " ".join(typed[:MOST_CHARS].split()) if isinstance(typed, str) else ""
     if given.get("source") == "resume" or (event == "user-prompt" and not prompt):
         return ""  # a resumed session has its briefing in its transcript
     from slowwave.context.handed_out import note_block

@@ -20,8 +20,8 @@ NEXT = {
     Client.CURSOR: "Cursor takes context at a session's start alone; `slowwave project --to cursor` keeps a rule.",
 }
 ClientArgument = Annotated[Client, typer.Argument(help="The agent.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")]
-OfProject = Annotated[bool, typer.Option("--project/--user", help="For this folder's project, or for all of yours.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would change, without changing it.")]
+OfProject = Annotated[bool, typer.Option("--project/--user", help="For this folder's project, or for the user.")]
 
 
 @command
@@ -31,7 +31,7 @@ def install(
     dry_run: DryRun = False,
     project: OfProject = False,
 ) -> None:
-    """Tell an agent of the memory: hooks and the MCP server.
+    """Connect an agent to the memory: hooks and the MCP server.
 
     What its settings hold stays, and is kept beside them as it was; `uninstall` takes ours out again.
     """
@@ -46,7 +46,7 @@ def install(
 
 @command
 def uninstall(client: ClientArgument, dry_run: DryRun = False, project: OfProject = False) -> None:
-    """Take the memory out of an agent's settings, which are as before."""
+    """Disconnect an agent, and restore its settings."""
     changes = []
     for file in _list_files(client, project, {}):
         if file.path.exists():
@@ -72,8 +72,8 @@ def _list_files(client: Client, project: bool, given: dict[str, Any]) -> list[Cl
 def find_command() -> list[str]:
     """Return what starts slowwave from anywhere: clients have a search path of their own."""
     beside = Path(sys.executable).with_name("slowwave")
-    found = str(beside) if beside.exists() else shutil.which("slowwave")
-    return [found] if found else [sys.executable, "-m", "slowwave"]
+    program = str(beside) if beside.exists() else shutil.which("slowwave")
+    return [program] if program else [sys.executable, "-m", "slowwave"]
 
 
 def _change(file: ClientFile, before: str, after: str | None, dry_run: bool, *, keep: bool) -> None:

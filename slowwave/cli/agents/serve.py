@@ -28,18 +28,18 @@ PAGES = ("the pages need packages that are not here", "ui", "starlette", "jinja2
 @command
 def mcp(
     settings: "Settings",
-    http: Annotated[bool, typer.Option("--http", help="Over HTTP on this machine's loopback address.")] = False,
+    http: Annotated[bool, typer.Option("--http", help="Serve over HTTP on the loopback address.")] = False,
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port for --http.")] = 8_765,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Take no notes.")] = False,
-    ui: Annotated[bool, typer.Option("--ui", help="With --http: the pages of `slowwave ui` too.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Do not accept notes.")] = False,
+    ui: Annotated[bool, typer.Option("--ui", help="With --http: also serve the pages of `slowwave ui`.")] = False,
     keys: Annotated[
         Path | None, typer.Option(help='With --http: a TOML file with a line NAME = "KEY" for each space.')
     ] = None,
 ) -> None:
     """Serve the memory to agents over MCP (stdio, or --http).
 
-    With SLOWWAVE_MCP_TOKEN set, over HTTP to those alone who send it as bearer token. With --keys several spaces: the
-    key that is sent as bearer token decides whose memory answers.
+    If SLOWWAVE_MCP_TOKEN is set, HTTP clients must send it as a bearer token. --keys serves several spaces: the bearer
+    token that a client sends selects its space.
     """
     _require("the MCP server needs the package mcp", "mcp", "mcp")
     from importlib.metadata import version
@@ -52,7 +52,7 @@ def mcp(
         raise UsageError("--ui shows one space, and --keys serves several")
     named = read_keys(keys) if keys else {settings.space: os.environ.get("SLOWWAVE_MCP_TOKEN")}
     of_each = [load_settings(settings.store, space) for space in named]
-    servers = [make_server(one, version("slowwave"), read_only=read_only) for one in of_each]
+    servers = [make_server(memory, version("slowwave"), read_only=read_only) for memory in of_each]
     if http:
         pages = make_pages(settings, port, read_only=read_only) if ui else None
         ERR.print(f"slowwave: serving MCP at http://{LOOPBACK}:{port}/mcp")
@@ -83,11 +83,11 @@ def read_keys(file: Path) -> dict[str, str | None]:
 def ui(
     settings: "Settings",
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port on this machine's loopback address.")] = UI_PORT,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Offer no actions.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Show no buttons that change anything.")] = False,
 ) -> None:
     """Show the memory in a browser, on this machine.
 
-    The address that is printed holds a token: it is the key to the pages, until the command ends.
+    The printed address contains a token, which gives access to the pages until the command ends.
     """
     app = make_pages(settings, port, read_only=read_only)
     import uvicorn
@@ -110,11 +110,13 @@ def make_pages(settings: "Settings", port: int, *, read_only: bool) -> "Starlett
 def report(
     settings: "Settings",
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or its first characters.")] = "",
-    out: Annotated[Path | None, typer.Option("--out", help="The file; without it the page is printed.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The file to write; by default the page is printed.")
+    ] = None,
 ) -> None:
-    """Write what a night brought, changed and cost as one HTML file.
+    """Write one night's results, changes and costs as an HTML file.
 
-    Without RUN it is that of the last one. The page quotes what was said: who reads it reads that.
+    Without RUN it is the last night. The page quotes messages: share it only with people who may read them.
     """
     _require(*PAGES)
     from slowwave.store.private import replace_file
