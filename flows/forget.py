@@ -23,9 +23,9 @@ from slowwave.store.store import Store
 from slowwave.tasks.forget.lineage import complete_plan, make_plan, read_plans, write_plan
 from slowwave.tasks.forget.plan import Plan
 from slowwave.tasks.forget.proof import scan_files
-from slowwave.tasks.forget.seal import find_live, seal_plans
 from slowwave.tasks.forget.select import Wanted, Words, select_messages
 from slowwave.tasks.forget.stages import erase
+from slowwave.tasks.forget.task import find_live, seal_plans
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.telemetry import open_memory_span
 

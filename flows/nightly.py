@@ -21,9 +21,8 @@ from slowwave.store.notes import find_journals
 from slowwave.tasks.boilerplate.task import find_boilerplate
 from slowwave.tasks.dedupe.task import dedupe_observations
 from slowwave.tasks.forget.lineage import read_plans
-from slowwave.tasks.forget.seal import find_live, rewrite_store, seal_plans
 from slowwave.tasks.forget.stages import erase
-from slowwave.tasks.forget.task import forget_due
+from slowwave.tasks.forget.task import find_live, forget_due, rewrite_store, seal_plans
 from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.habits.task import find_habits
 from slowwave.tasks.ingest.formats.registry import check_paths, find_installed

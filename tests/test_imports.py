@@ -34,7 +34,6 @@ OVER_THE_STORE = {
     "slowwave.tasks.forget.exports": "reads which exports were made",
     "slowwave.tasks.forget.ledger": "reads what is forgotten",
     "slowwave.tasks.forget.proof": "reads every file of the space as bytes, and the ledger's rows",
-    "slowwave.tasks.forget.seal": "rewrites files, releases the rest, drops every older release",
     "slowwave.tasks.boilerplate.echo": "hashes a sentence as the log of recalls does; the log itself is handed in",
 }
 """Modules of `tasks` beside `task.py` and `by_model.py` that know the store, and what for."""

@@ -157,7 +157,7 @@ def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], *, pl
 def _run_one(
     given: dict[str, Any], paths: list[Path], plain: bool, background: bool, ray: str | None
 ) -> "RunReport | None":
-    from slowwave.store.bucket.transcripts import fetch_transcripts
+    from slowwave.store.bucket.objects import fetch_transcripts
     from slowwave.tasks.ingest.formats.registry import check_paths
 
     settings = load_settings(**given)
@@ -206,7 +206,7 @@ def plan(
     Costs are in tokens, time and money. Unreadable files are listed; nothing is generated or written.
     """
     from slowwave.flows.plan import list_sources, plan_night
-    from slowwave.store.bucket.transcripts import fetch_transcripts
+    from slowwave.store.bucket.objects import fetch_transcripts
 
     settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
     absolute = [fetch_transcripts(path).expanduser().absolute() for path in paths or []]

@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -24,14 +23,13 @@ from slowwave.schemas.settings import SPACE_NAME
 from slowwave.store.bucket.working_copy import refuse_bucket
 from slowwave.store.crypt import MAGIC, VARIABLE, decrypt, encrypt
 from slowwave.store.lock import HOLDER_FILE, writer_lock
-from slowwave.store.manifest import sync_changes
+from slowwave.store.manifest import PIECE, measure_file, sync_changes
 from slowwave.store.private import make_files_private, make_private_folder
 from slowwave.store.releases import load_releases
 from slowwave.store.repair import check_store
 
 FORMAT = "slowwave-backup/1"
 MANIFEST = "manifest.json"
-PIECE = 1 << 20
 MOST = 1 << 28
 """Bytes of a manifest, at most: some two million files."""
 RESTORING = ".restoring-"
@@ -63,7 +61,7 @@ def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manif
             "space": space,
             "release": releases[-1].name if releases else None,
             "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "files": {path.relative_to(folder).as_posix(): _measure(path) for path in paths},
+            "files": {path.relative_to(folder).as_posix(): measure_file(path) for path in paths},
         }
         # written beside, and named once it is whole
         try:
@@ -130,7 +128,7 @@ def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
     wrong = [
         name
         for name, facts in manifest["files"].items()
-        if not (fresh / name).is_file() or _measure(fresh / name) != facts
+        if not (fresh / name).is_file() or measure_file(fresh / name) != facts
     ]
     if wrong:
         raise UsageError(f"{file}: {wrong[0]} is not what it was ({len(wrong)} files): nothing was restored")
@@ -195,14 +193,3 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes | Path, size: int) -> N
 def _check_whole(folder: Path) -> None:
     if damage := check_store(folder).damage:
         raise StoreUnreadable(folder, f"{damage[0]}: `slowwave check` lists all; nothing was written")
-
-
-def _measure(path: Path) -> list[Any]:
-    """Return size and SHA-256; what is appended meanwhile is not in either."""
-    size = left = path.stat().st_size
-    digest = sha256()
-    with path.open("rb") as file:
-        while left and (piece := file.read(min(left, PIECE))):
-            digest.update(piece)
-            left -= len(piece)
-    return [size, digest.hexdigest()]

@@ -118,7 +118,10 @@ def hold_lock(space_dir: Path, wait: float = 0) -> FileLock:
         make_private_folder(space_dir)
         lock.acquire(timeout=wait)
     except Timeout:
-        raise StoreLocked(space_dir, _describe_holder(space_dir)) from None
+        who = "another process"
+        if holder := _read_holder(space_dir):
+            who = f"process {holder.pid} on {holder.host} (run {holder.run_id}, since {holder.since})"
+        raise StoreLocked(space_dir, who) from None
     except OSError as trouble:
         raise StoreUnwritable(space_dir, format_error(trouble)) from trouble
     return lock
@@ -140,10 +143,3 @@ def _read_holder(space_dir: Path) -> Holder | None:
     except (FileNotFoundError, ValueError, OverflowError):  # not there, altered, or cut by the holder's death
         return None
     return held
-
-
-def _describe_holder(space_dir: Path) -> str:
-    holder = _read_holder(space_dir)
-    if holder is None:
-        return "another process"
-    return f"process {holder.pid} on {holder.host} (run {holder.run_id}, since {holder.since})"

@@ -35,6 +35,8 @@ LAST_VERSION = 2**64 - 1
 """Lance names the manifest of version 3 by this number less 3, so that the newest sorts first."""
 DIGESTED = 128 << 20
 """Bytes of a release that a reader digests before it opens it: a tenth of a second. Of more it looks at sizes alone."""
+PIECE = 1 << 20
+"""Bytes of a file that are read at once."""
 LASTING = (RELEASES.name, COMPLETIONS.name)
 """Tables of which the newest whole version stays: releases are synced one by one, answers depend on nothing else."""
 STEPS_BACK = 8
@@ -154,7 +156,7 @@ def mark_synced(folder: Path) -> None:
     """
     known, names = read_manifest(folder), [path[len(str(folder)) + 1 :] for path in sync_changes(folder)]
     lasting = [name for name in names if _is_lasting(name) and (folder / name).is_file()]
-    files = {name: known.files.get(name) or _measure(folder / name) for name in lasting}
+    files = {name: known.files.get(name) or measure_file(folder / name) for name in lasting}
     files |= {name: known.files[name] for name in _find_lost_versions(folder, known.files)}
     versions = {table.stem: max(list_versions(table), default=0) for table in folder.glob("*.lance")}
     if Manifest(versions, files) != known or not (folder / MANIFEST_FILE).exists():
@@ -383,7 +385,7 @@ def describe_changes(folder: Path, files: Files, *, read: bool) -> dict[str, str
             found[name] = "is gone"
         elif (now := path.stat().st_size) != size:
             found[name] = f"has {now:,} bytes, was {size:,}"
-        elif read and _measure(path)[1] != digest:
+        elif read and measure_file(path)[1] != digest:
             found[name] = "its bytes were altered"
     return found
 
@@ -412,10 +414,15 @@ def _parse_manifest(content: bytes) -> Manifest | None:
     return None
 
 
-def _measure(path: Path) -> list[Any]:
-    """Return bytes and SHA-256 in hex."""
+def measure_file(path: Path) -> list[Any]:
+    """Return a file's bytes and SHA-256 in hex; what is appended meanwhile is in neither."""
+    size = left = path.stat().st_size
+    digest = hashlib.sha256()
     with path.open("rb") as file:
-        return [path.stat().st_size, hashlib.file_digest(file, hashlib.sha256).hexdigest()]
+        while left and (piece := file.read(min(left, PIECE))):
+            digest.update(piece)
+            left -= len(piece)
+    return [size, digest.hexdigest()]
 
 
 # Manifests of releases
@@ -427,7 +434,9 @@ def write_release_manifest(folder: Path, row: dict[str, Any]) -> Path:
     A manifest without its row then means that the row was lost.
     """
     known = read_manifest(folder).files
-    files = {name: known.get(name) or _measure(folder / name) for name in list_pinned_files(folder, row["versions"])}
+    files = {
+        name: known.get(name) or measure_file(folder / name) for name in list_pinned_files(folder, row["versions"])
+    }
     path = get_release_manifest(folder, row["number"]).with_suffix(PART)
     path.parent.mkdir(exist_ok=True)
     content = orjson.dumps({"row": row, "files": files}, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)

@@ -121,24 +121,19 @@ def _draft_release(
 
 def _add_release(store: Store, known: list[Release], release: Release) -> Release:
     with translate_write_errors(store.dir):
-        _pin_versions(store, release)
+        # Each pinned version is tagged, so that no clean-up takes it while the release is kept.
+        for table in RELEASED:
+            tags = store.open_table(table).tags
+            if release.name in tags.list():  # a run that died between tag and row
+                tags.update(release.name, release.versions[table.name])
+            else:
+                tags.create(release.name, release.versions[table.name])
         numbers = {one.number for one in known}
         settle_release_manifests(store.dir, numbers)
         mark_synced(store.dir)
         write_release_manifest(store.dir, vars(release))
         store.append(RELEASES, make_ledger_rows([vars(release)]))
         sync_changes(store.dir)
-        settle_release_manifests(
-            store.dir, {*numbers, release.number}
-        )  # never on the disk before the row: that would be a lost row
+        # Never on the disk before the row: that would be a lost row.
+        settle_release_manifests(store.dir, {*numbers, release.number})
     return release
-
-
-def _pin_versions(store: Store, release: Release) -> None:
-    """Tag each pinned version, so that no clean-up takes it while the release is kept."""
-    for table in RELEASED:
-        tags = store.open_table(table).tags
-        if release.name in tags.list():  # a run that died between tag and row
-            tags.update(release.name, release.versions[table.name])
-        else:
-            tags.create(release.name, release.versions[table.name])

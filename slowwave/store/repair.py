@@ -174,7 +174,15 @@ def _salvage_table(folder: Path, table: Table, bad: set[Path], dim: int) -> Salv
     """Write what is left of a table as its newest version; manifests of Lance's that were altered are removed first."""
     from lancedb import connect
 
-    path, last = folder / f"{table.name}.lance", _find_last_version(folder, table.name)
+    path = folder / f"{table.name}.lance"
+    # The highest version that the last writer, a release or the disk knows of the table.
+    files = [Path(name) for name in read_manifest(folder).files if name.startswith(f"{path.name}/")]
+    noted = [parse_version(file) for file in files if file.suffix == ".manifest"]
+    manifests = [read_release_manifest(folder, number) for number in list_release_manifests(folder)]
+    pinned = [manifest.versions for manifest in manifests if manifest]
+    with suppress(StoreError):
+        pinned += [release.versions for release in read_ledger(folder)]
+    last = max([0, *noted, *list_versions(path), *(versions.get(table.name, 0) for versions in pinned)])
     cut = {one for one in bad if one.parent == path / "_versions"}
     for one in cut:
         one.unlink(missing_ok=True)
@@ -244,17 +252,6 @@ def drop_unreadable(store: Store) -> list[str]:
             if is_bad and (manifest := list_versions(store.dir / f"{name}.lance").get(version)):
                 manifest.unlink()
     return [one.name for one in gone]
-
-
-def _find_last_version(folder: Path, table: str) -> int:
-    """Return the highest version that the last writer, a release, or the disk knows of a table."""
-    known = [Path(name) for name in read_manifest(folder).files if name.startswith(f"{table}.lance/")]
-    manifests = [read_release_manifest(folder, number) for number in list_release_manifests(folder)]
-    versions = [one.versions for one in manifests if one]
-    with suppress(StoreError):
-        versions += [release.versions for release in read_ledger(folder)]
-    noted = [parse_version(one) for one in known if one.suffix == ".manifest"]
-    return max([0, *noted, *list_versions(folder / f"{table}.lance"), *(one.get(table, 0) for one in versions)])
 
 
 def _find_dim(folder: Path, broken: Collection[str]) -> int:

@@ -230,22 +230,18 @@ class Store:
     def _write(self, table: Table, rows: pa.Table, write: "Callable[[LanceTable, pa.Table], object]") -> int:
         """Write rows that may be stored, and return how many; of none no version is made."""
         if rows.num_rows:
-            fit = self._check_rows(table, rows)
+            # Keys are there, and unique.
+            keys = rows.column(table.key)
+            if keys.null_count:
+                raise BadRows(table.name, f"{keys.null_count} rows have no {table.key}")
+            schema = table.build_disk_schema(self.dim) if VECTOR in table.schema.types else table.schema
+            fit = rows.select(table.schema.names).cast(schema)
+            if repeated := rows.num_rows - pc.count_distinct(keys).as_py():
+                raise BadRows(table.name, f"{repeated} of {rows.num_rows} rows repeat a {table.key}")
             with translate_write_errors(self.dir):
                 write(self.open_table(table), fit)
                 check_not_torn(self.dir, table)
         return int(rows.num_rows)
-
-    def _check_rows(self, table: Table, rows: pa.Table) -> pa.Table:
-        keys = rows.column(table.key)
-        if keys.null_count:
-            raise BadRows(table.name, f"{keys.null_count} rows have no {table.key}")
-        schema = table.build_disk_schema(self.dim) if VECTOR in table.schema.types else table.schema
-        rows = rows.select(table.schema.names).cast(schema)
-        distinct = pc.count_distinct(keys).as_py()
-        if distinct != rows.num_rows:
-            raise BadRows(table.name, f"{rows.num_rows - distinct} of {rows.num_rows} rows repeat a {table.key}")
-        return rows
 
 
 def _split_chunks(ids: Iterable[str]) -> Iterator[list[str]]:

@@ -85,7 +85,9 @@ def find_project_root(folder: Path) -> Path | None:
 
 def _compute_keys(path: str) -> frozenset[str]:
     """Return what two names of one workspace share at least one of: the path, the checkout, the remote."""
-    plain = _normalise_path(path)
+    plain = "/" + os.path.normpath(_expand_home(path)).lstrip("/")
+    if DRIVE.match(path):
+        plain = ntpath.normcase(ntpath.normpath(path))
     try:
         if not Path(plain).is_dir():
             return frozenset([plain])
@@ -114,12 +116,6 @@ def _make_absolute(asked: str) -> str:
 
 def _expand_home(path: str) -> str:
     return f"{Path.home()}{path[1:]}" if path == "~" or path.startswith("~/") else path
-
-
-def _normalise_path(path: str) -> str:
-    if DRIVE.match(path):
-        return ntpath.normcase(ntpath.normpath(path))
-    return "/" + os.path.normpath(_expand_home(path)).lstrip("/")
 
 
 def _find_common_git_folder(root: Path) -> Path:

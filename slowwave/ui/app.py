@@ -130,17 +130,6 @@ class Site:
     def __init__(self, explorer: Explorer) -> None:
         self.explorer, self.templates = explorer, make_environment()
 
-    def list_routes(self) -> list[Route]:
-        """Return two routes a page and an action."""
-        found: list[Route] = []
-        for page in self.explorer.pages:
-            for path in ("/index.json" if page.path == "/" else f"{page.path}.json", page.path):
-                found.append(Route(path, partial(self.answer, page), methods=["GET"]))
-        for name, action in self.explorer.actions.items():
-            act = partial(self.act, Page(f"/do/{name}", action, ""))
-            found += [Route(f"/do/{name}{end}", act, methods=["POST"]) for end in ("", ".json")]
-        return found
-
     def answer(self, page: Page, request: Request) -> Response:
         """Return a page."""
         data = page.build(self.explorer, **page.parse({**request.query_params, **request.path_params}))
@@ -205,8 +194,16 @@ def make_app(settings: Settings, *, read_only: bool = False) -> Starlette:
     site = Site(explorer)
     icon = Route("/favicon.ico", lambda _: RedirectResponse("/static/icon.svg"))
     guards = [Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK, www_redirect=False)]
+    # Two routes a page and an action.
+    routes: list[Route] = []
+    for page in site.explorer.pages:
+        for path in ("/index.json" if page.path == "/" else f"{page.path}.json", page.path):
+            routes.append(Route(path, partial(site.answer, page), methods=["GET"]))
+    for name, action in site.explorer.actions.items():
+        act = partial(site.act, Page(f"/do/{name}", action, ""))
+        routes += [Route(f"/do/{name}{end}", act, methods=["POST"]) for end in ("", ".json")]
     app = Starlette(
-        routes=[*site.list_routes(), icon, Mount("/static", StaticFiles(directory=STATIC))],
+        routes=[*routes, icon, Mount("/static", StaticFiles(directory=STATIC))],
         middleware=[*guards, Middleware(Guard, token=explorer.token)],
         exception_handlers=dict.fromkeys((SlowwaveError, ModuleNotFoundError, 404), site.refuse),
     )

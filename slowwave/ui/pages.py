@@ -116,11 +116,20 @@ def show_claim(at: Explorer, id: Id) -> Data:
     topic = next(iter(read_rows(at, TOPICS, ["topic_id", "name"], pc.field("topic_id") == claim["topic_id"])), None)
     sure = at.view.look_up_confidences([key])
     texts = [claim["summary"], claim["quote"]]
+    # The messages that it stands on and those beside them, as they were said.
+    inside = pc.field("session_id") == claim["session_id"]
+    cited = read_rows(at, MESSAGES, ["seq"], inside & pc.field("message_id").isin(claim["message_ids"]))
+    near = {seq for row in cited[:3] for seq in range(row["seq"] - 2 * BESIDE, row["seq"] + 2 * BESIDE + 1)}
+    rows = read_rows(at, MESSAGES, MESSAGE, inside & pc.field("seq").isin(sorted(near)))
+    rows = [row for row in sorted(rows, key=lambda row: row["seq"]) if row["text"].strip()]
+    places = [n for n, row in enumerate(rows) if row["message_id"] in claim["message_ids"]]
+    kept = [row for n, row in enumerate(rows) if any(abs(n - place) <= BESIDE for place in places)]
+    transcript = [_build_turn(row, [claim] if row["message_id"] in claim["message_ids"] else []) for row in kept]
     return {
         "claim": {**claim, "confidence": sure.get(key)},
         "left_out": read_decisions(Store.open(at.settings.store, at.settings.space)).get(key),
         "topic": topic,
-        "transcript": _read_around(at, claim),
+        "transcript": transcript,
         "repeats": sorted(repeats, key=lambda row: (str(row["observed_at"]), row["observation_id"]))[:ROWS],
         "changes": _read_changes(at, key),
         "related": [node.as_dict() for node in found.related][:ROWS],
@@ -131,18 +140,6 @@ def show_claim(at: Explorer, id: Id) -> Data:
 
 
 _OF_CLAIM = [name for name in OBSERVATIONS.schema.names if name not in ("vector", "step_key")]
-
-
-def _read_around(at: Explorer, claim: Row) -> list[Data]:
-    """Return the messages that a claim stands on and those beside them, as they were said."""
-    inside = pc.field("session_id") == claim["session_id"]
-    cited = read_rows(at, MESSAGES, ["seq"], inside & pc.field("message_id").isin(claim["message_ids"]))
-    near = {seq for row in cited[:3] for seq in range(row["seq"] - 2 * BESIDE, row["seq"] + 2 * BESIDE + 1)}
-    rows = read_rows(at, MESSAGES, MESSAGE, inside & pc.field("seq").isin(sorted(near)))
-    rows = [row for row in sorted(rows, key=lambda row: row["seq"]) if row["text"].strip()]
-    places = [n for n, row in enumerate(rows) if row["message_id"] in claim["message_ids"]]
-    kept = [row for n, row in enumerate(rows) if any(abs(n - place) <= BESIDE for place in places)]
-    return [_build_turn(row, [claim] if row["message_id"] in claim["message_ids"] else []) for row in kept]
 
 
 def _read_changes(at: Explorer, key: str) -> list[Data]:

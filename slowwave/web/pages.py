@@ -76,13 +76,11 @@ def fetch_page_text(url: str, settings: WebSettings, most_bytes: int = 2_000_000
         return body.content.decode("utf-8", "replace").strip()
     if media not in HTML:
         raise WebTrouble(url, f"{media} is no page")
-    return _extract_main_text(url, body.content)
-
-
-def _extract_main_text(url: str, html: bytes) -> str:
     import trafilatura  # type: ignore[import-not-found,unused-ignore]
 
-    text = trafilatura.extract(html, url=url, include_comments=False, include_images=False, favor_precision=True)
+    text = trafilatura.extract(
+        body.content, url=url, include_comments=False, include_images=False, favor_precision=True
+    )
     if not text or not text.strip():
         raise WebTrouble(url, "it has no main text")
     return str(text).strip()

@@ -105,7 +105,10 @@ class WebSearch:
         for engine in self.engines:
             name = getattr(engine, "name", type(engine).__name__)
             try:
-                found = _check_results(name, engine.search(query, self.settings.results))
+                found = engine.search(query, self.settings.results)
+                if not isinstance(found, Sequence) or not all(isinstance(one, WebResult) for one in found):
+                    raise WebTrouble(name, f"the answer is no list of results: {found!r:.80}")
+                found = list(found)
             except Exception as trouble:  # an engine may be anybody's code
                 told = str(trouble) if isinstance(trouble, WebTrouble) else f"{name}: {_format_error(trouble)}"
                 notes.append(told)
@@ -117,17 +120,6 @@ class WebSearch:
             notes.append(f"{name} found nothing")
         missing = [] if self.engines else [f"no engine can be asked: {'; '.join(self.lacking) or 'none is named'}"]
         return WebAnswer((), query if self.engines else None, why, (*notes, *missing))
-
-
-def _check_results(engine: str, found: object) -> list[WebResult]:
-    """Return what an engine gave, where it is what the Protocol says.
-
-    Raises:
-        WebTrouble: it is something else.
-    """
-    if not isinstance(found, Sequence) or not all(isinstance(one, WebResult) for one in found):
-        raise WebTrouble(engine, f"the answer is no list of results: {found!r:.80}")
-    return list(found)
 
 
 def _format_error(trouble: Exception) -> str:

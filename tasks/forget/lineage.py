@@ -62,10 +62,17 @@ def make_plan(
         titled = store.read(SESSIONS, ["session_id", "title"])
         plan.sessions = list(compress(titled["session_id"].to_pylist(), words.stand_in(titled["title"].to_pylist())))
     if gone or plan.sessions:
-        _plan_sessions(store, plan, gone)
+        # Sessions that lose a message, and those that lose all.
+        rows = store.read(MESSAGES, ["message_id", "session_id"])
+        of, lost = rows["session_id"], pc.is_in(rows["message_id"], pa.array(gone, pa.string()))
+        left = pc.invert(pc.is_in(rows["message_id"], pa.array(gone | read_forgotten(store, "message"), pa.string())))
+        plan.sessions = sorted({*plan.sessions, *of.filter(lost).unique().to_pylist()})
+        plan.whole = sorted(set(plan.sessions) - set(of.filter(left).unique().to_pylist()))
         _plan_derived(store, plan, gone)
     plan.reasons = sorted(_find_reasons(store, plan, words))
-    plan.exports = _find_exports(store, plan)
+    # Exports that name a row which goes.
+    ids = {*plan.messages, *plan.sessions, *plan.claims, *plan.summaries, *plan.topics, *plan.quarantine}
+    plan.exports = [(one.path, one.at) for one in list_exports(store.dir) if ids and holds_any(one, ids)]
     plan.quarantine = sorted(set(plan.quarantine) - read_forgotten(store, "quarantine"))
     plan.counts = _count_rows(store, plan)
     return plan
@@ -110,15 +117,6 @@ def complete_plan(store: Store, plan: Plan) -> None:
     plan.recalled = sorted(set(plan.recalled))
     texts += [title for one in plan.sessions if (title := held.get(one, {}).get("title"))]
     plan.canaries = pick_canaries(texts, _iter_kept_texts(store, set(plan.messages), set(plan.sessions)))
-
-
-def _plan_sessions(store: Store, plan: Plan, gone: set[str]) -> None:
-    """Note the sessions that lose a message, and those that lose all."""
-    rows = store.read(MESSAGES, ["message_id", "session_id"])
-    of, lost = rows["session_id"], pc.is_in(rows["message_id"], pa.array(gone, pa.string()))
-    left = pc.invert(pc.is_in(rows["message_id"], pa.array(gone | read_forgotten(store, "message"), pa.string())))
-    plan.sessions = sorted({*plan.sessions, *of.filter(lost).unique().to_pylist()})
-    plan.whole = sorted(set(plan.sessions) - set(of.filter(left).unique().to_pylist()))
 
 
 def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
@@ -169,12 +167,6 @@ def _find_reasons(store: Store, plan: Plan, words: Words | None) -> set[str]:
         for (key, session, why), has_words in zip(given, holds, strict=True)
         if why != FORGOTTEN_REASON and (about & {key, session} or has_words)
     }
-
-
-def _find_exports(store: Store, plan: Plan) -> list[tuple[str, str]]:
-    """Return where and when those exports were made that name a row which goes."""
-    ids = {*plan.messages, *plan.sessions, *plan.claims, *plan.summaries, *plan.topics, *plan.quarantine}
-    return [(one.path, one.at) for one in list_exports(store.dir) if ids and holds_any(one, ids)]
 
 
 def _count_rows(store: Store, plan: Plan) -> dict[str, int]:

@@ -61,6 +61,8 @@ def scan_store(store: Store, canaries: Canaries) -> Scan:
 
 def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
     """Look for canaries in the files, and in all files below the folders, that are there."""
+    from lance.file import LanceFileReader
+
     result = Scan()
     for path in (file for one in paths for file in _iter_files(one)):
         found: set[str] = set()
@@ -72,7 +74,12 @@ def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
                     found |= canaries.find(tail + chunk)
                     tail = (tail + chunk)[1 - canaries.width :]
             if path.suffix == ".lance" and path.stat().st_size:  # of an empty one, as a power cut leaves, Lance panics
-                found |= _scan_decoded(path, canaries)
+                batches = LanceFileReader(str(path)).read_all(batch_size=ROWS).to_batches()
+                # A column of lists or structs has its children's buffers too.
+                buffers = (
+                    buffer for batch in batches for column in batch.columns for buffer in column.buffers() if buffer
+                )
+                found |= set[str]().union(*(canaries.find(memoryview(buffer)) for buffer in buffers))
                 result.decoded += 1
         except FileNotFoundError:  # a reader's, gone since it was listed
             continue
@@ -88,15 +95,6 @@ def _iter_files(path: Path) -> Iterator[Path]:
         yield path
     for folder, _, names in os.walk(path):
         yield from (one for name in sorted(names) if (one := Path(folder, name)).is_file())
-
-
-def _scan_decoded(path: Path, canaries: Canaries | Words) -> set[str]:
-    from lance.file import LanceFileReader
-
-    batches = LanceFileReader(str(path)).read_all(batch_size=ROWS).to_batches()
-    # A column of lists or structs has its children's buffers too.
-    buffers = (buffer for batch in batches for column in batch.columns for buffer in column.buffers() if buffer)
-    return set[str]().union(*(canaries.find(memoryview(buffer)) for buffer in buffers))
 
 
 def write_certificate(plan: Plan, store: Store, live: Release | None) -> Path:

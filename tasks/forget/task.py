@@ -1,39 +1,61 @@
-"""Forgetting what is due: what settings say is too old goes with the night, by a plan as what a person asks for."""
+"""Forget what settings say is too old, by a plan as what a person asks for; and the end of any forgetting.
 
+At the end no byte is left of it: files and indexes are rewritten, older releases and kept answers dropped. Then every
+file is looked through for canaries, and a certificate says what was found. Each part may be done again.
+"""
+
+import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow.compute as pc
 
-from slowwave.schemas.tables import COMPLETIONS, FILES, QUARANTINE
+from slowwave.engines.encoders.protocol import hide_url
+from slowwave.last_answers import drop_answers
+from slowwave.schemas.tables import COMPLETIONS, FILES, QUARANTINE, TABLES
 from slowwave.store.manifest import mark_synced
+from slowwave.store.publishing import publish, read_releases
+from slowwave.store.releases import Release
 from slowwave.store.store import Store
-from slowwave.store.upkeep import drop_versions_at_once, rewrite_tables
+from slowwave.store.upkeep import drop_all_but_live, drop_versions_at_once, rewrite_tables
+from slowwave.tasks.experiment.definition import FOLDER
 from slowwave.tasks.forget.journals import erase_old_recalls
 from slowwave.tasks.forget.ledger import read_forgotten
-from slowwave.tasks.forget.lineage import complete_plan, make_plan, write_plan
-from slowwave.tasks.forget.plan import Plan
+from slowwave.tasks.forget.lineage import complete_plan, drop_plan, make_plan, read_plans, write_plan
+from slowwave.tasks.forget.proof import write_certificate
 from slowwave.tasks.forget.select import select_due_messages
 from slowwave.tasks.forget.stages import erase
 from slowwave.tasks.job import Job, StepReport, report_step
 
 
-def plan_due(job: Job, now: datetime) -> Plan:
-    """Return what settings say is to be forgotten by now, but for caches and logs that no release pins."""
-    store, limits = job.store, job.settings.retention
-    plan = make_plan(store, job.run_id, ["retention"], select_due_messages(store, limits, now))
-    if limits.quarantine_days:
-        old = _find_old_quarantine(store, now - timedelta(days=limits.quarantine_days))
-        plan.quarantine = sorted({*plan.quarantine, *old} - read_forgotten(store, "quarantine"))
-        plan.counts["quarantine"] = len(plan.quarantine)
-    return plan
-
-
 def forget_due(job: Job, now: datetime | None = None) -> StepReport:
     """Forget what is older than settings let it be. What leaned on it is made anew by the steps that follow."""
     with report_step("forget") as report:
-        moment, store = now or datetime.now(UTC), job.store
-        report.counts.update(_drop_due_ledgers(job, moment))
-        plan = plan_due(job, moment)
+        moment, store, limits = now or datetime.now(UTC), job.store, job.settings.retention
+        # Lines of the log of recalls, and a model's kept answers: no release knows of either.
+        if limits.recalls_days:
+            gone = erase_old_recalls(store.dir, moment - timedelta(days=limits.recalls_days))
+            report.counts["lines of recalls.jsonl forgotten"] = gone
+        if limits.completions_days:
+            old = pc.field("created_at") < moment - timedelta(days=limits.completions_days)
+            due = store.read(COMPLETIONS, ["completion_id"], old)["completion_id"].to_pylist()
+            if due:
+                store.delete_ids(COMPLETIONS, due)
+                rewrite_tables(store, [COMPLETIONS])
+                mark_synced(store.dir)
+                drop_versions_at_once(store, COMPLETIONS)
+            report.counts["completions forgotten"] = len(due)
+        # Messages, and lines in quarantine of files that did not change since or that nothing is known of any more.
+        plan = make_plan(store, job.run_id, ["retention"], select_due_messages(store, limits, moment))
+        if limits.quarantine_days:
+            limit = (moment - timedelta(days=limits.quarantine_days)).timestamp() * 1e9
+            changed = {row["path"]: row["mtime_ns"] for row in store.read(FILES, ["path", "mtime_ns"]).to_pylist()}
+            lines = store.read(QUARANTINE, ["quarantine_id", "path", "excerpt"]).to_pylist()
+            lines = [line for line in lines if line["path"] and line["excerpt"]]
+            lapsed = {line["quarantine_id"] for line in lines if changed.get(line["path"], 0) < limit}
+            plan.quarantine = sorted({*plan.quarantine, *lapsed} - read_forgotten(store, "quarantine"))
+            plan.counts["quarantine"] = len(plan.quarantine)
         if not plan.is_empty:
             complete_plan(store, plan)
             write_plan(store.dir, plan)
@@ -44,27 +66,46 @@ def forget_due(job: Job, now: datetime | None = None) -> StepReport:
     return report
 
 
-def _drop_due_ledgers(job: Job, now: datetime) -> dict[str, int]:
-    """Drop lines of the log of recalls, and a model's kept answers, that are too old; releases know of neither."""
-    limits, dropped = job.settings.retention, dict[str, int]()
-    if limits.recalls_days:
-        old_recalls = erase_old_recalls(job.store.dir, now - timedelta(days=limits.recalls_days))
-        dropped["lines of recalls.jsonl forgotten"] = old_recalls
-    if limits.completions_days:
-        old = pc.field("created_at") < now - timedelta(days=limits.completions_days)
-        due = job.store.read(COMPLETIONS, ["completion_id"], old)["completion_id"].to_pylist()
-        if due:
-            job.store.delete_ids(COMPLETIONS, due)
-            rewrite_tables(job.store, [COMPLETIONS])
-            mark_synced(job.store.dir)
-            drop_versions_at_once(job.store, COMPLETIONS)
-        dropped["completions forgotten"] = len(due)
-    return dropped
+def rewrite_store(job: Job) -> None:
+    """Remove what no row has any more from the files: deleted rows, words of indexes."""
+    shutil.rmtree(job.store.dir / FOLDER, ignore_errors=True)  # stores of an experiment's trials, copies of the vault
+    for folder in job.store.dir.glob("*.lance"):  # a table that an earlier slowwave had, as its copies of vectors
+        if folder.stem not in TABLES:
+            shutil.rmtree(folder)
+    rewrite_tables(job.store)
 
 
-def _find_old_quarantine(store: Store, before: datetime) -> set[str]:
-    """Return what was quarantined of files that did not change since, or of which nothing is known any more."""
-    changed = {row["path"]: row["mtime_ns"] for row in store.read(FILES, ["path", "mtime_ns"]).to_pylist()}
-    held = store.read(QUARANTINE, ["quarantine_id", "path", "excerpt"]).to_pylist()
-    limit = before.timestamp() * 1e9
-    return {r["quarantine_id"] for r in held if r["path"] and r["excerpt"] and changed.get(r["path"], 0) < limit}
+def release_rest(job: Job) -> None:
+    """Release the tables as they are, with the scale of relevance of the release before; none if that has them so."""
+    before = read_releases(job.store)
+    scale = before[-1].calibration if before else None
+    encoder = hide_url(job.settings.encoder) if job.settings.embeddings else None
+    publish(job.store, job.run_id, before[-1].encoder if before else encoder, lambda draft: scale)
+
+
+def drop_old(job: Job) -> None:
+    """Drop every older release and the answers that this machine keeps of them."""
+    drop_all_but_live(job.store)
+    drop_answers(job.store)
+
+
+SEALS: tuple[Callable[[Job], None], ...] = (rewrite_store, release_rest, drop_old)
+
+
+def seal_plans(job: Job) -> list[Path]:
+    """Carry the plans that are erased to their end; returns the certificates."""
+    plans = [plan for plan in read_plans(job.store.dir) if plan.erased]
+    if not plans:
+        return []
+    for part in SEALS:
+        part(job)
+    certificates = []
+    for plan in plans:
+        certificates.append(write_certificate(plan, job.store, find_live(job.store)))
+        drop_plan(job.store.dir, plan)
+    return certificates
+
+
+def find_live(store: Store) -> Release | None:
+    """Return the live release."""
+    return next(iter(read_releases(store)[::-1]), None)

@@ -47,7 +47,11 @@ def parse_script(script: str) -> list[SimpleCommand]:
         while one.words and (one.words[0] in RESERVED or ASSIGNMENT.match(one.words[0])):
             del one.words[0]
         if one.words[:1] in (["cd"], ["pushd"]):
-            folder = _change_folder(folder, one.words)
+            to = next((word for word in one.words[1:] if not word.startswith("-")), None)
+            if to is None or (folder is None and not to.startswith("/")) or to[0] in "~$`" or "$" in to:
+                folder = None
+            else:
+                folder = normpath(join(folder or "", to))
         elif one.words and one.words[0] not in HEADS:
             one.folder = folder
             found.append(one)
@@ -76,11 +80,3 @@ def _split_commands(script: str) -> Iterator[SimpleCommand]:
     except ValueError:  # a quote that is not closed
         pass
     yield one
-
-
-def _change_folder(folder: str | None, words: list[str]) -> str | None:
-    """Return where `cd` leads; None for what only the shell that ran it knows."""
-    to = next((word for word in words[1:] if not word.startswith("-")), None)
-    if to is None or (folder is None and not to.startswith("/")) or to[0] in "~$`" or "$" in to:
-        return None
-    return normpath(join(folder or "", to))

@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.tables import ACTIONS, MESSAGES, PATTERNS, SESSIONS, Table
 from slowwave.store.store import Store
-from slowwave.tasks.habits.actions import COLUMNS, find_actions
+from slowwave.tasks.habits.calls import COLUMNS, find_actions
 from slowwave.tasks.habits.patterns import find_patterns
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
@@ -37,7 +37,11 @@ def find_habits(job: Job) -> StepReport:
         if pending.is_empty() and touched.is_empty() and left.is_empty():
             return report
         # what is done there now
-        fresh = _find_fresh_actions(store, pending, key)
+        actions = [ACTIONS.make_empty_table()]
+        for group in track_items("habits", list(group_sessions(pending, MESSAGES_AT_ONCE))):
+            messages = store.read_ids(MESSAGES, group["session_id"].to_list(), COLUMNS, by="session_id")
+            actions.append(find_actions(messages, group.select("session_id", "workspace", "inactive").to_arrow(), key))
+        fresh = pa.concat_tables(actions)
         gone = pl.concat([stale, left])
         kept = store.read_ids(ACTIONS, touched.to_list(), by="workspace")
         kept = kept.filter(pc.invert(pc.is_in(kept["action_id"], gone["action_id"].to_arrow().cast(pa.string()))))
@@ -49,14 +53,6 @@ def find_habits(job: Job) -> StepReport:
         report.counts["patterns"] = patterns.num_rows
         mark_done(store, "habits", [(s, k, None) for s, k in pending[["session_id", "input_key"]].rows()])
     return report
-
-
-def _find_fresh_actions(store: Store, sessions: pl.DataFrame, key: str) -> pa.Table:
-    found = [ACTIONS.make_empty_table()]
-    for group in track_items("habits", list(group_sessions(sessions, MESSAGES_AT_ONCE))):
-        messages = store.read_ids(MESSAGES, group["session_id"].to_list(), COLUMNS, by="session_id")
-        found.append(find_actions(messages, group.select("session_id", "workspace", "inactive").to_arrow(), key))
-    return pa.concat_tables(found)
 
 
 def _replace(store: Store, table: Table, rows: pa.Table, before: pa.Table) -> int:

@@ -127,7 +127,11 @@ def build_summary_request(
     prompt = "master" if titled else "narrate_topic" if about else "narrate_session"
     answer = int(max_words * TOKENS_A_WORD) + (60 if titled else 20)
     room = library.count_room(prompt, window, count, answer - TEMPLATE_TOKENS, **values)
-    lines = _format_entries(draft, room, count)
+    labels = [_format_label(m, "before ") for m in draft.context] + [_format_label(m, "") for m in draft.members]
+    frame = sum(count(labels)) + 2 * len(labels) if labels else 0
+    shown = [m.text[:BEFORE_CHARS] for m in draft.context] + [m.text for m in draft.members]
+    texts = _fit_texts([mask_injections(text) for text in shown], room - frame, count)
+    lines = [format_entry(label, text) for label, text in zip(labels, texts, strict=True)]
     return library.build_request(prompt, format_summary_id(draft), lines, form, answer, **values)
 
 
@@ -152,26 +156,13 @@ def parse_summary(completion: Completion, max_words: int) -> ParsedSummary | Non
     answer: SummaryAnswer | MasterAnswer = completion.value
     text = " ".join(answer.text.split())
     if len(answer.text) >= CHARACTERS_A_WORD * max_words:
-        text = _trim_to_sentence(text)
+        # A text that was stopped ends at its last whole sentence, or in … where it is mostly one.
+        ends = [end.end() for end in SENTENCE_END.finditer(text) if end.end() < len(text)]
+        text = text[: ends[-1]] if ends and 2 * ends[-1] >= len(text) else f"{text.rstrip('.…')}…"
     if not text or has_injection(text) or LEFT_OUT in text:
         return None
     title = " ".join(answer.title.split()).strip("\"'“”. ") if isinstance(answer, MasterAnswer) else ""
     return ParsedSummary(text, None if not title or has_injection(title) else title)
-
-
-def _trim_to_sentence(text: str) -> str:
-    """Return a text that was stopped, up to its last whole sentence; with … where it is mostly one."""
-    ends = [end.end() for end in SENTENCE_END.finditer(text) if end.end() < len(text)]
-    return text[: ends[-1]] if ends and 2 * ends[-1] >= len(text) else f"{text.rstrip('.…')}…"
-
-
-def _format_entries(draft: Draft, room: int, count: Counter) -> list[str]:
-    """Return the draft's members as the prompt shows them, what came before first."""
-    labels = [_format_label(m, "before ") for m in draft.context] + [_format_label(m, "") for m in draft.members]
-    frame = sum(count(labels)) + 2 * len(labels) if labels else 0
-    shown = [m.text[:BEFORE_CHARS] for m in draft.context] + [m.text for m in draft.members]
-    texts = _fit_texts([mask_injections(text) for text in shown], room - frame, count)
-    return [format_entry(label, text) for label, text in zip(labels, texts, strict=True)]
 
 
 def _format_label(member: Member, before: str) -> str:

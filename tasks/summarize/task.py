@@ -143,7 +143,14 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
         ]
         job.store.delete_ids(SUMMARIES, done)
         if only is None:
-            _store_topic_texts(job.store)
+            # Each topic that a model summed up has that summary for its text.
+            where = (pc.field("scope") == SummaryScope.TOPIC) & (pc.field("tier") == MASTER)
+            texts = {
+                row["scope_id"]: row["text"]
+                for row in job.store.read(SUMMARIES, ["scope_id", "text"], where).to_pylist()
+            }
+            rows = [{**row, "text": texts[row["topic_id"]]} for row in job.store.read_ids(TOPICS, texts).to_pylist()]
+            job.store.merge_changed(TOPICS, pa.Table.from_pylist(rows, schema=TOPICS.schema))
         report.counts["summaries that wait for a model"] = job.store.count(SUMMARIES, pc.field("stale"))
         if keep:
             of_models = job.store.count(SUMMARIES, is_made_by_model(pc.field("step_key")))
@@ -242,8 +249,18 @@ def _grow_and_store(
         if scope.scope == SummaryScope.TOPIC:
             report.counts["topic groups sealed"] += len(made)
     if narrator:
-        _flush_summary_writer(job, narrator, report)
-    report.rows_out += _store_summaries(job, rows, gone, report)
+        # The GPU is free for the encoder, and what the model could not answer is written down.
+        narrator.model.free_gpu()
+        narrator.model.record_usage(report)
+        quarantine_rejected(job.store, "rollup", narrator.rejected, narrator.written, report)
+        narrator.rejected = []
+    # New rows are written first: of a run that is killed in between the next one mends both.
+    table = pa.Table.from_pylist(rows, schema=SUMMARIES.schema)
+    table = attach_vectors_if_there(job, table, "text", report)
+    job.store.merge(SUMMARIES, table)
+    left = job.store.read_ids(SUMMARIES, gone, ["summary_id"])
+    job.store.delete_ids(SUMMARIES, left["summary_id"].to_pylist())
+    report.rows_out += len(rows)
     return waiting
 
 
@@ -272,22 +289,6 @@ def weigh_shard(shard: pa.Table, *, every: int, words: int) -> pa.Table:
         for said in [weigh_sentences(mine)]
     ]
     return pa.Table.from_pylist(rows, schema=TOLD)
-
-
-def _store_topic_texts(store: Store) -> None:
-    """Give each topic that a model summed up that summary for its text."""
-    where = (pc.field("scope") == SummaryScope.TOPIC) & (pc.field("tier") == MASTER)
-    texts = {row["scope_id"]: row["text"] for row in store.read(SUMMARIES, ["scope_id", "text"], where).to_pylist()}
-    rows = [{**row, "text": texts[row["topic_id"]]} for row in store.read_ids(TOPICS, texts).to_pylist()]
-    store.merge_changed(TOPICS, pa.Table.from_pylist(rows, schema=TOPICS.schema))
-
-
-def _flush_summary_writer(job: Job, narrator: SummaryWriter, report: StepReport) -> None:
-    """Free the GPU for the encoder, and write down what the model could not answer."""
-    narrator.model.free_gpu()
-    narrator.model.record_usage(report)
-    quarantine_rejected(job.store, "rollup", narrator.rejected, narrator.written, report)
-    narrator.rejected = []
 
 
 def load_topic_info(store: Store) -> dict[str, TopicInfo]:
@@ -421,15 +422,3 @@ def _measure_written(job: Job, key: str, written: set[str]) -> list[Coherence]:
     rows = job.store.read(SUMMARIES, MEASURED, pc.field("step_key") == key).to_pylist() if written else []
     mine = [row for row in rows if f"{row['scope_id']}/{row['tier']}/{row['seq']}" in written]
     return measure_summaries(job.store, mine, job.settings.pyramid.sum_window)
-
-
-def _store_summaries(job: Job, rows: list[dict[str, object]], gone: list[str], report: StepReport) -> int:
-    """Return how many rows are written, the new ones first: a run that is killed in between leaves both, and the next
-    one mends that.
-    """
-    table = pa.Table.from_pylist(rows, schema=SUMMARIES.schema)
-    table = attach_vectors_if_there(job, table, "text", report)
-    job.store.merge(SUMMARIES, table)
-    held = job.store.read_ids(SUMMARIES, gone, ["summary_id"])
-    job.store.delete_ids(SUMMARIES, held["summary_id"].to_pylist())
-    return len(rows)

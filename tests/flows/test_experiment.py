@@ -19,7 +19,7 @@ from slowwave.schemas.tables import RELEASED
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.experiment.definition import load_experiment
-from slowwave.tasks.forget.seal import rewrite_store
+from slowwave.tasks.forget.task import rewrite_store
 from slowwave.tasks.job import Job
 from tests.command_line import typed
 from tests.experiment_files import write_experiment

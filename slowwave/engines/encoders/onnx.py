@@ -67,7 +67,11 @@ class OnnxEncoder:
             vectors[rows] = self._session.run(["vectors"], {"ids": tokens, "share": share})[0]
 
         batches = list(_split_batches([len(tokens) for tokens in ids]))
-        threads = _count_threads()
+        set_threads = os.environ.get("OMP_NUM_THREADS", "")
+        if set_threads.isdecimal() and int(set_threads):
+            threads = int(set_threads)
+        else:
+            threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         if len(batches) < 2 or threads < 2:
             for batch in batches:
                 compute(batch)
@@ -104,13 +108,6 @@ def _split_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
     for length, rows in sorted(groups.items(), reverse=True):
         size = max(1, BATCH_TOKENS // max(length, 1))
         yield from (rows[at : at + size] for at in range(0, len(rows), size))
-
-
-def _count_threads() -> int:
-    set_threads = os.environ.get("OMP_NUM_THREADS", "")
-    if set_threads.isdecimal() and int(set_threads):
-        return int(set_threads)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
@@ -199,7 +196,14 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
     try:
         with tempfile.TemporaryDirectory(dir=kept) as part:
             if made:
-                _write_graph(graph, made, Path(part))
+                import onnx
+
+                # Its constants are beside it, and first: whoever sees the one finds the other.
+                written, constants = Path(part) / graph.name, graph.with_suffix(".weights")
+                model = onnx.load_model_from_string(made)
+                onnx.save_model(model, written, save_as_external_data=True, location=constants.name)
+                written.with_suffix(".weights").replace(constants)
+                written.replace(graph)
             (Path(part) / note.name).write_text(graph.name)
             (Path(part) / note.name).replace(note)
     except OSError:  # no room, or no right: it is made again by the next process
@@ -211,17 +215,6 @@ def _make_graph(folder: Path) -> bytes:
     from slowwave.engines.encoders.bert_graph import build_bert_graph
 
     return build_bert_graph(read_json(folder / "config.json"), folder / "model.safetensors")
-
-
-def _write_graph(path: Path, graph: bytes, part: Path) -> None:
-    """Write a graph and, beside it and first, its constants: whoever sees the one finds the other."""
-    import onnx
-
-    written, constants = part / path.name, path.with_suffix(".weights")
-    model = onnx.load_model_from_string(graph)
-    onnx.save_model(model, written, save_as_external_data=True, location=constants.name)
-    written.with_suffix(".weights").replace(constants)
-    written.replace(path)
 
 
 def _hash(*parts: bytes) -> str:

@@ -1,9 +1,11 @@
-"""A space as a bucket holds it: `files/SHA256`, which are never written again, and `live.json`, which says what counts.
+"""A space as a bucket holds it: `files/SHA256`, which are never written again, and `live.json`, which says what counts;
+and transcripts in a bucket, of which what is new or changed comes down and is read like any other folder.
 
 Only `live.json` is ever replaced, and only by whoever names the version that it read (If-Match). Each writer raises its
 epoch, so that one which was thought dead can't make live what it goes on to write.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from slowwave.schemas.errors import StoreUnreadable, StoreUnwritable, UsageError, name_install
-from slowwave.schemas.places import find_url
-from slowwave.store.private import make_private_folder
+from slowwave.schemas.places import find_url, find_working_copy, read_url
+from slowwave.store.private import make_private_folder, replace_file
 
 if TYPE_CHECKING:
     from obstore import UpdateVersion
@@ -133,3 +135,34 @@ def do_for_each(call: Callable[[str], object], names: Iterable[str]) -> None:
 
 def _pick_version(meta: Any) -> "UpdateVersion":
     return {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}  # type: ignore[return-value]
+
+
+def fetch_transcripts(place: Path) -> Path:
+    """Return a folder with what lies below an address; a path as it is. What is gone there is gone from the folder.
+
+    Raises:
+        UsageError: nothing lies there.
+        StoreUnreadable: the bucket can't be reached.
+    """
+    if (url := read_url(place)) is None:
+        return place
+    folder = find_working_copy(url, "transcripts")
+    bucket, noted = Bucket(folder, url), folder.with_name(f"{folder.name}.json")
+    known = orjson.loads(noted.read_bytes()) if noted.exists() else {}
+    with bucket.translate_errors():
+        there = {name: one for name, one in bucket.list_objects().items() if ".." not in Path(name).parts}
+        if not there:
+            raise UsageError(f"nothing lies at {url}/: name a bucket, or a prefix in one")
+
+        def fetch(name: str) -> None:
+            bucket.fetch(name, folder / name)
+            os.utime(folder / name, (at := there[name]["last_modified"].timestamp(), at))
+
+        # what is new there, or changed; what is gone there goes here
+        tags = {name: one["e_tag"] for name, one in there.items()}
+        do_for_each(fetch, [name for name in tags if known.get(name) != tags[name] or not (folder / name).exists()])
+    for path in (path for path in [*folder.rglob("*")] if path.is_file()):
+        if path.relative_to(folder).as_posix() not in there:
+            path.unlink()
+    replace_file(noted, orjson.dumps(tags))
+    return folder
