@@ -61,7 +61,7 @@ def describe_backlog(settings: Settings) -> str:
 
 
 def find_next_night() -> str | None:
-    """Return when the Prefect server of `make serve`, or the one that the environment names, begins the next night."""
+    """Return the start of the next night on Prefect's server: that of `make serve`, or the environment's."""
     server = os.environ.get("PREFECT_API_URL", "http://127.0.0.1:4200/api")
     conditions = {
         "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},

@@ -241,7 +241,7 @@ class Lab:
         return [self._scores[ids[question.id]] for question in questions]
 
     def _set_up(self, unit: Unit, settings: Settings) -> Ask:
-        """Return what answers the unit's questions under settings."""
+        """Return a function that answers the unit's questions under the settings."""
         target, budget, active = self.experiment.target, self.experiment.budget, settings.context
         encoder = self._load_encoder(settings.encoder) if settings.embeddings else None
         count = self._load_counter(active.tokenizer)
@@ -337,9 +337,7 @@ def _ask_prompt(talk: Conversation, names: Sequence[str], question: Question) ->
 
 
 def _tell_turns(turns: Turns, unit: Unit, messages: pa.Table) -> list[str]:
-    """Tell messages of a unit as one conversation, and return the name of each turn; no question moves what another
-    one gets.
-    """
+    """Tell a unit's messages as one conversation and return each turn's name; no question affects another's answer."""
     turns.active.weights = replace(turns.active.weights, used=0.0)
     rows = messages.sort_by([("ts", "ascending"), ("session_id", "ascending"), ("seq", "ascending")]).to_pylist()
     rows = [row for row in rows if is_spoken(row)]

@@ -76,7 +76,7 @@ def export_tables(
 
 
 def read_claim_confidences(settings: Settings, snapshot: Snapshot) -> dict[str, float]:
-    """Return how sure each claim of a release is, by its id, as every other output tells it."""
+    """Return the confidence of each claim of a release, by its id."""
     view = View.open(settings.store, settings.space, snapshot.release.release_id)
     return view.look_up_confidences(view.read_keys(OBSERVATIONS).to_pylist())
 

@@ -46,9 +46,7 @@ class Preview:
     exports: list[str]
     """Exports that hold some of it."""
     left: list[str] | None = None
-    """Where nothing would go and the files were searched: what of the space holds the text all the same, as ids and
-    paths do.
-    """
+    """Where no row would go and the files were searched: files that contain the text, as in ids and paths."""
 
 
 def preview_forgetting(wanted: Wanted, settings: Settings, *, search_files: bool = False) -> Preview:

@@ -53,9 +53,7 @@ class PrefectFailed(SlowwaveError):
 
 
 def hide_words(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Return the function, which raises no words that may quote: Prefect's server keeps them, where no forgetting
-    reaches. The run's row, quarantine and who called have the error as it is.
-    """
+    """Return the function with errors' words removed, which may quote: no forgetting reaches Prefect's server."""
 
     @wraps(function)
     def call(*args: Any, **named: Any) -> Result:

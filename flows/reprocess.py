@@ -80,9 +80,7 @@ class Selection:
 
 
 def _blank(store: Store, table: Table, rows: pa.Table, column: str = "step_key", *, keep: bool = False) -> None:
-    """Forget under which settings a step made these rows, or with `keep` those that no language model made. They stand
-    until others take their place.
-    """
+    """Clear the step key of rows (with `keep` of those that no model made); they stand until others replace them."""
     if keep:
         rows = rows.filter(pc.invert(is_made_by_model(rows[column])).combine_chunks().fill_null(True))
     store.merge(table, set_columns(rows, **{column: None if table.schema.field(column).nullable else ""}))
@@ -100,9 +98,7 @@ def _blank_rows(table: Table, store: Store, chosen: pl.DataFrame, *, keep: bool)
 
 
 def _blank_claims(column: str, store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
-    """Forget that the step that writes `column` looked at the chosen sessions' claims, and at whatever repeats them or
-    is repeated by them: a canonical claim's evidence is its whole group's.
-    """
+    """Clear `column`, a step's key, in the chosen sessions' claims and in all that repeat them or are repeated."""
     names = ["observation_id", "canonical_id"]
     own = store.read_ids(OBSERVATIONS, chosen["session_id"].to_list(), names, by="session_id")
     heads = set(pc.coalesce(own["canonical_id"], own["observation_id"]).to_pylist())

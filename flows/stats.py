@@ -69,7 +69,7 @@ def collect_stats(settings: Settings) -> Facts:
 
 
 def _describe_answers(asked: list[Asked]) -> Facts:
-    """Return how many answers of a kind there were, how many empty or in part, and how long they took."""
+    """Return counts of answers of a kind (all, empty, partial), and their seconds."""
     shares = [answer.tokens / answer.budget for answer in asked if answer.budget and answer.hits]
     return {
         "count": len(asked),
@@ -88,7 +88,7 @@ def _describe_seconds(seconds: list[float]) -> Facts:
 
 
 def _measure_summaries(reports: list[list[StepReport]]) -> Facts:
-    """Return how many summaries were written, in how many seconds, and what a model's were worth when last measured."""
+    """Return the number of summaries written, their seconds, and the quality of a model's when last measured."""
     steps = [step for steps in reports for step in steps if step.step in SUMMARIES]
     quality = {name: n for step in steps for name, n in step.counts.items() if "members" in name or "no member" in name}
     written = sum(step.rows_out for step in steps)
@@ -96,7 +96,7 @@ def _measure_summaries(reports: list[list[StepReport]]) -> Facts:
 
 
 def _describe_models(reports: list[list[StepReport]], prices: LLMSettings) -> Facts:
-    """Return what each language model was asked by all runs: requests, tokens, money, seconds, and errors by kind."""
+    """Return each language model's usage by all runs: requests, tokens, money, seconds, and errors by kind."""
     return {
         model: {
             "requests": counts["requests"],
@@ -125,7 +125,7 @@ def _describe_tables(live: Snapshot) -> Facts:
 
 
 def _find_encoder_trouble(settings: Settings) -> str | None:
-    """Return why the encoder that the settings name can't be loaded; None where it can."""
+    """Return the reason why the settings' encoder can't be loaded; None where it can."""
     from slowwave.engines.encoders.load import load_query_encoder
     from slowwave.schemas.errors import EncoderNotFound
 

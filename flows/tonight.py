@@ -72,7 +72,7 @@ def _parse_report(row: Data, made: Any) -> RunReport:
 
 
 def _describe_claims(settings: Settings, new: View | None, old: View | None) -> Data:
-    """Return what was learnt and what changed, the sessions of the day, and how near the gates' limits that comes."""
+    """Return the claims learnt and changed, the day's sessions, and the shares that the gates limit."""
     if new is None:
         nothing: Data = {"learnt": [], "learnt_count": 0, "changed": [], "changed_count": 0}
         return nothing | {"became": {}, "sessions": [], "gates": []}
@@ -117,9 +117,7 @@ def _list_sessions(new: View, old: View | None) -> list[Data]:
 
 
 def _measure_lags(store: Store, runs: Sequence[Data]) -> Iterator[float | None]:
-    """Yield of each run how many hours had passed at its end since the first session ended that ended after the run
-    before began; None where no session did.
-    """
+    """Yield each run's lag in hours, from the first session that ended since the run before began; None without one."""
     ends = sorted(at for at in store.read(SESSIONS, ["ended_at"])["ended_at"].to_pylist() if at is not None)
     start = 0
     for run in runs:

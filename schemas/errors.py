@@ -178,9 +178,7 @@ def is_locked(store: Path) -> bool:
 
 
 def name_install(extra: str) -> str:
-    """Return the command that adds an extra to slowwave as it was installed: from an index, a wheel, a repository or a
-    checkout, by pip or, where there is no pip, by uv.
-    """
+    """Return the command that adds an extra to slowwave, by pip or uv and from where slowwave itself was installed."""
     import json
     import shlex
     import sys

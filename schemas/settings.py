@@ -110,7 +110,7 @@ class LLMSettings(Section):
     usd_per_million_completion: float = Field(0.0, ge=0, description="Price of a million answer tokens.")
 
     def compute_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
-        """Return what that many tokens cost by the prices that are set."""
+        """Return the price of some tokens, by the prices that are set."""
         return (
             prompt_tokens * self.usd_per_million_prompt + answer_tokens * self.usd_per_million_completion
         ) / 1_000_000
@@ -210,9 +210,7 @@ class DedupeSettings(Section):
 
 
 class TopicSettings(Section):
-    """Where topics begin, become one and are cut, found on the labels of `bench/nights/topics.py`; and how fast one
-    follows what is new.
-    """
+    """Limits at which topics begin, merge and split (fitted by `bench/nights/topics.py`), and a topic's speed."""
 
     alpha: float = Field(
         1.0, gt=0, le=1, description="What a claim counts for in its topic's centre and text beside the next newer one."
@@ -229,7 +227,7 @@ class TopicSettings(Section):
     )
 
     def compute_largest(self, claims: int) -> float:
-        """Return how many of all claims one topic may have; any number while there are few."""
+        """Return the most claims of one topic, by the number of all; unlimited while there are few."""
         return self.max_share * claims if claims >= self.min_to_split else float("inf")
 
 
@@ -260,7 +258,7 @@ class PyramidSettings(Section):
     )
 
     def get_words(self, tier: int) -> int:
-        """Return how many words a summary of a tier may have; -1 is the master's."""
+        """Return the most words of a summary of a tier; -1 is the master's."""
         return self.max_words[min(tier, len(self.max_words) - 1)]
 
 

@@ -29,9 +29,7 @@ NAMED = 8
 
 
 def find_user_file() -> Path | None:
-    """Return the user's own settings file: the one that `SLOWWAVE_CONFIG` names, or else that of the config folder,
-    if any.
-    """
+    """Return the user's settings file: the one that `SLOWWAVE_CONFIG` names, else that of the config folder, if any."""
     named = os.environ.get("SLOWWAVE_CONFIG")
     if named:
         return Path(named).expanduser()
@@ -107,7 +105,7 @@ def load_file_settings(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def get_default_path() -> Path:
-    """Return where the user's own settings file is, unless it is named."""
+    """Return the default place of the user's settings file."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "slowwave" / NAME
 
 
@@ -148,9 +146,7 @@ def _has_only_relative_globs(patterns: object) -> bool:
 
 
 def _expand_glob(folder: Path, pattern: str) -> list[str]:
-    """Return what `fnmatch` takes for a project's pattern: it reaches no other folder, and `*` is all of the
-    project.
-    """
+    """Return a project's pattern as globs for `fnmatch`, limited to its folder; `*` matches all of the project."""
     root = "".join(f"[{char}]" if char in "*?[" else char for char in str(folder).rstrip("/"))
     return [root, f"{root}/{pattern}"] if pattern == "*" else [f"{root}/{pattern}"]
 

@@ -135,12 +135,12 @@ def is_turn(row: Mapping[str, Any]) -> bool:
 
 
 def name_speaker(row: Mapping[str, Any]) -> str:
-    """Return who said a message (`speaker`, `origin`): where a transcript names nobody, the user or the assistant."""
+    """Return a message's speaker, from `speaker` and `origin`; without a name, the user or the assistant."""
     return str(row["speaker"] or ("user" if row["origin"] == Origin.HUMAN else "assistant"))
 
 
 def count_turns(rows: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many messages are turns, or were before their text was masked."""
+    """Return the number of messages that are turns, or were before their text was masked."""
     return sum(is_turn({**row, "text": "masked"}) for row in rows if row["text"])
 
 

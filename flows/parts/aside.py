@@ -27,9 +27,7 @@ Row = dict[str, Any]
 
 
 def set_aside_candidate(job: Job, report: RunReport) -> None:
-    """Where a night is held back, set aside what came with it: what it changed in sessions that were known, else the
-    sessions that are new. Later nights, and a forgetting, go on.
-    """
+    """Set aside what a held-back night added: its changes to known sessions, and new sessions. Work then goes on."""
     if not is_held(job.store):
         return
     changed = _find_changed_sessions(job.store)

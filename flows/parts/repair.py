@@ -174,7 +174,7 @@ def _forget_made(store: Store, lost: set[str]) -> None:
 
 
 def _tell_lost(store: Store, table: str, done: Salvaged, before: pl.DataFrame) -> Iterator[str]:
-    """Yield what of a table is lost, and where it comes from; or that it was made anew."""
+    """Yield lines on a table's lost rows and where they may come from, or that it was recomputed."""
     if TABLES[table] not in KEPT:
         yield f"{table}: made anew"
     elif table == MESSAGES.name:

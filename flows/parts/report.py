@@ -121,7 +121,7 @@ class RunReport:
         return f"Released {self.release.name}: {figures}.{but}"
 
     def collect_notes(self) -> list[str]:
-        """Return what failed, the run's notes and its steps', each once."""
+        """Return the failures, and the notes of the run and its steps, each once."""
         failed = (line for step in self.steps for line in step.failed)
         of_steps = (note for step in self.steps for note in step.notes)
         return [*dict.fromkeys([*failed, *self.held, *self.notes, *of_steps])]
@@ -198,7 +198,7 @@ class RunReport:
 
 
 def describe_night(report: RunReport, store: Store, width: int) -> Iterator[str]:
-    """Yield what a night brought, in lines: what is new, three things learnt, what changed, what was left out and why.
+    """Yield lines on a night: new messages, three claims learnt, changes, and what was left out with the reason.
 
     Args:
         report: of the night.
@@ -244,7 +244,7 @@ class News:
 
 
 def collect_news(new: View, old: View | None) -> News:
-    """Return what a release brought: claims learnt, and what became of earlier ones, the likeliest changes first."""
+    """Return a release's news: claims learnt, and changes of earlier ones, the likeliest first."""
     known = old.read(OBSERVATIONS, COLUMNS) if old else OBSERVATIONS.make_empty_table()
     differences = compare_claims(known, new.read(OBSERVATIONS, COLUMNS), {})
     added = {claim.claim_id: claim for claim in differences if claim.kind == "added"}
@@ -286,7 +286,7 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
 
 
 def collect_left_out(report: RunReport, store: Store, before: Release | None) -> list[str]:
-    """Return what a night read and did not keep as it was, each with the reason."""
+    """Return the input that a night dropped or masked, each with the reason."""
     counts = sum((step.counts for step in report.steps), Counter[str]())
     masked = {name.removeprefix(REDACTED): n for name, n in counts.items() if name.startswith(REDACTED)}
     old = Snapshot(store.root, store.space, before.release_id) if before else None

@@ -67,8 +67,7 @@ STEP_NAMES = {
 """What a run's report and Prefect's pages call a step."""
 VAULT = (MESSAGES, SESSIONS, FILES)
 TAKEN_BACK = tuple(table for table in (*RELEASED, MARKS, LINES, ACTIONS) if table not in (*VAULT, QUARANTINE))
-"""Tables that are made again what they were before a step that failed: readers see nothing half done. What was read
-and paid for stays."""
+"""Tables that are restored after a step that failed; what was read and paid for stays."""
 
 
 def make_run_id() -> str:
@@ -175,7 +174,7 @@ def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args
 
 
 def open_executor(shards: Path, ray: str | None) -> AbstractContextManager[Executor]:
-    """Return where a run computes: Ray, or this process, which removes the results that a killed run on Ray left.
+    """Return a run's executor: Ray, or this process, which removes results that a killed run on Ray left.
 
     Raises:
         UsageError: Ray is not installed.

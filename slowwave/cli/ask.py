@@ -93,7 +93,7 @@ def _recall_spaces(
 
 
 def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
-    """Return what was said, then in a line when, by whom, in which project, and the id that `slowwave show` takes."""
+    """Return a hit's text, then a line with its date, speaker, project and the id that `slowwave show` takes."""
     text = truncate_line(hit.shorten(SHOWN_CHARS).text, SHOWN_CHARS)
     claim = hit.get_claim_in_other_words()
     facts = [
@@ -146,7 +146,7 @@ def _format_session(number: int, session: "SessionHit") -> str:
 
 
 def format_change(hit: "Hit") -> str:
-    """Return what changed a hit or perhaps did; empty where nothing is known to have."""
+    """Return a note on a hit's change, certain or possible; empty where none is known."""
     if hit.perhaps_superseded_by:
         return f"perhaps changed since by {_format_successor(hit)}"
     changed = "" if hit.status == Status.NOT_DISTILLED else f" by {_format_successor(hit)}"
@@ -154,7 +154,7 @@ def format_change(hit: "Hit") -> str:
 
 
 def _format_successor(hit: "Hit") -> str:
-    """Return what holds in a hit's place, by its words and date."""
+    """Return the text and date of the claim that replaced a hit."""
     if hit.successor is None:
         return "what came later"
     at = hit.successor.observed_at

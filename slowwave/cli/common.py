@@ -187,9 +187,7 @@ def find_project(memory: "Memory", folder: str = ".") -> str | None:
 
 
 def end_run(report: "RunReport") -> None:
-    """End a command that ran steps: exit status 3 where something failed while the rest was done and released, 4 where
-    what was made is held back.
-    """
+    """End a command that ran steps with status 3 (a part failed, the rest is released) or 4 (a gate holds it back)."""
     if report.held or report.failures:
         raise typer.Exit(HELD if report.held else INCOMPLETE)
 

@@ -119,7 +119,7 @@ def _format_spent_tokens(report: str) -> str:
 
 
 def _list_quarantine(settings: "Settings", everything: bool) -> Listing:
-    """Return what could not be used, unless a later reading mended it: file, line and reason."""
+    """Return the input that could not be used and is not resolved: file, line and reason."""
     from slowwave.schemas.tables import QUARANTINE
 
     rows = [row for row in _open_store(settings).read(QUARANTINE).to_pylist() if everything or not row["resolved"]]
@@ -144,7 +144,7 @@ def _list_junk(settings: "Settings", everything: bool) -> Listing:
 
 
 def _list_merges(settings: "Settings", everything: bool) -> Listing:
-    """Return which claims were merged or retired, and by which rule."""
+    """Return the claims that were merged or retired, with the rule."""
     rows = [row for row in _collect_merges(_open_store(settings)) if everything or row["state"] == "in force"]
     cells = [
         (row["merge_id"][:12], row["kind"], row["rule"], row["state"], row["loser"] or "", row["winner"] or "")
@@ -244,7 +244,7 @@ def _list_excluded(settings: "Settings", everything: bool) -> Listing:
 
 
 def _list_usage(settings: "Settings", everything: bool) -> Listing:
-    """Return how often each claim was handed out, the most used first, with how it was rated."""
+    """Return each claim's number of uses and rating, the most used first."""
     from slowwave.recall.views.usage import count_usage
     from slowwave.store.snapshot import Snapshot
 
@@ -329,7 +329,7 @@ def status(
 
 
 def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
-    """Return what `status` says: headings, each with its line and the values that this is made of."""
+    """Return the lines of `status`: each with its heading and the values that it is made of."""
     from slowwave.cli.agents.client_files import OURS, Client, list_client_files
     from slowwave.cli.schedule import find_schedule
     from slowwave.flows.coverage import find_next_night, measure_coverage
@@ -361,7 +361,7 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
 
 
 def _describe_run(run: Row) -> str:
-    """Return when a run was, how it ended and what it made; of one that failed the error."""
+    """Return a run's time, status and output; of one that failed the error."""
     import orjson
 
     report, names = orjson.loads(run.pop("report")), {"read": "messages", "observe": "claims"}

@@ -109,7 +109,7 @@ def _format_claim(claim: "Claim") -> str:
 
 
 def _list_related(memory: "Memory", name: str = "", limit: int = LISTED, depth: int = 1) -> tuple[object, list[str]]:
-    """Return what hangs together with a claim or a name: by files and things named, by order, by change."""
+    """Return claims that are related to a claim or a name: by files and things named, by order, by change."""
     from slowwave.context.handed_out import note_listed
 
     if not name:
@@ -155,7 +155,7 @@ def _list_habits(
     files: list[str] | None = None,
     all: bool = False,
 ) -> tuple[object, list[str]]:
-    """Return what is done over and over in a project, this folder's unless one is named, by kind."""
+    """Return the habits of a project, by default this folder's, by kind."""
     place = None if all else workspace or find_project(memory)
     habits = memory.habits(place, None, files or ())
     lines: list[str] = []

@@ -96,7 +96,7 @@ def _try_open_memory(settings: "Settings") -> "Memory | None":
 
 
 def _load_encoder(settings: "Settings") -> "Encoder | None":
-    """Return what tells which turns are in mind; none where it is switched off or can't be had."""
+    """Return the encoder that finds earlier turns; None where it is switched off or can't be loaded."""
     from slowwave.engines.encoders.load import load_query_encoder
     from slowwave.schemas.errors import EncoderNotFound
 
@@ -117,7 +117,7 @@ def _build_web_search(settings: "Settings", llm: "LLM", names: list[str]) -> "We
 
 
 def _read_input_lines() -> Iterator[str]:
-    """Yield what is typed, line by line, until the input ends."""
+    """Yield the typed lines until the input ends."""
     with suppress(ImportError):
         import_module("readline")  # arrow keys and history
     while True:
@@ -186,7 +186,7 @@ def _format_listed_turn(trace: "Trace") -> str:
 
 
 def _explain_turns(recalled: "Recalled") -> list[str]:
-    """Return which turns went along and how activated the older ones were, and what found no room."""
+    """Return lines on the turns that were sent along, the older ones' activation, and turns that did not fit."""
     lines = [f"{len(recalled.recent)} latest turns went along as they are."] if recalled.recent else []
     called = sorted(recalled.shown, key=lambda turn: -turn.activation)
     lines += [f"{len(called)} earlier turns were called up, the most activated first:"] if called else []
@@ -200,7 +200,7 @@ def _explain_turns(recalled: "Recalled") -> list[str]:
 
 
 def _format_block_counts(conversation: "Conversation") -> str:
-    """Return what the answer was given, in a line of its own; an empty one where it was given nothing."""
+    """Return a line with the number of memories and web results that the answer was given; empty without any."""
     block = conversation.recalled.block if conversation.recalled else None
     names = {"memories": "from memory", "web": "from the web"}
     counts = [f"{len(part.lines)} {names[part.name]}" for part in block.parts if part.name in names] if block else []
@@ -208,7 +208,7 @@ def _format_block_counts(conversation: "Conversation") -> str:
 
 
 def _explain_last_answer(conversation: "Conversation") -> str:
-    """Return what the last answer was given."""
+    """Return a description of the input to the last answer."""
     recalled = conversation.recalled
     if recalled is None:
         return "Nothing was asked yet."

@@ -1,6 +1,4 @@
-"""Backups encrypted by age (age-encryption.org), which every tool of age opens; whether a disk is encrypted; and a
-store that lies in a folder of gocryptfs's.
-"""
+"""Backups encrypted by age (age-encryption.org), detection of encrypted disks, and stores encrypted by gocryptfs."""
 
 import filecmp
 import os
@@ -42,7 +40,7 @@ def read_key(file: Path | None) -> str | None:
 
 
 def _run(command: str) -> str:
-    """Return what a command prints; what it says to the terminal, or asks there, goes by."""
+    """Return a command's output; its stderr and prompts go to the terminal."""
     try:
         return subprocess.run(shlex.split(command), check=True, stdout=subprocess.PIPE, text=True).stdout
     except (OSError, ValueError, subprocess.CalledProcessError) as why:

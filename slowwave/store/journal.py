@@ -146,7 +146,7 @@ def format_line(line: Mapping[str, object]) -> bytes:
 
 
 def parse_line(raw: bytes) -> Line:
-    """Return what a line says; nothing of one that was cut by a crash, or written by hand."""
+    """Return a line's object; an empty one where a crash cut it, or it was written by hand."""
     try:
         line = json.loads(raw)
     except (ValueError, RecursionError):
@@ -252,7 +252,7 @@ class RecalledSpans(dict[str, datetime]):
 
 
 def load_recalled_spans(space_dir: Path) -> RecalledSpans:
-    """Return what was ever handed out from this space."""
+    """Return the hashes of all sentences that this space handed out."""
     first = RecalledSpans()
     recalls, first.unread = read_all(space_dir, Recall)
     for recall in recalls:

@@ -95,7 +95,7 @@ def has_table(folder: Path, name: str) -> bool:
 
 
 def identify_newest_version(path: Path) -> tuple[str, int, int] | None:
-    """Return what tells a table's newest version from any other; opening a table costs ten times as much."""
+    """Return an identity of a table's newest version; opening a table costs ten times as much."""
     try:
         newest = min((path / "_versions").glob("*.manifest"))
         found = newest.stat()
@@ -132,7 +132,7 @@ def list_fragment_files(root: Path, fragment: lance.LanceFragment) -> list[Path]
 
 
 def read_boot() -> str | None:
-    """Return what tells one start of the machine from another; None where nothing does."""
+    """Return the id of the machine's current boot; None where there is none."""
     with suppress(OSError):
         return BOOT.read_text(encoding="ascii").strip()
     return None
@@ -344,7 +344,7 @@ def check_newest_whole(folder: Path) -> None:
 
 
 def find_newest_damage(folder: Path, *, read: bool = True) -> Iterator[Damage]:
-    """Yield what is not as the last writer noted it, of the newest version of each table, and of any manifest."""
+    """Yield differences from the last writer's notes, in the newest version of each table and in manifests."""
     try:
         known, altered = read_manifest(folder).files, find_altered(folder, read=read)
     except StoreUnreadable as broken:
@@ -404,7 +404,7 @@ def _find_lost_versions(folder: Path, files: Iterable[str]) -> set[str]:
 
 
 def _parse_manifest(content: bytes) -> Manifest | None:
-    """Return what was written down, once it is seen to be that: a disk, or a hand, may have altered it."""
+    """Return the parsed manifest; None where a disk, or a hand, has altered it."""
     with suppress(AttributeError, KeyError, TypeError, ValueError):
         found = orjson.loads(content)
         row, files = found.get("row"), found["files"]
@@ -487,7 +487,7 @@ def _parse_once(path: Path, mtime_ns: int, size: int) -> Manifest | None:
 
 
 def get_release_manifest(folder: Path, number: int) -> Path:
-    """Return where a release's manifest stands."""
+    """Return the path of a release's manifest."""
     return folder / FOLDER / f"r{number}.json"
 
 

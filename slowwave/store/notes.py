@@ -34,9 +34,7 @@ NOTED = "Noted."
 MAX_NOTE = 10_000
 """Characters of a note: more is a document, and no one thing to be remembered."""
 MAX_DAY = 500_000
-"""Bytes of one day's notes by agents: one that is led to note on and on fills no disk and no night, and leaves a person
-as much again.
-"""
+"""Most bytes of a day's notes by agents, so that a misled agent fills no disk; a person may add as much again."""
 MAX_NAME = 1_000
 """Characters of the name of a workspace or a speaker."""
 Verdict = Literal["confirmed", "rejected"]
@@ -127,7 +125,7 @@ def write_note(
 
 
 def _make_cleaner(redact: bool) -> Callable[[str], str]:
-    """Return what takes the secrets out of a text, where these are to be left out."""
+    """Return the function that redacts a text, or leaves it as it is."""
     if not redact:
         return str
     from slowwave.text.redact import redact_text

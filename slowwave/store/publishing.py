@@ -87,7 +87,7 @@ def _list_indexes(dataset: lance.LanceDataset) -> list[str]:
 
 
 def _list_files(dataset: lance.LanceDataset) -> list[object]:
-    """Return what tells the files of a version: what was taken back is as it was."""
+    """Return an identity of a version's files, which is equal again after changes were taken back."""
     return [fragment.metadata.to_json() for fragment in dataset.get_fragments()]
 
 

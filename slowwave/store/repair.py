@@ -109,7 +109,7 @@ def check_store(folder: Path, *, read: bool = True) -> Checked:
 
 
 def find_release_damage(folder: Path, releases: dict[int, Release], *, read: bool = True) -> list[Damage]:
-    """Return what is not as the manifests of releases say: they themselves, files, and the rows of the ledger."""
+    """Return differences from the releases' manifests: in the manifests, in files, and in rows of the ledger."""
     damage, manifests, files = list[Damage](), dict[int, Manifest](), Files()
     with suppress(StoreUnreadable):  # which is told of the newest tables
         altered = find_altered(folder, f"{FOLDER}/", read=read)
@@ -274,7 +274,7 @@ def _find_broken_tags(folder: Path, release: Release) -> list[Damage]:
 
 
 def _get_tag(folder: Path, table: str, release: str) -> Path:
-    """Return where Lance keeps the tag by which a release pins its version of a table."""
+    """Return the path of the Lance tag by which a release pins its version of a table."""
     return folder / f"{table}.lance" / "_refs" / "tags" / f"{release}.json"
 
 

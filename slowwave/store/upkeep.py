@@ -79,12 +79,12 @@ def find_index(dataset: lance.LanceDataset, column: str | None) -> str | None:
 
 
 def count_unindexed(dataset: lance.LanceDataset) -> int:
-    """Return how many rows the indexes of a table lack, all together."""
+    """Return the number of rows that a table's indexes lack, all together."""
     return sum(dataset.stats.index_stats(one.name)["num_unindexed_rows"] for one in dataset.describe_indices())
 
 
 def _count_unindexed(store: Store, table: Table, name: str) -> int | None:
-    """Return how many rows an index does not cover; None where files of it are broken or gone."""
+    """Return the number of rows that an index does not cover; None where its files are broken or gone."""
     try:
         return int(store.open_dataset(table).stats.index_stats(name)["num_unindexed_rows"])
     except READ_TROUBLE:
@@ -168,9 +168,7 @@ def _list_unnamed(store: Store, table: Table, versions: Collection[int]) -> Iter
 
 
 def _is_log_of(path: Path, versions: Collection[int]) -> bool:
-    """Return whether a file is Lance's log of what made one of some versions (`4-….txn`: the fifth of the fourth), or
-    its hint at which is the newest.
-    """
+    """Return whether a file is Lance's log of one of some versions (`4-….txn` of 5), or its newest-version hint."""
     if path.suffix == ".txn":
         return path.name.partition("-")[0] in {str(one - 1) for one in versions}
     return path.parent.name == "_versions" and path.suffix == ".json"

@@ -61,7 +61,7 @@ def require_workspaces(asked: str, known: Iterable[str | None]) -> tuple[str, ..
 
 
 def explain_unknown_workspace(asked: str, known: Iterable[str | None]) -> str:
-    """Return that a workspace is not known, and the known ones that are most alike, the likest first."""
+    """Return a message that a workspace is not known, with the most similar known ones."""
     names = sorted({name for name in known if name})
     last = _take_last_part(asked)
     alike = {name: max(fuzz.ratio(last, _take_last_part(name)), fuzz.ratio(asked, name)) for name in names}
@@ -84,7 +84,7 @@ def find_project_root(folder: Path) -> Path | None:
 
 
 def _compute_keys(path: str) -> frozenset[str]:
-    """Return what two names of one workspace share at least one of: the path, the checkout, the remote."""
+    """Return the keys of a workspace, of which two names for it share one: the path, the checkout, the remote."""
     plain = "/" + os.path.normpath(_expand_home(path)).lstrip("/")
     if DRIVE.match(path):
         plain = ntpath.normcase(ntpath.normpath(path))
@@ -132,9 +132,7 @@ def _find_common_git_folder(root: Path) -> Path:
 
 
 def _read_remote(git: Path) -> str | None:
-    """Return the address of `origin`, or of the only remote, alike for all ways to reach it; None where there is
-    none.
-    """
+    """Return the normalised address of `origin`, or of the only remote; None where there is none."""
     config = configparser.ConfigParser(strict=False, interpolation=None, allow_no_value=True)
     if not (git / "config").is_file():  # whoever opens a pipe waits for one who writes
         return None

@@ -33,7 +33,7 @@ def describe_api(at: Explorer) -> Data:
 
 
 def _describe_parameters(page: Page) -> dict[str, Data]:
-    """Return what each parameter is, and whether it must be there."""
+    """Return each parameter's description, type and whether it is required."""
     found: dict[str, Data] = {}
     for name, one in page.parameters.items():
         about = next((word for word in get_args(one.annotation)[1:] if isinstance(word, str)), name)

@@ -75,7 +75,7 @@ class Guard:
             await self.app(scope, receive, send_safely)
 
     def refuse(self, request: Request) -> Response | None:
-        """Return what a request is answered that goes no further; None where it may."""
+        """Return the refusal of a request; None where it is allowed."""
         if (given := request.query_params.get("token")) is not None and self.is_token(given):
             rest = urlencode([(k, v) for k, v in request.query_params.multi_items() if k != "token"])
             answer = RedirectResponse(f"/{request.url.path.lstrip('/')}{'?' * bool(rest)}{rest}", 303)
@@ -103,7 +103,7 @@ class Guard:
 
 
 def make_environment() -> Environment:
-    """Return what renders templates: everything is escaped, and what is not seen in a text is shown as its code."""
+    """Return the template environment: everything is escaped, and invisible characters are shown by their codes."""
     made = Environment(
         loader=PackageLoader("slowwave.ui"),
         autoescape=True,

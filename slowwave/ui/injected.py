@@ -1,6 +1,4 @@
-"""The page of what would be injected: a briefing or a block just as an agent gets it, and why each line is in it; and
-the comparison of two releases' claims.
-"""
+"""The page Injected: a briefing or block as an agent gets it, with each line's reason; and two releases compared."""
 
 from copy import copy
 from itertools import zip_longest
@@ -103,9 +101,7 @@ def _build_block(at: Explorer, memory: Memory, q: str, workspace: str, budget: i
 
 
 def _build_briefing(memory: Memory, workspace: str, room: int) -> tuple[Context, list[Data], list[Data]]:
-    """Return the briefing, as `Memory.briefing` packs it; its lines, each with its rank among those of its kind, and
-    those that no longer fitted.
-    """
+    """Return the briefing as `Memory.briefing` packs it, its lines with their ranks by kind, and those left out."""
     _, kinds = collect_briefing_kinds(memory, anchor_workspace(workspace) if workspace else None)
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
     block = pack_briefing(kinds, room, count)
@@ -146,7 +142,7 @@ def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
 
 
 def explain_hit(hits: Hits, hit: Hit) -> Data:
-    """Return why a hit is where it is: what each signal gave it, and its place after each stage."""
+    """Return the trace of a hit's rank: its score by each signal, and its place after each stage."""
     return {"relevance": hit.relevance, "signals": {}, "places": {}, "order": "", **hits.trace.get(hit.id, {})}
 
 

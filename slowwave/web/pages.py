@@ -26,9 +26,7 @@ INWARD = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "200
 
 
 def fill_page_texts(results: Sequence[WebResult], settings: WebSettings) -> tuple[list[WebResult], list[str]]:
-    """Return the results with the main text of their pages, fetched at once, and a note for each that keeps its
-    snippet.
-    """
+    """Return the results with their pages' main text, fetched in parallel, and a note for each that has none."""
     if not results or not settings.pages:
         return list(results), []
     if importlib.util.find_spec("trafilatura") is None:

@@ -126,7 +126,7 @@ def _remove_pattern(pattern: re.Pattern[str], text: str, kind: str, removed: Cou
 
 
 def _replace_match(found: str, holds: bool, kind: str, removed: Counter[str], left: str = " ") -> str:
-    """Return what stays in place of a match: itself, where it turns out to be something else."""
+    """Return the replacement of a match, or the match itself where it is something else."""
     if not holds:
         return found
     removed[kind] += 1

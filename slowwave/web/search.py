@@ -81,7 +81,7 @@ class WebSearch:
         self.engines, self.lacking = (list(engines), []) if engines is not None else make_engines(settings)
 
     def answer(self, message: str) -> WebAnswer:
-        """Return what the web says to a message that the judge sends there; never raises for anything the web does."""
+        """Return web results for a message that the judge sends to the web; failures of the web never raise."""
         if not self.settings.enabled or self.judge is None:
             return WebAnswer(why="no model judges what may go there" if self.settings.enabled else "web search is off")
         try:
@@ -94,7 +94,7 @@ class WebSearch:
         return self.search(message, "the model says that it needs it", verdict.private)
 
     def search(self, message: str, why: str = "asked for", private: Sequence[str] = ()) -> WebAnswer:
-        """Return what the first engine that answers finds, personal data and what is private left out of the query."""
+        """Return the results of the first engine that answers; the query is free of personal and private data."""
         if not self.settings.enabled:
             return WebAnswer(why="web search is off")
         clean = scrub_personal_data(message[:MAX_READ], (*self.settings.never_send, *private), self.names)

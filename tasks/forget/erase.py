@@ -30,9 +30,7 @@ def is_blank(row: Mapping[str, Any]) -> bool:
 
 
 def blank_session(row: Row, whole: Set[str], gone: Set[str], head_hash: str) -> Row:
-    """Return a row of SESSIONS without its title and the ids of messages that are gone, its chain ending in a hash; of
-    one that lost all messages also without its workspace.
-    """
+    """Return a row of SESSIONS without title and erased ids, with a new head hash; an empty one without workspace."""
     where = None if row["session_id"] in whole else row["workspace"]
     left = [one for one in row["inactive"] if one not in gone]
     return {**row, "title": None, "workspace": where, "inactive": left, "head_hash": head_hash}

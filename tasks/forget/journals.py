@@ -1,6 +1,4 @@
-"""Lines out of the files that slowwave itself wrote: talks, notes, and the log of what recall handed out; and claims
-out of the documents of other memories that it keeps.
-"""
+"""Erase lines of slowwave's own files (talks, notes, the log of recalls), and claims of imported documents."""
 
 from collections.abc import Collection, Set
 from datetime import datetime

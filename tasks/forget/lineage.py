@@ -170,7 +170,7 @@ def _find_reasons(store: Store, plan: Plan, words: Words | None) -> set[str]:
 
 
 def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
-    """Return how many rows of each table go, or are blanked."""
+    """Return the number of rows of each table that are erased or blanked."""
     return {
         "messages": len(plan.messages),
         "sessions": len(plan.whole),
@@ -188,7 +188,7 @@ def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
 
 
 def _count_among(store: Store, table: Table, messages: list[str]) -> int:
-    """Return how many rows of a table are made of some messages."""
+    """Return the number of rows of a table that derive from some messages."""
     of = store.read(table, ["message_id"])["message_id"]
     return int(pc.sum(pc.is_in(of, pa.array(messages, pa.string()))).as_py() or 0)
 

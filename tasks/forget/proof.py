@@ -123,7 +123,7 @@ def write_certificate(plan: Plan, store: Store, live: Release | None) -> Path:
 
 
 def describe_certificate(path: Path, one: Plain) -> tuple[str, str]:
-    """Return what a certificate says, in two lines."""
+    """Return a certificate's content in two lines."""
     rows, scan = ", ".join(f"{count:,} {name}" for name, count in one["rows"].items()), one["scan"]
     found = f"{len(one['canaries']['marks'])} canaries found in {scan['found']} of {scan['files']:,} files"
     return f"Forgotten: {rows}.", f"{found} ({scan['bytes'] / 1e6:,.1f} MB). Certificate: {path}"
@@ -163,9 +163,7 @@ class Finding:
 
 
 def check_certificate(store: Store, certificate: Plain) -> list[Finding]:
-    """Return what of a certificate holds: its own digest, the ledger, the messages, the releases, exports, the
-    bytes.
-    """
+    """Return which parts of a certificate hold: its digest, the ledger, messages, releases, exports and bytes."""
     batch, there = _read_batch(store, certificate["run_id"]), _list_there(store)
     scan = scan_store(store, Canaries(**certificate["canaries"]))
     said = sum(not is_blank(row) for row in store.read_ids(MESSAGES, read_forgotten(store, "message")).to_pylist())

@@ -34,9 +34,7 @@ Row = dict[str, Any]
 
 
 class Words:
-    """Words to be found however they are written and shown: case, forms of letters, white space, JSON's escapes, what
-    is not seen and templates' marks apart.
-    """
+    """Words to find, whatever their case, letter forms, white space, JSON escapes, invisible characters and marks."""
 
     def __init__(self, asked: Sequence[str]) -> None:
         self.folded = {one.strip() for one in _fold(asked)}
@@ -181,7 +179,7 @@ def _check_messages(asked: Iterable[str], rows: list[Row], *, in_sessions: bool)
 
 
 def _list_conditions(store: Store, wanted: Wanted, sessions: list[Row]) -> Iterator[pc.Expression]:
-    """Yield what rows of MESSAGES must fulfil besides their session and id, and the words."""
+    """Yield conditions on rows of MESSAGES besides session, id and words."""
     if wanted.speakers:
         names = {one.casefold() for one in wanted.speakers}
         yield _is_in("speaker", [one for one in _list_values(store, MESSAGES, "speaker") if one.casefold() in names])

@@ -1,6 +1,4 @@
-"""The erasing, in stages: each does what the plan says that is not done yet, so a run that is killed is finished by
-doing all again.
-"""
+"""The erasing, in stages that each do what is left of the plan: a killed run is finished by doing all of them again."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection
@@ -199,9 +197,7 @@ def erase_files(store: Store, plan: Plan) -> None:
 
 
 def erase_exports(store: Store, plan: Plan) -> None:
-    """Remove the exports that hold it, where that is asked for. One that can't be stops nothing: it is certified as
-    there.
-    """
+    """Remove the exports that hold it, if the plan says so; one that can't be removed is certified as still there."""
     for one in list_exports(store.dir) if plan.drop_exports else ():
         if (one.path, one.at) in plan.exports:
             with suppress(OSError):

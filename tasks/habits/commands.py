@@ -60,7 +60,7 @@ def _load_programs() -> _Programs:
 
 
 def read_command(command: SimpleCommand) -> Command:
-    """Return what a command is; one that only writes out a text, or edits in place, is an edit."""
+    """Return a command's kind, form and role; one that only writes out a text, or edits in place, is an edit."""
     known, words = _load_programs(), command.words
     if (words[0] in ("cat", "echo", "printf") and command.writes) or find_edited_in_place(words):
         return Command(ActionKind.EDIT)
@@ -86,7 +86,7 @@ def find_edited_in_place(words: list[str]) -> list[str]:
 
 
 def _count_wrapper_words(words: list[str], known: _Programs) -> int:
-    """Return how many words stand before the program that is meant."""
+    """Return the number of words before the program that is meant."""
     at = 0
     while size := _match_words(words[at:-1], known.words["wrappers"]):
         at = _skip_options(words, at + size, known)
@@ -96,7 +96,7 @@ def _count_wrapper_words(words: list[str], known: _Programs) -> int:
 
 
 def _match_words(words: list[str], names: frozenset[str]) -> int:
-    """Return how many words, two at most, are one of the names; 0 where they are none."""
+    """Return the number of words, two at most, that make one of the names; 0 where they make none."""
     return next((size for size in (2, 1) if len(words) >= size and " ".join(words[:size]) in names), 0)
 
 

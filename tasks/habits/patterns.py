@@ -92,9 +92,7 @@ def compute_chance(together: int, one: int, other: int, turns: int) -> float:
 
 
 def _find_sequences(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
-    """Yield steps that follow each other in their turns, oftener than the other way round; of one within a longer one
-    that is as frequent, the longer alone.
-    """
+    """Yield sequences of steps that are more frequent than their reverse, unless a longer one is as frequent."""
     found = defaultdict[Items, dict[Turn, Row]](dict)
     single: Counter[str] = Counter()
     for turn, rows in turns.items():
@@ -165,7 +163,7 @@ def _is_excluded(path: str, exclude: Sequence[str]) -> bool:
 
 
 def _name_step(row: Row) -> str | None:
-    """Return what an action is called in a sequence: a command by itself, else its kind; None for what is no step."""
+    """Return an action's name in a sequence: a command by itself, else its kind; None for what is no step."""
     is_elsewhere = row["kind"] == ActionKind.EDIT and row["path"] is None
     is_step = row["kind"] in (ActionKind.READ, ActionKind.EDIT, ActionKind.SEARCH) and not is_elsewhere
     return row["command"] or (str(row["kind"]) if is_step else None)

@@ -16,8 +16,7 @@ UNREAD = re.compile(
     r"\\\n|^[ \t]*#.*|[ \t]#[^'\"\n]*$|(?<!\S)\d(?=[<>])|<<-?\s*(['\"]?)(\w+)\1(?P<rest>.*)\n(?:.*\n)*?[ \t]*\2[ \t]*$",
     re.MULTILINE,
 )
-"""A line's end that does not count, a comment, the number of a redirection, and a here-document but for what stands
-behind its mark."""
+"""Escaped line ends, comments, numbers of redirections, and here-documents but for the rest of their first line."""
 JOINTS = "();<>|&\n"
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 RESERVED = frozenset({"then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "done", "fi", "esac"})
@@ -59,7 +58,7 @@ def parse_script(script: str) -> list[SimpleCommand]:
 
 
 def _split_commands(script: str) -> Iterator[SimpleCommand]:
-    """Yield what stands between joints; one without words, too."""
+    """Yield the commands between joints, also those without words."""
     lexer = shlex.shlex(script, posix=True, punctuation_chars=JOINTS)
     lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
     one, target = SimpleCommand(), ""

@@ -39,7 +39,7 @@ class IngestedTranscript:
     known: int = 0
 
     def get_session(self, key: str) -> Session:
-        """Return what is known of a session so far."""
+        """Return a session as known so far."""
         return self.sessions.setdefault(key, Session(key))
 
     def update_session(self, fresh: Session) -> None:
@@ -118,7 +118,7 @@ def _repair_session_row(sid: str, messages: pl.DataFrame, old: dict[str, Any] | 
 
 
 def _compute_session_stats(messages: pl.DataFrame) -> dict[str, Any]:
-    """Return what a session's row says of its messages, which come in order of seq."""
+    """Return a session's figures from its messages, in order of seq."""
     return {
         "started_at": messages["ts"].min(),
         "ended_at": messages["ts"].max(),
@@ -174,9 +174,7 @@ def build_session_row(
     inactive: set[str],
     held: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return a row of SESSIONS from the session's stored messages (in order of seq) and what its transcript says of
-    it.
-    """
+    """Return a row of SESSIONS from the session's stored messages (in order of seq) and its transcript's header."""
     old = held or {}
     return {
         "session_id": sid,
@@ -193,9 +191,7 @@ def build_session_row(
 
 
 def find_inactive_ids(messages: pl.DataFrame, taken_back: set[str]) -> set[str]:
-    """Return ids of the messages that their transcript took back, and of all but the newest version of a rewritten
-    one.
-    """
+    """Return ids of messages that their transcript took back, and of superseded versions of rewritten messages."""
     newest = messages.group_by("identity").agg(pl.col("message_id").last())["message_id"].implode()
     old = pl.col("native_id").is_in(list(taken_back)) | ~pl.col("message_id").is_in(newest)
     return set(messages.filter(old)["message_id"])

@@ -144,9 +144,7 @@ def read_transcripts(job: Job, paths: list[Path], named: Sequence[Path] = ()) ->
 
 
 def find_unread(job: Job, named: Sequence[Path], unreadable: dict[Path, str]) -> list[str]:
-    """Return a line for each named file that gave no message, now or when it was last read, and for each named folder
-    without a file, with the reason.
-    """
+    """Return a line, with the reason, for each named file that gave no message and each named folder without a file."""
     files = {row["path"]: row for row in job.store.read(FILES).to_pylist()} if named else {}
     lines = []
     for path in named:
@@ -267,9 +265,7 @@ def _read_records(transcript: Transcript, limits: Limits) -> Iterator[Record]:
 
 
 def find_unusable(first: Sequence[Record]) -> Rejected | None:
-    """Return why a file is set aside whole, by the first records that it gave: most of its rows can't be used, so what
-    seems to be a message in it is likelier none. None where it is read.
-    """
+    """Return the reason to reject a whole file: most of its first records can't be used. None where it is read."""
     rejected = [record for record in first if isinstance(record, Rejected)]
     rows = len(rejected) + sum(isinstance(record, Message) for record in first)
     if len(rejected) < FEW or 2 * len(rejected) <= rows:

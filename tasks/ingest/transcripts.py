@@ -1,6 +1,4 @@
-"""Which transcripts are new: fingerprints held against the `files` table, originals ordered before resumed copies; and
-what a transcript gave without its secrets (what a secret is, `slowwave/text/redact.py` knows).
-"""
+"""New and changed transcripts, by fingerprints in the `files` table, originals before resumed copies; and redaction."""
 
 import hashlib
 import os
@@ -107,20 +105,18 @@ def measure_file(path: Path, reader: Reader) -> tuple[list[Path], int, int]:
 
 
 def name_path(path: Path, settings: Settings) -> str:
-    """Return what the store calls a file: its path, without a secret where these are to be left out."""
+    """Return a file's name in the store: its path, redacted where settings say so."""
     return redact_path(path) if settings.redact else str(path)
 
 
 def is_at_home(path: Path, home: str) -> bool:
-    """Return whether a file may change a session that was first read from `home`: it lies in or below that one's
-    folder, links followed, or that one is there no more.
-    """
+    """Return whether a file may change a session first read from `home`: it lies below its folder, or that is gone."""
     there = Path(home).resolve()
     return not home or not there.exists() or there.parent in path.resolve().parents
 
 
 def compute_read_key(reader: Reader, settings: Settings) -> str:
-    """Return what a file is read under: the reader's version and the settings that change what it gives."""
+    """Return the key of a reading: the reader's version and the settings that change its records."""
     return compute_step_key(
         "read", 1, reader.name, str(reader.version), str(settings.read.max_line_bytes), str(settings.redact)
     )

@@ -88,7 +88,7 @@ class ParsedSummary:
 def build_gist_requests(
     rows: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int
 ) -> list[Request]:
-    """Return what to ask about each message (columns message_id and text)."""
+    """Return the requests for messages' gists (columns message_id and text)."""
     room = library.count_room("gist", window, count, GIST_TOKENS)
     texts = [mask_injections(row["text"]) for row in rows]
     shown = [_fit_texts([t], room, count)[0] if n > room // 2 else t for t, n in zip(texts, count(texts), strict=True)]
@@ -118,7 +118,7 @@ def parse_gist(completion: Completion) -> Gist | None:
 def build_summary_request(
     draft: Draft, about: TopicInfo | None, max_words: int, library: Library, count: Counter, window: int
 ) -> Request:
-    """Return what to ask for a draft's summary; `about` is a topic's, None for a session's."""
+    """Return the request for a draft's summary; `about` is a topic's, None for a session's."""
     titled = draft.tier == MASTER and about is None
     form = build_summary_answer(max_words, titled=titled)
     values: dict[str, object] = {"max_words": max_words}
@@ -147,7 +147,7 @@ def is_single_message(draft: Draft) -> bool:
 
 
 def format_summary_id(draft: Draft) -> str:
-    """Return what a draft's request is called: `<topic or session>/<tier>/<seq>`."""
+    """Return the id of a draft's request: `<topic or session>/<tier>/<seq>`."""
     return f"{draft.scope_id}/{draft.tier}/{draft.seq}"
 
 

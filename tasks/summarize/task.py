@@ -159,7 +159,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
 
 
 def compute_summaries_key(job: Job, model: Model | None) -> str:
-    """Return what a summary depends on besides its members."""
+    """Return the step key of summaries: all that they depend on besides their members."""
     encoder = describe_encoder(job.settings)
     key = compute_step_key("rollup", 5, job.settings.pyramid, encoder)
     if model is None:
@@ -292,7 +292,7 @@ def weigh_shard(shard: pa.Table, *, every: int, words: int) -> pa.Table:
 
 
 def load_topic_info(store: Store) -> dict[str, TopicInfo]:
-    """Return what a topic's summaries are told of it: name and purpose."""
+    """Return each topic's name and purpose, for prompts of its summaries."""
     topics = store.read(TOPICS, ["topic_id", "name", "purpose"]).to_pylist()
     return {topic["topic_id"]: TopicInfo(topic["name"], topic["purpose"]) for topic in topics}
 
@@ -393,9 +393,7 @@ def load_session_scopes(
 def _load_sealed_pyramids(
     job: Job, scope: str, key: str, ids: Iterable[str] | None = None, *, keep: bool
 ) -> dict[str, Pyramid]:
-    """Return pyramids as far as they are made under this key, or where that is to be kept by a model, by topic or
-    session.
-    """
+    """Return the stored pyramids of this key (and, with `keep`, of models), by topic or session."""
     where = (pc.field("scope") == scope) & is_current(pc.field("step_key"), key, keep=keep)
     found = pl.DataFrame(job.store.read(SUMMARIES, GROUP, where))
     if ids is not None:
@@ -418,7 +416,7 @@ def _build_group(row: dict[str, Any]) -> Group:
 
 
 def _measure_written(job: Job, key: str, written: set[str]) -> list[Coherence]:
-    """Return how the summaries that the model has just written stand on their members, now that all have vectors."""
+    """Return the coherence of the summaries that the model has just written, now that all have vectors."""
     rows = job.store.read(SUMMARIES, MEASURED, pc.field("step_key") == key).to_pylist() if written else []
     mine = [row for row in rows if f"{row['scope_id']}/{row['tier']}/{row['seq']}" in written]
     return measure_summaries(job.store, mine, job.settings.pyramid.sum_window)

@@ -52,7 +52,7 @@ from slowwave.store.notes import Journal, read_notes, write_note
 from slowwave.store.publishing import read_releases
 from slowwave.store.repair import check_store
 from slowwave.tasks.dedupe.pairs import set_columns
-from slowwave.tasks.forget import seal, stages
+from slowwave.tasks.forget import stages, task
 from slowwave.tasks.forget.canaries import Canaries
 from slowwave.tasks.forget.proof import Scan, check_certificate, load_certificate, scan_files
 from slowwave.tasks.forget.select import Wanted
@@ -452,13 +452,13 @@ def die_after(part: int, patch: pytest.MonkeyPatch) -> None:
         return run
 
     patch.setattr(stages, "STAGES", tuple(map(wrap, stages.STAGES)))
-    patch.setattr(seal, "SEALS", tuple(map(wrap, seal.SEALS)))
+    patch.setattr(task, "SEALS", tuple(map(wrap, task.SEALS)))
     patch.setattr(forget, "write_plan", wrap(forget.write_plan))
 
 
 def test_killed_after_each_part_it_is_finished_by_whoever_comes_next(root: Path) -> None:
     settings = make_settings(root / "store")
-    erasing, sealing = len(stages.STAGES), len(seal.SEALS)
+    erasing, sealing = len(stages.STAGES), len(task.SEALS)
     # The first dies with its plan written, and all others go on by that; what is erased is not erased again.
     for part in (1, *range(1, erasing + 2), *range(2, sealing + 1)):
         with pytest.MonkeyPatch.context() as patch:

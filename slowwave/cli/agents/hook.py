@@ -74,7 +74,7 @@ def hook(
 def _collect_told(
     event: str, given: dict[str, Any], budget: int, everywhere: bool, store: Path | None, space: str | None
 ) -> str:
-    """Return what the memory has to say on the event, noted as handed out; empty where it has nothing."""
+    """Return the memory's text for the event, and log it as handed out; empty where there is none."""
     typed = given.get("prompt")
     prompt = " ".join(typed[:MOST_CHARS].split()) if isinstance(typed, str) else ""
     if given.get("source") == "resume" or (event == "user-prompt" and not prompt):

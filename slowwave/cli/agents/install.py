@@ -70,7 +70,7 @@ def _list_files(client: Client, project: bool, given: dict[str, Any]) -> list[Cl
 
 
 def find_command() -> list[str]:
-    """Return what starts slowwave from anywhere: clients have a search path of their own."""
+    """Return a command that starts slowwave from anywhere: clients have a search path of their own."""
     beside = Path(sys.executable).with_name("slowwave")
     program = str(beside) if beside.exists() else shutil.which("slowwave")
     return [program] if program else [sys.executable, "-m", "slowwave"]

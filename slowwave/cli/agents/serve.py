@@ -1,6 +1,4 @@
-"""What listens on this machine, `slowwave mcp` for agents and `slowwave ui` for a browser; and `slowwave report`, as
-file, what a page shows.
-"""
+"""Local servers: `slowwave mcp` for agents, `slowwave ui` for a browser; and `slowwave report`, a page as a file."""
 
 import os
 import tomllib

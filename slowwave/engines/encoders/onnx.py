@@ -160,7 +160,7 @@ def is_plain_bert(folder: Path) -> bool:
 
 
 def read_json(path: Path) -> Any:
-    """Return what a JSON file holds; without the file, an empty object."""
+    """Return a JSON file's object; without the file, an empty one."""
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 

@@ -32,7 +32,7 @@ class Encoder(Protocol):
 
 
 def hide_url(setting: str) -> str:
-    """Return what a release keeps of the setting: of a server its model alone, so that no store sends queries away."""
+    """Return the setting as a release keeps it: of a server its model alone, so that no store sends queries away."""
     return compute_encoder_name(setting) if setting.startswith(SERVER) else setting
 
 

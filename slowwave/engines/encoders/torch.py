@@ -50,9 +50,7 @@ def load_from_hub(name: str, tried: list[str]) -> "SentenceTransformerEncoder":
 
 
 def knows_hub() -> bool:
-    """Return whether the hub's address can be had, or a proxy is asked for it: its client tries each file for half a
-    minute where there is no network, before it looks into its cache.
-    """
+    """Return whether the hub can be reached: without a network its client tries half a minute for each file."""
     from huggingface_hub.constants import ENDPOINT
 
     if getproxies():

@@ -123,7 +123,7 @@ class Bucket:
         self.obs.put(self.objects, name, content, max_concurrency=4)
 
     def list_objects(self, below: str | None = None) -> dict[str, Any]:
-        """Return what is known of each object, by its name."""
+        """Return the metadata of each object, by its name."""
         return {one["path"]: one for page in self.obs.list(self.objects, below) for one in page}
 
 

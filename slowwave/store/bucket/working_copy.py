@@ -162,7 +162,7 @@ def send_up(folder: Path) -> None:
 
 
 def find_bucket_damage(folder: Path) -> list[Damage]:
-    """Return which files of a space the bucket lacks, or has of another length."""
+    """Return the files of a space that the bucket lacks, or has with another length."""
     if not find_url(folder.parent):
         return []
     bucket = Bucket(folder)
@@ -254,9 +254,7 @@ def _pull(bucket: Bucket, pointer: Pointer) -> None:
 
 
 def _publish(bucket: Bucket, lease: Lease, *, everything: bool) -> None:
-    """Upload what is new, make it live, give the lease back, and delete what counted until now and no longer does; with
-    `everything` also what another may be writing.
-    """
+    """Upload new files, make them live, return the lease, and delete obsolete files; with `everything` all unnamed."""
     folder, (listing, before) = bucket.folder, _read_record(bucket.folder)
     known, files, contents = read_manifest(folder).files, Files(), dict[str, Path | bytes]()
     for name in sorted(_list_files(folder)):
@@ -291,7 +289,7 @@ def _list_files(folder: Path) -> set[str]:
 
 
 def _rank(name: str) -> int:
-    """Return which files come before others, so that a reader sees a release whole or not: the order of a commit."""
+    """Return a file's place in the order of a commit, by which a reader sees a release whole or not at all."""
     if name.startswith(f"{RELEASES.name}.lance/"):
         return 2
     return 3 if name.startswith(f"{FOLDER}/") or name == MANIFEST_FILE else int(name.endswith(".manifest"))
@@ -302,7 +300,7 @@ def _name_part(path: Path) -> Path:
 
 
 def _find_added_lines(path: Path, before: list[Any] | None) -> bytes:
-    """Return what was added here to a log of readers' since the copy was equal to the bucket."""
+    """Return the lines that were added here to a readers' log since the copy was equal to the bucket."""
     if path.suffix != ".jsonl":
         return b""
     content, size = path.read_bytes(), before[0] if before else 0

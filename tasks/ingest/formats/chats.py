@@ -473,7 +473,7 @@ def _read_cursor(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 def _extract_prompt(said: str, role: Role) -> str:
-    """Return what the person typed, out of the context that the editor put around it."""
+    """Return the person's text without the context that the editor put around it."""
     return (extract_tag_body(said, "user_query") or strip_tags(said, _ADDED).strip()) if role == "user" else said
 
 
@@ -582,7 +582,7 @@ def _open_run(path: Path, number: int, run: Fields) -> Chat:
 
 
 def _find_task(run: Fields) -> tuple[str, str]:
-    """Return what stands before a task in the first question, and the first of what follows it; empty where unknown."""
+    """Return the template's text before a task, and the first line after it; empty where unknown."""
     before, *after = _TASK.split(get_text(run, "info.config.agent.instance_template") or "", maxsplit=1)
     if not after or _JINJA.search(before):
         return "", ""

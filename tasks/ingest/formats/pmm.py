@@ -132,9 +132,7 @@ class Chain:
         return None
 
     def judge_unverified(self) -> Iterator[Rejected]:
-        """Yield each row whose hash is not its content's, which is forged, and once a kind what could not be
-        recomputed.
-        """
+        """Yield each forged row, whose hash is not its content's, and once a kind those without a known recipe."""
         unknown: dict[object, list[int]] = {}
         for row, kind, digest in self.unverified:
             if kind in self.borne_out:
@@ -150,7 +148,7 @@ class Chain:
             )
 
     def _compute_hashes(self, event: Event) -> Iterator[str]:
-        """Yield what the row's hash is under each recipe."""
+        """Yield the row's hash under each recipe."""
         meta = parse_meta(event)
         row = {"kind": event.kind, "content": event.content, "meta": meta, "prev_hash": event.prev_hash}
         try:
@@ -171,7 +169,7 @@ class Chain:
                 yield digest
 
     def _iter_times(self, stored: object) -> Iterator[tuple[int, str]]:
-        """Yield what a row's time may have been when it was hashed, in UTC, with the zone that makes it so."""
+        """Yield candidates for a row's time when it was hashed, in UTC, each with its zone."""
         yield self.zone, str(stored)
         try:
             at = datetime.fromisoformat(str(stored)).replace(tzinfo=None)
@@ -291,9 +289,7 @@ def _read_ledger(events: Iterator[Event], stem: str, limits: Limits) -> Iterator
 def _parse_ledger_row(
     session: str, event: Event, limits: Limits, heard: dict[str, tuple[str, bool]]
 ) -> Message | Rejected | Skipped:
-    """Return the message that a row holds; `heard` is the last one of each role, and whether a row of kind event told
-    it.
-    """
+    """Return a row's message; `heard` holds each role's last one, and whether it came from a row of kind event."""
     if event.long:
         return Rejected(event.id, event.long)
     if not isinstance(event.kind, str) or not isinstance(event.content, str):
@@ -322,7 +318,7 @@ def _parse_ledger_row(
 
 
 def _keep_meta(meta: Mapping[str, object]) -> list[Block]:
-    """Return what else a row's meta holds, as JSON in a block; none without anything."""
+    """Return the rest of a row's meta as JSON in a block; none without any."""
     kept = {key: value for key, value in meta.items() if key not in (*FULL, TAGS) and value not in (None, "", [], {})}
     return [Block("other", encode_json(kept), name="meta")] if kept else []
 
@@ -341,7 +337,7 @@ def _keep_gist(event: Event) -> list[Block]:
 
 
 def _extract_said(kind: str, content: str, meta: Mapping[str, object]) -> tuple[str, bool]:
-    """Return what was said, whole where the row keeps it, and whether it is condensed."""
+    """Return a row's text, whole where the row keeps it, and whether it is condensed."""
     whole = next((text for key in FULL if isinstance(text := meta.get(key), str) and text.strip()), None)
     if whole is not None:
         return whole, False

@@ -136,7 +136,7 @@ Item = TypeVar("Item")
 def read_each(
     items: Iterable[tuple[int, Item] | Rejected], read_one: Callable[[int, Item], Iterable[Record]]
 ) -> Iterator[Record]:
-    """Yield what each line or document gives; of one that its reader can't bear a `Rejected`, and the rest is read."""
+    """Yield the records of each line or document; a `Rejected` for one on which its reader fails."""
     for item in items:
         if isinstance(item, Rejected):
             yield item

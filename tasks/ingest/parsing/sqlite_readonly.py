@@ -92,7 +92,7 @@ def fetch_row(
 
 
 def explain_long_cell(limits: Limits) -> str:
-    """Return why a row with a cell that `fetch_row` left out goes to quarantine."""
+    """Return the reason why a row with a cell that `fetch_row` left out goes to quarantine."""
     return f"a cell is over the limit of {max(limits.max_line_bytes, SMALLEST_LIMIT)} bytes"
 
 

@@ -168,7 +168,7 @@ def strip_tags(text: str, names: Iterable[str]) -> str:
 
 
 def extract_tag_body(text: str, name: str) -> str | None:
-    """Return what stands between the first `<name …>` and its `</name>`; None where there is none."""
+    """Return the text between the first `<name …>` and its `</name>`; None where there is none."""
     opening = _compile_opening_tag((name,)).search(text) if "<" in text else None
     end = text.find(f"</{name}>", opening.end()) if opening else -1
     return text[opening.end() : end].strip() if opening and end >= 0 else None
@@ -257,7 +257,7 @@ def join_text(blocks: Iterable[Block], separator: str) -> str:
 
 
 def join_text_blocks(blocks: Iterable[Block]) -> str:
-    """Return what was said: the text blocks, without terminal codes and embedded images."""
+    """Return the text blocks' text, without terminal codes and embedded images."""
     return clean_text(join_text(blocks, "\n"))
 
 

@@ -92,9 +92,7 @@ def join_claude_text(blocks: list[Block]) -> str:
 
 
 def extract_claude_user_text(text: str) -> str:
-    """Return what the person typed: the tool's tags, caveats and interruption marks taken out of `join_claude_text`
-    text.
-    """
+    """Return the text that the person typed, without the tool's tags, caveats and interruption marks."""
     if "<" in text:
         text = strip_tags(text, NOISE_TAGS).strip()
     if text.startswith(CAVEAT):
@@ -135,7 +133,7 @@ def detect_sender(record: Json, text: str) -> Sender | None:
 
 
 def read_agent_type(path: Path) -> str | None:
-    """Return what kind of agent a sub-agent's file is of, from the small `.meta.json` beside it."""
+    """Return a sub-agent's type, from the small `.meta.json` beside its file."""
     meta = path.with_name(path.name.split(".jsonl")[0] + ".meta.json")
     if meta.is_file():
         with suppress(OSError, orjson.JSONDecodeError), meta.open("rb") as stream:
@@ -247,7 +245,7 @@ class _Transcript:
         }
 
     def feed(self, line: int, record: Json) -> Iterator[Record]:
-        """Yield what one line gives."""
+        """Yield the records of one line."""
         # Messages that this record takes back.
         taken_back = {
             "superseded": coerce_list(record.get("supersedesUuids")),
@@ -270,7 +268,7 @@ class _Transcript:
             yield from handler(line, record)
 
     def finish(self) -> Iterator[Record]:
-        """Yield what is known only at the end: the open answer, titles, rewound branches."""
+        """Yield the records that are known only at the end: the open answer, titles, rewound branches."""
         yield from self._close_answer()
         here = {uuid for uuid, _, _ in self._tree.records} if self._summaries else set()
         for leaf, text in self._summaries:

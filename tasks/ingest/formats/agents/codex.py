@@ -184,7 +184,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 def list_locations(home: Path) -> list[Location]:
-    """Return where Codex keeps its rollouts: `CODEX_HOME`, else `~/.codex`."""
+    """Return the folders of Codex's rollouts: below `CODEX_HOME`, else `~/.codex`."""
     named = os.environ.get("CODEX_HOME")
     root = Path(named).expanduser() if named else home / ".codex"
     return lies_below(("sessions", "archived_sessions"), "**/*.jsonl", "**/*.jsonl.zst")(root)
@@ -234,7 +234,7 @@ class _Rollout:
         self._stamp: object = None
 
     def feed(self, line: int, record: Json) -> Iterator[Record]:
-        """Yield what one line gives."""
+        """Yield the records of one line."""
         self._line, self._stamp = line, record.get("timestamp")
         payload = record.get("payload")
         if not isinstance(payload, dict):

@@ -144,7 +144,7 @@ class _AiderHistory:
 
 
 def _extract_prompt(typed: str) -> str:
-    """Return what a person said: nothing of a command to the program, but for those that pass on a prompt."""
+    """Return a person's words; of a command to the program only a prompt that it passes on."""
     command = _COMMAND.match(typed)
     if command and not (typed[0] == "/" and command[1] in _SPOKEN):
         return ""
@@ -300,7 +300,7 @@ class _SpecStoryTurns:
         self.above, self.held = self.held[-1][1].strip(), []
 
     def finish(self) -> Iterator[Record]:
-        """Yield what is open at the end of the file; a block that never closed is read again as what it may be."""
+        """Yield the open message at the end of the file; a block that never closed is read again as text."""
         while self.held:
             opening = next(key for key in self.shields if self.held[0][1].startswith(key))
             closing, nests = self.shields.pop(opening)

@@ -158,7 +158,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 def _locate_tables(path: Path) -> tuple[Path, Path]:
-    """Return where an export's messages and sessions are; no name that it holds is followed."""
+    """Return the paths of an export's messages and sessions; no name that it holds is followed."""
     if path.name != MANIFEST:
         return path, path.with_name(SESSIONS.name + path.name.removeprefix(MESSAGES.name))
     form = _parse_format(path.read_bytes())

@@ -123,7 +123,7 @@ def _parse_message(
 
 
 def _explain_rejection(fields: dict[str, object], bad_role: bool, bad_content: bool) -> str | None:
-    """Return why a row is no message; None when it is one."""
+    """Return the reason why a row is no message; None when it is one."""
     for key in ("role", "content"):
         if fields.get(key) is None:
             return f"{key} is missing"

@@ -110,7 +110,7 @@ _CLIENTS = frozenset({"openclaw-control-ui", "webchat-ui", "webchat", "cli", "ga
 
 
 def parse_user_text(raw: str) -> UnwrappedText:
-    """Return what a user message holds without its envelope, who sent it, and whether a person did."""
+    """Return a user message's content without its envelope, its sender, and whether a person sent it."""
     text, speaker, events = _unwrap(raw)
     if AUTOMATIC.match(text) or (SILENT[1] in text and HEARTBEAT_ASK.search(text)):
         job = text[:6].lower() in ("[cron:", "[hook:")
@@ -125,7 +125,7 @@ def parse_user_text(raw: str) -> UnwrappedText:
 
 
 def parse_model_text(raw: str) -> UnwrappedText:
-    """Return what the model said without reply tags; a silent reply (`NO_REPLY`, `HEARTBEAT_OK`) is synthetic."""
+    """Return the model's text without reply tags; a silent reply (`NO_REPLY`, `HEARTBEAT_OK`) is synthetic."""
     text = _REPLY_TAG.sub("", raw) if "[[" in raw else raw
     text = _ATTACHED.sub("", text) if "[m" in text else text
     if any(token in text for token in SILENT):

@@ -219,7 +219,7 @@ class Transcript:
         yield self._handle_system(content, kind if isinstance(kind, str) else "no type")
 
     def finish(self) -> Iterator[Record]:
-        """Yield what the session took back."""
+        """Yield the messages that the session took back."""
         for native_id, reason in [*self.tree.find_inactive(), *((mirror, MIRROR) for mirror in self.mirrored)]:
             yield Inactive(self.session.native_id, native_id, reason)
 
@@ -425,7 +425,7 @@ def parse_session_kind(key: str) -> SessionKind:
 
 
 def load_indexed_session(path: Path, native_id: str) -> Session:
-    """Return what `sessions.json` says of a session; only its id where there is no index or no entry."""
+    """Return a session by its entry in `sessions.json`; with its id alone where there is none."""
     index = path.parent / "sessions.json"
     entries: Entries = {}
     with suppress(OSError):

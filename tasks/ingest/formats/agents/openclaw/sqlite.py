@@ -122,9 +122,7 @@ def _decompress_event(rowid: int, raw: bytes, seq: int, limits: Limits) -> Item:
 
 
 def _parse_event(rowid: int, raw: bytes, place: int) -> Item:
-    """Return the event, with its place in the session as id where it bears none: rowids change when a database is
-    packed.
-    """
+    """Return the event, with its place in the session as id where it has none: packing a database changes rowids."""
     item = parse_object(rowid, raw)
     if not isinstance(item, Rejected):
         item[1].setdefault("id", str(place))
