@@ -1,7 +1,6 @@
 """What one run brought, and the runs before it: the data of the page Tonight and of `slowwave report`."""
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -80,6 +79,21 @@ def _describe_claims(settings: Settings, new: View | None, old: View | None) -> 
     changed = news.changed[:SHOWN]
     ids = [*(claim.claim_id for claim in news.learnt[:SHOWN]), *(key for key, *_ in changed)]
     claims = new.read_by_id(OBSERVATIONS, [*dict.fromkeys(ids)], CLAIM)
+    # The shares of what was known that a night retired and lost, each with the most that its gate lets pass.
+    active = old.read(OBSERVATIONS, ["status"], pc.field("status") == Status.ACTIVE).num_rows if old else 0
+    bounds = (("retired or merged", RETIRED, "max_retired"), ("withdrawn or lost", LOST, "max_lost"))
+    gates = [
+        {"gate": name, "share": sum(news.lost[kind] for kind in kinds) / active, "most": getattr(settings.gates, bound)}
+        | {"setting": f"gates.{bound}"}
+        for name, kinds, bound in (bounds if active else ())
+    ]
+    # Sessions that have new messages, the longest first.
+    columns = ["session_id", "native_id", "title", "workspace", "messages", "ended_at"]
+    before = old.read(SESSIONS, ["session_id", "messages"]).to_pylist() if old else []
+    known = {row["session_id"]: row["messages"] for row in before}
+    rows = new.read(SESSIONS, columns).to_pylist()
+    rows = [row | {"new": row["messages"] - known.get(row["session_id"], 0)} for row in rows]
+    sessions = sorted((row for row in rows if row["new"] > 0), key=lambda row: (-row["new"], row["session_id"]))[:SHOWN]
     return {
         "learnt": [{"id": claim.claim_id, **claims[claim.claim_id]} for claim in news.learnt[:SHOWN]],
         "learnt_count": len(news.learnt),
@@ -89,31 +103,9 @@ def _describe_claims(settings: Settings, new: View | None, old: View | None) -> 
         ],
         "changed_count": len(news.changed),
         "became": dict(news.lost),
-        "sessions": _list_sessions(new, old),
-        "gates": _measure_gates(settings, news.lost, old),
+        "sessions": sessions,
+        "gates": gates,
     }
-
-
-def _measure_gates(settings: Settings, lost: Counter[str], old: View | None) -> list[Data]:
-    """Return the shares of what was known that a night retired and lost, each with the most that its gate lets pass."""
-    active = old.read(OBSERVATIONS, ["status"], pc.field("status") == Status.ACTIVE).num_rows if old else 0
-    if not active:
-        return []
-    bounds = (("retired or merged", RETIRED, "max_retired"), ("withdrawn or lost", LOST, "max_lost"))
-    return [
-        {"gate": name, "share": sum(lost[kind] for kind in kinds) / active, "most": getattr(settings.gates, bound)}
-        | {"setting": f"gates.{bound}"}
-        for name, kinds, bound in bounds
-    ]
-
-
-def _list_sessions(new: View, old: View | None) -> list[Data]:
-    """Return the sessions that have new messages, the longest first."""
-    columns = ["session_id", "native_id", "title", "workspace", "messages", "ended_at"]
-    known = dict(zip(*old.read(SESSIONS, ["session_id", "messages"]).to_pydict().values(), strict=True)) if old else {}
-    rows = new.read(SESSIONS, columns).to_pylist()
-    rows = [row | {"new": row["messages"] - known.get(row["session_id"], 0)} for row in rows]
-    return sorted((row for row in rows if row["new"] > 0), key=lambda row: (-row["new"], row["session_id"]))[:SHOWN]
 
 
 def _measure_lags(store: Store, runs: Sequence[Data]) -> Iterator[float | None]:

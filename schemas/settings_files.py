@@ -79,7 +79,11 @@ def load_project_excludes() -> list[str]:
         _warn_once(f"{unreadable}; it is left out")
         return []
     patterns, refused = named.pop(OF_PROJECT, []), list(named)
-    if not _has_only_relative_globs(patterns):
+    # Globs below a folder: none is absolute, none climbs.
+    if not isinstance(patterns, list) or not all(
+        isinstance(glob, str) and glob and not glob.startswith(("/", "~")) and ".." not in glob.split("/")
+        for glob in patterns
+    ):
         patterns, refused = [], [*refused, f"{OF_PROJECT} with other than globs relative to its folder"]
     if refused:
         more = f" and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
@@ -135,14 +139,6 @@ def _list_values(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, 
             yield from _list_values(value, f"{named}.")
         else:
             yield named, value
-
-
-def _has_only_relative_globs(patterns: object) -> bool:
-    """Return whether these are globs below a folder: none is absolute, none climbs."""
-    return isinstance(patterns, list) and all(
-        isinstance(one, str) and one and not one.startswith(("/", "~")) and ".." not in one.split("/")
-        for one in patterns
-    )
 
 
 def _expand_glob(folder: Path, pattern: str) -> list[str]:

@@ -176,7 +176,7 @@ def context(
     as_json: bool = False,
     **filters: Unpack[MessageFilters],
 ) -> None:
-    """Print a block for a prompt: what past sessions say about a query.
+    """Print a block for a prompt: what past sessions say on a query.
 
     It is packed into a budget of tokens, each line with its source.
     """

@@ -44,7 +44,7 @@ def forget(
     everything: Annotated[bool, typer.Option("--everything", help="Delete the whole space with its folder.")] = False,
     as_json: bool = False,
 ) -> None:
-    """Erase messages and everything derived from them, with a certificate.
+    """Erase messages and all that derives from them; certify it.
 
     Options combine with AND; an option given twice means either value. Older releases are deleted, for good.
     Exit status 1: something of it is still there, or an error.

@@ -31,7 +31,6 @@ from slowwave.text.words import count_noun
 if TYPE_CHECKING:
     from slowwave.flows.experiment import Findings
     from slowwave.flows.parts.report import RunReport
-    from slowwave.flows.plan import Estimate
 
 Paths = Annotated[
     list[Path] | None, typer.Argument(help="Files, folders or s3:// prefixes; default: installed tools' transcripts.")
@@ -219,27 +218,24 @@ def plan(
         size = f"{source.bytes / 1e6:,.1f} MB"
         table.add_row(source.tool, escape_line(source.where), f"{source.files:,}", size, state)
     OUT.print(table if sources else "No transcripts are there.")
-    _print_estimate(estimate)
-    return None
-
-
-def _print_estimate(estimate: "Estimate") -> None:
-    table = Table("step", title=f"{estimate.model}", title_justify="left")
+    # The costs, a line a step.
+    costs = Table("step", title=f"{estimate.model}", title_justify="left")
     for heading in ("units", "prompts", "from the cache", "prompt tokens", "answer tokens (expected)"):
-        table.add_column(heading, justify="right")
+        costs.add_column(heading, justify="right")
     for line in estimate.lines:
         about = "about " if line.estimated else ""
         numbers = (line.units, line.requests, line.cached, line.prompt_tokens, line.answer_tokens)
-        table.add_row(line.step, *(f"{about if n else ''}{n:,}" for n in numbers))
+        costs.add_row(line.step, *(f"{about if n else ''}{n:,}" for n in numbers))
     pending = f"Pending: {count_noun(estimate.messages, 'message')} in {count_noun(estimate.sessions, 'session')}"
     OUT.print(f"{pending}, {estimate.skipped:,} of them too short." if estimate.skipped else f"{pending}.")
     if estimate.lines:
-        OUT.print(table)
+        OUT.print(costs)
         took = "unknown" if estimate.seconds is None else _format_duration(estimate.seconds)
         tokens = f"{estimate.prompt_tokens:,} prompt and {estimate.answer_tokens:,} answer tokens"
         OUT.print(f"In all {tokens}; time: {took}; money: ${estimate.usd:,.2f}")
     for note in estimate.notes:
         OUT.print(f"note: {escape_line(note)}")
+    return None
 
 
 def _format_duration(seconds: float) -> str:

@@ -154,7 +154,11 @@ def _print_answer(conversation: "Conversation", typed: str) -> None:
         raise  # no later turn will have it either
     except SlowwaveError as trouble:
         ERR.print(f"slowwave: {trouble}", style="red")
-    OUT.print(_format_block_counts(conversation), style="dim")
+    # The number of memories and web results that it was given.
+    block = conversation.recalled.block if conversation.recalled else None
+    names = {"memories": "from memory", "web": "from the web"}
+    counts = [f"{len(part.lines)} {names[part.name]}" for part in block.parts if part.name in names] if block else []
+    OUT.print(f"\n[{', '.join(counts)}: /why]" if counts else "\n", style="dim")
 
 
 def _rate_turn(conversation: "Conversation", given: list[str]) -> str:
@@ -197,14 +201,6 @@ def _explain_turns(recalled: "Recalled") -> list[str]:
     lines += [f"{len(recalled.recap)} summaries tell of turns that did not go along."] if recalled.recap else []
     lines += [f"{len(recalled.left_out)} turns were left out, the most activated first:"] if recalled.left_out else []
     return lines + [f"  {value:.2f} {_format_listed_turn(trace)}" for trace, value in recalled.left_out[:LISTED]]
-
-
-def _format_block_counts(conversation: "Conversation") -> str:
-    """Return a line with the number of memories and web results that the answer was given; empty without any."""
-    block = conversation.recalled.block if conversation.recalled else None
-    names = {"memories": "from memory", "web": "from the web"}
-    counts = [f"{len(part.lines)} {names[part.name]}" for part in block.parts if part.name in names] if block else []
-    return f"\n[{', '.join(counts)}: /why]" if counts else "\n"
 
 
 def _explain_last_answer(conversation: "Conversation") -> str:

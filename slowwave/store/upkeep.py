@@ -155,7 +155,9 @@ def drop_old_versions(store: Store, settings: StoreSettings) -> int:
             tagged = opened.tags.list()
             for name in (one.name for one in old if one.name in tagged):
                 opened.tags.delete(name)
-        return sum(_delete_old_versions(store, table) for table in TABLES.values())
+        datasets = [lance.dataset(str(store.dir / f"{table.name}.lance")) for table in TABLES.values()]
+        done = [old.cleanup_old_versions(GRACE, error_if_tagged_old_versions=False) for old in datasets]
+        return sum(int(one.bytes_removed) for one in done)
 
 
 def _list_unnamed(store: Store, table: Table, versions: Collection[int]) -> Iterator[Path]:
@@ -176,11 +178,6 @@ def _is_log_of(path: Path, versions: Collection[int]) -> bool:
 
 def _name_file(store: Store, path: Path) -> str:
     return path.relative_to(store.dir).as_posix()
-
-
-def _delete_old_versions(store: Store, table: Table) -> int:
-    dataset = lance.dataset(str(store.dir / f"{table.name}.lance"))
-    return int(dataset.cleanup_old_versions(GRACE, error_if_tagged_old_versions=False).bytes_removed)
 
 
 def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> None:

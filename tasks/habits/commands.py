@@ -66,7 +66,13 @@ def read_command(command: SimpleCommand) -> Command:
         return Command(ActionKind.EDIT)
     if looks := known.looks.get(" ".join(words[:2])) or known.looks.get(words[0]):
         return Command(looks)
-    before = _count_wrapper_words(words, known)
+    # Words before the program that is meant.
+    at = 0
+    while size := _match_words(words[at:-1], known.words["wrappers"]):
+        at = _skip_options(words, at + size, known)
+        while at < len(words) - 1 and AMOUNT.fullmatch(words[at]):
+            at += 1
+    before = min(at, len(words) - 1)
     form, role = _find_form(words[before:], known)
     if not form:
         return Command(ActionKind.OTHER)
@@ -83,16 +89,6 @@ def find_edited_in_place(words: list[str]) -> list[str]:
     rest = [word for word in words[1:] if word and not word.startswith("-")]
     given = any(word in ("-e", "-f", "--expression", "--file") for word in words)
     return rest if given and words[0] == "sed" and len(rest) == 1 else rest[1:]
-
-
-def _count_wrapper_words(words: list[str], known: _Programs) -> int:
-    """Return the number of words before the program that is meant."""
-    at = 0
-    while size := _match_words(words[at:-1], known.words["wrappers"]):
-        at = _skip_options(words, at + size, known)
-        while at < len(words) - 1 and AMOUNT.fullmatch(words[at]):
-            at += 1
-    return min(at, len(words) - 1)
 
 
 def _match_words(words: list[str], names: frozenset[str]) -> int:

@@ -91,7 +91,13 @@ def detect_change(path: Path, held: dict[str, Any] | None, settings: Settings) -
         return None  # not even opened: there may be thousands of them
     reader = detect_reader(path)
     parts, size, mtime = measure_file(path, reader)
-    key, digest = compute_read_key(reader, settings), compute_file_digest(parts)
+    # SHA-256 over the files' bytes, one after the other.
+    sha256 = hashlib.sha256()
+    for part in parts:
+        with part.open("rb") as stream:
+            while chunk := stream.read(1 << 20):
+                sha256.update(chunk)
+    key, digest = compute_read_key(reader, settings), sha256.hexdigest()
     if (key, digest) == (row["read_key"], row["digest"]):
         return None
     return Transcript(path, name_path(path, settings), reader, size, mtime, digest, key)
@@ -120,16 +126,6 @@ def compute_read_key(reader: Reader, settings: Settings) -> str:
     return compute_step_key(
         "read", 1, reader.name, str(reader.version), str(settings.read.max_line_bytes), str(settings.redact)
     )
-
-
-def compute_file_digest(paths: Iterable[Path]) -> str:
-    """Return SHA-256 hex over the files' bytes, one after the other."""
-    digest = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as stream:
-            while chunk := stream.read(1 << 20):
-                digest.update(chunk)
-    return digest.hexdigest()
 
 
 # Secrets.

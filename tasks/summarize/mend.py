@@ -34,7 +34,8 @@ def mend(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str)
             if not kept:
                 continue
             whole = group if kept == group.members else _shorten_group(group, [by_id[m] for m in kept])
-            place = next((at for at, one in enumerate(found) if _is_twin(one, whole)), len(found))
+            seqs = [(at, set(twin.members)) for at, twin in enumerate(found) if twin.seq == whole.seq]
+            place = next((at for at, ids in seqs if not ids.isdisjoint(whole.members)), len(found))
             if place == len(found):
                 found.append(whole)
             elif (whole.stale, -len(kept)) < (found[place].stale, -len(found[place].members)):
@@ -44,10 +45,6 @@ def mend(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str)
         level = [make_member(group, group.compute_id(scope, scope_id)) for group in found]
         renamed = {old: level[place].id for old, place in places.items()}
     return lost
-
-
-def _is_twin(one: Group, other: Group) -> bool:
-    return one.seq == other.seq and not set(one.members).isdisjoint(other.members)
 
 
 def _shorten_group(group: Group, kept: list[Member]) -> Group:

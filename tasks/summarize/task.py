@@ -40,7 +40,7 @@ from slowwave.tasks.progress import show_progress
 from slowwave.tasks.shards import ShardStep, spread
 from slowwave.tasks.summarize import by_model
 from slowwave.tasks.summarize.by_model import MEASURED, SummaryWriter, TopicInfo, measure_summaries
-from slowwave.tasks.summarize.coherence import Coherence, count_coherence
+from slowwave.tasks.summarize.coherence import count_coherence
 from slowwave.tasks.summarize.mend import mend
 from slowwave.tasks.summarize.worthy import cut_to_worthy_sentences, tell_session, title_session, weigh_sentences
 from slowwave.tasks.vectors import attach_vectors_if_there, describe_encoder, fill_missing_vectors
@@ -203,7 +203,11 @@ def _grow_all(
             failed |= do_apart(batch, grow_some)
             advance(len(batch))
     if narrator:
-        report.counts.update(count_coherence(_measure_written(job, key, narrator.written)))
+        # How they stand on their members, now that all have vectors.
+        rows = job.store.read(SUMMARIES, MEASURED, pc.field("step_key") == key).to_pylist() if narrator.written else []
+        own_rows = [row for row in rows if f"{row['scope_id']}/{row['tier']}/{row['seq']}" in narrator.written]
+        measured = measure_summaries(job.store, own_rows, job.settings.pyramid.sum_window)
+        report.counts.update(count_coherence(measured))
     return waiting, failed
 
 
@@ -413,10 +417,3 @@ def _build_group(row: dict[str, Any]) -> Group:
     names = ("text", "first_at", "last_at", "sealed")
     own = {name: row[name] for name in names} | {"stale": bool(row["stale"]), "key": row["step_key"]}
     return Group(row["tier"], row["seq"], tuple(row["member_ids"]), **own)
-
-
-def _measure_written(job: Job, key: str, written: set[str]) -> list[Coherence]:
-    """Return the coherence of the summaries that the model has just written, now that all have vectors."""
-    rows = job.store.read(SUMMARIES, MEASURED, pc.field("step_key") == key).to_pylist() if written else []
-    mine = [row for row in rows if f"{row['scope_id']}/{row['tier']}/{row['seq']}" in written]
-    return measure_summaries(job.store, mine, job.settings.pyramid.sum_window)

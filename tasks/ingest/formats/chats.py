@@ -578,15 +578,12 @@ def _open_run(path: Path, number: int, run: Fields) -> Chat:
     own = None if container else get_text(run, "info.config.environment.cwd")
     workspace = get_text(coerce_dict(state), "working_dir") or own
     session = Session(f"{name}@{compute_content_id(*beginning)[:12]}", workspace, name)
-    return Chat(session, messages or None, text=partial(_extract_task, _find_task(run)))
-
-
-def _find_task(run: Fields) -> tuple[str, str]:
-    """Return the template's text before a task, and the first line after it; empty where unknown."""
+    # What stands before a task in the first question, and the first line after it; empty where unknown.
     before, *after = _TASK.split(get_text(run, "info.config.agent.instance_template") or "", maxsplit=1)
-    if not after or _JINJA.search(before):
-        return "", ""
-    return before.lstrip(), _JINJA.split(after[0].strip(), maxsplit=1)[0].split("\n")[0].strip()
+    around = "", ""
+    if after and not _JINJA.search(before):
+        around = before.lstrip(), _JINJA.split(after[0].strip(), maxsplit=1)[0].split("\n")[0].strip()
+    return Chat(session, messages or None, text=partial(_extract_task, around))
 
 
 def _extract_task(around: tuple[str, str], asked: str, role: Role) -> str:

@@ -309,18 +309,15 @@ def _parse_ledger_row(
     heard[role] = text, event.kind == EVENT
     if by_event != heard[role][1] and before.startswith(text.removesuffix(CUT) if condensed else text):
         return Skipped("message told twice", event.id)
-    blocks = [Block("text", text), *make_tag_blocks(meta.get(TAGS)), *_keep_meta(meta), *_keep_gist(event)]
+    # What else its meta holds is kept as JSON.
+    rest = {key: value for key, value in meta.items() if key not in (*FULL, TAGS) and value not in (None, "", [], {})}
+    meta_blocks = [Block("other", encode_json(rest), name="meta")] if rest else []
+    blocks = [Block("text", text), *make_tag_blocks(meta.get(TAGS)), *meta_blocks, *_keep_gist(event)]
     # Ids start at 1 in every ledger: the row's hash makes it the same message in a copy, and another in another mind.
     identity = f"{event.ts}:{event.hash}" if event.hash else None
     who: Who = (role, "synthetic" if condensed else origin)  # a condensed text is nobody's words: no claim
     spoken, at = join_text_blocks(blocks), coerce_time(event.ts)
     return Message(session, str(event.id), *who, blocks, spoken, at, identity=identity, line=event.id)
-
-
-def _keep_meta(meta: Mapping[str, object]) -> list[Block]:
-    """Return the rest of a row's meta as JSON in a block; none without any."""
-    kept = {key: value for key, value in meta.items() if key not in (*FULL, TAGS) and value not in (None, "", [], {})}
-    return [Block("other", encode_json(kept), name="meta")] if kept else []
 
 
 def _keep_gist(event: Event) -> list[Block]:

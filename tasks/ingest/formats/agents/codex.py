@@ -110,18 +110,6 @@ def extract_reasoning(item: Json) -> list[str]:
     return []
 
 
-def parse_codex_output(item: Json) -> list[Block]:
-    """Return a tool's output as one block, then its images. Older versions wrap it as JSON with the exit code."""
-    given = next((item[key] for key in ("output", "result", "tools") if item.get(key) is not None), "")
-    if isinstance(given, str) and given.startswith('{"output"'):
-        given = _parse_json(given)
-    parts = list(_parse_output_parts(given))
-    text = "\n".join(block.text for block in parts if block.text)
-    name, call_id = coerce_text(item.get("name")), coerce_text(item.get("call_id"))
-    images = [Block("image", media=block.media, call_id=call_id) for block in parts if block.type == "image"]
-    return [Block("tool_result", text, name, call_id, is_error=_detect_failure(given)), *images]
-
-
 def _parse_output_parts(given: object) -> Iterator[Block]:
     if isinstance(given, list):
         for part in given:
@@ -304,7 +292,16 @@ class _Rollout:
             block = replace(call, text=call.text or "", name=call.name or str(item.get("type")).removesuffix("_call"))
             yield from self._emit(MODEL, [block])
         elif kind.endswith(OUTPUT):
-            yield from self._emit(TOOL, parse_codex_output(item))
+            # A tool's output as one block, then its images. Older versions wrap it as JSON with the exit code.
+            given = next((item[key] for key in ("output", "result", "tools") if item.get(key) is not None), "")
+            if isinstance(given, str) and given.startswith('{"output"'):
+                given = _parse_json(given)
+            parts = list(_parse_output_parts(given))
+            text = "\n".join(block.text for block in parts if block.text)
+            name, call_id = coerce_text(item.get("name")), coerce_text(item.get("call_id"))
+            images = [Block("image", media=block.media, call_id=call_id) for block in parts if block.type == "image"]
+            outputs = [Block("tool_result", text, name, call_id, is_error=_detect_failure(given)), *images]
+            yield from self._emit(TOOL, outputs)
         elif kind == "reasoning":
             yield from self._handle_thinking(extract_reasoning(item), "item")
         elif kind == "agent_message":

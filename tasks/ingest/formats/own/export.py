@@ -124,7 +124,11 @@ def _parse_format(manifest: bytes) -> str | None:
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records in order of the messages' rows; a session comes before its first message."""
-    messages, sessions = _locate_tables(path)
+    # Where its messages and sessions are; no name that it holds is followed.
+    messages, sessions = path, path.with_name(SESSIONS.name + path.name.removeprefix(MESSAGES.name))
+    if path.name == MANIFEST:
+        form = _parse_format(path.read_bytes())
+        messages, sessions = (path.with_name(f"{table.name}.{form}") for table in (MESSAGES, SESSIONS))
     if not _is_there(messages):
         yield Rejected(0, f"this export holds no messages: `slowwave export OUT --table {MESSAGES.name}` writes them")
         return
@@ -155,14 +159,6 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
             line=line,
             stored=StoredMessage(message.message_id, message.identity, source, message.workspace),
         )
-
-
-def _locate_tables(path: Path) -> tuple[Path, Path]:
-    """Return the paths of an export's messages and sessions; no name that it holds is followed."""
-    if path.name != MANIFEST:
-        return path, path.with_name(SESSIONS.name + path.name.removeprefix(MESSAGES.name))
-    form = _parse_format(path.read_bytes())
-    return path.with_name(f"{MESSAGES.name}.{form}"), path.with_name(f"{SESSIONS.name}.{form}")
 
 
 def _read_table(path: Path, table: Table, form: type[Row], limits: Limits) -> Iterator[tuple[int, Row | Rejected]]:

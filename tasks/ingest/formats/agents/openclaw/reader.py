@@ -168,7 +168,9 @@ def read_events(
     current = Transcript(session, dialect, pinned)
     for item in items:
         event = {} if isinstance(item, Rejected) else item[1]
-        if event.get("type") == "session" and current.is_new_session(event):
+        # A header in mid-file may begin another session.
+        is_other = isinstance(event.get("id"), str) and event["id"] != current.session.native_id
+        if event.get("type") == "session" and current.begun and is_other and not pinned:
             yield from current.finish()
             current = Transcript(Session(str(event["id"])), dialect, pinned)
         yield from read_each([item], current.feed)
@@ -192,11 +194,6 @@ class Transcript:
         self.line = 0
         self.event: Event = {}
         self.message: Event = {}
-
-    def is_new_session(self, header: Event) -> bool:
-        """Return whether a header in mid-file begins another session."""
-        other = isinstance(header.get("id"), str) and header["id"] != self.session.native_id
-        return self.begun and other and not self.pinned
 
     def feed(self, line: int, event: Event) -> Iterator[Record]:
         """Yield records of one event."""
