@@ -122,7 +122,12 @@ def run_include(names: Sequence[str], settings: Settings) -> RunReport:
         words = {left_out[claim]["words"] for claim in named.claims if claim in left_out}
         claims = [key for key, row in left_out.items() if row["words"] in words]
         job.store.delete_ids(EXCLUSIONS, [*(row["session_id"] for row in sessions), *claims])
-        merges = [merge for merge in named.merges if _allow_merge(job.store, merge)]
+        # The night decides anew on pairs that were taken apart.
+        undone = [row for row in job.store.read_ids(MERGES, named.merges).to_pylist() if row["undone"]]
+        job.store.delete_ids(MERGES, [row["merge_id"] for row in undone])
+        losers = job.store.read_ids(OBSERVATIONS, [row["loser_id"] for row in undone])
+        job.store.merge(OBSERVATIONS, set_columns(losers, dedupe_key=None, supersede_key=None))
+        merges = sorted((row["merge_id"] for row in undone), key=named.merges.index)
         notes = [name for name in plain if name not in names or name.startswith(PREFIX)]
         report.notes += [f"confirmed: {note}" for note in notes]
         report.notes += [f"taken in again: {what}" for what in (format_names(sessions), *claims, *merges) if what]
@@ -221,17 +226,6 @@ def _undo_merge(store: Store, merge_id: str) -> str:
     store.merge(MERGES, undone.merges)
     store.merge(OBSERVATIONS, undone.observations)
     return f"{kind} {merge_id}"
-
-
-def _allow_merge(store: Store, merge_id: str) -> bool:
-    """Let the night decide anew on a pair that was taken apart; return whether it was."""
-    (merge,) = store.read_ids(MERGES, [merge_id]).to_pylist()
-    if not merge["undone"]:
-        return False
-    store.delete_ids(MERGES, [merge_id])
-    loser = store.read_ids(OBSERVATIONS, [merge["loser_id"]])
-    store.merge(OBSERVATIONS, set_columns(loser, dedupe_key=None, supersede_key=None))
-    return True
 
 
 def promote_candidate(why: str, settings: Settings) -> RunReport:

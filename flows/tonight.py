@@ -1,7 +1,6 @@
 """What one run brought, and the runs before it: the data of the page Tonight and of `slowwave report`."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -46,6 +45,14 @@ def describe_run(settings: Settings, run_id: str = "", live: View | None = None)
     made = by_run.get(row["run_id"])
     report = _parse_report(row, made)
     views, before = open_views(made, store, live)
+    # Each run's lag: hours from the first session that ended since the run before began to its own end, if any did.
+    ends = sorted(at for at in store.read(SESSIONS, ["ended_at"])["ended_at"].to_pylist() if at is not None)
+    lags: list[float | None] = []
+    start = 0
+    for run in ended:
+        stop = max(start, bisect_right(ends, run["started_at"]))
+        lags.append((run["ended_at"] - ends[start]).total_seconds() / 3600 if stop > start else None)
+        start = stop
     return {
         "run": {name: row[name] for name in ("run_id", "kind", "started_at", "ended_at", "status")},
         "release": made.name if made else None,
@@ -60,7 +67,7 @@ def describe_run(settings: Settings, run_id: str = "", live: View | None = None)
         "usage": [{"model": model, **counts} for model, counts in parse_usage(report.steps).items()],
         "nights": [
             _describe_night(run, by_run.get(run["run_id"])) | {"lag": lag}
-            for run, lag in [*zip(ended, _measure_lags(store, ended), strict=True)][-NIGHTS:]
+            for run, lag in [*zip(ended, lags, strict=True)][-NIGHTS:]
         ],
     }
 
@@ -106,16 +113,6 @@ def _describe_claims(settings: Settings, new: View | None, old: View | None) -> 
         "sessions": sessions,
         "gates": gates,
     }
-
-
-def _measure_lags(store: Store, runs: Sequence[Data]) -> Iterator[float | None]:
-    """Yield each run's lag in hours, from the first session that ended since the run before began; None without one."""
-    ends = sorted(at for at in store.read(SESSIONS, ["ended_at"])["ended_at"].to_pylist() if at is not None)
-    start = 0
-    for run in runs:
-        stop = max(start, bisect_right(ends, run["started_at"]))
-        yield (run["ended_at"] - ends[start]).total_seconds() / 3600 if stop > start else None
-        start = stop
 
 
 def _describe_night(row: Data, made: Any) -> Data:

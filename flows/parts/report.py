@@ -165,7 +165,11 @@ class RunReport:
             StoreUnreadable: a table is broken or gone.
         """
         later = self.release is not None and self.release.number > 1
-        self.closing = list(describe_night(self, store, width))
+        self.closing = [f"New: {self.news}."]
+        views, before = open_views(self.release, store)
+        self.closing += _describe_claims(*views, width) if views else ()
+        if left := collect_left_out(self, store, before):
+            self.closing.append(f"Left out: {'; '.join(left)}.")
         if self.status == RunStatus.DONE:
             self.next_command = f" Next: `slowwave {'diff' if later else 'briefing'}{options}`."
 
@@ -195,25 +199,6 @@ class RunReport:
         notes = len(self.collect_notes())
         more = [f"{notes} notes: `slowwave inspect runs` has them, and a forgetting takes them out."] if notes else []
         return "\n".join([*lines, "", *more])
-
-
-def describe_night(report: RunReport, store: Store, width: int) -> Iterator[str]:
-    """Yield lines on a night: new messages, three claims learnt, changes, and what was left out with the reason.
-
-    Args:
-        report: of the night.
-        store: as the night left it.
-        width: of the terminal; of a claim that changed as many characters are shown.
-
-    Raises:
-        StoreUnreadable: a table is broken or gone.
-    """
-    yield f"New: {report.news}."
-    views, before = open_views(report.release, store)
-    if views:
-        yield from _describe_claims(*views, width)
-    if left := collect_left_out(report, store, before):
-        yield f"Left out: {'; '.join(left)}."
 
 
 def open_views(

@@ -128,15 +128,7 @@ class SessionTree:
 
     def find_inactive(self) -> Iterator[tuple[str, str]]:
         """Yield id and reason of each entry that was left behind or is a second copy, in the order of the file."""
-        reasons = dict.fromkeys(self._find_left(), REWOUND)
-        for group in self.retries.values():
-            live = next((i for i in group if i not in reasons), None)
-            reasons |= {i: RETRY for i in group if i != live and i not in reasons}
-        for i in sorted(reasons):
-            yield self._ids[i], reasons[i]
-
-    def _find_left(self) -> set[int]:
-        """Return the entries off the path from the last leaf to the root, on a branch where somebody spoke."""
+        # Entries off the path from the last leaf to the root, on a branch where somebody spoke.
         path, at = set[int](), self._leaf
         while at >= 0:
             path.add(at)
@@ -154,8 +146,14 @@ class SessionTree:
             spoken = {branch for branch in spoken if self._parents[branch] >= 0}
         left = {i for i, branch in branches.items() if branch in spoken and self._roles[i] in (*SPOKEN, *TOOLS)}
         # An entry that stands in the file twice is not left by its copy.
-        live = {entry for i, entry in enumerate(self._ids) if i not in left} if left else set()
-        return {i for i in left if self._ids[i] not in live}
+        standing = {entry for i, entry in enumerate(self._ids) if i not in left} if left else set()
+        off_path = {i for i in left if self._ids[i] not in standing}
+        reasons = dict.fromkeys(off_path, REWOUND)
+        for group in self.retries.values():
+            live = next((i for i in group if i not in reasons), None)
+            reasons |= {i: RETRY for i in group if i != live and i not in reasons}
+        for i in sorted(reasons):
+            yield self._ids[i], reasons[i]
 
 
 def read_events(
