@@ -107,13 +107,13 @@ def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
     try:
         with file.open("rb") as source, _open_for_reading(source, key, fresh.parent) as packed:
             first = packed.next()
-            held = packed.extractfile(first) if first and first.name == MANIFEST else None
-            manifest: Manifest = orjson.loads(held.read(MOST)) if held else {}
+            member_file = packed.extractfile(first) if first and first.name == MANIFEST else None
+            manifest: Manifest = orjson.loads(member_file.read(MOST)) if member_file else {}
             if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
                 raise UsageError(f"{file} is no backup of slowwave's")
-            named = str(manifest.get("space"))  # a file from elsewhere names any place
-            if not re.fullmatch(SPACE_NAME, named):
-                raise UsageError(f"{file} names the space {named!r}, which is no name: nothing was restored")
+            space = str(manifest.get("space"))  # a file from elsewhere names any place
+            if not re.fullmatch(SPACE_NAME, space):
+                raise UsageError(f"{file} names the space {space!r}, which is no name: nothing was restored")
             needed = sum(size for size, _ in manifest["files"].values())
             if needed > (free := shutil.disk_usage(fresh).free):
                 raise UsageError(f"{file} unpacks to {needed:,} bytes, {free:,} are free: nothing was restored")
@@ -173,10 +173,10 @@ class _Member(tarfile.TarInfo):
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Member":
-        found = super().frombuf(buf, encoding, errors)
-        if not found.isreg() and found.size > PIECE:
-            raise tarfile.ReadError(f"a name of {found.size:,} bytes")
-        return found
+        member = super().frombuf(buf, encoding, errors)
+        if not member.isreg() and member.size > PIECE:
+            raise tarfile.ReadError(f"a name of {member.size:,} bytes")
+        return member
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes | Path, size: int) -> None:

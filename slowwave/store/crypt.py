@@ -91,17 +91,17 @@ def find_encryption(folder: Path, mounts: Path = Path("/proc/self/mountinfo"), s
     LVM), gocryptfs and its kin, eCryptfs; on a Mac FileVault, on the disk of the home folder. None where nothing is
     known to.
     """
-    there = next(one for one in (folder, *folder.absolute().parents) if one.exists()).resolve()
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists()).resolve()
     if not mounts.is_file():
         if not shutil.which("fdesetup") or there.stat().st_dev != Path.home().stat().st_dev:
             return None
-        told = subprocess.run(["fdesetup", "status"], stdout=subprocess.PIPE, text=True, check=False).stdout
-        return "FileVault" if told.strip() == "FileVault is On." else None
+        status = subprocess.run(["fdesetup", "status"], stdout=subprocess.PIPE, text=True, check=False).stdout
+        return "FileVault" if status.strip() == "FileVault is On." else None
     # Of a line: device (major:minor), mount point and file system; of two at one place the later hides the earlier.
     lines = [line.split(" - ", 1) for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()]
     parsed = [(left.split(), right.split()) for left, right in reversed(lines)]
     known = [(f[2], Path(f[4].encode().decode("unicode_escape")), t[0]) for f, t in parsed]
-    device, _, kind = max(known, key=lambda one: len(one[1].parts) if there.is_relative_to(one[1]) else -1)
+    device, _, kind = max(known, key=lambda place: len(place[1].parts) if there.is_relative_to(place[1]) else -1)
     if kind in FILE_SYSTEMS:
         return kind.removeprefix("fuse.")
     return "dm-crypt" if _is_dm_crypt(sys / "dev" / "block" / device) else None
@@ -127,7 +127,7 @@ def _is_dm_crypt(block: Path, depth: int = 0) -> bool:
     if uuid.is_file() and uuid.read_text().startswith("CRYPT-"):
         return True
     below = [*(block / "slaves").glob("*")] if depth < 8 else []
-    return bool(below) and all(_is_dm_crypt(one, depth + 1) for one in below)
+    return bool(below) and all(_is_dm_crypt(device, depth + 1) for device in below)
 
 
 def encrypt_store(store: Path, key: str) -> None:

@@ -161,7 +161,7 @@ def read(space_dir: Path, kind: type[E]) -> list[E]:
 
 def read_all(space_dir: Path, kind: type[E]) -> tuple[list[E], int]:
     """Return the entries of a kind, oldest first, and how many lines can't be read."""
-    path, found, unread = space_dir / FILES[kind], list[E](), 0
+    path, entries, unread = space_dir / FILES[kind], list[E](), 0
     for line in map(parse_line, path.read_bytes().splitlines() if path.is_file() else ()):
         try:
             if "at" in kind._fields:
@@ -169,10 +169,10 @@ def read_all(space_dir: Path, kind: type[E]) -> tuple[list[E], int]:
             entry = kind(**{name: line[name] for name in kind._fields})
             if isinstance(entry, Recall):
                 _ = entry.ids, entry.spans
-            found.append(entry)
+            entries.append(entry)
         except (KeyError, TypeError, ValueError):
             unread += 1
-    return found, unread
+    return entries, unread
 
 
 def rewrite(path: Path, keep: Callable[[Line], Line | None]) -> int:
@@ -185,14 +185,14 @@ def rewrite(path: Path, keep: Callable[[Line], Line | None]) -> int:
         return 0
     with path.open("rb") as old:
         lines = [(raw, parse_line(raw)) for raw in old.read().splitlines()]
-        kept = [(raw, line, _keep_line(line, keep)) for raw, line in lines]
-        if not (changed := sum(fresh is None or fresh != line for _, line, fresh in kept)):
+        rows = [(raw, line, _keep_line(line, keep)) for raw, line in lines]
+        if not (changed := sum(fresh is None or fresh != line for _, line, fresh in rows)):
             return 0
         # the lines that stay, beside the file and then in its place
         beside = path.with_name(f".{path.name}.new")
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as out:
-            out.writelines(raw + b"\n" if fresh == line else format_line(fresh) for raw, line, fresh in kept if fresh)
+            out.writelines(raw + b"\n" if fresh == line else format_line(fresh) for raw, line, fresh in rows if fresh)
             out.flush()
             os.fsync(out.fileno())
         is_empty = beside.stat().st_size == 0
@@ -223,7 +223,7 @@ def hash_span(sentence: str) -> str | None:
 
 def hash_spans(texts: Iterable[str]) -> list[str]:
     """Return hashes of the texts' sentences, and of the texts as a whole, sorted."""
-    spans = [span for text in texts for span in (text, *(one.text for one in split_sentences(text)))]
+    spans = [span for text in texts for span in (text, *(sentence.text for sentence in split_sentences(text)))]
     return sorted({hashed for span in spans if (hashed := hash_span(span))})
 
 

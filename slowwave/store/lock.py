@@ -61,8 +61,8 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
                     if left and (died is None or died.boot != read_boot()):
                         go_back_to_synced(space_dir)
                     begin_sync(space_dir, known=not left)
-                    mine = Holder(run_id, kind, os.getpid(), socket.gethostname(), format_now(), read_boot())
-                    replace_file(path, json.dumps(asdict(mine)).encode())  # durably: it alone tells of a run
+                    holder = Holder(run_id, kind, os.getpid(), socket.gethostname(), format_now(), read_boot())
+                    replace_file(path, json.dumps(asdict(holder)).encode())  # durably: it alone tells of a run
                 yield died
             except BaseException:
                 with suppress(StoreError):  # what went wrong first is what is told
@@ -97,10 +97,10 @@ def remove_space(space_dir: Path) -> None:
     Raises:
         StoreLocked, StoreUnwritable: as `writer_lock`.
     """
-    lock, last = hold_lock(space_dir), (f"{RELEASES.name}.lance", LOCK_FILE)
+    lock, last = hold_lock(space_dir), {f"{RELEASES.name}.lance": 0, LOCK_FILE: 1}
     try:
         with share(space_dir, "forget", "forget"), translate_write_errors(space_dir):
-            for path in sorted(space_dir.iterdir(), key=lambda one: last.index(one.name) if one.name in last else -1):
+            for path in sorted(space_dir.iterdir(), key=lambda path: last.get(path.name, -1)):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             space_dir.rmdir()
     finally:
@@ -138,8 +138,8 @@ def _read_holder(space_dir: Path) -> Holder | None:
     from pydantic import TypeAdapter  # a tenth of a second, that only a file left behind is worth
 
     try:
-        held = TypeAdapter(Holder).validate_json((space_dir / HOLDER_FILE).read_bytes())
-        datetime.fromisoformat(held.since).astimezone(UTC)
+        holder = TypeAdapter(Holder).validate_json((space_dir / HOLDER_FILE).read_bytes())
+        datetime.fromisoformat(holder.since).astimezone(UTC)
     except (FileNotFoundError, ValueError, OverflowError):  # not there, altered, or cut by the holder's death
         return None
-    return held
+    return holder

@@ -86,7 +86,7 @@ def parse_version(path: Path) -> int:
 
 def list_versions(path: Path) -> dict[int, Path]:
     """Return the manifest of each version of a table that is there."""
-    return {parse_version(one): one for one in (path / "_versions").glob("*.manifest") if one.stem.isdigit()}
+    return {parse_version(file): file for file in (path / "_versions").glob("*.manifest") if file.stem.isdigit()}
 
 
 def has_table(folder: Path, name: str) -> bool:
@@ -98,10 +98,10 @@ def identify_newest_version(path: Path) -> tuple[str, int, int] | None:
     """Return an identity of a table's newest version; opening a table costs ten times as much."""
     try:
         newest = min((path / "_versions").glob("*.manifest"))
-        found = newest.stat()
+        status = newest.stat()
     except (OSError, ValueError):  # gone, or named otherwise: Lance says what is wrong
         return None
-    return newest.name, found.st_ino, found.st_mtime_ns
+    return newest.name, status.st_ino, status.st_mtime_ns
 
 
 def list_pinned_files(folder: Path, versions: dict[str, int]) -> list[str]:
@@ -117,7 +117,7 @@ def list_pinned_files(folder: Path, versions: dict[str, int]) -> list[str]:
         paths.append(list_versions(root)[version])
         for fragment in dataset.get_fragments():
             paths += list_fragment_files(root, fragment)
-        for segment in (one for index in dataset.describe_indices() for one in index.segments):
+        for segment in (segment for index in dataset.describe_indices() for segment in index.segments):
             paths += [path for path in (root / "_indices" / segment.uuid).rglob("*") if path.is_file()]
     return sorted(path.relative_to(folder).as_posix() for path in paths)
 
@@ -125,7 +125,7 @@ def list_pinned_files(folder: Path, versions: dict[str, int]) -> list[str]:
 def list_fragment_files(root: Path, fragment: lance.LanceFragment) -> list[Path]:
     """Return the files of a table's fragment, with that of its deleted rows."""
     deleted = fragment.deletion_file()
-    return [root / "data" / one.path for one in fragment.metadata.files] + ([root / deleted] if deleted else [])
+    return [root / "data" / file.path for file in fragment.metadata.files] + ([root / deleted] if deleted else [])
 
 
 # Syncing, and writes that were not finished
@@ -189,14 +189,14 @@ def _list_state(folder: Path) -> dict[str, tuple[int, ...]]:
 
     In strings: a store may have thousands of files, and `Path` costs more than the disk.
     """
-    found: dict[str, tuple[int, ...]] = {}
+    states: dict[str, tuple[int, ...]] = {}
     for above, folders, names in os.walk(folder):
         for name in (*folders, *(name for name in names if name not in OWN)):
             with suppress(FileNotFoundError):  # a reader's
                 stat = os.lstat(f"{above}/{name}")
                 facts = (stat.st_ino,) if name in folders else (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-                found[f"{above}/{name}"] = facts
-    return found
+                states[f"{above}/{name}"] = facts
+    return states
 
 
 def _is_lasting(name: str) -> bool:
@@ -230,8 +230,8 @@ def go_back_to_synced(folder: Path) -> None:
 
 def _is_readable(path: Path, version: int) -> bool:
     with suppress(*READ_TROUBLE):
-        found = lance.dataset(str(path), version=version)
-        return find_torn_file(found) is None and found.to_table().num_rows >= 0
+        dataset = lance.dataset(str(path), version=version)
+        return find_torn_file(dataset) is None and dataset.to_table().num_rows >= 0
     return False
 
 
@@ -276,9 +276,9 @@ def find_last_whole(path: Path, released: int = 0) -> lance.LanceDataset | None:
     there = sorted((version for version in list_versions(path) if version >= released), reverse=True)
     for version in there[: 1 + STEPS_BACK]:
         with suppress(*READ_TROUBLE):
-            found = lance.dataset(str(path), version=version)
-            if find_torn_file(found) is None:
-                return found
+            dataset = lance.dataset(str(path), version=version)
+            if find_torn_file(dataset) is None:
+                return dataset
     return None
 
 
@@ -309,8 +309,8 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST_FILE
     if not path.is_file():
         return Manifest({}, {})
-    if found := _parse_manifest(path.read_bytes()):
-        return found
+    if manifest := _parse_manifest(path.read_bytes()):
+        return manifest
     why = f"{MANIFEST_FILE} is altered: `slowwave check --repair` makes it anew, or put it back from a backup"
     raise StoreUnreadable(folder, why)
 
@@ -351,14 +351,14 @@ def find_newest_damage(folder: Path, *, read: bool = True) -> Iterator[Damage]:
         yield Damage(NEWEST, MANIFEST_FILE, broken.why)
         return
     for table in TABLES:
-        mine = {name: what for name, what in altered.items() if name.startswith(f"{table}.lance/")}
+        of_table = {name: what for name, what in altered.items() if name.startswith(f"{table}.lance/")}
         newest = max(list_versions(folder / f"{table}.lance"), default=0)
-        if newest and not any(name.endswith(".manifest") for name in mine):
+        if newest and not any(name.endswith(".manifest") for name in of_table):
             with suppress(*READ_TROUBLE):  # what a killed run wrote last: the next takes it back
                 files = list_pinned_files(folder, {table: newest})
-                mine = {name: what for name, what in mine.items() if name in files}
-                mine |= {name: "is gone" for name in files if name in known and not (folder / name).is_file()}
-        yield from (Damage(NEWEST, name, what) for name, what in mine.items())
+                of_table = {name: what for name, what in of_table.items() if name in files}
+                of_table |= {name: "is gone" for name in files if name in known and not (folder / name).is_file()}
+        yield from (Damage(NEWEST, name, what) for name, what in of_table.items())
 
 
 def find_altered(folder: Path, below: str = "", *, read: bool = True) -> dict[str, str]:
@@ -370,24 +370,24 @@ def find_altered(folder: Path, below: str = "", *, read: bool = True) -> dict[st
         StoreUnreadable: what is known of them is broken.
     """
     files = read_manifest(folder).files
-    mine = {name: facts for name, facts in files.items() if name.startswith(below)}
-    lost = _find_lost_versions(folder, mine)
-    changed = describe_changes(folder, mine, read=read)
+    inside = {name: facts for name, facts in files.items() if name.startswith(below)}
+    lost = _find_lost_versions(folder, inside)
+    changed = describe_changes(folder, inside, read=read)
     return {name: what for name, what in changed.items() if what != "is gone" or name in lost}
 
 
 def describe_changes(folder: Path, files: Files, *, read: bool) -> dict[str, str]:
     """Return the files that are others than they were, with how; without `read` by sizes alone."""
-    found: dict[str, str] = {}
+    changes: dict[str, str] = {}
     for name, (size, digest) in files.items():
         path = folder / name
         if not path.is_file():
-            found[name] = "is gone"
+            changes[name] = "is gone"
         elif (now := path.stat().st_size) != size:
-            found[name] = f"has {now:,} bytes, was {size:,}"
+            changes[name] = f"has {now:,} bytes, was {size:,}"
         elif read and measure_file(path)[1] != digest:
-            found[name] = "its bytes were altered"
-    return found
+            changes[name] = "its bytes were altered"
+    return changes
 
 
 def _find_lost_versions(folder: Path, files: Iterable[str]) -> set[str]:
@@ -406,9 +406,9 @@ def _find_lost_versions(folder: Path, files: Iterable[str]) -> set[str]:
 def _parse_manifest(content: bytes) -> Manifest | None:
     """Return the parsed manifest; None where a disk, or a hand, has altered it."""
     with suppress(AttributeError, KeyError, TypeError, ValueError):
-        found = orjson.loads(content)
-        row, files = found.get("row"), found["files"]
-        versions = {str(name): int(version) for name, version in (row or found)["versions"].items()}
+        parsed = orjson.loads(content)
+        row, files = parsed.get("row"), parsed["files"]
+        versions = {str(name): int(version) for name, version in (row or parsed)["versions"].items()}
         if all(Path(name).stem.isdigit() for name in files if name.endswith(".manifest")):
             return Manifest(versions, {name: [int(size), str(digest)] for name, (size, digest) in files.items()}, row)
     return None
@@ -475,8 +475,8 @@ def read_release_manifest(folder: Path, number: int) -> Manifest | None:
     if not path.exists():
         return None
     facts = path.stat()
-    if (found := _parse_once(path, facts.st_mtime_ns, facts.st_size)) and found.row:
-        return found
+    if (manifest := _parse_once(path, facts.st_mtime_ns, facts.st_size)) and manifest.row:
+        return manifest
     raise StoreUnreadable(folder, f"{FOLDER}/{path.name} is no manifest: `slowwave check --repair` makes it anew")
 
 
@@ -519,14 +519,14 @@ def find_altered_files(folder: Path, number: int, table: str, *, indexes: bool) 
     Raises:
         StoreUnreadable: the release's manifest is broken.
     """
-    found = read_release_manifest(folder, number)
-    files = found.files if found else {}
-    mine = {
+    manifest = read_release_manifest(folder, number)
+    files = manifest.files if manifest else {}
+    of_table = {
         name: facts
         for name, facts in files.items()
         if name.startswith(f"{table}.lance/") and ("/_indices/" in name) == indexes
     }
-    return describe_changes(folder, mine, read=sum(size for size, _ in files.values()) <= DIGESTED)
+    return describe_changes(folder, of_table, read=sum(size for size, _ in files.values()) <= DIGESTED)
 
 
 def check_release_files(folder: Path, number: int, table: str) -> None:

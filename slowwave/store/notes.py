@@ -114,11 +114,11 @@ def write_note(
         raise UsageError(f"this day's notes have over {most:,} bytes: nothing was noted")
     session = f"{PREFIX}{secrets.token_hex(8)}"  # no hash of it: it stays when the note is forgotten
     role = "user" if of_person else "assistant"
-    said = write(session, "m1", role, note.strip(), workspace, speaker, moment, tags)
+    lines = write(session, "m1", role, note.strip(), workspace, speaker, moment, tags)
     answer = write(session, "m2", "agent", NOTED, workspace, "slowwave", moment)  # one alone is no session
     with open_memory_span("create_memory", space_dir) as count_records:
         make_private_folder(path.parent)
-        append_lines(path, said + answer, durable=True)
+        append_lines(path, lines + answer, durable=True)
         count_records(1)
     send_up(space_dir)
     return session
@@ -177,7 +177,7 @@ class Note:
 
 def read_notes(space_dir: Path) -> list[Note]:
     """Return all notes, the oldest first; lines that can't be read are passed over, as the night quarantines them."""
-    verdicts = {one.id: one.verdict for one in read(space_dir, Review)}
+    verdicts = {review.id: review.verdict for review in read(space_dir, Review)}
     lines = [
         line
         for path in sorted((space_dir / NOTES).glob("*.jsonl"))
@@ -205,9 +205,10 @@ def read_written(space_dir: Path, read_before: Container[tuple[str, int, int]]) 
     paths = [path for folder in find_journals(space_dir) for path in folder.glob("*.jsonl")]
     stats = [(path, path.stat()) for path in paths]
     changed = [path for path, stat in stats if (path.name, stat.st_size, stat.st_mtime_ns) not in read_before]
-    rejected = {one.id for one in read(space_dir, Review) if one.verdict == "rejected"}
+    rejected = {entry.id for entry in read(space_dir, Review) if entry.verdict == "rejected"}
     lines = [line for path in changed for line in map(parse_line, path.read_bytes().splitlines())]
-    return [one for one in lines if one.get("role") in ("user", "assistant") and one["session_id"] not in rejected]
+    spoken = [line for line in lines if line.get("role") in ("user", "assistant")]
+    return [line for line in spoken if line["session_id"] not in rejected]
 
 
 def review_note(space_dir: Path, note: Note, verdict: Verdict) -> None:

@@ -25,9 +25,9 @@ def make_private_folder(folder: Path) -> None:
 
     `Path.mkdir` gives its mode to the last folder only.
     """
-    for one in reversed([folder, *folder.parents]):
-        if not one.exists():
-            one.mkdir(mode=FOLDER, exist_ok=True)
+    for place in reversed([folder, *folder.parents]):
+        if not place.exists():
+            place.mkdir(mode=FOLDER, exist_ok=True)
 
 
 def replace_file(path: Path, content: bytes) -> None:

@@ -128,7 +128,7 @@ def _add_release(store: Store, known: list[Release], release: Release) -> Releas
                 tags.update(release.name, release.versions[table.name])
             else:
                 tags.create(release.name, release.versions[table.name])
-        numbers = {one.number for one in known}
+        numbers = {earlier.number for earlier in known}
         settle_release_manifests(store.dir, numbers)
         mark_synced(store.dir)
         write_release_manifest(store.dir, vars(release))

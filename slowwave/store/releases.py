@@ -57,8 +57,8 @@ class Release:
 def list_spaces(root: Path) -> list[str]:
     """Return the spaces of a store: those without a release, then those whose last is oldest."""
     refresh_spaces(root)
-    found = [folder for folder in root.glob("*/") if has_table(folder, RELEASES.name)]
-    last = {folder.name: (folder / f"{RELEASES.name}.lance" / "_versions").stat().st_mtime_ns for folder in found}
+    folders = [folder for folder in root.glob("*/") if has_table(folder, RELEASES.name)]
+    last = {folder.name: (folder / f"{RELEASES.name}.lance" / "_versions").stat().st_mtime_ns for folder in folders}
     return sorted(last, key=lambda name: (last[name], name))
 
 
@@ -74,9 +74,9 @@ def load_releases(folder: Path) -> list[Release]:
     known = find_last_known(folder)
     if not has_table(folder, RELEASES.name):
         check_ledger_whole(folder, 0, known)
-    found = read_ledger(folder)
-    check_ledger_whole(folder, found[-1].number if found else 0, known)
-    return found
+    releases = read_ledger(folder)
+    check_ledger_whole(folder, releases[-1].number if releases else 0, known)
+    return releases
 
 
 def read_ledger(folder: Path) -> list[Release]:
@@ -129,7 +129,7 @@ def check_tables_exist(folder: Path, releases: Iterable[Release], tables: Iterab
 
 def _explain_missing_table(name: str, release: str) -> str:
     """Return what is gone, and how to go on."""
-    tables = " ".join(f"--table {one.name}" for one in (MESSAGES, SESSIONS) if one.name != name)
+    tables = " ".join(f"--table {table.name}" for table in (MESSAGES, SESSIONS) if table.name != name)
     save = f"save the rest by `slowwave export OUT {tables}` and `slowwave run OUT --store NEW`"
     anew = "begin a new store with `slowwave run --store NEW`"
     return (
@@ -170,5 +170,8 @@ def is_dropped(folder: Path, release: Release) -> bool:
 
 def make_ledger_rows(releases: list[dict[str, Any]]) -> pa.Table:
     """Return releases, as `vars` gives them, as rows of the releases table."""
-    rows = [{**one, "versions": [*one["versions"].items()], "counts": [*one["counts"].items()]} for one in releases]
+    rows = [
+        {**release, "versions": [*release["versions"].items()], "counts": [*release["counts"].items()]}
+        for release in releases
+    ]
     return pa.Table.from_pylist(rows, schema=RELEASES.schema)

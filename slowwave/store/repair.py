@@ -241,17 +241,17 @@ def drop_unreadable(store: Store) -> list[str]:
     Their rows stay in the ledger. The versions that can't be read go, by which they are known for dropped.
     """
     *older, live = read_releases(store)
-    damage = find_release_damage(store.dir, {one.number: one for one in (*older, live)})
-    broken = {(one.release, _name_table(one.where)) for one in damage if ".lance/" in one.where}
-    gone = [one for one in older if one.name in {release for release, _ in broken}]
-    for one in gone:
-        get_release_manifest(store.dir, one.number).unlink(missing_ok=True)
-        for name, version in one.versions.items():
-            _get_tag(store.dir, name, one.name).unlink(missing_ok=True)
-            is_bad = (one.name, name) in broken and version != live.versions.get(name)
+    damage = find_release_damage(store.dir, {entry.number: entry for entry in (*older, live)})
+    broken = {(entry.release, _name_table(entry.where)) for entry in damage if ".lance/" in entry.where}
+    gone = [entry for entry in older if entry.name in {release for release, _ in broken}]
+    for entry in gone:
+        get_release_manifest(store.dir, entry.number).unlink(missing_ok=True)
+        for name, version in entry.versions.items():
+            _get_tag(store.dir, name, entry.name).unlink(missing_ok=True)
+            is_bad = (entry.name, name) in broken and version != live.versions.get(name)
             if is_bad and (manifest := list_versions(store.dir / f"{name}.lance").get(version)):
                 manifest.unlink()
-    return [one.name for one in gone]
+    return [entry.name for entry in gone]
 
 
 def _find_dim(folder: Path, broken: Collection[str]) -> int:

@@ -25,9 +25,9 @@ def open_pinned(folder: Path, release: Release, table: Table) -> lance.LanceData
     """
     check_tables_exist(folder, [release], [table])
     check_release_files(folder, release.number, table.name)
-    found = lance.dataset(str(folder / f"{table.name}.lance"), version=release.versions[table.name])
-    check_columns(table, found.schema)
-    return found
+    dataset = lance.dataset(str(folder / f"{table.name}.lance"), version=release.versions[table.name])
+    check_columns(table, dataset.schema)
+    return dataset
 
 
 class Snapshot:
@@ -72,5 +72,5 @@ class Snapshot:
             StoreUnreadable: the table is broken or gone.
         """
         with translate_read_errors(self.dir):
-            found = self.open_dataset(table).to_table(columns=columns or table.schema.names, filter=where)
-        return found.cast(pa.schema([table.schema.field(name) for name in found.schema.names]))
+            rows = self.open_dataset(table).to_table(columns=columns or table.schema.names, filter=where)
+        return rows.cast(pa.schema([table.schema.field(name) for name in rows.schema.names]))

@@ -142,8 +142,8 @@ class Store:
             StoreUnreadable: the table is broken.
         """
         with translate_read_errors(self.dir):
-            found = self.open_dataset(table).to_table(columns=columns or table.schema.names, filter=where)
-        return found.cast(pa.schema([table.schema.field(name) for name in found.schema.names]))
+            rows = self.open_dataset(table).to_table(columns=columns or table.schema.names, filter=where)
+        return rows.cast(pa.schema([table.schema.field(name) for name in rows.schema.names]))
 
     def read_ids(
         self,
@@ -157,8 +157,8 @@ class Store:
         chunks = list(_split_chunks(ids))
         if not chunks:
             return table.make_empty_table().select(columns or table.schema.names)
-        wanted = (pc.field(by or table.key).isin(chunk) for chunk in chunks)
-        return pa.concat_tables([self.read(table, columns, w if where is None else w & where) for w in wanted])
+        conditions = (pc.field(by or table.key).isin(chunk) for chunk in chunks)
+        return pa.concat_tables([self.read(table, columns, w if where is None else w & where) for w in conditions])
 
     def count(self, table: Table, where: pc.Expression | None = None) -> int:
         """Return rows of a table."""

@@ -75,12 +75,12 @@ def _index_column(store: Store, table: Table, column: str) -> bool:
 
 def find_index(dataset: lance.LanceDataset, column: str | None) -> str | None:
     """Return the name of a column's index; None where it has none."""
-    return next((one.name for one in dataset.describe_indices() if one.field_names == [column]), None)
+    return next((index.name for index in dataset.describe_indices() if index.field_names == [column]), None)
 
 
 def count_unindexed(dataset: lance.LanceDataset) -> int:
     """Return the number of rows that a table's indexes lack, all together."""
-    return sum(dataset.stats.index_stats(one.name)["num_unindexed_rows"] for one in dataset.describe_indices())
+    return sum(dataset.stats.index_stats(index.name)["num_unindexed_rows"] for index in dataset.describe_indices())
 
 
 def _count_unindexed(store: Store, table: Table, name: str) -> int | None:
@@ -93,9 +93,9 @@ def _count_unindexed(store: Store, table: Table, name: str) -> int | None:
 
 def compact_table(store: Store, table: Table, fragments: int) -> bool:
     """Rewrite a table of many small files, or of many rows that are gone; True when it was done."""
-    found = store.open_dataset(table).stats.dataset_stats(SMALL_ROWS)
-    gone = found["num_deleted_rows"] > MOST_GONE * max(1_000, store.count(table))
-    if not gone and found["num_small_files"] <= fragments:
+    stats = store.open_dataset(table).stats.dataset_stats(SMALL_ROWS)
+    gone = stats["num_deleted_rows"] > MOST_GONE * max(1_000, store.count(table))
+    if not gone and stats["num_small_files"] <= fragments:
         return False
     store.open_table(table).optimize()
     return True
@@ -126,15 +126,15 @@ def compact_store(store: Store, fragments: int = 20, fewest: int = INDEXED_ROWS)
 
 def pick_kept(releases: Sequence[Release], settings: StoreSettings) -> list[Release]:
     """Return the releases that settings keep, oldest first: the newest, and the last of so many days, weeks, months."""
-    kept = {one.number for one in releases[-settings.keep_releases :]}
+    kept = {release.number for release in releases[-settings.keep_releases :]}
     for count, period in (
         (settings.keep_daily, "%Y-%m-%d"),
         (settings.keep_weekly, "%G-%V"),
         (settings.keep_monthly, "%Y-%m"),
     ):
-        last = {f"{one.created_at:{period}}": one.number for one in releases}
+        last = {f"{release.created_at:{period}}": release.number for release in releases}
         kept |= {last[name] for name in sorted(last)[len(last) - count :]} if count else set()
-    return [one for one in releases if one.number in kept]
+    return [release for release in releases if release.number in kept]
 
 
 def drop_old_versions(store: Store, settings: StoreSettings) -> int:
@@ -145,9 +145,9 @@ def drop_old_versions(store: Store, settings: StoreSettings) -> int:
     Raises:
         StoreUnwritable: no right, or a table that is broken.
     """
-    found = read_releases(store)
-    kept = {one.number for one in pick_kept(found, settings)}
-    old = [one for one in found if one.number not in kept]
+    releases = read_releases(store)
+    kept = {one.number for one in pick_kept(releases, settings)}
+    old = [one for one in releases if one.number not in kept]
     with translate_write_errors(store.dir):
         drop_release_manifests(store.dir, kept)
         for table in RELEASED if old else ():

@@ -55,8 +55,8 @@ def require_workspaces(asked: str, known: Iterable[str | None]) -> tuple[str, ..
         UsageError: it is not known; the message names the nearest.
     """
     names = {name for name in known if name}
-    if found := find_workspaces(asked, names):
-        return found
+    if matches := find_workspaces(asked, names):
+        return matches
     raise UsageError(explain_unknown_workspace(asked, names))
 
 
@@ -147,8 +147,8 @@ def _read_remote(git: Path) -> str | None:
 
 def _normalise_url(url: str, base: Path) -> str:
     """Return host and path of a remote's address, or the real path of one on this machine."""
-    if (found := WEB_URL.match(url)) or (not DRIVE.match(url) and (found := SCP_URL.fullmatch(url))):
-        return f"{found[1].casefold()}:{found[2].strip('/').removesuffix('.git')}"
+    if (match := WEB_URL.match(url)) or (not DRIVE.match(url) and (match := SCP_URL.fullmatch(url))):
+        return f"{match[1].casefold()}:{match[2].strip('/').removesuffix('.git')}"
     return os.path.realpath(base / url.removeprefix("file://")).removesuffix("/.git").removesuffix(".git")
 
 

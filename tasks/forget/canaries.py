@@ -39,7 +39,7 @@ class Canaries:
 
     def find(self, data: bytes | memoryview) -> set[str]:
         """Return the canaries that stand in some bytes, by their BLAKE2b."""
-        found: set[str] = set()
+        hits: set[str] = set()
         hashes = np.array([int(mark, 16) for mark in self.marks.values()], dtype=np.uint64)
         sieve = np.zeros(1 << 16, dtype=np.bool_)
         sieve[hashes >> np.uint64(48)] = True
@@ -48,8 +48,8 @@ class Canaries:
             windows = _hash_windows(part, self.key)
             near = np.nonzero(sieve[windows >> np.uint64(48)])[0]
             fit = near[np.isin(windows[near], hashes)].tolist()
-            found |= {_digest_piece(bytes(part[at : at + WIDTH]), self.key) for at in fit} & self.marks.keys()
-        return found
+            hits |= {_digest_piece(bytes(part[at : at + WIDTH]), self.key) for at in fit} & self.marks.keys()
+        return hits
 
 
 def pick_canaries(texts: Iterable[str], kept: Iterable[str]) -> Canaries:
@@ -58,11 +58,12 @@ def pick_canaries(texts: Iterable[str], kept: Iterable[str]) -> Canaries:
     pieces = [piece for text in texts for piece in _pick_pieces(text.encode("utf-8", "replace"))]
     random.shuffle(pieces)
     drawn = pieces[: 4 * MOST]  # some stand in what is kept
-    found = Canaries(key, {_digest_piece(one, key): f"{_hash_windows(memoryview(one), key)[0]:016x}" for one in drawn})
+    marks = {_digest_piece(piece, key): f"{_hash_windows(memoryview(piece), key)[0]:016x}" for piece in drawn}
+    canaries = Canaries(key, marks)
     for block in _join_texts(kept):
-        for digest in found.find(block):
-            del found.marks[digest]
-    return Canaries(key, dict(list(found.marks.items())[:MOST]))
+        for digest in canaries.find(block):
+            del canaries.marks[digest]
+    return Canaries(key, dict(list(canaries.marks.items())[:MOST]))
 
 
 def _pick_pieces(raw: bytes) -> Iterator[bytes]:
@@ -75,13 +76,13 @@ def _pick_pieces(raw: bytes) -> Iterator[bytes]:
 
 def _join_texts(texts: Iterable[str]) -> Iterator[bytes]:
     """Yield texts by the megabyte."""
-    held = bytearray()
+    buffer = bytearray()
     for text in texts:
-        held += text.encode("utf-8", "replace") + b"\0"
-        if len(held) >= STEP:
-            yield bytes(held)
-            held.clear()
-    yield bytes(held)
+        buffer += text.encode("utf-8", "replace") + b"\0"
+        if len(buffer) >= STEP:
+            yield bytes(buffer)
+            buffer.clear()
+    yield bytes(buffer)
 
 
 def _hash_windows(data: memoryview, key: str) -> npt.NDArray[np.uint64]:

@@ -124,11 +124,11 @@ def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
     sessions = set(plan.sessions)
     columns = ["observation_id", "session_id", "message_ids", "observer", "topic_id", "evidence_sessions"]
     claims = store.read(OBSERVATIONS, columns)
-    ids, told = claims["observation_id"], touch(claims["message_ids"], gone)
+    ids, cites_gone = claims["observation_id"], touch(claims["message_ids"], gone)
     # What a model made of a session may say in one claim what it read in another message, so all of its claims go.
     inside = pc.is_in(claims["session_id"], pa.array(sessions, pa.string()))
-    lost = pc.or_(told, pc.and_(inside, pc.not_equal(claims["observer"], "extractive")))
-    plan.claims, plan.denied = sorted(ids.filter(lost).to_pylist()), sorted(ids.filter(told).to_pylist())
+    lost = pc.or_(cites_gone, pc.and_(inside, pc.not_equal(claims["observer"], "extractive")))
+    plan.claims, plan.denied = sorted(ids.filter(lost).to_pylist()), sorted(ids.filter(cites_gone).to_pylist())
     borne_out = ids.filter(touch(claims["evidence_sessions"], sessions)).to_pylist()
     plan.shrunk = sorted(set(borne_out).difference(plan.claims))
     topics = store.read(TOPICS, ["topic_id", "samples"])
@@ -140,8 +140,8 @@ def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
     plan.spans = sorted({format_span_id(one) for mine in hashes for one in mine})
     paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
     units = {*sessions, *gone, *plan.claims, *plan.topics}
-    held = store.read(QUARANTINE, ["quarantine_id", "path", "row_id"]).to_pylist()
-    of_units = (one for one in held if one["path"] in paths or (one["row_id"] or "").split("/")[0] in units)
+    quarantined = store.read(QUARANTINE, ["quarantine_id", "path", "row_id"]).to_pylist()
+    of_units = (one for one in quarantined if one["path"] in paths or (one["row_id"] or "").split("/")[0] in units)
     plan.quarantine += [one["quarantine_id"] for one in of_units]
     asked = store.read(COMPLETIONS, ["completion_id", "request_id"]).to_pylist()
     if asked:

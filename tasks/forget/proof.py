@@ -64,14 +64,14 @@ def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
     from lance.file import LanceFileReader
 
     result = Scan()
-    for path in (file for one in paths for file in _iter_files(one)):
-        found: set[str] = set()
+    for path in (file for root in paths for file in _iter_files(root)):
+        hits: set[str] = set()
         try:
             with path.open("rb") as stream:
                 tail, result.files = b"", result.files + 1
                 while chunk := stream.read(STEP):
                     result.bytes += len(chunk)
-                    found |= canaries.find(tail + chunk)
+                    hits |= canaries.find(tail + chunk)
                     tail = (tail + chunk)[1 - canaries.width :]
             if path.suffix == ".lance" and path.stat().st_size:  # of an empty one, as a power cut leaves, Lance panics
                 batches = LanceFileReader(str(path)).read_all(batch_size=ROWS).to_batches()
@@ -79,14 +79,14 @@ def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
                 buffers = (
                     buffer for batch in batches for column in batch.columns for buffer in column.buffers() if buffer
                 )
-                found |= set[str]().union(*(canaries.find(memoryview(buffer)) for buffer in buffers))
+                hits |= set[str]().union(*(canaries.find(memoryview(buffer)) for buffer in buffers))
                 result.decoded += 1
         except FileNotFoundError:  # a reader's, gone since it was listed
             continue
         except READ_TROUBLE as trouble:
             result.unread.append(f"{path}: {getattr(trouble, 'strerror', None) or type(trouble).__name__}")
-        if found:
-            result.found[str(path)] = len(found)
+        if hits:
+            result.found[str(path)] = len(hits)
     return result
 
 
@@ -94,7 +94,7 @@ def _iter_files(path: Path) -> Iterator[Path]:
     if path.is_file():
         yield path
     for folder, _, names in os.walk(path):
-        yield from (one for name in sorted(names) if (one := Path(folder, name)).is_file())
+        yield from (file for name in sorted(names) if (file := Path(folder, name)).is_file())
 
 
 def write_certificate(plan: Plan, store: Store, live: Release | None) -> Path:
@@ -202,12 +202,12 @@ def _list_there(store: Store) -> set[tuple[str, str]]:
 def _list_older(store: Store, number: int) -> list[str]:
     """Return the tables with a version on disk that is older than what release `number` and the later ones pin."""
     kept = [release for release in read_releases(store) if release.number >= number]
-    found = []
+    older = []
     for table in RELEASED:
         first = min((r.versions[table.name] for r in kept if table.name in r.versions and not r.restores), default=0)
         if any(one["version"] < first for one in store.open_dataset(TABLES[table.name]).versions()):
-            found.append(table.name)
-    return found
+            older.append(table.name)
+    return older
 
 
 def _digest_body(body: Plain) -> str:

@@ -51,8 +51,8 @@ def find_actions(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.Ta
     about = pl.DataFrame(sessions).select("session_id", "workspace", "inactive")
     gone = about.explode("inactive", empty_as_null=True)["inactive"].drop_nulls()
     live = pl.DataFrame(messages).filter(~pl.col("message_id").is_in(gone.implode())).sort("session_id", "seq")
-    said = (pl.col("origin") == Origin.HUMAN) & (pl.col("text") != "")
-    live = live.with_columns(said.cum_sum().over("session_id").cast(pl.Int64).alias("turn"))
+    by_person = (pl.col("origin") == Origin.HUMAN) & (pl.col("text") != "")
+    live = live.with_columns(by_person.cum_sum().over("session_id").cast(pl.Int64).alias("turn"))
     # their tool calls, and whether each failed
     blocks = live.select("message_id", "session_id", "seq", "turn", "ts", "blocks").explode("blocks")
     blocks = blocks.filter(pl.col("blocks").is_not_null()).unnest("blocks")
@@ -60,8 +60,8 @@ def find_actions(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.Ta
     if not calls.height:
         return ACTIONS.make_empty_table()
     results = blocks.filter((pl.col("type") == "tool_result") & pl.col("call_id").is_not_null())
-    told = results.group_by("session_id", "call_id").agg(pl.col("is_error").drop_nulls().last().alias("failed"))
-    calls = calls.join(told, on=["session_id", "call_id"], how="left", maintain_order="left")
+    failures = results.group_by("session_id", "call_id").agg(pl.col("is_error").drop_nulls().last().alias("failed"))
+    calls = calls.join(failures, on=["session_id", "call_id"], how="left", maintain_order="left")
     calls = calls.join(about.drop("inactive"), on="session_id", how="left", maintain_order="left")
     # a call may do several things
     rows = []
@@ -136,26 +136,26 @@ def locate(path: str, workspace: str | None, folder: str = "") -> str | None:
 def _read_script(script: str, folder: str, failed: bool | None, workspace: str | None) -> Iterator[Action]:
     commands = parse_script(script)
     # One that failed says so of its single command, one that went well of each where none could hide another's end.
-    is_told = len(commands) == 1 or (failed is False and all(one.joint == "&&" for one in commands[:-1]))
+    is_told = len(commands) == 1 or (failed is False and all(command.joint == "&&" for command in commands[:-1]))
     ok = not failed if is_told and failed is not None else None
     before = ""
-    for one in commands:
-        fed, before = before == "|", one.joint
-        told = read_command(one)
-        if fed and told.form is None:  # `… | tail -3` looks at no file
+    for command in commands:
+        fed, before = before == "|", command.joint
+        meaning = read_command(command)
+        if fed and meaning.form is None:  # `… | tail -3` looks at no file
             continue
-        place = None if one.folder is None else locate(one.folder or ".", workspace, folder)
-        action = Action(told.kind, None, told.form, told.line, told.role, ok)
-        if told.kind is ActionKind.EDIT:
-            for path in find_edited_in_place(one.words) or [
-                path for path in one.writes if not path.startswith("/dev/")
+        place = None if command.folder is None else locate(command.folder or ".", workspace, folder)
+        action = Action(meaning.kind, None, meaning.form, meaning.line, meaning.role, ok)
+        if meaning.kind is ActionKind.EDIT:
+            for path in find_edited_in_place(command.words) or [
+                path for path in command.writes if not path.startswith("/dev/")
             ]:
                 whole = path if place in (None, ".") else join(place or "", path)
                 yield replace(action, path=locate(whole, workspace))
-        elif told.kind is ActionKind.RUN and place is not None:
+        elif meaning.kind is ActionKind.RUN and place is not None:
             yield replace(action, path=place.removeprefix("."))
         else:  # what runs elsewhere is no habit of this workspace
-            yield Action(told.kind, ok=ok)
+            yield Action(meaning.kind, ok=ok)
 
 
 def _parse_arguments(given: str) -> Mapping[str, Any]:

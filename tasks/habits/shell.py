@@ -40,42 +40,42 @@ class SimpleCommand:
 
 def parse_script(script: str) -> list[SimpleCommand]:
     """Return the script's commands in order, without the `cd`s, which are told by the folders."""
-    found: list[SimpleCommand] = []
+    commands: list[SimpleCommand] = []
     folder: str | None = ""
-    for one in _split_commands(UNREAD.sub(lambda match: match["rest"] or " ", script[:MOST])):
-        while one.words and (one.words[0] in RESERVED or ASSIGNMENT.match(one.words[0])):
-            del one.words[0]
-        if one.words[:1] in (["cd"], ["pushd"]):
-            to = next((word for word in one.words[1:] if not word.startswith("-")), None)
+    for command in _split_commands(UNREAD.sub(lambda match: match["rest"] or " ", script[:MOST])):
+        while command.words and (command.words[0] in RESERVED or ASSIGNMENT.match(command.words[0])):
+            del command.words[0]
+        if command.words[:1] in (["cd"], ["pushd"]):
+            to = next((word for word in command.words[1:] if not word.startswith("-")), None)
             if to is None or (folder is None and not to.startswith("/")) or to[0] in "~$`" or "$" in to:
                 folder = None
             else:
                 folder = normpath(join(folder or "", to))
-        elif one.words and one.words[0] not in HEADS:
-            one.folder = folder
-            found.append(one)
-    return found
+        elif command.words and command.words[0] not in HEADS:
+            command.folder = folder
+            commands.append(command)
+    return commands
 
 
 def _split_commands(script: str) -> Iterator[SimpleCommand]:
     """Yield the commands between joints, also those without words."""
     lexer = shlex.shlex(script, posix=True, punctuation_chars=JOINTS)
     lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
-    one, target = SimpleCommand(), ""
+    command, target = SimpleCommand(), ""
     try:
         for token in lexer:
             if not set(token) <= set(JOINTS):
                 if not target:
-                    one.words.append(token)
+                    command.words.append(token)
                 elif ">" in target and not target.endswith(">&"):
-                    one.writes.append(token)
+                    command.writes.append(token)
                 target = ""
             elif "<" in token or ">" in token:
                 target = token
             else:
-                one.joint = next((joint for joint in ("&&", "||", "|") if joint in token), ";")
-                yield one
-                one, target = SimpleCommand(), ""
+                command.joint = next((joint for joint in ("&&", "||", "|") if joint in token), ";")
+                yield command
+                command, target = SimpleCommand(), ""
     except ValueError:  # a quote that is not closed
         pass
-    yield one
+    yield command

@@ -27,13 +27,14 @@ def find_habits(job: Job) -> StepReport:
         key = compute_step_key("habits", VERSION, job.settings.habits)
         # sessions to read, and workspaces whose habits that may change
         pending = find_pending_sessions(store, "habits", key)
-        held = pl.DataFrame(store.read(ACTIONS, ["action_id", "session_id", "workspace"]))
+        stored_actions = pl.DataFrame(store.read(ACTIONS, ["action_id", "session_id", "workspace"]))
         known = pl.DataFrame(store.read(SESSIONS, ["session_id", "workspace"]))
-        left = held.join(known, on="session_id", how="anti")
+        left = stored_actions.join(known, on="session_id", how="anti")
         report.rows_in = pending.height
-        stale = held.filter(pl.col("session_id").is_in(pending["session_id"].implode()))
+        stale = stored_actions.filter(pl.col("session_id").is_in(pending["session_id"].implode()))
         habitual = pl.DataFrame(store.read(PATTERNS, ["workspace"])).join(known, on="workspace", how="anti")
-        touched = pl.concat([one["workspace"] for one in (pending, stale, left, habitual)]).drop_nulls().unique().sort()
+        places = [rows["workspace"] for rows in (pending, stale, left, habitual)]
+        touched = pl.concat(places).drop_nulls().unique().sort()
         if pending.is_empty() and touched.is_empty() and left.is_empty():
             return report
         # what is done there now
@@ -43,11 +44,13 @@ def find_habits(job: Job) -> StepReport:
             actions.append(find_actions(messages, group.select("session_id", "workspace", "inactive").to_arrow(), key))
         fresh = pa.concat_tables(actions)
         gone = pl.concat([stale, left])
-        kept = store.read_ids(ACTIONS, touched.to_list(), by="workspace")
-        kept = kept.filter(pc.invert(pc.is_in(kept["action_id"], gone["action_id"].to_arrow().cast(pa.string()))))
+        unchanged = store.read_ids(ACTIONS, touched.to_list(), by="workspace")
+        unchanged = unchanged.filter(
+            pc.invert(pc.is_in(unchanged["action_id"], gone["action_id"].to_arrow().cast(pa.string())))
+        )
         theirs = fresh.filter(pc.is_in(fresh["workspace"], touched.to_arrow().cast(pa.string())))
         # and the habits in it
-        patterns = find_patterns(pa.concat_tables([kept, theirs]), job.settings.habits.exclude, key)
+        patterns = find_patterns(pa.concat_tables([unchanged, theirs]), job.settings.habits.exclude, key)
         _replace(store, PATTERNS, patterns, store.read_ids(PATTERNS, touched.to_list(), ["pattern_id"], by="workspace"))
         report.rows_out = _replace(store, ACTIONS, fresh, gone.select("action_id").to_arrow())
         report.counts["patterns"] = patterns.num_rows
@@ -59,5 +62,5 @@ def _replace(store: Store, table: Table, rows: pa.Table, before: pa.Table) -> in
     """Write the rows that differ, and delete those of before that are no more; returns how many were written."""
     ids = set(rows[table.key].to_pylist())
     written = store.merge_changed(table, rows)
-    store.delete_ids(table, [one for one in before[table.key].to_pylist() if one not in ids])
+    store.delete_ids(table, [row_id for row_id in before[table.key].to_pylist() if row_id not in ids])
     return written

@@ -25,29 +25,29 @@ def mend(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str)
     level, renamed = list(members), dict[str, str]()
     for tier in sorted(pyramid.tiers):
         by_id = {member.id: member for member in level}
-        found: list[Group] = []
+        groups: list[Group] = []
         places: dict[str, int] = {}
         pyramid.highest[tier] = pyramid.find_next_place(tier) - 1
         for group in pyramid.tiers[tier]:
-            kept = tuple(dict.fromkeys(m for old in group.members if (m := renamed.get(old, old)) in by_id))
-            lost += kept != group.members
-            if not kept:
+            left = tuple(dict.fromkeys(m for old in group.members if (m := renamed.get(old, old)) in by_id))
+            lost += left != group.members
+            if not left:
                 continue
-            whole = group if kept == group.members else _shorten_group(group, [by_id[m] for m in kept])
-            seqs = [(at, set(twin.members)) for at, twin in enumerate(found) if twin.seq == whole.seq]
-            place = next((at for at, ids in seqs if not ids.isdisjoint(whole.members)), len(found))
-            if place == len(found):
-                found.append(whole)
-            elif (whole.stale, -len(kept)) < (found[place].stale, -len(found[place].members)):
-                found[place] = whole
+            whole = group if left == group.members else _shorten_group(group, [by_id[m] for m in left])
+            seqs = [(at, set(twin.members)) for at, twin in enumerate(groups) if twin.seq == whole.seq]
+            place = next((at for at, ids in seqs if not ids.isdisjoint(whole.members)), len(groups))
+            if place == len(groups):
+                groups.append(whole)
+            elif (whole.stale, -len(left)) < (groups[place].stale, -len(groups[place].members)):
+                groups[place] = whole
             places[group.compute_id(scope, scope_id)] = place
-        pyramid.tiers[tier] = found
-        level = [make_member(group, group.compute_id(scope, scope_id)) for group in found]
+        pyramid.tiers[tier] = groups
+        level = [make_member(group, group.compute_id(scope, scope_id)) for group in groups]
         renamed = {old: level[place].id for old, place in places.items()}
     return lost
 
 
-def _shorten_group(group: Group, kept: list[Member]) -> Group:
+def _shorten_group(group: Group, left: list[Member]) -> Group:
     """Return the group over the members that are left, in its own place, with the words it had."""
-    first, last = compute_span(kept)
-    return replace(group, members=tuple(m.id for m in kept), first_at=first, last_at=last, stale=True)
+    first, last = compute_span(left)
+    return replace(group, members=tuple(m.id for m in left), first_at=first, last_at=last, stale=True)

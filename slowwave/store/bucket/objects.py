@@ -82,8 +82,8 @@ class Bucket:
     def read_pointer(self) -> tuple[Pointer, "UpdateVersion"]:
         """Return the pointer and what tells this version of it, which is empty where there is none."""
         try:
-            found = self.obs.get(self.objects, POINTER)
-            return Pointer(**orjson.loads(bytes(found.bytes()))), _pick_version(found.meta)
+            answer = self.obs.get(self.objects, POINTER)
+            return Pointer(**orjson.loads(bytes(answer.bytes()))), _pick_version(answer.meta)
         except FileNotFoundError:
             return Pointer(), {}
 
@@ -98,8 +98,8 @@ class Bucket:
                 made = self.obs.put(self.objects, POINTER, orjson.dumps(new._asdict()), mode=version or "create")
                 return _pick_version(made)
             except self.trouble:
-                found, now = self.read_pointer()
-                if found == new:
+                stored, now = self.read_pointer()
+                if stored == new:
                     return now  # the answer was lost, or the request was made twice
                 if now != version:
                     raise Fenced from None
@@ -124,7 +124,7 @@ class Bucket:
 
     def list_objects(self, below: str | None = None) -> dict[str, Any]:
         """Return the metadata of each object, by its name."""
-        return {one["path"]: one for page in self.obs.list(self.objects, below) for one in page}
+        return {entry["path"]: entry for page in self.obs.list(self.objects, below) for entry in page}
 
 
 def do_for_each(call: Callable[[str], object], names: Iterable[str]) -> None:
@@ -150,7 +150,7 @@ def fetch_transcripts(place: Path) -> Path:
     bucket, noted = Bucket(folder, url), folder.with_name(f"{folder.name}.json")
     known = orjson.loads(noted.read_bytes()) if noted.exists() else {}
     with bucket.translate_errors():
-        there = {name: one for name, one in bucket.list_objects().items() if ".." not in Path(name).parts}
+        there = {name: entry for name, entry in bucket.list_objects().items() if ".." not in Path(name).parts}
         if not there:
             raise UsageError(f"nothing lies at {url}/: name a bucket, or a prefix in one")
 
@@ -159,7 +159,7 @@ def fetch_transcripts(place: Path) -> Path:
             os.utime(folder / name, (at := there[name]["last_modified"].timestamp(), at))
 
         # what is new there, or changed; what is gone there goes here
-        tags = {name: one["e_tag"] for name, one in there.items()}
+        tags = {name: entry["e_tag"] for name, entry in there.items()}
         do_for_each(fetch, [name for name in tags if known.get(name) != tags[name] or not (folder / name).exists()])
     for path in (path for path in [*folder.rglob("*")] if path.is_file()):
         if path.relative_to(folder).as_posix() not in there:

@@ -112,8 +112,8 @@ def refresh_spaces(root: Path) -> None:
     if url := find_url(root):
         bucket = Bucket(root, url)
         with bucket.translate_errors():
-            found = bucket.obs.list_with_delimiter(bucket.objects)["common_prefixes"]
-        for name in found:
+            prefixes = bucket.obs.list_with_delimiter(bucket.objects)["common_prefixes"]
+        for name in prefixes:
             refresh(root / Path(name).name)
 
 
@@ -167,9 +167,9 @@ def find_bucket_damage(folder: Path) -> list[Damage]:
         return []
     bucket = Bucket(folder)
     with bucket.translate_errors():
-        there = {name.removeprefix(FILES): one["size"] for name, one in bucket.list_objects(FILES).items()}
+        there = {name.removeprefix(FILES): entry["size"] for name, entry in bucket.list_objects(FILES).items()}
     files = _read_record(folder)[1].items()
-    return [Damage("the bucket", name, "is gone or cut") for name, (size, one) in files if there.get(one) != size]
+    return [Damage("the bucket", name, "is gone or cut") for name, (size, digest) in files if there.get(digest) != size]
 
 
 def refuse_bucket(store: Path, what: str) -> None:
@@ -226,8 +226,8 @@ def _pull(bucket: Bucket, pointer: Pointer) -> None:
     if not pointer.listing:
         raise StoreUnreadable(folder, "the bucket is empty, and was not: this machine's copy is left as it is")
     bucket.fetch(FILES + pointer.listing, part := folder.with_name(f"{folder.name}.part"))
-    wanted: Files = orjson.loads(part.read_bytes())
-    if outside := next((name for name in wanted if name.startswith("/") or ".." in Path(name).parts), None):
+    newest: Files = orjson.loads(part.read_bytes())
+    if outside := next((name for name in newest if name.startswith("/") or ".." in Path(name).parts), None):
         raise StoreUnreadable(folder, f"the bucket names {outside!r}, which is no file of a space")
     there, known = _list_files(folder), Files()
     with suppress(StoreUnreadable):
@@ -235,15 +235,15 @@ def _pull(bucket: Bucket, pointer: Pointer) -> None:
     added = {name: lines for name in there if (lines := _find_added_lines(folder / name, before.get(name)))}
     lacking = [
         name
-        for name, facts in wanted.items()
+        for name, facts in newest.items()
         if name not in there or (known.get(name) or _digest((folder / name).read_bytes())) != facts
     ]
-    do_for_each(lambda name: bucket.fetch(FILES + wanted[name][1], _name_part(folder / name)), lacking)
+    do_for_each(lambda name: bucket.fetch(FILES + newest[name][1], _name_part(folder / name)), lacking)
     for name in sorted(lacking, key=_rank):
         with _name_part(folder / name).open("ab") as fresh:
             fresh.write(added.get(name, b""))
         _name_part(folder / name).replace(folder / name)
-    for name in there - wanted.keys():
+    for name in there - newest.keys():
         if name in added:
             (folder / name).write_bytes(added[name])
         else:
@@ -263,20 +263,20 @@ def _publish(bucket: Bucket, lease: Lease, *, everything: bool) -> None:
         contents[files[name][1]] = folder / name if name in known else content
     size, digest = _digest(packed := orjson.dumps(files))
     contents[digest] = packed
-    sizes = {FILES + one: size for size, one in [(size, digest), *files.values()]}
+    sizes = {FILES + key: size for size, key in [(size, digest), *files.values()]}
     there = bucket.list_objects(FILES)
-    lacking = [one for one, size in sizes.items() if one not in there or there[one]["size"] != size]
-    do_for_each(lambda one: bucket.upload(one, contents[one.removeprefix(FILES)]), lacking)
+    lacking = [name for name, size in sizes.items() if name not in there or there[name]["size"] != size]
+    do_for_each(lambda name: bucket.upload(name, contents[name.removeprefix(FILES)]), lacking)
     newest = find_last_known(folder)
     lease.end(listing=digest, release=f"r{newest}" if newest else None)
     if files:
         os.sync()
         replace_file(folder / RECORD, packed)
-    named, due = {listing, *(one for _, one in before.values())}, datetime.now(UTC) - SPARED
+    named, due = {listing, *(key for _, key in before.values())}, datetime.now(UTC) - SPARED
     old = [
         name
-        for name, one in there.items()
-        if name not in sizes and (everything or name.removeprefix(FILES) in named or one["last_modified"] < due)
+        for name, entry in there.items()
+        if name not in sizes and (everything or name.removeprefix(FILES) in named or entry["last_modified"] < due)
     ]
     bucket.obs.delete(bucket.objects, old)
 
