@@ -137,16 +137,14 @@ def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
     """Return the topics, the strongest first, with how they came and went."""
     topics = memory.topics()
     most = max((count for topic in topics for count in topic.weeks), default=0) or 1
-    return [topic.as_dict() for topic in topics], [_format_theme(topic, most) for topic in topics]
-
-
-def _format_theme(topic: "Theme", most: int) -> str:
-    """Return a topic in a line: claims, strength, its last weeks as bars, its days, its name."""
-    bars = "".join(SHADES[-(-count * (len(SHADES) - 1) // most)] for count in topic.weeks)
-    days = " to ".join(f"{at:%Y-%m-%d}" if at else "undated" for at in (topic.first_at, topic.last_at))
-    name = escape_line(topic.name or NAMELESS)
-    first = f"{topic.claims:>5,} claims  strength {topic.strength:>5,}  |{bars}|  {days}  {name}"
-    return f"{first}\n{' ' * 14}{escape_line(topic.text)}" if topic.text else first
+    lines = []
+    for topic in topics:  # in a line: claims, strength, the last weeks as bars, days and name; its text below
+        bars = "".join(SHADES[-(-count * (len(SHADES) - 1) // most)] for count in topic.weeks)
+        days = " to ".join(f"{at:%Y-%m-%d}" if at else "undated" for at in (topic.first_at, topic.last_at))
+        name = escape_line(topic.name or NAMELESS)
+        lines.append(f"{topic.claims:>5,} claims  strength {topic.strength:>5,}  |{bars}|  {days}  {name}")
+        lines += [f"{' ' * 14}{escape_line(topic.text)}"] if topic.text else []
+    return [topic.as_dict() for topic in topics], lines
 
 
 def _list_habits(

@@ -44,19 +44,6 @@ def talk(
 
     When it ends, the conversation is distilled in the background, or by the next night if `same_day` is off.
     """
-    given |= {"web": {"enabled": web}} if web is not None else {}
-    given |= {"llm": llm, "models": {"talk": ""}} if llm else {}
-    conversation = _build_conversation(load_settings(**given), workspace)
-    OUT.print(f"Talking with {conversation.llm.model}. /help lists what else there is.")
-    try:
-        for typed in takewhile(lambda line: line not in ("/quit", "/exit"), _read_input_lines()):
-            _print_answer(conversation, typed)
-    finally:
-        if conversation.journal and conversation.journal.count:
-            start_small_night(conversation.journal.path, given)
-
-
-def _build_conversation(settings: "Settings", workspace: str | None) -> "Conversation":
     from slowwave.chat.talk import Conversation
     from slowwave.engines.llm.select import FORMS, select_llm
     from slowwave.schemas.errors import UsageError
@@ -64,23 +51,33 @@ def _build_conversation(settings: "Settings", workspace: str | None) -> "Convers
     from slowwave.store.notes import Journal
     from slowwave.store.workspaces import anchor_workspace
 
+    given |= {"web": {"enabled": web}} if web is not None else {}
+    given |= {"llm": llm, "models": {"talk": ""}} if llm else {}
+    settings = load_settings(**given)
     check_encrypted(settings)
     workspace = anchor_workspace(workspace) if workspace else None  # it is stored: "." would be another place tomorrow
     spec = settings.get_llm("talk")
-    llm = select_llm(spec, settings.model)
-    if llm is None:
+    model = select_llm(spec, settings.model)
+    if model is None:
         raise UsageError(f"no language model is set ({spec!r}): SLOWWAVE_LLM or --llm names one of {FORMS}")
     folder, memory = settings.store / settings.space, _try_open_memory(settings)
-    return Conversation(
-        llm,
+    conversation = Conversation(
+        model,
         memory,
         settings,
         journal=Journal(folder, workspace, redact=settings.redact),
-        web=_build_web_search(settings, llm, memory.list_people() if memory else []),
+        web=_build_web_search(settings, model, memory.list_people() if memory else []),
         workspace=workspace,
         space_dir=folder,
         encoder=_load_encoder(settings),
     )
+    OUT.print(f"Talking with {conversation.llm.model}. /help lists what else there is.")
+    try:
+        for typed in takewhile(lambda line: line not in ("/quit", "/exit"), _read_input_lines()):
+            _print_answer(conversation, typed)
+    finally:
+        if conversation.journal and conversation.journal.count:
+            start_small_night(conversation.journal.path, given)
 
 
 def _try_open_memory(settings: "Settings") -> "Memory | None":

@@ -1,6 +1,6 @@
 """Upkeep at the end of a run: indexes over what is new, small files compacted, old versions dropped."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -160,26 +160,6 @@ def drop_old_versions(store: Store, settings: StoreSettings) -> int:
         return sum(int(one.bytes_removed) for one in done)
 
 
-def _list_unnamed(store: Store, table: Table, versions: Collection[int]) -> Iterator[Path]:
-    """Yield the files of a table that none of some versions consists of, but for tags, and logs of these versions."""
-    names = {name for version in versions for name in list_pinned_files(store.dir, {table.name: version})}
-    for path in (store.dir / f"{table.name}.lance").rglob("*"):
-        is_own = path.is_file() and "_refs" not in path.parts and not _is_log_of(path, versions)
-        if is_own and _name_file(store, path) not in names:
-            yield path
-
-
-def _is_log_of(path: Path, versions: Collection[int]) -> bool:
-    """Return whether a file is Lance's log of one of some versions (`4-….txn` of 5), or its newest-version hint."""
-    if path.suffix == ".txn":
-        return path.name.partition("-")[0] in {str(one - 1) for one in versions}
-    return path.parent.name == "_versions" and path.suffix == ".json"
-
-
-def _name_file(store: Store, path: Path) -> str:
-    return path.relative_to(store.dir).as_posix()
-
-
 def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> None:
     """Rewrite every file that holds a row which is gone, and build the indexes anew.
 
@@ -235,8 +215,12 @@ def drop_versions_at_once(store: Store, table: Table) -> int:
         )
         dataset = store.open_dataset(table)
         kept = {int(dataset.version), *(int(tag["version"]) for tag in dataset.tags.list().values())}
-        left = [path for path in _list_unnamed(store, table, kept) if path.suffix != ".txn"]
-        return int(done.bytes_removed) + sum(map(_remove, left))  # Lance passes over what it can't delete
+        # Lance passes over what it can't delete: of files that no kept version names, its own notes alone stay.
+        names = {name for version in kept for name in list_pinned_files(store.dir, {table.name: version})}
+        left = [path for path in (store.dir / f"{table.name}.lance").rglob("*") if path.is_file()]
+        left = [path for path in left if path.relative_to(store.dir).as_posix() not in names]
+        left = [path for path in left if "_refs" not in path.parts and path.suffix != ".txn"]
+        return int(done.bytes_removed) + sum(_remove(path) for path in left if not path.match("_versions/*.json"))
 
 
 def _remove(path: Path) -> int:
