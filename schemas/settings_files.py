@@ -91,7 +91,9 @@ def load_project_excludes() -> list[str]:
             f"{path} is a project's settings file and may not set {', '.join(refused[:NAMED])}{more}: left out; "
             f"if you mean it, set it in {find_user_file() or get_default_path()}"
         )
-    return [glob for pattern in patterns for glob in _expand_glob(path.parent, pattern)]
+    # As globs for `fnmatch` that reach no other folder; `*` is all of the project.
+    root = "".join(f"[{char}]" if char in "*?[" else char for char in str(path.parent).rstrip("/"))
+    return [*([root] if "*" in patterns else []), *(f"{root}/{pattern}" for pattern in patterns)]
 
 
 def load_file_settings(model: type[BaseModel]) -> dict[str, Any]:
@@ -139,12 +141,6 @@ def _list_values(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, 
             yield from _list_values(value, f"{named}.")
         else:
             yield named, value
-
-
-def _expand_glob(folder: Path, pattern: str) -> list[str]:
-    """Return a project's pattern as globs for `fnmatch`, limited to its folder; `*` matches all of the project."""
-    root = "".join(f"[{char}]" if char in "*?[" else char for char in str(folder).rstrip("/"))
-    return [root, f"{root}/{pattern}"] if pattern == "*" else [f"{root}/{pattern}"]
 
 
 @cache

@@ -69,8 +69,8 @@ class SearXNG:
 
     def search(self, query: str, limit: int) -> list[WebResult]:
         """As in the Protocol; 403 mostly means that the instance has its JSON format switched off."""
-        found = _fetch_json(self.name, self.url, {"q": query, "format": "json"}, self.timeout).get("results")
-        return _parse_results(self.name, found, ("title", "url", "content"), limit)
+        records = _fetch_json(self.name, self.url, {"q": query, "format": "json"}, self.timeout).get("results")
+        return _parse_results(self.name, records, ("title", "url", "content"), limit)
 
 
 class Google:
@@ -114,7 +114,9 @@ class DDGS:
 def make_engines(settings: WebSettings) -> tuple[list[WebEngine], list[str]]:
     """Return the engines that settings name and can be used, in order, and for each other one what it lacks."""
     made = [_make_engine(name, settings) for name in settings.engines]
-    return [one for one in made if not isinstance(one, str)], [one for one in made if isinstance(one, str)]
+    return [engine for engine in made if not isinstance(engine, str)], [
+        engine for engine in made if isinstance(engine, str)
+    ]
 
 
 def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
@@ -144,14 +146,14 @@ def _fetch_json(
         local = httpx.URL(url).host in LOOPBACK  # no proxy for this machine itself
         sent = {"user-agent": AGENT, **(headers or {})}
         with httpx.Client(timeout=timeout, headers=sent, trust_env=not local) as client:
-            found = read_bounded(client, where, url, MAX_ANSWER, timeout, params=asked).json()
+            answer = read_bounded(client, where, url, MAX_ANSWER, timeout, params=asked).json()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise WebTrouble(where, f"{type(error).__name__} {error}".rstrip()) from None
     except ValueError:
         raise WebTrouble(where, "the answer is no JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(answer, dict):
         raise WebTrouble(where, "the answer is no JSON object")
-    return found
+    return answer
 
 
 def read_bounded(
@@ -165,18 +167,18 @@ def read_bounded(
         WebTrouble: another status, too slow, or too large.
         httpx.HTTPError: no connection, or one that broke.
     """
-    until, held = time.monotonic() + timeout, bytearray()
+    until, content = time.monotonic() + timeout, bytearray()
     with client.stream("GET", url, params=params) as response:
         if response.status_code != 200:
             raise WebTrouble(where, f"status {response.status_code}")
         for chunk in response.iter_bytes():
-            held += chunk
-            if len(held) > max_bytes:
+            content += chunk
+            if len(content) > max_bytes:
                 raise WebTrouble(where, f"larger than {max_bytes:,} bytes")
             if time.monotonic() > until:
                 raise WebTrouble(where, f"not whole within {timeout:g} s")
         kind = {"content-type": response.headers.get("content-type", "")}  # it is decoded already
-        return httpx.Response(200, content=bytes(held), headers=kind)
+        return httpx.Response(200, content=bytes(content), headers=kind)
 
 
 def _parse_results(engine: str, found: object, names: tuple[str, str, str], limit: int) -> list[WebResult]:
@@ -187,12 +189,12 @@ def _parse_results(engine: str, found: object, names: tuple[str, str, str], limi
     """
     if not isinstance(found, Iterable) or isinstance(found, str | bytes | Mapping):
         raise WebTrouble(engine, "the answer holds no list of results")
-    records = [one for one in found if isinstance(one, Mapping) and is_web_url(one.get(names[1]))]
-    unique = {str(one[names[1]]): one for one in reversed(records)}
+    records = [record for record in found if isinstance(record, Mapping) and is_web_url(record.get(names[1]))]
+    unique = {str(record[names[1]]): record for record in reversed(records)}
     in_order = sorted(unique.values(), key=records.index)
     return [
-        WebResult(strip_markup(one.get(names[0])), str(one[names[1]]), strip_markup(one.get(names[2])), engine)
-        for one in in_order[:limit]
+        WebResult(strip_markup(record.get(names[0])), str(record[names[1]]), strip_markup(record.get(names[2])), engine)
+        for record in in_order[:limit]
     ]
 
 

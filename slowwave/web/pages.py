@@ -119,17 +119,17 @@ def _find_public_address(url: httpx.URL) -> str:
         WebTrouble: one of its addresses is private, loopback or otherwise special, or there is none.
     """
     try:
-        found = [str(info[4][0]) for info in socket.getaddrinfo(url.host, None, type=socket.SOCK_STREAM)]
+        addresses = [str(info[4][0]) for info in socket.getaddrinfo(url.host, None, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError) as error:
         raise WebTrouble(str(url), f"no address for {url.host} ({error})") from None
-    if not found or not all(map(_is_public, found)):
+    if not addresses or not all(map(_is_public, addresses)):
         raise WebTrouble(str(url), f"{url.host} is on a private network")
-    return found[0]
+    return addresses[0]
 
 
 def _is_public(address: str) -> bool:
-    one = ipaddress.ip_address(address.partition("%")[0])
-    return one.is_global and not any(one in network for network in INWARD if network.version == one.version)
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    return parsed.is_global and not any(parsed in network for network in INWARD if network.version == parsed.version)
 
 
 def shorten_text(text: str, chars: int) -> str:

@@ -85,7 +85,7 @@ def scrub_personal_data(text: str, never: Iterable[str] = (), names: Iterable[st
 
 def _sort_longest_first(phrases: Iterable[str]) -> list[str]:
     """Return the phrases, each once: taking "Ann" out first would leave the rest of "Ann Lee"."""
-    return sorted({normalize("NFC", one) for one in phrases}, key=lambda one: (-len(one), one))
+    return sorted({normalize("NFC", phrase) for phrase in phrases}, key=lambda phrase: (-len(phrase), phrase))
 
 
 def _remove_name(parts: list[str], text: str, removed: Counter[str]) -> str:

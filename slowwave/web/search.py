@@ -105,18 +105,17 @@ class WebSearch:
         for engine in self.engines:
             name = getattr(engine, "name", type(engine).__name__)
             try:
-                found = engine.search(query, self.settings.results)
-                if not isinstance(found, Sequence) or not all(isinstance(one, WebResult) for one in found):
-                    raise WebTrouble(name, f"the answer is no list of results: {found!r:.80}")
-                found = list(found)
+                hits = engine.search(query, self.settings.results)
+                if not isinstance(hits, Sequence) or not all(isinstance(result, WebResult) for result in hits):
+                    raise WebTrouble(name, f"the answer is no list of results: {hits!r:.80}")
             except Exception as trouble:  # an engine may be anybody's code
-                told = str(trouble) if isinstance(trouble, WebTrouble) else f"{name}: {_format_error(trouble)}"
-                notes.append(told)
-                LOG.warning("web search: %s", told)
+                why_not = str(trouble) if isinstance(trouble, WebTrouble) else f"{name}: {_format_error(trouble)}"
+                notes.append(why_not)
+                LOG.warning("web search: %s", why_not)
                 continue
-            if found:
-                results, more = fill_page_texts(found, self.settings)
-                return WebAnswer(tuple(one for one in results if one.text), query, why, (*notes, *more))
+            if hits:
+                results, more = fill_page_texts(hits, self.settings)
+                return WebAnswer(tuple(result for result in results if result.text), query, why, (*notes, *more))
             notes.append(f"{name} found nothing")
         missing = [] if self.engines else [f"no engine can be asked: {'; '.join(self.lacking) or 'none is named'}"]
         return WebAnswer((), query if self.engines else None, why, (*notes, *missing))
@@ -124,16 +123,16 @@ class WebSearch:
 
 def _format_error(trouble: Exception) -> str:
     """Return an error in one line; one of another's making with its type."""
-    told = f"{trouble}" if isinstance(trouble, SlowwaveError) else f"{type(trouble).__name__} {trouble}"
-    return " ".join(told.split())
+    words = f"{trouble}" if isinstance(trouble, SlowwaveError) else f"{type(trouble).__name__} {trouble}"
+    return " ".join(words.split())
 
 
 def make_llm_judge(llm: LLM) -> Judge:
     """Return a judge that asks a language model, which must answer with a `Verdict` as JSON; else it raises."""
 
     def judge(message: str) -> Verdict:
-        asked = QUESTION.format(fenced=fence_entries([message])["fenced"])
-        request = Request("web", ({"role": "user", "content": asked},), Verdict, max_tokens=200)
+        prompt = QUESTION.format(fenced=fence_entries([message])["fenced"])
+        request = Request("web", ({"role": "user", "content": prompt},), Verdict, max_tokens=200)
         completion = next(iter(llm.complete([request])))
         if not completion.ok:
             raise WebTrouble(llm.name, completion.reason or "it gave no answer")

@@ -8,10 +8,11 @@ The main bounds are settings; a memory of few claims is not held, since there a 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from statistics import fmean
 
 from slowwave.schemas.settings import GateSettings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
-from slowwave.tasks.summarize.coherence import Coherence, compute_mean
+from slowwave.tasks.summarize.coherence import Coherence
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def _check_summaries(summaries: Sequence[Coherence]) -> Iterator[str]:
         ("likeness", BOUNDS.likeness, "a cosine of {:.2f}", "to their members"),
     ):
         known = [(value, one.text) for one in summaries if (value := getattr(one, name)) is not None]
-        if known and (mean := compute_mean(value for value, _ in known)) < least:
+        if known and (mean := fmean(value for value, _ in known)) < least:
             why = f"{form.format(mean)} {what}, {form.removeprefix('a cosine of ').format(least)} at least is right"
             yield f"new summaries have {why}: {_show_texts(text for _, text in sorted(known))}"
 

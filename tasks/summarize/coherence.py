@@ -8,9 +8,10 @@ of the tier above that holds it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -62,29 +63,29 @@ def measure_coherence(
     """
     below = {row["summary_id"]: [members[m] for m in row["member_ids"] if m in members] for row in rows}
     stems = {m: extract_stems(members[m].text) for row in rows for m in row["member_ids"] if m in members}
-    said = Counter(stem for words in stems.values() for stem in words)
+    counts = Counter(stem for words in stems.values() for stem in words)
     holders = {m: row["vector"] for row in rows for m in row["member_ids"]}
-    found = []
+    measured = []
     for row in rows:
-        mine = below[row["summary_id"]]
+        own_members = below[row["summary_id"]]
         times = Counter(stem for m in row["member_ids"] for stem in stems.get(m, ()))
-        weights = {stem: n * compute_smooth_idf(said[stem], len(stems)) for stem, n in times.items()}
+        weights = {stem: n * compute_smooth_idf(counts[stem], len(stems)) for stem, n in times.items()}
         covered = sum(weights[stem] for stem in extract_stems(row["text"]) & weights.keys())
         everything = "\n".join(
-            [(before or {}).get(row["summary_id"], ""), *(f"{m.speaker or ''}: {m.text}" for m in mine)]
+            [(before or {}).get(row["summary_id"], ""), *(f"{m.speaker or ''}: {m.text}" for m in own_members)]
         )
-        ground = GroundingContext(everything, everything, tuple(m.at for m in mine if m.at))
-        found.append(
+        ground = GroundingContext(everything, everything, tuple(m.at for m in own_members if m.at))
+        measured.append(
             Coherence(
                 row["tier"],
                 row["text"],
                 covered / sum(weights.values()) if weights and not is_unspaced(everything) else None,
                 explain_unfounded(row["text"], ground),
-                _compute_likeness(row["vector"], [m.vector for m in mine if m.vector is not None]),
+                _compute_likeness(row["vector"], [m.vector for m in own_members if m.vector is not None]),
                 _compute_likeness(row["vector"], [v for v in (holders.get(row["summary_id"]),) if v is not None]),
             )
         )
-    return found
+    return measured
 
 
 def _compute_likeness(one: Vector | None, others: Sequence[Vector]) -> float | None:
@@ -99,23 +100,17 @@ def _compute_likeness(one: Vector | None, others: Sequence[Vector]) -> float | N
 def count_coherence(found: Sequence[Coherence]) -> dict[str, int]:
     """Return figures for a report, by tier: means in percent, and how many summaries say what no member says."""
     figures = {}
-    for tier in sorted({one.tier for one in found}, key=lambda tier: (tier == MASTER, tier)):
-        some = [one for one in found if one.tier == tier]
+    for tier in sorted({summary.tier for summary in found}, key=lambda tier: (tier == MASTER, tier)):
+        some = [summary for summary in found if summary.tier == tier]
         name = "masters" if tier == MASTER else f"tier {tier}"
         figures[f"{name} by the model"] = len(some)
-        if known := [one.coverage for one in some if one.coverage is not None]:
-            figures[f"{name}, words of members, percent"] = round(100 * compute_mean(known))
-        figures[f"{name}, saying what no member says"] = sum(one.unfounded is not None for one in some)
+        if known := [summary.coverage for summary in some if summary.coverage is not None]:
+            figures[f"{name}, words of members, percent"] = round(100 * fmean(known))
+        figures[f"{name}, saying what no member says"] = sum(summary.unfounded is not None for summary in some)
         for values, of in (
-            ((one.likeness for one in some), "members"),
-            ((one.above for one in some), "the tier above"),
+            ((summary.likeness for summary in some), "members"),
+            ((summary.above for summary in some), "the tier above"),
         ):
             if known := [value for value in values if value is not None]:
-                figures[f"{name}, likeness to {of}, percent"] = round(100 * compute_mean(known))
+                figures[f"{name}, likeness to {of}, percent"] = round(100 * fmean(known))
     return figures
-
-
-def compute_mean(values: Iterable[float]) -> float:
-    """Return the mean; 0 of none."""
-    some = list(values)
-    return sum(some) / max(1, len(some))

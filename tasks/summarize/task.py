@@ -128,7 +128,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
             pending = pending.filter(pl.col("session_id").is_in(sorted(only)))
         report.counts["sessions summarised"] = pending.height
         talk = _read_topic_talk(job, key, keep=keep) if only is None else TopicTalk({}, {}, {})
-        report.rows_in = sum(mine.height for mine in talk.claims.values())
+        report.rows_in = sum(claims.height for claims in talk.claims.values())
         waiting, failed = _grow_all(job, key, pending, model, report, talk)
         of_sessions = {unit: error for unit, error in failed.items() if unit not in talk.claims}
         note_failed_units(job, report, "session", of_sessions, set(every["session_id"]) - set(pending["session_id"]))
@@ -216,12 +216,12 @@ def _grow_and_store(
 ) -> set[str]:
     """Grow these pyramids together, store them, and return the ids of those that have to wait for a summary."""
     get_words = job.settings.pyramid.get_words
-    told = {scope.id: scope.told for scope in scopes}
+    masters = {scope.id: scope.told for scope in scopes}
 
     def extract(drafts: list[Draft]) -> list[str | None]:
         theirs = [d.previous is not None and is_made_by_model(d.previous.key) for d in drafts]
         small = [d.scope == SummaryScope.TOPIC and d.tier == MASTER for d in drafts]  # its few claims say it themselves
-        texts = [told.get(d.scope_id) if d.tier == MASTER else None for d in drafts]
+        texts = [masters.get(d.scope_id) if d.tier == MASTER else None for d in drafts]
         left = [at for at, text in enumerate(texts) if not (theirs[at] or small[at] or text)]
         rows = [
             {"place": at, "scope_id": drafts[at].scope_id, "words": get_words(drafts[at].tier)}
@@ -240,14 +240,14 @@ def _grow_and_store(
     waiting: set[str] = set()
     for scope, result in zip(scopes, grown, strict=True):
         now = scope.collect_groups()
-        made = {one: g for one, g in now.items() if replace(g, key=None) != scope.before.get(one)}
+        made = {group_id: g for group_id, g in now.items() if replace(g, key=None) != scope.before.get(group_id)}
         if not result.complete:  # what is new waits until all of it can be had; what was mended does not
             places = {(group.tier, group.seq) for group in scope.before.values()}
-            made = {one: group for one, group in made.items() if (group.tier, group.seq) in places}
+            made = {group_id: group for group_id, group in made.items() if (group.tier, group.seq) in places}
         if narrator and (not result.complete or any(group.stale for group in now.values())):
             waiting.add(scope.id)
-        mine = [build_summary_row(group, scope.scope, scope.id, scope.about, key) for group in made.values()]
-        rows += [{**r, "title": r["title"] or (titles.get(scope.id) if r["tier"] == MASTER else None)} for r in mine]
+        fresh = [build_summary_row(group, scope.scope, scope.id, scope.about, key) for group in made.values()]
+        rows += [{**r, "title": r["title"] or (titles.get(scope.id) if r["tier"] == MASTER else None)} for r in fresh]
         gone += scope.before.keys() - now.keys()
         report.counts["groups that lost a member"] += scope.lost
         if scope.scope == SummaryScope.TOPIC:
@@ -269,7 +269,7 @@ def _grow_and_store(
 
 
 def _list_parts(members: Sequence[Member]) -> list[dict[str, str | None]]:
-    return [{"text": one.text, "speaker": one.speaker} for one in members]
+    return [{"text": member.text, "speaker": member.speaker} for member in members]
 
 
 def write_shard(shard: pa.Table) -> pa.Table:
@@ -287,10 +287,10 @@ def weigh_shard(shard: pa.Table, *, every: int, words: int) -> pa.Table:
     for row in shard.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist():
         by_session[row["session_id"]].append(row)
     rows = [
-        {"session_id": session, "title": title_session(said), "told": tell_session(said, words)}
-        | {"texts": cut_to_worthy_sentences(said, mine, every)}
-        for session, mine in by_session.items()
-        for said in [weigh_sentences(mine)]
+        {"session_id": session, "title": title_session(sentences), "told": tell_session(sentences, words)}
+        | {"texts": cut_to_worthy_sentences(sentences, messages, every)}
+        for session, messages in by_session.items()
+        for sentences in [weigh_sentences(messages)]
     ]
     return pa.Table.from_pylist(rows, schema=TOLD)
 
@@ -371,9 +371,9 @@ def load_session_scopes(
     """Return the sessions of a group, by their `whole` messages or by what of them is worth remembering."""
     columns = ["message_id", "session_id", "text", "ts", "speaker", "seq", "origin", "blocks"]
     spoken = pc.field("origin").isin([*map(str, SPOKEN)])
-    found = job.store.read_ids(MESSAGES, group["session_id"], columns, "session_id", where=spoken)
+    stored = job.store.read_ids(MESSAGES, group["session_id"], columns, "session_id", where=spoken)
     left = (pc.field("text") != "") & ~pc.field("message_id").isin(pa.array(sorted(gone), pa.string()))
-    messages = Mask(job).mask_messages(found).filter(left)
+    messages = Mask(job).mask_messages(stored).filter(left)
     by_session: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in messages.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist():
         by_session[row["session_id"]].append(row)
@@ -381,12 +381,12 @@ def load_session_scopes(
     shape, words = build_session_shape(job.settings.pyramid, by_model=whole), job.settings.pyramid.get_words(MASTER)
     step = ShardStep("sessions", key, TOLD, partial(weigh_shard, every=shape.first, words=words))
     weighed = messages.schema.empty_table() if whole else messages
-    told = {row["session_id"]: row for row in spread(job.executor, step, weighed, "session_id").to_pylist()}
+    outlines = {row["session_id"]: row for row in spread(job.executor, step, weighed, "session_id").to_pylist()}
     scopes: list[Scope] = []
     for info in group.iter_rows(named=True):
         sid = info["session_id"]
-        mine, own = by_session[sid], told.get(sid, {"title": None, "told": None, "texts": []})
-        members = build_session_members(mine, [r["text"] for r in mine] if whole else own["texts"], whole=whole)
+        turns, own = by_session[sid], outlines.get(sid, {"title": None, "told": None, "texts": []})
+        members = build_session_members(turns, [r["text"] for r in turns] if whole else own["texts"], whole=whole)
         about = info if whole else {**info, "title": info["title"] or own["title"]}
         scope = _build_scope("session", sid, about, sealed.get(sid, Pyramid()), members, shape)
         scope.told = own["told"]
@@ -399,12 +399,12 @@ def _load_sealed_pyramids(
 ) -> dict[str, Pyramid]:
     """Return the stored pyramids of this key (and, with `keep`, of models), by topic or session."""
     where = (pc.field("scope") == scope) & is_current(pc.field("step_key"), key, keep=keep)
-    found = pl.DataFrame(job.store.read(SUMMARIES, GROUP, where))
+    rows = pl.DataFrame(job.store.read(SUMMARIES, GROUP, where))
     if ids is not None:
-        found = found.filter(pl.col("scope_id").is_in(list(ids)))
+        rows = rows.filter(pl.col("scope_id").is_in(list(ids)))
     pyramids: dict[str, Pyramid] = {}
-    found = found.sort("scope_id", "tier", "seq", pl.col("step_key") == key)
-    for row in found.iter_rows(named=True):
+    rows = rows.sort("scope_id", "tier", "seq", pl.col("step_key") == key)
+    for row in rows.iter_rows(named=True):
         pyramid = pyramids.setdefault(row["scope_id"], Pyramid())
         if row["tier"] == MASTER:
             pyramid.master = _build_group(row)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slowwave.schemas.vocabulary import Origin
-from slowwave.tasks.observe.units import SpokenSentence, list_sentences
+from slowwave.tasks.observe.units import list_sentences
 from slowwave.tasks.observe.worth import load_worth_model
 from slowwave.text.summarise import end_sentence, pick_leading_sentences, truncate_words
 
@@ -38,23 +38,21 @@ class WeighedSentence:
 
 def weigh_sentences(spoken: Sequence[dict[str, Any]]) -> list[WeighedSentence]:
     """Return the sentences of a session's messages (in order, with text, origin, blocks and speaker), weighed."""
-    found = list(list_sentences([{**row, "message_id": place} for place, row in enumerate(spoken)]))
-    worth = load_worth_model().compute_worth([one.text for one in found], [one.numbers for one in found])
-    return [_weigh_sentence(one, likely) for one, likely in zip(found, worth, strict=True)]
-
-
-def _weigh_sentence(one: SpokenSentence, worth: float) -> WeighedSentence:
-    row, asks = one.turn.row, one.turn.is_question(one.at)
-    by_person, by_model = row["origin"] == Origin.HUMAN, row["origin"] == Origin.MODEL
-    text = one.text.rstrip("?") + "?" if asks else one.text
-    return WeighedSentence(
-        row["message_id"], text, by_person, by_model, asks, not one.turn.sentences[one.at].item, worth
-    )
+    sentences = list(list_sentences([{**row, "message_id": place} for place, row in enumerate(spoken)]))
+    worth = load_worth_model().compute_worth([s.text for s in sentences], [s.numbers for s in sentences])
+    weighed = []
+    for sentence, likely in zip(sentences, worth, strict=True):
+        row, asks = sentence.turn.row, sentence.turn.is_question(sentence.at)
+        by_person, by_model = row["origin"] == Origin.HUMAN, row["origin"] == Origin.MODEL
+        text = sentence.text.rstrip("?") + "?" if asks else sentence.text
+        prose = not sentence.turn.sentences[sentence.at].item
+        weighed.append(WeighedSentence(row["message_id"], text, by_person, by_model, asks, prose, likely))
+    return weighed
 
 
 def title_session(sentences: Sequence[WeighedSentence]) -> str | None:
     """Return the first sentence that a person said, else the first of all, cut to TITLE_WORDS; None without any."""
-    first = min(sentences, key=lambda one: not one.by_person, default=None)
+    first = min(sentences, key=lambda sentence: not sentence.by_person, default=None)
     return truncate_words(first.text[:FIRST_CHARS], TITLE_WORDS) or None if first else None
 
 
@@ -65,26 +63,27 @@ def tell_session(sentences: Sequence[WeighedSentence], max_words: int) -> str | 
     worth remembering stands for what they said later. Open is a question at the agent's end, or a person's last message
     that has no answer. None where no agent or no person took part.
     """
-    asked = [one for one in sentences if one.by_person]
-    answers = [one for one in sentences if one.by_model]
-    if not asked or not answers:
+    by_person = [s for s in sentences if s.by_person]
+    answers = [s for s in sentences if s.by_model]
+    if not by_person or not answers:
         return None
     share = max_words // 3
     # The goal: the first message of the person's.
-    parts = ["Asked:", *pick_leading_sentences((one.text for one in asked if one.place == asked[0].place), share)]
+    goal = [s.text for s in by_person if s.place == by_person[0].place]
+    parts = ["Asked:", *pick_leading_sentences(goal, share)]
     # What was settled on the way.
-    said = [one for one in asked if one.place != asked[0].place and not one.asks and len(one.text.split()) <= share]
-    best = max(said, key=lambda one: (one.worth, -one.place), default=None)
+    settled = [s for s in by_person if s.place != by_person[0].place and not s.asks and len(s.text.split()) <= share]
+    best = max(settled, key=lambda s: (s.worth, -s.place), default=None)
     if best and best.worth >= LEAST:
         parts += ["Said:", end_sentence(best.text)]
     # The agent's last report, from its end: that is where an agent says what came of it.
-    report = [one for one in answers if one.place == answers[-1].place and not one.asks]
-    closing = list(dict.fromkeys(one.text for one in reversed(report) if one.prose)) or [r.text for r in report[-1:]]
+    report = [s for s in answers if s.place == answers[-1].place and not s.asks]
+    closing = list(dict.fromkeys(s.text for s in reversed(report) if s.prose)) or [r.text for r in report[-1:]]
     if closing:
         parts += ["Reported:", *reversed(pick_leading_sentences(closing, share))]
     # What is open.
-    if asked[-1].place > max(answers[-1].place, asked[0].place):
-        last = (one.text for one in asked if one.place == asked[-1].place)
+    if by_person[-1].place > max(answers[-1].place, by_person[0].place):
+        last = (s.text for s in by_person if s.place == by_person[-1].place)
         parts += ["Unanswered:", *pick_leading_sentences(last, share)]
     elif answers[-1].asks:
         parts += ["Open:", *pick_leading_sentences([answers[-1].text], share)]
@@ -99,15 +98,15 @@ def cut_to_worthy_sentences(
     Of each `every` messages, a group of the first tier, the likeliest sentence is kept where there is no other, and the
     first words where nobody made a sentence ("hi"), so that no group has nothing to say.
     """
-    told: dict[int, list[str]] = defaultdict(list)
+    texts: dict[int, list[str]] = defaultdict(list)
     best: dict[int, WeighedSentence] = {}
-    for one in sentences:
-        if one.worth >= LEAST:
-            told[one.place].append(one.text)
-        best[one.place // every] = max(best.get(one.place // every, one), one, key=lambda it: (it.worth, -it.place))
-    for one in best.values():
-        told[one.place] = told[one.place] or [one.text]
+    for s in sentences:
+        if s.worth >= LEAST:
+            texts[s.place].append(s.text)
+        best[s.place // every] = max(best.get(s.place // every, s), s, key=lambda it: (it.worth, -it.place))
+    for s in best.values():
+        texts[s.place] = texts[s.place] or [s.text]
     for place in range(0, len(spoken), every):
         if place // every not in best:
-            told[place] = [spoken[place]["text"][:FIRST_CHARS]]
-    return [". ".join(told[place]) for place in range(len(spoken))]
+            texts[place] = [spoken[place]["text"][:FIRST_CHARS]]
+    return [". ".join(texts[place]) for place in range(len(spoken))]

@@ -175,26 +175,26 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
         OSError, KeyError, TypeError, ValueError: the weights can't be read, or are not those of such a model.
     """
     weights, config = (folder / "model.safetensors").resolve(), (folder / "config.json").read_bytes()
-    found = weights.stat()
-    times = f"{weights} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}".encode()
+    status = weights.stat()
+    times = f"{weights} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}".encode()
     try:
-        kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowwave" / "encoders"
-        for private in (kept.parent, kept):
+        cache_dir = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowwave" / "encoders"
+        for private in (cache_dir.parent, cache_dir):
             private.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is the last one's alone
     except (OSError, RuntimeError):  # no right to, or no home at all
         return _make_graph(folder)
-    note = kept / f"{_hash(times, config)}.name"
-    if note.is_file() and (graph := kept / note.read_text()).is_file():
+    note = cache_dir / f"{_hash(times, config)}.name"
+    if note.is_file() and (graph := cache_dir / note.read_text()).is_file():
         return graph
     with weights.open("rb") as file:
-        graph = kept / f"{_hash(hashlib.file_digest(file, 'sha256').digest(), config)}.onnx"
+        graph = cache_dir / f"{_hash(hashlib.file_digest(file, 'sha256').digest(), config)}.onnx"
     made = b""
     if not graph.is_file():
         made = _make_graph(folder)
-        if os.access(kept, os.W_OK):
+        if os.access(cache_dir, os.W_OK):
             check(made)
     try:
-        with tempfile.TemporaryDirectory(dir=kept) as part:
+        with tempfile.TemporaryDirectory(dir=cache_dir) as part:
             if made:
                 import onnx
 

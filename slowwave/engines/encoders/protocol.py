@@ -90,10 +90,10 @@ class KnownEncoder:
         """Return vectors; of texts that are new, by the encoder, in one call."""
         new = [text for text in dict.fromkeys(texts) if text not in self.known]
         self.known |= dict(zip(new, self.encoder.encode(new), strict=True)) if new else {}
-        found = np.array([self.known[text] for text in texts], dtype=np.float32).reshape(len(texts), self.dim)
+        vectors = np.array([self.known[text] for text in texts], dtype=np.float32).reshape(len(texts), self.dim)
         for text in list(self.known)[: -self.size]:
             del self.known[text]
-        return found
+        return vectors
 
 
 _blas_lock = Lock()
