@@ -59,16 +59,16 @@ def preview_forget(
     ] = "",
 ) -> Data:
     """Return what a forgetting would take, without erasing anything; of several conditions all must hold."""
-    asked = {"message": message, "session": session, "match": match, "speaker": speaker, "workspace": workspace}
-    asked = {name: value for name, value in {**asked, "note": note}.items() if value}
-    if not asked:
-        return {"asked": asked, "preview": None, "seen": ""}
+    conditions = {"message": message, "session": session, "match": match, "speaker": speaker, "workspace": workspace}
+    conditions = {name: value for name, value in {**conditions, "note": note}.items() if value}
+    if not conditions:
+        return {"asked": conditions, "preview": None, "seen": ""}
     from slowwave.flows.forget import preview_forgetting
 
-    found = asdict(preview_forgetting(_build_wanted(asked), at.settings, search_files=bool(files)))
-    seen = compute_content_id("preview", at.token, repr(asked), repr(found))
-    at.previews[seen] = asked
-    return {"asked": asked, "preview": found, "seen": seen}
+    preview = asdict(preview_forgetting(_build_wanted(conditions), at.settings, search_files=bool(files)))
+    seen = compute_content_id("preview", at.token, repr(conditions), repr(preview))
+    at.previews[seen] = conditions
+    return {"asked": conditions, "preview": preview, "seen": seen}
 
 
 def forget(at: Explorer, seen: Annotated[str, "`seen` of a preview: what goes is what it showed."]) -> Data:
@@ -76,10 +76,10 @@ def forget(at: Explorer, seen: Annotated[str, "`seen` of a preview: what goes is
     from slowwave.flows.forget import run_forget
     from slowwave.tasks.forget.proof import describe_certificate, load_certificate
 
-    asked = at.previews.pop(seen, {})
-    if not asked or (shown := preview_forget(at, **asked))["seen"] != seen:
+    conditions = at.previews.pop(seen, {})
+    if not conditions or (shown := preview_forget(at, **conditions))["seen"] != seen:
         raise UsageError("what would go is not what was shown: look at the preview again")
-    report, paths = run_forget(_build_wanted(asked), at.settings)
+    report, paths = run_forget(_build_wanted(conditions), at.settings)
     at.previews.clear()
     lines = [line for path in paths for line in describe_certificate(path, load_certificate(path))]
     lines += [f"Still on disk, and not read again: {path}" for path in shown["preview"]["transcripts"]]
@@ -91,18 +91,18 @@ def list_outcomes(at: Explorer) -> Data:
     return {"outcomes": at.outcomes}
 
 
-def _build_wanted(asked: dict[str, str]) -> "Wanted":
+def _build_wanted(conditions: dict[str, str]) -> "Wanted":
     from slowwave.tasks.forget.select import Wanted
 
     names = ("session", "message", "match", "speaker", "workspace", "note")
-    return Wanted(*((asked[name],) if name in asked else () for name in names))
+    return Wanted(*((conditions[name],) if name in conditions else () for name in names))
 
 
 def _keep(at: Explorer, did: str, report: "RunReport | None", undo: Undo | None, lines: Iterable[str] = ()) -> Data:
     """Return what was done, once it is kept for the page that lists it; the next page reads the new release."""
-    said = [*lines, *(report.collect_notes() if report else ()), *([report.format_verdict()] if report else ())]
+    shown = [*lines, *(report.collect_notes() if report else ()), *([report.format_verdict()] if report else ())]
     how = dict(zip(("label", "action", "fields"), undo, strict=True)) if undo else None
-    outcome = {"at": datetime.now(UTC), "did": did, "lines": said, "undo": how}
+    outcome = {"at": datetime.now(UTC), "did": did, "lines": shown, "undo": how}
     at.outcomes.insert(0, outcome)
     at.close()
     return outcome

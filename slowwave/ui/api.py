@@ -13,13 +13,13 @@ def describe_api(at: Explorer) -> Data:
         path = "/index.json" if page.path == "/" else f"{page.path.replace(':path', '')}.json"
         known = _describe_parameters(page)
         places = {name: "path" if f"{{{name}}}" in path else "query" for name in known}
-        parameters = [{"name": name, "in": places[name], **one} for name, one in known.items()]
+        parameters = [{"name": name, "in": places[name], **facts} for name, facts in known.items()]
         paths[path] = {"get": {**_describe_answer(page), "parameters": parameters}}
     for name, action in at.actions.items():
         page = Page(f"/do/{name}", action, "")
         known = _describe_parameters(page)
-        needed = [name for name, one in known.items() if one["required"]]
-        fields = {name: one["schema"] | {"description": one["description"]} for name, one in known.items()}
+        needed = [name for name, facts in known.items() if facts["required"]]
+        fields = {name: facts["schema"] | {"description": facts["description"]} for name, facts in known.items()}
         schema = {"type": "object", "properties": fields, "required": needed}
         body = {"content": {"application/x-www-form-urlencoded": {"schema": schema}}}
         paths[f"{page.path}.json"] = {"post": {**_describe_answer(page), "requestBody": body}}
@@ -34,12 +34,16 @@ def describe_api(at: Explorer) -> Data:
 
 def _describe_parameters(page: Page) -> dict[str, Data]:
     """Return each parameter's description, type and whether it is required."""
-    found: dict[str, Data] = {}
-    for name, one in page.parameters.items():
-        about = next((word for word in get_args(one.annotation)[1:] if isinstance(word, str)), name)
-        kind = "integer" if isinstance(one.default, int) else "string"
-        found[name] = {"description": about, "required": one.default is one.empty, "schema": {"type": kind}}
-    return found
+    described: dict[str, Data] = {}
+    for name, parameter in page.parameters.items():
+        about = next((word for word in get_args(parameter.annotation)[1:] if isinstance(word, str)), name)
+        kind = "integer" if isinstance(parameter.default, int) else "string"
+        described[name] = {
+            "description": about,
+            "required": parameter.default is parameter.empty,
+            "schema": {"type": kind},
+        }
+    return described
 
 
 def _describe_answer(page: Page) -> dict[str, Any]:

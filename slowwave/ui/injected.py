@@ -44,9 +44,9 @@ def show_injected(
         other = copy(at.open_release(release) if release else at.memory)
         other.settings = _change_setting(other.settings, setting) if setting else other.settings
         blocks.append(_build_block(at, other, q, workspace, 0 if "budget" in setting else budget, bool(automatic)))
-    asked: Data = {"q": q, "workspace": workspace, "budget": budget, "automatic": automatic, "release": release}
-    asked |= {"setting": setting}
-    return {"asked": asked, "blocks": blocks, "workspaces": sorted(at.view.workspaces)}
+    query: Data = {"q": q, "workspace": workspace, "budget": budget, "automatic": automatic, "release": release}
+    query |= {"setting": setting}
+    return {"asked": query, "blocks": blocks, "workspaces": sorted(at.view.workspaces)}
 
 
 def _change_setting(settings: Settings, given: str) -> Settings:
@@ -75,8 +75,8 @@ def _build_block(at: Explorer, memory: Memory, q: str, workspace: str, budget: i
         block = memory.context(q, room, automatic=automatic, workspace=place)
         hits = memory.recall(q, settings.hits, ("message",), automatic=automatic, workspace=place)
         lines = _explain_lines(block, hits, memory)
-        held = {(line["source"].get("session"), line["source"].get("message")) for line in lines}
-        other = [hit for hit in hits if hit.sources and (hit.sources[0].session, hit.sources[0].message) not in held]
+        shown = {(line["source"].get("session"), line["source"].get("message")) for line in lines}
+        other = [hit for hit in hits if hit.sources and (hit.sources[0].session, hit.sources[0].message) not in shown]
         missed = [
             {"id": hit.id, "why": explain_hit(hits, hit), "text": hit.text, "at": hit.observed_at} for hit in other
         ]
@@ -112,9 +112,9 @@ def _build_briefing(memory: Memory, workspace: str, room: int) -> tuple[Context,
     }
     lines = _explain_lines(block, Hits(), memory)
     chosen = [line for part in block.parts for line in part.lines]
-    for one, line in zip(lines, chosen, strict=True):
-        one["why"] = {"relevance": None, "signals": {}, "places": {}, "order": order[id(line)]}
-    left = [line for turn in zip_longest(*kinds) for line in turn if line and all(line is not one for one in chosen)]
+    for told, line in zip(lines, chosen, strict=True):
+        told["why"] = {"relevance": None, "signals": {}, "places": {}, "order": order[id(line)]}
+    left = [line for turn in zip_longest(*kinds) for line in turn if line and all(line is not told for told in chosen)]
     missed = [
         {"id": "", "text": line.text, "at": line.source.at, "why": lines[0]["why"] | {"order": order[id(line)]}}
         for line in left[: MISSED if lines else 0]
@@ -125,7 +125,7 @@ def _build_briefing(memory: Memory, workspace: str, room: int) -> tuple[Context,
 def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
     """Return the lines of a block, each with its source, tokens and, where recall found it, its trace."""
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
-    found = {(one.session, one.message): hit for hit in reversed(hits) for one in hit.sources[:1]}
+    hit_of = {(cited.session, cited.message): hit for hit in reversed(hits) for cited in hit.sources[:1]}
     view = memory.get_view()
     known = view.read(TOPICS, ["name", "topic_id"]).to_pylist() if view.count(TOPICS) else []
     topics = {row["name"]: row["topic_id"] for row in known}
@@ -133,11 +133,11 @@ def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
     for part in block.parts:
         for line in part.lines:
             source = line.source
-            hit = found.get((source.session or "", source.message or ""))
+            hit = hit_of.get((source.session or "", source.message or ""))
             why = explain_hit(hits, hit) if hit else None
-            told = {"text": line.text, "tokens": count(line.text), "at": source.at, "why": why}
-            told["topic_id"] = topics.get(source.topic or "")
-            lines.append({"part": part.name, **told, "source": source.as_dict()})
+            facts = {"text": line.text, "tokens": count(line.text), "at": source.at, "why": why}
+            facts["topic_id"] = topics.get(source.topic or "")
+            lines.append({"part": part.name, **facts, "source": source.as_dict()})
     return lines
 
 
@@ -154,18 +154,18 @@ def compare(
 ) -> Data:
     """Return the claims that came, changed or went between two releases."""
     store = Store.open(at.settings.store, at.settings.space)
-    names = [one.name for one in read_releases(store)]
+    names = [release.name for release in read_releases(store)]
     later = Snapshot(at.settings.store, at.settings.space, new or None)
     before = f"r{max(1, later.release.number - 1)}"
     earlier = Snapshot(at.settings.store, at.settings.space, old or before)
-    found = compare_releases(earlier, later, read_decisions(store))
+    differences = compare_releases(earlier, later, read_decisions(store))
     return {
         "old": earlier.release.name,
         "new": later.release.name,
         "releases": names[::-1][:ROWS],
-        "count": len(found),
-        "differences": [one._asdict() for one in found[after : after + ROWS]],
-        "next": after + ROWS if len(found) > after + ROWS else None,
+        "count": len(differences),
+        "differences": [release._asdict() for release in differences[after : after + ROWS]],
+        "next": after + ROWS if len(differences) > after + ROWS else None,
     }
 
 

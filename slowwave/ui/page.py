@@ -62,10 +62,10 @@ class Explorer:
             NoRelease: there is none of that name.
         """
         key = (self.view.release.name, name)  # a forgetting makes a new release, and drops the earlier ones
-        if (found := self._earlier.get(key)) is None:
-            found = Memory.open(self.settings.store, self.settings.space, name)
-            self._earlier.put(key, found)
-        return found
+        if (memory := self._earlier.get(key)) is None:
+            memory = Memory.open(self.settings.store, self.settings.space, name)
+            self._earlier.put(key, memory)
+        return memory
 
     def close(self) -> None:
         """Let the next page open the memory anew: a new release is seen at once."""
@@ -102,7 +102,9 @@ class Page:
         for name in given.keys() - known.keys():
             raise UsageError(f"there is no parameter {name!r} here, only {', '.join(known) or 'none'}")
         values: Data = {name: value for name, value in given.items() if value.strip()}
-        for name in (name for name, one in known.items() if one.default is one.empty and name not in values):
+        for name in (
+            name for name, parameter in known.items() if parameter.default is parameter.empty and name not in values
+        ):
             raise UsageError(f"{name} is missing")
         for name in (name for name in values if isinstance(known[name].default, int)):
             if not values[name].isdecimal():
@@ -117,10 +119,10 @@ def find_row(at: Explorer, row_id: str, kind: str, depth: int = 0) -> NodeLineag
     Raises:
         UsageError: no row has that id, several do, or it is of another kind.
     """
-    found = show(at.view, row_id, depth)
-    if found.node.kind != kind:
-        raise UsageError(f"no {kind} has the id {row_id!r}: it is a {found.node.kind}'s")
-    return found
+    lineage = show(at.view, row_id, depth)
+    if lineage.node.kind != kind:
+        raise UsageError(f"no {kind} has the id {row_id!r}: it is a {lineage.node.kind}'s")
+    return lineage
 
 
 def read_rows(at: Explorer, table: Table, columns: Sequence[str], where: pc.Expression) -> list[Data]:

@@ -69,7 +69,7 @@ def search(
 ) -> Data:
     """Return what recall does, with counts to narrow it by; or, without a query, the newest claims."""
     given: Data = {name: value for name, value in filters.items() if value}
-    asked = {"q": q, "topic": topic, "status": status, **given}
+    conditions = {"q": q, "topic": topic, "status": status, **given}
     hits, facets, end = Hits(), dict[str, list[tuple[str, int]]](), after + ROWS // 2
     if q:
         hits = at.memory.recall(q, max(ROWS, min(after + ROWS, MOST_HITS)), **given)
@@ -85,7 +85,7 @@ def search(
         rows = _list_newest(at, topic, status, given, end - after + 1, after)
         more = len(rows) > end - after
     return {
-        "asked": asked,
+        "asked": conditions,
         "facets": facets,
         "hits": rows[: end - after],
         "caveat": hits.caveat,
@@ -107,8 +107,8 @@ def _list_newest(at: Explorer, topic: str, status: str, given: Data, limit: int,
 
 def show_claim(at: Explorer, id: Id) -> Data:
     """Return a claim in its transcript, what it repeats, what changed it, what holds it, and its use."""
-    found = find_row(at, id, "observation")
-    key = found.node.id
+    lineage = find_row(at, id, "observation")
+    key = lineage.node.id
     (claim,) = read_rows(at, OBSERVATIONS, _OF_CLAIM, pc.field("observation_id") == key)
     head = claim["canonical_id"] or key
     same = (pc.field("canonical_id") == head) | (pc.field("observation_id") == head)
@@ -123,8 +123,8 @@ def show_claim(at: Explorer, id: Id) -> Data:
     rows = read_rows(at, MESSAGES, MESSAGE, inside & pc.field("seq").isin(sorted(near)))
     rows = [row for row in sorted(rows, key=lambda row: row["seq"]) if row["text"].strip()]
     places = [n for n, row in enumerate(rows) if row["message_id"] in claim["message_ids"]]
-    kept = [row for n, row in enumerate(rows) if any(abs(n - place) <= BESIDE for place in places)]
-    transcript = [_build_turn(row, [claim] if row["message_id"] in claim["message_ids"] else []) for row in kept]
+    beside = [row for n, row in enumerate(rows) if any(abs(n - place) <= BESIDE for place in places)]
+    transcript = [_build_turn(row, [claim] if row["message_id"] in claim["message_ids"] else []) for row in beside]
     return {
         "claim": {**claim, "confidence": sure.get(key)},
         "left_out": read_decisions(Store.open(at.settings.store, at.settings.space)).get(key),
@@ -132,10 +132,10 @@ def show_claim(at: Explorer, id: Id) -> Data:
         "transcript": transcript,
         "repeats": sorted(repeats, key=lambda row: (str(row["observed_at"]), row["observation_id"]))[:ROWS],
         "changes": _read_changes(at, key),
-        "related": [node.as_dict() for node in found.related][:ROWS],
-        "above": [node.as_dict() for node in found.above if node.kind == "summary"],
+        "related": [node.as_dict() for node in lineage.related][:ROWS],
+        "above": [node.as_dict() for node in lineage.above if node.kind == "summary"],
         "served": find_uses(at.view.dir, key, texts)[-ROWS:][::-1],
-        "ratings": [one._asdict() for one in read(at.view.dir, Rating) if one.id == key][::-1],
+        "ratings": [rating._asdict() for rating in read(at.view.dir, Rating) if rating.id == key][::-1],
     }
 
 
@@ -186,7 +186,7 @@ def show_message(at: Explorer, id: Id, after: After = 0) -> Data:
     node = find_row(at, id, "message").node
     (row,) = read_rows(at, MESSAGES, MESSAGE, pc.field("message_id") == node.id)
     inside = pc.field("session_id") == row["session_id"]
-    claims = [one for one in read_rows(at, OBSERVATIONS, CLAIM, inside) if node.id in one["message_ids"]]
+    claims = [claim for claim in read_rows(at, OBSERVATIONS, CLAIM, inside) if node.id in claim["message_ids"]]
     turn = _build_turn(row, claims, after, MESSAGE_CHARS)
     return {
         "turn": turn,
@@ -220,21 +220,21 @@ def show_ledger(
     """Return a ledger, as `slowwave inspect` lists it: releases, runs, quarantine, changes, notes and more."""
     if name not in LISTED:
         raise UsageError(f"no ledger has the id {name!r}, only {', '.join(LISTED)}")
-    found = LEDGERS[name](at.settings, bool(old))
+    listing = LEDGERS[name](at.settings, bool(old))
     end = after + ROWS
-    rows = [{key: value for key, value in row.items() if key != "report"} for row in found.rows[after:end]]
+    rows = [{key: value for key, value in row.items() if key != "report"} for row in listing.rows[after:end]]
     link = LEDGER_LINKS.get(name)
     return {
         "name": name,
         "old": bool(old) if name in WITH_OLD else None,
-        "headings": list(found.headings),
-        "cells": [list(cells) for cells in found.cells[after:end]],
+        "headings": list(listing.headings),
+        "cells": [list(cells) for cells in listing.cells[after:end]],
         "rows": rows,
         "links": [link.format(**row) if link else None for row in rows],
         "actions": [_list_actions(name, row) for row in rows],
-        "notes": list(found.notes),
-        "count": len(found.cells),
-        "next": end if len(found.cells) > end else None,
+        "notes": list(listing.notes),
+        "count": len(listing.cells),
+        "next": end if len(listing.cells) > end else None,
     }
 
 
@@ -257,9 +257,14 @@ def _build_turn(row: Row, claims: Sequence[Row], start: int = 0, chars: int = SH
     """Return a message as it is shown: its words with the sentences that became claims, and its tools' traffic."""
     text = row["text"]
     tools = [
-        {"type": one["type"], "name": one["name"], "text": (one["text"] or "")[:chars], "chars": len(one["text"] or "")}
-        for one in row["blocks"]
-        if one["type"] != "text"
+        {
+            "type": block["type"],
+            "name": block["name"],
+            "text": (block["text"] or "")[:chars],
+            "chars": len(block["text"] or ""),
+        }
+        for block in row["blocks"]
+        if block["type"] != "text"
     ]
     return {
         "id": row["message_id"],
@@ -280,8 +285,8 @@ def mark_quotes(text: str, claims: Iterable[Row]) -> list[tuple[str, str | None]
     places: list[tuple[int, int, str]] = []
     for claim in claims:
         words = r"\s+".join(map(re.escape, claim["quote"].split()))
-        if words and (found := re.search(words, text)):
-            places.append((found.start(), found.end(), claim["observation_id"]))
+        if words and (match := re.search(words, text)):
+            places.append((match.start(), match.end(), claim["observation_id"]))
     pieces: list[tuple[str, str | None]] = []
     at = 0
     for start, end, key in sorted(places):

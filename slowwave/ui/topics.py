@@ -34,11 +34,11 @@ class Node:
 def lay_out(node: Node, x: float = 0.0, width: float = 100.0, level: int = 0) -> Iterator[Data]:
     """Yield the rectangles of an icicle, in percent of its width; a level is a row."""
     yield {"x": round(x, 3), "w": round(width, 3), "level": level, "label": node.label, "href": node.href}
-    whole = max(node.weight, sum(one.weight for one in node.below))
-    for one in node.below:
-        share = width * one.weight / whole
+    whole = max(node.weight, sum(child.weight for child in node.below))
+    for child in node.below:
+        share = width * child.weight / whole
         if share >= LEAST:
-            yield from lay_out(one, x, share, level + 1)
+            yield from lay_out(child, x, share, level + 1)
         x += share
 
 
@@ -53,13 +53,13 @@ def build_scope(at: Explorer, scope: str, scope_id: str) -> tuple[dict[str, Node
         for row in sorted(claims, key=lambda row: str(row["observed_at"])):
             nodes[row["observation_id"]] = Node(row["summary"], f"/claim/{row['observation_id']}")
     loose = [key for row in rows for key in row["member_ids"]] if scope == SummaryScope.SESSION else []
-    said = at.view.read_by_id(MESSAGES, loose, ["text"])
-    held: set[str] = set()
+    messages = at.view.read_by_id(MESSAGES, loose, ["text"])
+    members: set[str] = set()
     for row in sorted(rows, key=lambda row: (row["tier"] < 0, row["tier"], row["seq"])):
-        below = [nodes.get(key) or _make_leaf(key, said.get(key)) for key in row["member_ids"]]
+        below = [nodes.get(key) or _make_leaf(key, messages.get(key)) for key in row["member_ids"]]
         nodes[row["summary_id"]] = Node(row["title"] or row["text"], f"/summary/{row['summary_id']}", 0, tuple(below))
-        held.update(row["member_ids"])
-    return nodes, [node for key, node in nodes.items() if key not in held]
+        members.update(row["member_ids"])
+    return nodes, [node for key, node in nodes.items() if key not in members]
 
 
 def _make_leaf(key: str, message: dict[str, object] | None) -> Node:
@@ -70,10 +70,10 @@ def _make_leaf(key: str, message: dict[str, object] | None) -> Node:
 def list_topics(at: Explorer, after: After = 0) -> Data:
     """Return the topics, the strongest first, with their claims week by week, and the whole as an icicle."""
     themes = at.memory.topics()
-    nodes = [Node(one.name or one.purpose, f"/topic/{one.id}", one.claims) for one in themes]
-    whole = Node(f"All {sum(one.claims for one in themes):,} claims", "/topics", 0, tuple(nodes))
-    most = max((count for one in themes for count in one.weeks), default=0) or 1
-    shown = [one.as_dict() for one in themes[after : after + ROWS]]
+    nodes = [Node(theme.name or theme.purpose, f"/topic/{theme.id}", theme.claims) for theme in themes]
+    whole = Node(f"All {sum(theme.claims for theme in themes):,} claims", "/topics", 0, tuple(nodes))
+    most = max((count for theme in themes for count in theme.weeks), default=0) or 1
+    shown = [theme.as_dict() for theme in themes[after : after + ROWS]]
     end = after + ROWS if len(themes) > after + ROWS else None
     return {"topics": shown, "icicle": list(lay_out(whole)), "most": most, "next": end}
 
@@ -85,12 +85,12 @@ def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
     claims = list_claims(at.view, ROWS + 1, after=after, topic=node.id)
     ends = (pc.field("topic_id") == node.id) | (pc.field("other_id") == node.id)
     history = read_rows(at, TOPIC_HISTORY, ["kind", "topic_id", "name", "other_id", "other_name"], ends)
-    theme = next((one for one in at.memory.topics() if one.id == node.id), None)
+    theme = next((item for item in at.memory.topics() if item.id == node.id), None)
     return {
         "topic": node.as_dict(),
         "theme": theme.as_dict() if theme else None,
         "icicle": list(lay_out(Node(node.text or str(node.facts["purpose"]), f"/topic/{node.id}", 0, tuple(roots)))),
-        "claims": [one.as_dict() for one in claims[:ROWS]],
+        "claims": [item.as_dict() for item in claims[:ROWS]],
         "history": history[:ROWS],
         "next": after + ROWS if len(claims) > ROWS else None,
     }
@@ -98,12 +98,12 @@ def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
 
 def show_summary(at: Explorer, id: Id) -> Data:
     """Return a summary: what it is made of, as an icicle too, and what is above it."""
-    found = find_row(at, id, "summary", 1)
-    node = found.node.as_dict()
+    lineage = find_row(at, id, "summary", 1)
+    node = lineage.node.as_dict()
     nodes, _ = build_scope(at, node["scope"], node["scope_id"])
     return {
         "summary": {**node, "below": node.get("below", [])[:ROWS]},
-        "above": [one.as_dict() for one in found.above],
+        "above": [above.as_dict() for above in lineage.above],
         "icicle": list(lay_out(nodes[node["id"]])),
     }
 
