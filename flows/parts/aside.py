@@ -30,14 +30,8 @@ def set_aside_candidate(job: Job, report: RunReport) -> None:
     """Set aside what a held-back night added: its changes to known sessions, and new sessions. Work then goes on."""
     if not is_held(job.store):
         return
-    changed = _find_changed_sessions(job.store)
-    came = job.store.read_ids(SESSIONS, sorted(changed or find_new_sessions(job.store, CANDIDATE))).to_pylist()
-    if names := exclude_sessions(job.store, came, "came with a night that a gate held back", changed):
-        report.notes.append(f"a night was held back: what came with it is set aside, `slowwave include` it: {names}")
-
-
-def _find_changed_sessions(store: Store) -> dict[str, list[str]]:
-    """Return of each session that has lost a message since the live release those that did not count in that."""
+    # Of each session that has lost a message since the live release, those that did not count in that.
+    store = job.store
     made = list_made(store)
     live = Snapshot(store.root, store.space, made[-1].release_id).read(SESSIONS).to_pylist() if made else []
     old = {row["session_id"]: row for row in live}
@@ -49,10 +43,13 @@ def _find_changed_sessions(store: Store) -> dict[str, list[str]]:
     uncounted = defaultdict[str, list[str]](list)
     columns = ["message_id", "session_id", "seq"]
     for row in store.read_ids(MESSAGES, [sid for sid in now if now[sid]], columns, by="session_id").to_pylist():
-        held = old[row["session_id"]]
-        if row["seq"] >= held["messages"] or row["message_id"] in held["inactive"]:
+        before = old[row["session_id"]]
+        if row["seq"] >= before["messages"] or row["message_id"] in before["inactive"]:
             uncounted[row["session_id"]].append(row["message_id"])
-    return {sid: sorted(uncounted[sid]) for sid in now if not now[sid] <= set(uncounted[sid])}
+    changed = {sid: sorted(uncounted[sid]) for sid in now if not now[sid] <= set(uncounted[sid])}
+    came = job.store.read_ids(SESSIONS, sorted(changed or find_new_sessions(job.store, CANDIDATE))).to_pylist()
+    if names := exclude_sessions(job.store, came, "came with a night that a gate held back", changed):
+        report.notes.append(f"a night was held back: what came with it is set aside, `slowwave include` it: {names}")
 
 
 def set_aside_floods(job: Job, report: RunReport, named: Collection[Path]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from pathlib import Path
 
 import lance
 import pyarrow.compute as pc
@@ -220,10 +219,8 @@ def drop_versions_at_once(store: Store, table: Table) -> int:
         left = [path for path in (store.dir / f"{table.name}.lance").rglob("*") if path.is_file()]
         left = [path for path in left if path.relative_to(store.dir).as_posix() not in names]
         left = [path for path in left if "_refs" not in path.parts and path.suffix != ".txn"]
-        return int(done.bytes_removed) + sum(_remove(path) for path in left if not path.match("_versions/*.json"))
-
-
-def _remove(path: Path) -> int:
-    size = path.stat().st_size
-    path.unlink()
-    return size
+        left = [path for path in left if not path.match("_versions/*.json")]
+        freed = sum(path.stat().st_size for path in left)
+        for path in left:
+            path.unlink()
+        return int(done.bytes_removed) + freed

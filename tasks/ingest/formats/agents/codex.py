@@ -286,7 +286,17 @@ class _Rollout:
     def _handle_item(self, item: Json) -> Iterator[Record]:
         kind = str(item.get("type", "message" if "role" in item else None))
         if kind == "message":
-            yield from self._handle_message(item)
+            blocks, role = (parse_blocks(item.get("content")) or []), item.get("role")
+            if not blocks:
+                yield Rejected(self._line, "message without content", stringify(item)[:2_000])
+            elif role == "user":
+                yield from self._handle_user(blocks, "item")
+            elif role == "assistant":
+                yield from self._handle_assistant(blocks, "item")
+            elif role in ("system", "developer"):
+                yield from self._emit(SYSTEM, blocks, join_text_blocks(blocks))
+            else:
+                yield Rejected(self._line, f"message of unknown role {role!r}", stringify(item)[:2_000])
         elif kind.endswith(CALL):
             call = parse_tool_call(item)
             block = replace(call, text=call.text or "", name=call.name or str(item.get("type")).removesuffix("_call"))
@@ -311,19 +321,6 @@ class _Rollout:
             yield self._skip(f"response_item/{kind}")
         else:
             yield self._skip(f"unknown: response_item/{kind[:80]}")
-
-    def _handle_message(self, item: Json) -> Iterator[Record]:
-        blocks, role = (parse_blocks(item.get("content")) or []), item.get("role")
-        if not blocks:
-            yield Rejected(self._line, "message without content", stringify(item)[:2_000])
-        elif role == "user":
-            yield from self._handle_user(blocks, "item")
-        elif role == "assistant":
-            yield from self._handle_assistant(blocks, "item")
-        elif role in ("system", "developer"):
-            yield from self._emit(SYSTEM, blocks, join_text_blocks(blocks))
-        else:
-            yield Rejected(self._line, f"message of unknown role {role!r}", stringify(item)[:2_000])
 
     def _handle_event(self, event: Json) -> Iterator[Record]:
         match kind := event.get("type"):
@@ -432,25 +429,19 @@ class _Rollout:
             self._announced, self._session = True, self._session or Session(self._id, kind="chat")
             yield self._session
         self._lines.append(self._line)
-        identity, ts = self._compute_identity(blocks), coerce_time(self._stamp)
+        # A hash of the root conversation and of all that was said so far, but for images: one of two tellings has them.
+        digest = blake2b(self._chain or (self._root or self._id).encode(), digest_size=16)
+        for block in blocks:
+            if block.type != "image":
+                digest.update(f"{block.type}\0{block.name}\0{block.text}\0".encode("utf-8", "surrogatepass"))
+        self._chain = digest.digest()
+        identity, ts = f"{NAME}/{self._chain.hex()}", coerce_time(self._stamp)
         native = str(self._line)
         message = Message(self._id, native, *who, blocks, text, ts, None, speaker, identity, self._line)
         if hold:
             self._held = message
         else:
             yield message
-
-    def _compute_identity(self, blocks: list[Block]) -> str:
-        """Return a hash of the root conversation and of everything said up to here.
-
-        Images are left out: of two tellings only one has them.
-        """
-        digest = blake2b(self._chain or (self._root or self._id).encode(), digest_size=16)
-        for block in blocks:
-            if block.type != "image":
-                digest.update(f"{block.type}\0{block.name}\0{block.text}\0".encode("utf-8", "surrogatepass"))
-        self._chain = digest.digest()
-        return f"{NAME}/{self._chain.hex()}"
 
 
 READER = Reader(name=NAME, version=1, sniff=sniff, read=read, locations=list_locations)

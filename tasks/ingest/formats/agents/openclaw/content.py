@@ -31,7 +31,11 @@ def parse_openclaw_result(message: dict[str, Any]) -> list[Block]:
     parts = parse_blocks(message.get("content")) or []
     output = join_text(parts, "\n")
     call_id, name = coerce_text(message.get("toolCallId")), coerce_text(message.get("toolName"))
-    result = Block("tool_result", output, name, call_id, is_error=_detect_failure(message, output))
+    # OpenClaw's tools report a failure in their details, with isError false.
+    details = message.get("details")
+    in_text = details is None and output.startswith("{") and '"status":"error"' in output[:400].replace(" ", "")
+    failed = True if in_text or coerce_dict(details).get("status") == "error" else coerce_bool(message.get("isError"))
+    result = Block("tool_result", output, name, call_id, is_error=failed)
     return [result, *(block for block in parts if block.type == "image")]
 
 
@@ -41,13 +45,6 @@ def parse_bash_execution(message: dict[str, Any]) -> list[Block]:
     output = drop_base64(coerce_text(message.get("output")) or "")
     failed = code != 0 if isinstance(code, int) else None
     return [Block("tool_call", command, "bash"), Block("tool_result", output, "bash", is_error=failed)]
-
-
-def _detect_failure(message: dict[str, Any], output: str) -> bool | None:
-    """Return whether a tool failed: OpenClaw's tools report it in their details, with isError false."""
-    details = message.get("details")
-    told = details is None and output.startswith("{") and '"status":"error"' in output[:400].replace(" ", "")
-    return True if told or coerce_dict(details).get("status") == "error" else coerce_bool(message.get("isError"))
 
 
 # Words.
