@@ -29,8 +29,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.store.notes import Journal
 from slowwave.text.fence import fence_block
 from slowwave.text.words import is_follow_up
-from slowwave.web.background import AwaitedWeb, BackgroundCall
-from slowwave.web.search import WebAnswer, WebSearch
+from slowwave.web.search import AwaitedWeb, BackgroundCall, WebAnswer, WebSearch
 
 LOG = logging.getLogger(__name__)
 

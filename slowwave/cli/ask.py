@@ -183,7 +183,7 @@ def context(
     memory.refuse_unknown_workspace(filters.get("workspace"))
     results = None
     if web:
-        from slowwave.web.background import begin_search
+        from slowwave.web.search import begin_search
 
         settings = memory.settings.web.model_copy(update={"enabled": True})
         results = begin_search(settings, query, memory.list_people())

@@ -47,7 +47,7 @@ from slowwave.store.trouble import READ_TROUBLE, format_error
 from slowwave.text.fence import FENCE_TOKENS, escape_line, escape_values, fence_block
 
 if TYPE_CHECKING:
-    from slowwave.web.background import AwaitedWeb
+    from slowwave.web.search import AwaitedWeb
 
 LOG = logging.getLogger(__name__)
 INSTRUCTIONS = (
@@ -300,7 +300,7 @@ class Tools:
         if not self.settings.web.enabled:
             raise UsageError("web search is off here (the setting web.enabled): ask without it")
         try:
-            from slowwave.web.background import begin_search
+            from slowwave.web.search import begin_search
         except ModuleNotFoundError as missing:  # serving a memory needs none of the web's packages
             raise UsageError(f"web search needs {missing.name}: {name_install('web')}") from missing
         return begin_search(self.settings.web, query, memory.list_people())
