@@ -29,6 +29,7 @@ def measure_coverage(settings: Settings) -> dict[str, Any]:
     from slowwave.tasks.ingest.formats.registry import find_installed
     from slowwave.tasks.ingest.transcripts import find_pending
 
+    # The transcripts of the installed tools or, where none of these was ever read, those that the store knows.
     live = Snapshot(settings.store, settings.space)
     known = {row["path"]: row for row in Store.open(settings.store, settings.space).read(FILES).to_pylist()}
     paths = [path for _, path in find_installed(Path.home())]
@@ -37,11 +38,13 @@ def measure_coverage(settings: Settings) -> dict[str, Any]:
     scan = find_pending(known, settings, [*paths, *find_journals(live.dir)])
     covered, waiting, unreadable = scan.counts["files unchanged"], len(scan.pending), len(scan.unreadable)
     sessions, until = live.release.counts[SESSIONS.name], pc.max(live.read(SESSIONS, ["ended_at"])["ended_at"]).as_py()
+    # The same in a line.
     line = f"Covers {covered:,} of {covered + waiting + unreadable:,} transcripts ({sessions:,} sessions)"
     line += f", up to {until:%Y-%m-%d %H:%M} UTC" if until else ""
     line += f"; {waiting:,} wait for the next night" if waiting else ""
     line += f"; {unreadable:,} can't be read." if unreadable else "."
     facts = {"covered": covered, "waiting": waiting, "unreadable": unreadable, "sessions": sessions, "until": until}
+    # How long the oldest has waited.
     yesterday = (datetime.now(UTC) - timedelta(days=1)).timestamp() * 10**9
     oldest = min((transcript.mtime_ns for transcript in scan.pending), default=None)
     lag = max(0.0, time.time() - oldest / 10**9) if oldest else 0.0

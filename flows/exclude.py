@@ -154,6 +154,7 @@ def find_named(store: Store, names: Iterable[str], excluded: Mapping[str, Row] =
     claims = {**excluded, **{row["observation_id"]: row for row in store.read(OBSERVATIONS, columns).to_pylist()}}
     merges: list[str] = store.read(MERGES, ["merge_id"])["merge_id"].to_pylist()
     named = Named()
+    # Each name is a session, a claim with all that repeats it, or a merge.
     for name in names:
         if own_sessions := _find_sessions(store, sessions, name):
             named.sessions |= {row["session_id"]: row for row in own_sessions}

@@ -375,6 +375,7 @@ def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tupl
                 run_step(job, report, read_transcripts, list(data.paths))
     store = Store.open(whole.store, whole.space)
     left_out = store.read(EXCLUSIONS, ["row_id"])["row_id"].combine_chunks()
+    # What is told: the vault without what a person left out.
     messages, sessions = (
         rows.filter(pc.invert(pc.is_in(rows["session_id"], left_out)))
         for rows in (store.read(MESSAGES), store.read(SESSIONS))
@@ -385,6 +386,7 @@ def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tupl
         vault = vault.with_columns(pl.col("session_id").replace(names).alias("session"))
         questions = read_labelled([data.questions] if data.questions else data.paths, vault)
         return [Unit("all", tuple(questions), messages, sessions, names)], store
+    # A backtest: at each cut, questions of what was said after it.
     past = read_past(store, settings, names)
     cuts, units = pick_cuts(past.turns, data.cuts), list[Unit]()
     for cut, until in zip_longest(cuts, cuts[1:]):

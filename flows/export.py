@@ -60,6 +60,7 @@ def export_tables(
     snapshot = Snapshot(settings.store, settings.space, release)
     check_encrypted(settings, settings.store if phrase else to)
     to.mkdir(parents=True, exist_ok=True)
+    # The tables, then the manifest, by which an export is whole.
     manifest: dict[str, Any] = {
         "release": snapshot.release.name,
         "release_id": snapshot.release.release_id,
@@ -99,6 +100,7 @@ def export_learnings(
     if to.exists():
         raise UsageError(f"{to} is there already: name a file that is new")
     check_encrypted(settings, to)
+    # The claims, with quotes from the messages that they cite.
     snapshot = Snapshot(settings.store, settings.space, release)
     rows = snapshot.read(OBSERVATIONS)
     places = require_workspaces(anchor_workspace(workspace), rows["workspace"].to_pylist()) if workspace else ()

@@ -69,6 +69,7 @@ def list_metrics(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]
             values = {key: entry[step] for key, entry in values.items()}
         return values
 
+    # Runs and transcripts.
     good = stats["last_good"]
     yield "last_good_run_timestamp_seconds", "When a run last ended well.", (), {(): good} if good else {}
     yield "runs_total", "Runs that changed something or failed.", ("status",), by_name(stats["runs"])
@@ -77,6 +78,7 @@ def list_metrics(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]
     yield "transcripts", "Transcripts by state.", ("state",), states
     yield "lag_seconds", "How long the oldest transcript has waited.", (), {(): covered["lag"]}
     yield "step_seconds", "What a step took when last run.", ("step",), by_name(stats["seconds"])
+    # Tables and claims.
     yield "rows", "Rows of the live release.", ("table",), by_name(tables, "rows")
     yield "table_bytes", "Bytes on disk, kept versions included.", ("table",), by_name(tables, "bytes")
     yield "rows_unindexed", "Rows that an index lacks.", ("table",), by_name(tables, "unindexed")
@@ -90,6 +92,7 @@ def list_metrics(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]
         ("state",),
         by_name(stats["claims"]),
     )
+    # Answers, and the web.
     yield "answers_total", "Answers handed out.", ("kind",), by_name(answers, "count")
     yield "answers_empty_total", "Answers without a memory.", ("kind",), by_name(answers, "empty")
     yield "answers_in_part_total", "Answers that did without something.", ("kind",), by_name(answers, "in_part")
@@ -101,6 +104,7 @@ def list_metrics(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]
     quality = by_name(stats["summaries"]["quality"])
     yield "quality_of_texts", "A model's summaries, as the last run that wrote any measured them.", ("what",), quality
     yield "web_queries_total", "Queries sent to the web.", ("why",), by_name(stats["web"])
+    # Language models and the encoder.
     yield "model_requests_total", "Requests to a language model.", ("model",), by_name(models, "requests")
     errors = {(model, name): n for model, facts in models.items() for name, n in facts["errors"].items()}
     yield "model_errors_total", "Requests that failed.", ("model", "error"), errors

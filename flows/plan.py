@@ -309,6 +309,7 @@ class Planner:
                 self._add_gists(rows.to_pylist())
         if "supersede" in self.lines:
             self._add_requests("supersede", list_questions(self.job, self.of_step["supersede"]))
+        # Claims that wait for a topic, and groups that wait for a summary.
         claims = pl.DataFrame(store.read(OBSERVATIONS, ["session_id", "status", "assign_key"]))
         assigned = pl.col("assign_key").eq_missing(compute_assign_key(self.job, models.get("topics")))
         active = (pl.col("status") == Status.ACTIVE) & ~pl.col("session_id").is_in(seen)

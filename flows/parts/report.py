@@ -238,6 +238,7 @@ def collect_news(new: View, old: View | None) -> News:
     among = surest[:MOST_STANDING]
     standing = collect_standing_claims(new, (), (*STANDING, *PERSONAL), among=among) if among else []
     foremost = [*(claim.id for claim in take_in_turn(standing)), *surest]
+    # What became of earlier claims: certain changes, then possible ones.
     before = set(known["observation_id"].to_pylist())
     linked = old.chains.linked if old else {}
     doubted = [row for key, row in new.chains.linked.items() if key in before and key not in linked]

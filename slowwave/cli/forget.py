@@ -88,6 +88,7 @@ def _forget(
         if not yes and (as_json or not sys.stdin.isatty()):
             raise UsageError("nothing was forgotten: there is nobody to ask; --yes does it, --dry-run shows what goes")
         take_in_notes(settings)
+    # What would go is shown, and asked about.
     seen = preview_forgetting(wanted, settings, search_files=not dry_run)
     if dry_run:
         _print_preview(seen, as_json=as_json)
@@ -95,6 +96,7 @@ def _forget(
     if not yes:
         _print_preview(seen, as_json=False)
         typer.confirm("Forget this for good?", abort=True)
+    # Erase it, and print the certificates.
     report, paths = run_forget(wanted, settings, rebuild=rebuild, exports=exports)
     made = [(path, load_certificate(path)) for path in paths]
     left = sum(certificate["scan"]["found"] for _, certificate in made)

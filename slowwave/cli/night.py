@@ -168,6 +168,7 @@ def _run_one(
     if not (plain or background) and (theirs := find_local_prefect_settings()):
         print_notes([f"Prefect would obey {theirs} of this folder, whoever wrote it: the night goes on plain"])
         plain = True
+    # A night in the background, a plain one, or one under Prefect.
     if background:
         from slowwave.flows.nightly import run_night
         from slowwave.store.lock import wait_alone
@@ -183,6 +184,7 @@ def _run_one(
         from slowwave.flows.prefect import run_night_under_prefect
 
         report = run_night_under_prefect([str(path) for path in absolute], given, ray)
+    # What it brought, for a terminal.
     from slowwave.store import Store
 
     named = {name: given[name].removeprefix(f"{Path.cwd()}/") for name in ("store", "space") if name in given}

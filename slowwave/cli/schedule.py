@@ -55,6 +55,7 @@ def schedule(
         when = time.fromisoformat(at)
     except ValueError:
         raise UsageError(f"--at is {at!r}; it is an hour like 03:00") from None
+    # The command, and its removal.
     settings = load_settings(**given)
     words = [*find_command(), "run", "--plain", "--store", str(settings.store.absolute()), "--space", settings.space]
     if action is Action.REMOVE:

@@ -34,6 +34,7 @@ def check(
         from slowwave.flows.parts.repair import run_repair
 
         return run_repair(settings)
+    # Files first, then the messages' chains.
     checked = check_store(settings.store / settings.space, read=not quick)
     damage, messages = [str(problem) for problem in checked.damage], None
     if not quick and not damage:
@@ -124,6 +125,7 @@ def encrypt(
         unmount(store)
         OUT.print(f"{store} is locked: `slowwave encrypt` unlocks it.")
         return
+    # Encrypt or unlock it; answers that were kept in plain go.
     twice = not encrypted.exists()
     encrypt_store(store, read_key(key_file) or typer.prompt("Passphrase", hide_input=True, confirmation_prompt=twice))
     for ledger in store.glob("*/releases.lance"):

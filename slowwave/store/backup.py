@@ -87,6 +87,7 @@ def restore(root: Path, space: str | None, file: Path, key: str | None = None) -
         raise UsageError(f"{file} is no file")
     with make_files_private():
         make_private_folder(root)
+        # Unpacked beside the spaces, and named once all of it was compared.
         fresh = Path(tempfile.mkdtemp(prefix=RESTORING, dir=root))
         try:
             manifest = _unpack(file, fresh, key)

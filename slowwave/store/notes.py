@@ -184,6 +184,7 @@ def read_notes(space_dir: Path) -> list[Note]:
         for line in map(parse_line, path.read_bytes().splitlines())
         if str(line.get("session_id", "")).startswith(PREFIX) and line.get("message_id") == "m1"
     ]
+    # A note is as its last verdict says.
     return [
         Note(
             line["session_id"],

@@ -82,6 +82,7 @@ def _build_block(at: Explorer, memory: Memory, q: str, workspace: str, budget: i
         ]
     else:
         block, lines, missed = _build_briefing(memory, workspace, room)
+    # Tokens of each part; the rest are headings and sources.
     tokens: dict[str, int] = {}
     for line in lines:
         tokens[line["part"]] = tokens.get(line["part"], 0) + line["tokens"]

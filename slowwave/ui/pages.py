@@ -70,6 +70,7 @@ def search(
     """Return what recall does, with counts to narrow it by; or, without a query, the newest claims."""
     given: Data = {name: value for name, value in filters.items() if value}
     conditions = {"q": q, "topic": topic, "status": status, **given}
+    # What recall finds, counted by what it may be narrowed by; or the newest claims.
     hits, facets, end = Hits(), dict[str, list[tuple[str, int]]](), after + ROWS // 2
     if q:
         hits = at.memory.recall(q, max(ROWS, min(after + ROWS, MOST_HITS)), **given)
@@ -164,6 +165,7 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
     rows = sorted(read_rows(at, MESSAGES, MESSAGE, inside & place), key=lambda row: row["seq"])
     claims = read_rows(at, OBSERVATIONS, CLAIM, inside & pc.field("status").isin([Status.ACTIVE, Status.SUPERSEDED]))
     gists = {row["message_id"]: row["summary"] for row in read_rows(at, GISTS, ["message_id", "summary"], inside)}
+    # Its turns, each with the claims that were made of it.
     by_message: dict[str, list[Row]] = {}
     for claim in claims:
         for message in claim["message_ids"]:

@@ -167,6 +167,7 @@ def check_certificate(store: Store, certificate: Plain) -> list[Finding]:
     batch, there = _read_batch(store, certificate["run_id"]), _list_there(store)
     scan = scan_store(store, Canaries(**certificate["canaries"]))
     said = sum(not is_blank(row) for row in store.read_ids(MESSAGES, read_forgotten(store, "message")).to_pylist())
+    # No older version, no message and no byte is left.
     older = _list_older(store, (certificate["release"] or {"number": 0})["number"])
     checked, broken = find_broken_chains(store)
     left = [one["path"] for one in certificate["exports"] if (one["path"], one["at"]) in there]

@@ -108,6 +108,7 @@ def select_messages(store: Store, wanted: Wanted) -> set[str]:
         where.append(_is_in("message_id", wanted.messages) | _is_in("native_id", wanted.messages))
         named = store.read(MESSAGES, ["message_id", "native_id", "session_id"], reduce(and_, where)).to_pylist()
         _check_messages(wanted.messages, named, in_sessions=ids is not None)
+    # Conditions on columns, then the words themselves.
     where += _list_conditions(store, wanted, sessions)
     asked, fits = store.open_dataset(MESSAGES), reduce(and_, where) if where else None
     if not wanted.matches:

@@ -177,6 +177,7 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> li
     finished: list[IngestedTranscript] = []
     sessions, messages, size = set[str](), 0, 0
     quota, waiting = job.settings.quota, deque(transcripts)
+    # Whole files, until the quota is used up.
     with show_progress("read", sum(t.size for t in transcripts)) as advance:
         while waiting and not (0 < quota.messages <= messages or 0 < quota.bytes <= size):
             transcript = waiting.popleft()

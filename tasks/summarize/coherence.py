@@ -66,6 +66,7 @@ def measure_coherence(
     counts = Counter(stem for words in stems.values() for stem in words)
     holders = {m: row["vector"] for row in rows for m in row["member_ids"]}
     measured = []
+    # Each summary beside its members and the summary above it.
     for row in rows:
         own_members = below[row["summary_id"]]
         times = Counter(stem for m in row["member_ids"] for stem in stems.get(m, ()))

@@ -23,6 +23,7 @@ def mend(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str)
     """
     lost = 0
     level, renamed = list(members), dict[str, str]()
+    # Tier by tier, since a group that is shortened or gone changes the members of the one above.
     for tier in sorted(pyramid.tiers):
         by_id = {member.id: member for member in level}
         groups: list[Group] = []

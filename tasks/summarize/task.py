@@ -377,6 +377,7 @@ def load_session_scopes(
     by_session: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in messages.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist():
         by_session[row["session_id"]].append(row)
+    # What each says without a model: title, master summary, and texts of messages.
     sealed = _load_sealed_pyramids(job, "session", key, group["session_id"], keep=keep)
     shape, words = build_session_shape(job.settings.pyramid, by_model=whole), job.settings.pyramid.get_words(MASTER)
     step = ShardStep("sessions", key, TOLD, partial(weigh_shard, every=shape.first, words=words))

@@ -73,6 +73,7 @@ def project(
         block, written_claims = build_block(claims, "What earlier sessions settled", budget, count)
         if _keep_block(block, out or _find_file(to or Target.AGENTS, places), to):
             log_recall(memory.root / memory.space, {claim.id: [claim.text] for claim in written_claims})
+    # The folder of pages.
     if pages is not None:
         due, written_claims = build_pages(view, places, has_injection, min_confidence)
         if _keep_pages(due, pages):

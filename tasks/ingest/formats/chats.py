@@ -127,6 +127,7 @@ class ChatFormat:
             return Rejected(line, f"message {position}: {why}", format_excerpt(item))
         if not blocks:
             return Skipped("empty message", line)
+        # Results in a turn of the user's are a tool's; what nobody saw is nobody's words.
         if known[0] == "user" and all(block.type == "tool_result" for block in blocks):
             known = ("tool", "tool")
         if known[1] != "tool" and self.hides(fields):

@@ -269,6 +269,7 @@ def iter_documents(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, 
         except DAMAGE as error:
             yield Rejected(0, f"compressed file is damaged: {error}")
             return
+    # A small file is parsed whole.
     if len(head) <= WHOLE:
         try:
             whole = orjson.loads(head.removeprefix(codecs.BOM_UTF8))
@@ -277,6 +278,7 @@ def iter_documents(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, 
         else:
             yield from map(_check_item, range(1, 1 << 62), whole if isinstance(whole, list) else [whole])
             return
+    # Lines are read one by one, a large array or object as a stream.
     if get_inner_suffix(path) in (".jsonl", ".ndjson") or _is_jsonl_head(head):
         yield from iter_json(path, limits)
         return

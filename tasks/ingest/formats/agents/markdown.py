@@ -126,6 +126,7 @@ class _AiderHistory:
             self.session = self.session or f"{self.name}@"
             yield Session(self.session, workspace=self.workspace)
             self.told = True
+        # Of the program its output, of a model its answer, of a person the typed lines.
         raw, native = "\n".join(line.rstrip() for line in lines).strip("\n"), str(self.messages)
         self.messages += 1
         if kind == TOOL:

@@ -135,6 +135,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
     if messages.is_file() and _begins_with(messages, b"PARE"):
         yield Rejected(0, "this export is encrypted, and only its passphrase opens it: nothing of it was read")
         return
+    # Sessions, by the ids that the store gave them.
     known: dict[str, Session] = {}
     for _, row in _read_table(sessions, SESSIONS, _SessionRow, limits):
         if isinstance(row, Rejected):
@@ -142,6 +143,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
             continue
         stored = StoredSession(row.session_id, row.source, tuple(row.inactive))
         known[row.session_id] = Session(row.native_id, row.workspace, row.title, row.kind, row.parent_id, stored)
+    # Messages, each session before its first.
     announced: set[str] = set()
     for line, message in _read_table(messages, MESSAGES, _MessageRow, limits):
         if isinstance(message, Rejected):
