@@ -146,16 +146,16 @@ def parse_releases(rows: pa.Table) -> list[Release]:
     return sorted(parsed, key=lambda release: release.number)
 
 
-def pick_release(found: list[Release], name: str | None, path: Path) -> Release:
+def pick_release(releases: list[Release], name: str | None, path: Path) -> Release:
     """Return the live release, or the one of that id or name (`r3`).
 
     Raises:
         NoRelease: there is none, or not under that name.
         ReleaseDropped: it is no longer kept.
     """
-    for release in reversed(found):
+    for release in reversed(releases):
         if name is None or name in (release.release_id, release.name, str(release.number)):
-            if release is not found[-1] and is_dropped(path, release):
+            if release is not releases[-1] and is_dropped(path, release):
                 raise ReleaseDropped(path, release.name)
             return release
     raise NoRelease(path, name)

@@ -98,13 +98,13 @@ def check_store(folder: Path, *, read: bool = True) -> Checked:
         releases = {release.number: release for release in read_ledger(folder)}
     except StoreError as trouble:  # all else can be compared without it
         releases = {}
-        if not any(one.where.startswith(f"{RELEASES.name}.lance/") for one in damage):
+        if not any(part.where.startswith(f"{RELEASES.name}.lance/") for part in damage):
             damage.append(Damage(NEWEST, RELEASES.name, getattr(trouble, "why", "the table is gone")))
-    known = {one.where for one in damage}
-    damage += [one for one in find_release_damage(folder, releases, read=read) if one.where not in known]
-    kept = [release for release in releases.values() if not is_dropped(folder, release)]
-    damage += [broken for release in kept for broken in _find_broken_tags(folder, release)]
-    tagged = {one.number for one in kept if _get_tag(folder, MESSAGES.name, one.name).exists()}
+    known = {part.where for part in damage}
+    damage += [part for part in find_release_damage(folder, releases, read=read) if part.where not in known]
+    pinned = [release for release in releases.values() if not is_dropped(folder, release)]
+    damage += [broken for release in pinned for broken in _find_broken_tags(folder, release)]
+    tagged = {release.number for release in pinned if _get_tag(folder, MESSAGES.name, release.name).exists()}
     return Checked([*damage, *find_bucket_damage(folder)], len(numbers), len(tagged.difference(numbers)))
 
 
@@ -134,9 +134,9 @@ def find_release_damage(folder: Path, releases: dict[int, Release], *, read: boo
 
 def find_broken_tables(folder: Path, damage: list[Damage]) -> list[str]:
     """Return the tables whose newest version, or the name of it, is not whole, by what `check_store` found."""
-    broken = {_name_table(one.where) for one in damage if one.release == NEWEST}
+    broken = {_name_table(part.where) for part in damage if part.release == NEWEST}
     with suppress(StoreError):
-        broken |= {name for one in read_ledger(folder)[-1:] for name in one.versions if not has_table(folder, name)}
+        broken |= {name for last in read_ledger(folder)[-1:] for name in last.versions if not has_table(folder, name)}
     return [name for name in TABLES if name in broken]
 
 
@@ -145,11 +145,11 @@ def salvage(folder: Path, damage: list[Damage]) -> tuple[dict[str, Salvaged], li
 
     The writer's lock is held. What older releases alone pin stays as it is: `drop_unreadable` takes these.
     """
-    told, altered_rows = list[str](), {one.release for one in damage if one.what.startswith("its row is not")}
-    manifests = {one.where for one in damage if one.where == MANIFEST_FILE or one.where.startswith(f"{FOLDER}/")}
+    notes, altered_rows = list[str](), {part.release for part in damage if part.what.startswith("its row is not")}
+    manifests = {part.where for part in damage if part.where == MANIFEST_FILE or part.where.startswith(f"{FOLDER}/")}
     for name in sorted(manifests | {f"{FOLDER}/{release}.json" for release in altered_rows}):
         (folder / name).unlink(missing_ok=True)
-        told.append(f"{name} was altered and is made anew: files that no other manifest names were not compared")
+        notes.append(f"{name} was altered and is made anew: files that no other manifest names were not compared")
     # the rows that can still be read of each broken table
     broken = find_broken_tables(folder, damage)
     bad, dim = {folder / name for name in find_altered(folder)}, _find_dim(folder, broken)
@@ -161,13 +161,15 @@ def salvage(folder: Path, damage: list[Damage]) -> tuple[dict[str, Salvaged], li
     replace_file(folder / MANIFEST_FILE, orjson.dumps({"versions": noted.versions, "files": files}))
     # releases that have a manifest and no row
     known = {release.number for release in read_ledger(folder)} if has_table(folder, RELEASES.name) else set()
-    found = (read_release_manifest(folder, number) for number in list_release_manifests(folder) if number not in known)
+    lost = [number for number in list_release_manifests(folder) if number not in known]
     if rows := [
-        one.row | {"created_at": datetime.fromisoformat(one.row["created_at"])} for one in found if one and one.row
+        manifest.row | {"created_at": datetime.fromisoformat(manifest.row["created_at"])}
+        for number in lost
+        if (manifest := read_release_manifest(folder, number)) and manifest.row
     ]:
         restore_last_whole(folder, RELEASES, 1)
         lance.write_dataset(make_ledger_rows(rows), str(folder / f"{RELEASES.name}.lance"), mode="append")
-    return done, told + [f"r{row['number']}: its row in the ledger was put back from its manifest" for row in rows]
+    return done, notes + [f"r{row['number']}: its row in the ledger was put back from its manifest" for row in rows]
 
 
 def _salvage_table(folder: Path, table: Table, bad: set[Path], dim: int) -> Salvaged:
@@ -259,7 +261,8 @@ def _find_dim(folder: Path, broken: Collection[str]) -> int:
     for table in TABLES.values():
         if VECTOR in table.schema.types and table.name not in broken and has_table(folder, table.name):
             schema = lance.dataset(str(folder / f"{table.name}.lance")).schema
-            return next((one.type.list_size for one in schema if pa.types.is_fixed_size_list(one.type)), VECTOR_DIM)
+            sizes = (field.type.list_size for field in schema if pa.types.is_fixed_size_list(field.type))
+            return next(sizes, VECTOR_DIM)
     return VECTOR_DIM
 
 

@@ -39,7 +39,7 @@ def find_workspaces(asked: str, known: Iterable[str | None]) -> tuple[str, ...]:
     compose = partial(normalize, "NFC")  # a Mac's folders are written apart
     exact = {name for name in names if compose(name) == compose(asked)}
     keys = {*map(compose, _compute_keys(_make_absolute(asked)))} if not exact or _is_path(asked) else set()
-    alike = (one for one in names if _is_path(one) and not keys.isdisjoint(map(compose, _compute_keys(one))))
+    alike = (other for other in names if _is_path(other) and not keys.isdisjoint(map(compose, _compute_keys(other))))
     return tuple(sorted(exact.union(alike)))
 
 

@@ -32,7 +32,7 @@ def is_blank(row: Mapping[str, Any]) -> bool:
 def blank_session(row: Row, whole: Set[str], gone: Set[str], head_hash: str) -> Row:
     """Return a row of SESSIONS without title and erased ids, with a new head hash; an empty one without workspace."""
     where = None if row["session_id"] in whole else row["workspace"]
-    left = [one for one in row["inactive"] if one not in gone]
+    left = [message for message in row["inactive"] if message not in gone]
     return {**row, "title": None, "workspace": where, "inactive": left, "head_hash": head_hash}
 
 
@@ -62,10 +62,10 @@ def _free_claim(row: Row, gone: Set[str], members: Sequence[Row]) -> Row:
     if row["superseded_by"] in gone:
         free = {"status": Status.ACTIVE, "reason": None, "topic_id": None, "assign_key": None}
         row = {**row, **({} if row["reason"] in WITHDRAWALS else free), "superseded_by": None, "valid_to": None}
-    sessions = {row["session_id"]}.union(*(one["evidence_sessions"] for one in members))
-    times = [one["observed_at"] for one in (row, *members) if one["observed_at"]]
-    told = {"evidence_sessions": sorted(sessions), "valid_from": min(times, default=None)}
-    return {**row, **told, "supersede_key": None}
+    sessions = {row["session_id"]}.union(*(member["evidence_sessions"] for member in members))
+    times = [member["observed_at"] for member in (row, *members) if member["observed_at"]]
+    evidence = {"evidence_sessions": sorted(sessions), "valid_from": min(times, default=None)}
+    return {**row, **evidence, "supersede_key": None}
 
 
 def blank_topic(row: Row, claims: Sequence[str], samples: int) -> Row:
@@ -74,8 +74,8 @@ def blank_topic(row: Row, claims: Sequence[str], samples: int) -> Row:
     claims: the active ones that are left, in order of time.
     """
     named = {} if row["base"] else {"name": NO_NAME, "purpose": ""}
-    held = {"samples": list(claims[-samples:]), "size": len(claims)}
-    return {**row, **named, **held, **dict.fromkeys(("text", "centroid", "cohesion", "overlap", "member_hash"))}
+    figures = {"samples": list(claims[-samples:]), "size": len(claims)}
+    return {**row, **named, **figures, **dict.fromkeys(("text", "centroid", "cohesion", "overlap", "member_hash"))}
 
 
 def blank_event(row: Row, topics: Set[str], claims: Set[str]) -> Row:
@@ -84,14 +84,14 @@ def blank_event(row: Row, topics: Set[str], claims: Set[str]) -> Row:
         **row,
         "name": NO_NAME if row["topic_id"] in topics else row["name"],
         "other_name": NO_NAME if row["other_id"] in topics else row["other_name"],
-        "claims": [one for one in row["claims"] if one not in claims],
+        "claims": [claim for claim in row["claims"] if claim not in claims],
     }
 
 
 def blank_exclusion(row: Row, reasons: Set[str], gone: Set[str]) -> Row:
     """Return a row of EXCLUSIONS without the ids of messages that are gone, and without a reason that tells of them."""
     why = FORGOTTEN_REASON if row["row_id"] in reasons else row["why"]
-    return {**row, "why": why, "inactive": [one for one in row["inactive"] if one not in gone]}
+    return {**row, "why": why, "inactive": [message for message in row["inactive"] if message not in gone]}
 
 
 def blank_quarantine(row: Row) -> Row:

@@ -47,9 +47,9 @@ def holds_any(export: Export, ids: Set[str]) -> bool:
         return True
     if path.is_file():
         return _names_any(path, ids)
-    wanted = pa.array(sorted(ids), pa.string())
+    id_array = pa.array(sorted(ids), pa.string())
     try:
-        return any(_holds_row(path / facts["file"], facts["columns"], ids, wanted) for facts in _list_tables(path))
+        return any(_holds_row(path / facts["file"], facts["columns"], ids, id_array) for facts in _list_tables(path))
     except (*READ_TROUBLE, KeyError):
         return True
 
@@ -66,8 +66,8 @@ def remove_export(export: Export) -> None:
         return
     for name in {str(facts["file"]) for facts in _list_tables(path)}:
         if Path(name).name == name:  # a manifest that was altered names any place
-            one = path / name
-            shutil.rmtree(one) if one.is_dir() else one.unlink(missing_ok=True)
+            part = path / name
+            shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
     (path / MANIFEST).unlink()
     with suppress(OSError):
         path.rmdir()
@@ -101,4 +101,4 @@ def _holds_row(path: Path, columns: Iterable[str], ids: Set[str], wanted: pa.Arr
 
 def _names_any(path: Path, ids: Set[str]) -> bool:
     with path.open("rb") as lines:
-        return any(found.decode() in ids for line in lines for found in ID.findall(line))
+        return any(match.decode() in ids for line in lines for match in ID.findall(line))

@@ -23,10 +23,10 @@ def erase_said(space_dir: Path, gone: Collection[tuple[str, str]]) -> int:
 
     gone: native ids of session and message. Of a session of which nobody's words are left, slowwave's own go too.
     """
-    wanted, count = set(gone), 0
+    lines_gone, count = set(gone), 0
     for path in [file for folder in find_journals(space_dir) for file in sorted(folder.glob("*.jsonl"))]:
         lines = [parse_line(raw) for raw in path.read_bytes().splitlines()]
-        if not (hit := wanted & {_name_line(line) for line in lines}):
+        if not (hit := lines_gone & {_name_line(line) for line in lines}):
             continue
         talking = {_name_line(line)[0] for line in lines if line.get("role") != AGENT and _name_line(line) not in hit}
         silent = {session for session, _ in hit} - talking
@@ -51,14 +51,14 @@ def erase_shared(space_dir: Path, gone: Collection[tuple[str, str]]) -> int:
     it is.
     """
     # By the memory's name: the session's has the workspace too, where the document has several.
-    wanted, count = {(session.split("/")[0], message) for session, message in gone}, 0
+    gone_ids, count = {(session.split("/")[0], message) for session, message in gone}, 0
     for path in sorted((space_dir / SHARED_FOLDER).glob("*.json")):
         records = [record for record in read_learnings(path, Limits()) if isinstance(record, Message)]
-        kept = {record.line for record in records if (path.stem, record.native_id) not in wanted}
-        if len(kept) == len(records):
+        left = {record.line for record in records if (path.stem, record.native_id) not in gone_ids}
+        if len(left) == len(records):
             continue
         document = orjson.loads(path.read_bytes())
-        claims = [one for number, one in enumerate(document["claims"], 1) if number in kept]
+        claims = [claim for number, claim in enumerate(document["claims"], 1) if number in left]
         count += len(document["claims"]) - len(claims)
         if claims:
             replace_file(path, orjson.dumps({**document, "claims": claims}, option=orjson.OPT_INDENT_2))
@@ -76,7 +76,7 @@ def erase_recalled(space_dir: Path, ids: Collection[str], spans: Collection[str]
         hits = []
         for hit in line.get("hits") or []:
             if hit.get("id") not in ids:
-                hits.append({**hit, "spans": [one for one in hit.get("spans") or [] if one not in spans]})
+                hits.append({**hit, "spans": [span for span in hit.get("spans") or [] if span not in spans]})
         return {**line, "hits": hits} if hits else None
 
     rated = rewrite(space_dir / FILES[Rating], lambda line: None if line["id"] in ids else line)

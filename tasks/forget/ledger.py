@@ -8,5 +8,5 @@ from slowwave.store.store import Store
 
 def read_forgotten(store: Store, kind: str, column: str = "row_id") -> set[str]:
     """Return a column of what is forgotten of a kind: message, title, quarantine."""
-    found: list[str] = store.read(FORGOTTEN, [column], pc.field("kind") == kind)[column].to_pylist()
-    return set(found)
+    values: list[str] = store.read(FORGOTTEN, [column], pc.field("kind") == kind)[column].to_pylist()
+    return set(values)

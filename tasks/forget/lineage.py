@@ -56,9 +56,9 @@ def make_plan(
     gone = set(messages) - read_forgotten(store, "message")
     plan = Plan(run_id, datetime.now(UTC).isoformat(), sorted(why), sorted(gone))
     if words := Words(matches) if matches else None:
-        held = store.read(QUARANTINE, ["quarantine_id", "reason", "excerpt"]).to_pylist()
-        hits = words.stand_in([f"{row['reason']} {row['excerpt'] or ''}" for row in held])
-        plan.quarantine = [row["quarantine_id"] for row in compress(held, hits)]
+        quarantined = store.read(QUARANTINE, ["quarantine_id", "reason", "excerpt"]).to_pylist()
+        hits = words.stand_in([f"{row['reason']} {row['excerpt'] or ''}" for row in quarantined])
+        plan.quarantine = [row["quarantine_id"] for row in compress(quarantined, hits)]
         titled = store.read(SESSIONS, ["session_id", "title"])
         plan.sessions = list(compress(titled["session_id"].to_pylist(), words.stand_in(titled["title"].to_pylist())))
     if gone or plan.sessions:
@@ -72,7 +72,7 @@ def make_plan(
     plan.reasons = sorted(_find_reasons(store, plan, words))
     # Exports that name a row which goes.
     ids = {*plan.messages, *plan.sessions, *plan.claims, *plan.summaries, *plan.topics, *plan.quarantine}
-    plan.exports = [(one.path, one.at) for one in list_exports(store.dir) if ids and holds_any(one, ids)]
+    plan.exports = [(export.path, export.at) for export in list_exports(store.dir) if ids and holds_any(export, ids)]
     plan.quarantine = sorted(set(plan.quarantine) - read_forgotten(store, "quarantine"))
     plan.counts = _count_rows(store, plan)
     return plan
@@ -107,15 +107,16 @@ def drop_plan(space_dir: Path, plan: Plan) -> None:
 
 def complete_plan(store: Store, plan: Plan) -> None:
     """Note what only erasing needs to know of the messages, and draw canaries: all texts are read for it."""
-    held = {row["session_id"]: row for row in store.read(SESSIONS, ["session_id", "native_id", "title"]).to_pylist()}
+    rows = store.read(SESSIONS, ["session_id", "native_id", "title"]).to_pylist()
+    sessions = {row["session_id"]: row for row in rows}
     texts: list[str] = []
     for row in _iter_rows(store, plan.messages):
         plan.blanks.append((blank_message(row)["message_id"], row["identity"]))
-        plan.said.append((held.get(row["session_id"], {}).get("native_id", ""), row["native_id"]))
+        plan.said.append((sessions.get(row["session_id"], {}).get("native_id", ""), row["native_id"]))
         plan.recalled += hash_spans([row["text"]])
         texts += _list_texts(row) if len(plan.blanks) % max(1, len(plan.messages) // SAMPLED) == 0 else []
     plan.recalled = sorted(set(plan.recalled))
-    texts += [title for one in plan.sessions if (title := held.get(one, {}).get("title"))]
+    texts += [title for session in plan.sessions if (title := sessions.get(session, {}).get("title"))]
     plan.canaries = pick_canaries(texts, _iter_kept_texts(store, set(plan.messages), set(plan.sessions)))
 
 
@@ -137,20 +138,21 @@ def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
     summaries = store.read(SUMMARIES, ["summary_id", "scope", "scope_id", "member_ids"])
     plan.summaries = sorted(find_summaries(summaries, sessions, plan.claims))
     hashes = store.read_ids(LINES, plan.sessions, ["hashes"])["hashes"].to_pylist()
-    plan.spans = sorted({format_span_id(one) for mine in hashes for one in mine})
+    plan.spans = sorted({format_span_id(span) for spans in hashes for span in spans})
     paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
     units = {*sessions, *gone, *plan.claims, *plan.topics}
     quarantined = store.read(QUARANTINE, ["quarantine_id", "path", "row_id"]).to_pylist()
-    of_units = (one for one in quarantined if one["path"] in paths or (one["row_id"] or "").split("/")[0] in units)
-    plan.quarantine += [one["quarantine_id"] for one in of_units]
-    asked = store.read(COMPLETIONS, ["completion_id", "request_id"]).to_pylist()
-    if asked:
+    of_units = (line for line in quarantined if line["path"] in paths or (line["row_id"] or "").split("/")[0] in units)
+    plan.quarantine += [line["quarantine_id"] for line in of_units]
+    answers = store.read(COMPLETIONS, ["completion_id", "request_id"]).to_pylist()
+    if answers:
         every = {row["session_id"] for row in store.read(SESSIONS, ["session_id"]).to_pylist()}
         every |= set(store.read(MESSAGES, ["message_id"])["message_id"].to_pylist())
         every.update(topics["topic_id"].to_pylist())
         # Answers about pairs and batches of claims are named by a hash of several, and all go.
         safe = every - units
-        plan.completions = sorted(one["completion_id"] for one in asked if one["request_id"].split("/")[0] not in safe)
+        named = [row["completion_id"] for row in answers if row["request_id"].split("/")[0] not in safe]
+        plan.completions = sorted(named)
 
 
 def _find_reasons(store: Store, plan: Plan, words: Words | None) -> set[str]:
@@ -159,7 +161,7 @@ def _find_reasons(store: Store, plan: Plan, words: Words | None) -> set[str]:
     given = [
         *((row["row_id"], row["session_id"], row["why"]) for row in store.read(EXCLUSIONS).to_pylist()),
         *((row["run_id"], "", row["report"]) for row in store.read(RUNS).to_pylist() if words),
-        *((one.id, one.id, one.why) for one in read(store.dir, Rating) if one.why),
+        *((rating.id, rating.id, rating.why) for rating in read(store.dir, Rating) if rating.why),
     ]
     holds = words.stand_in([why for _, _, why in given]) if words else [False] * len(given)
     return {

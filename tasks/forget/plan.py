@@ -73,7 +73,7 @@ class Plan:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Plan":
         """Return a plan that was written down."""
-        pairs = {name: [tuple(one) for one in plain.get(name, ())] for name in ("blanks", "said", "exports")}
+        pairs = {name: [tuple(pair) for pair in plain.get(name, ())] for name in ("blanks", "said", "exports")}
         return cls(**{**plain, **pairs, "canaries": Canaries(**plain["canaries"])})
 
 

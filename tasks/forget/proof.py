@@ -122,11 +122,11 @@ def write_certificate(plan: Plan, store: Store, live: Release | None) -> Path:
     return path
 
 
-def describe_certificate(path: Path, one: Plain) -> tuple[str, str]:
+def describe_certificate(path: Path, certificate: Plain) -> tuple[str, str]:
     """Return a certificate's content in two lines."""
-    rows, scan = ", ".join(f"{count:,} {name}" for name, count in one["rows"].items()), one["scan"]
-    found = f"{len(one['canaries']['marks'])} canaries found in {scan['found']} of {scan['files']:,} files"
-    return f"Forgotten: {rows}.", f"{found} ({scan['bytes'] / 1e6:,.1f} MB). Certificate: {path}"
+    rows, scan = ", ".join(f"{count:,} {name}" for name, count in certificate["rows"].items()), certificate["scan"]
+    canaries = f"{len(certificate['canaries']['marks'])} canaries found in {scan['found']} of {scan['files']:,} files"
+    return f"Forgotten: {rows}.", f"{canaries} ({scan['bytes'] / 1e6:,.1f} MB). Certificate: {path}"
 
 
 def load_certificate(path: Path) -> Plain:
@@ -146,11 +146,11 @@ def load_certificate(path: Path) -> Plain:
 
 def list_certificates(space_dir: Path, since: str) -> list[Path]:
     """Return the certificates of a space that were made after a time (ISO, UTC), the oldest first; no broken one."""
-    found = []
+    paths = []
     for path in sorted((space_dir / FOLDER).glob("*.json")):
         with suppress(UsageError):
-            found += [path] if load_certificate(path)["made_at"] > since else []
-    return found
+            paths += [path] if load_certificate(path)["made_at"] > since else []
+    return paths
 
 
 @dataclass(frozen=True)
@@ -166,23 +166,23 @@ def check_certificate(store: Store, certificate: Plain) -> list[Finding]:
     """Return which parts of a certificate hold: its digest, the ledger, messages, releases, exports and bytes."""
     batch, there = _read_batch(store, certificate["run_id"]), _list_there(store)
     scan = scan_store(store, Canaries(**certificate["canaries"]))
-    said = sum(not is_blank(row) for row in store.read_ids(MESSAGES, read_forgotten(store, "message")).to_pylist())
+    back = sum(not is_blank(row) for row in store.read_ids(MESSAGES, read_forgotten(store, "message")).to_pylist())
     # No older version, no message and no byte is left.
     older = _list_older(store, (certificate["release"] or {"number": 0})["number"])
     checked, broken = find_broken_chains(store)
-    left = [one["path"] for one in certificate["exports"] if (one["path"], one["at"]) in there]
+    left = [export["path"] for export in certificate["exports"] if (export["path"], export["at"]) in there]
     unread = f", {len(scan.unread)} files could not be read whole" if scan.unread else ""
     looked = f"{scan.files:,} files ({scan.bytes / 1e6:,.1f} MB, {scan.decoded:,} decoded{unread})"
-    found = f"{len(certificate['canaries']['marks'])} canaries, found in {len(scan.found)} of {looked}"
+    canaries = f"{len(certificate['canaries']['marks'])} canaries, found in {len(scan.found)} of {looked}"
     ledger = _digest(*batch) == certificate["forgotten"]["digest"]
     return [
         Finding("certificate", _digest_body(certificate) == certificate["digest"], "its digest is that of its words"),
         Finding("ledger", ledger, f"{len(batch):,} rows noted as forgotten, as then"),
-        Finding("messages", not said, f"{said:,} of what was ever forgotten is said again"),
+        Finding("messages", not back, f"{back:,} of what was ever forgotten is said again"),
         Finding("chains", not broken, f"{checked['messages']:,} messages, {len(broken)} broken chains"),
         Finding("releases", not older, f"{len(older)} tables keep a version from before"),
         Finding("exports", not left, f"{len(left)} made before are still there{_name(left)}"),
-        Finding("bytes", not scan.found, f"{found}{_name(sorted(scan.found))}"),
+        Finding("bytes", not scan.found, f"{canaries}{_name(sorted(scan.found))}"),
     ]
 
 
@@ -197,16 +197,18 @@ def _read_batch(store: Store, run_id: str) -> list[str]:
 
 def _list_there(store: Store) -> set[tuple[str, str]]:
     """Return the exports that are still there: where, and made when."""
-    return {(one.path, one.at) for one in list_exports(store.dir)}
+    return {(export.path, export.at) for export in list_exports(store.dir)}
 
 
 def _list_older(store: Store, number: int) -> list[str]:
     """Return the tables with a version on disk that is older than what release `number` and the later ones pin."""
-    kept = [release for release in read_releases(store) if release.number >= number]
+    releases = [release for release in read_releases(store) if release.number >= number]
     older = []
     for table in RELEASED:
-        first = min((r.versions[table.name] for r in kept if table.name in r.versions and not r.restores), default=0)
-        if any(one["version"] < first for one in store.open_dataset(TABLES[table.name]).versions()):
+        first = min(
+            (r.versions[table.name] for r in releases if table.name in r.versions and not r.restores), default=0
+        )
+        if any(version["version"] < first for version in store.open_dataset(TABLES[table.name]).versions()):
             older.append(table.name)
     return older
 

@@ -36,13 +36,13 @@ Row = dict[str, Any]
 class Words:
     """Words to find, whatever their case, letter forms, white space, JSON escapes, invisible characters and marks."""
 
-    def __init__(self, asked: Sequence[str]) -> None:
-        self.folded = {one.strip() for one in _fold(asked)}
-        self.width = 6 * max(len(one.encode("utf-8", "replace")) for one in self.folded)
+    def __init__(self, phrases: Sequence[str]) -> None:
+        self.folded = {phrase.strip() for phrase in _fold(phrases)}
+        self.width = 6 * max(len(phrase.encode("utf-8", "replace")) for phrase in self.folded)
 
     def stand_in(self, texts: Sequence[str | None]) -> list[bool]:
         """Return of each text whether it holds any of them."""
-        return [any(one in text for one in self.folded) for text in _fold(texts)]
+        return [any(phrase in text for phrase in self.folded) for text in _fold(texts)]
 
     def find(self, data: bytes | memoryview) -> set[str]:
         """Return the words where some bytes hold any of them."""
@@ -52,9 +52,9 @@ class Words:
 def _fold(texts: Sequence[str | None]) -> list[str]:
     """Return texts in the form that they are compared in: all as one, since a call for each would take longer."""
     text = f"\n{BETWEEN}\n".join((one or "").replace(BETWEEN, "") for one in texts)
-    while text != (text := ESCAPED.sub(lambda found: json.loads(f'"{found[0]}"').replace(BETWEEN, ""), text)):
+    while text != (text := ESCAPED.sub(lambda match: json.loads(f'"{match[0]}"').replace(BETWEEN, ""), text)):
         pass
-    unseen = {ord(one): None for one in set(text) if category(one) in CONTROLS and not one.isspace()}
+    unseen = {ord(char): None for char in set(text) if category(char) in CONTROLS and not char.isspace()}
     seen = neutralize_template_marks(text.translate(unseen) if unseen else text)
     return " ".join(normalize("NFKC", seen.casefold()).split()).split(BETWEEN)
 
@@ -110,17 +110,17 @@ def select_messages(store: Store, wanted: Wanted) -> set[str]:
         _check_messages(wanted.messages, named, in_sessions=ids is not None)
     # Conditions on columns, then the words themselves.
     where += _list_conditions(store, wanted, sessions)
-    asked, fits = store.open_dataset(MESSAGES), reduce(and_, where) if where else None
+    messages, fits = store.open_dataset(MESSAGES), reduce(and_, where) if where else None
     if not wanted.matches:
-        return set(asked.to_table(["message_id"], fits)["message_id"].to_pylist())
+        return set(messages.to_table(["message_id"], fits)["message_id"].to_pylist())
     columns, words = ["message_id", "text", "speaker", "blocks"], Words(wanted.matches)
-    batches = asked.to_batches(columns=columns, filter=fits, batch_size=AT_ONCE)
-    texts = {one for batch in batches for one in _find_holders(batch, words)}
+    batches = messages.to_batches(columns=columns, filter=fits, batch_size=AT_ONCE)
+    texts = {message for batch in batches for message in _find_holders(batch, words)}
     given = set(wanted.matches)
-    mine = [one["session_id"] for one in sessions if given & {one["native_id"], one["session_id"]}]
-    by_id = _is_in("message_id", given) | _is_in("native_id", given) | _is_in("session_id", mine)
+    session_ids = [row["session_id"] for row in sessions if given & {row["native_id"], row["session_id"]}]
+    by_id = _is_in("message_id", given) | _is_in("native_id", given) | _is_in("session_id", session_ids)
     by_id = by_id if fits is None else by_id & fits
-    return texts.union(asked.to_table(["message_id"], by_id)["message_id"].to_pylist())
+    return texts.union(messages.to_table(["message_id"], by_id)["message_id"].to_pylist())
 
 
 def select_due_messages(store: Store, settings: RetentionSettings, now: datetime) -> set[str]:
@@ -128,8 +128,8 @@ def select_due_messages(store: Store, settings: RetentionSettings, now: datetime
     if not settings.has_message_limits:
         return set()
     paths = {r["session_id"]: r["path"] for r in store.read(SESSIONS, ["session_id", "path"]).to_pylist()}
-    asked, known = settings.by_workspace.items(), _list_workspaces(store)
-    places = {name: days for one, days in asked for name in find_workspaces(one, known)}
+    limits, known = settings.by_workspace.items(), _list_workspaces(store)
+    places = {name: days for workspace, days in limits for name in find_workspaces(workspace, known)}
     folders = {str(store.dir / "talk"): settings.talk_days, str(store.dir / "notes"): settings.notes_days}
 
     def is_due(row: Row) -> bool:
@@ -161,38 +161,39 @@ def _find_sessions(rows: list[Row], names: tuple[str, ...], *, only_noted: bool)
     """Return our ids of sessions; None where none is named."""
     if not names:
         return None
-    found = {row["session_id"]: row for row in rows if row["native_id"] in names or row["session_id"] in names}
-    missing = set(names) - {row["native_id"] for row in found.values()} - found.keys()
+    sessions = {row["session_id"]: row for row in rows if row["native_id"] in names or row["session_id"] in names}
+    missing = set(names) - {row["native_id"] for row in sessions.values()} - sessions.keys()
     if missing:
         kind = "note" if only_noted else "session"
         raise UsageError(f"no such {kind}: {', '.join(sorted(missing))}; the id is the transcript's own")
-    return set(found)
+    return set(sessions)
 
 
-def _check_messages(asked: Iterable[str], rows: list[Row], *, in_sessions: bool) -> None:
+def _check_messages(ids: Iterable[str], rows: list[Row], *, in_sessions: bool) -> None:
     """Check that each is there, and is one: `rows` are all that bear the ids."""
-    for one in asked:
-        places = {row["session_id"] for row in rows if one in (row["message_id"], row["native_id"])}
+    for message in ids:
+        places = {row["session_id"] for row in rows if message in (row["message_id"], row["native_id"])}
         if not places:
-            raise UsageError(f"no such message: {one}; the id is the transcript's own, or a hit's")
+            raise UsageError(f"no such message: {message}; the id is the transcript's own, or a hit's")
         if len(places) > 1 and not in_sessions:
-            raise UsageError(f"message {one} is in {len(places):,} sessions: --session says of which")
+            raise UsageError(f"message {message} is in {len(places):,} sessions: --session says of which")
 
 
 def _list_conditions(store: Store, wanted: Wanted, sessions: list[Row]) -> Iterator[pc.Expression]:
     """Yield conditions on rows of MESSAGES besides session, id and words."""
     if wanted.speakers:
-        names = {one.casefold() for one in wanted.speakers}
-        yield _is_in("speaker", [one for one in _list_values(store, MESSAGES, "speaker") if one.casefold() in names])
+        names = {name.casefold() for name in wanted.speakers}
+        yield _is_in("speaker", [name for name in _list_values(store, MESSAGES, "speaker") if name.casefold() in names])
     if wanted.workspaces:
         known = _list_workspaces(store)
-        places = {one for asked in wanted.workspaces for one in require_workspaces(anchor_workspace(asked), known)}
-        inside = [one["session_id"] for one in sessions if one["workspace"] in places]
+        named = [require_workspaces(anchor_workspace(workspace), known) for workspace in wanted.workspaces]
+        places = {place for names in named for place in names}
+        inside = [row["session_id"] for row in sessions if row["workspace"] in places]
         yield _is_in("workspace", places) | _is_in("session_id", inside)
     if wanted.sources:
         # Of another memory's claims the observer, as `shared:ann` of its sessions `ann` and `ann/shop`.
         given = [
-            one["session_id"] for one in sessions if f"{SHARED}:{one['native_id'].split('/')[0]}" in wanted.sources
+            row["session_id"] for row in sessions if f"{SHARED}:{row['native_id'].split('/')[0]}" in wanted.sources
         ]
         yield _is_in("source", wanted.sources) | (_is_in("source", [SHARED]) & _is_in("session_id", given))
     if wanted.before:
@@ -204,7 +205,7 @@ def _is_in(column: str, values: Iterable[str]) -> pc.Expression:
 
 
 def _list_workspaces(store: Store) -> list[str]:
-    return [one for table in (MESSAGES, SESSIONS) for one in _list_values(store, table, "workspace")]
+    return [name for table in (MESSAGES, SESSIONS) for name in _list_values(store, table, "workspace")]
 
 
 def _list_values(store: Store, table: Table, column: str) -> list[str]:

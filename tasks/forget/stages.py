@@ -96,9 +96,9 @@ def blank_vault(store: Store, plan: Plan) -> None:
         _merge(store, MESSAGES, [blank_message(row) for row in rows])
         store.delete_ids(MESSAGES, [row["message_id"] for row in rows])
     heads = {sid: _chain_anew(store, sid) for sid in plan.sessions}
-    held, whole, gone = store.read_ids(SESSIONS, plan.sessions).to_pylist(), set(plan.whole), set(plan.messages)
-    blank = [blank_session(row, whole, gone, heads[row["session_id"]]) for row in held]
-    _merge(store, SESSIONS, [new for new, old in zip(blank, held, strict=True) if new != old])
+    sessions, whole, gone = store.read_ids(SESSIONS, plan.sessions).to_pylist(), set(plan.whole), set(plan.messages)
+    blank = [blank_session(row, whole, gone, heads[row["session_id"]]) for row in sessions]
+    _merge(store, SESSIONS, [new for new, old in zip(blank, sessions, strict=True) if new != old])
 
 
 def _chain_anew(store: Store, session_id: str) -> str:
@@ -147,19 +147,19 @@ def erase_topics(store: Store, plan: Plan) -> None:
     """Take names, centres and samples from topics that lose a claim; one without any goes."""
     columns = ["observation_id", "topic_id", "observed_at"]
     active = pc.field("status") == Status.ACTIVE
-    said = pl.DataFrame(store.read_ids(OBSERVATIONS, plan.topics, columns, by="topic_id", where=active))
+    claims_left = pl.DataFrame(store.read_ids(OBSERVATIONS, plan.topics, columns, by="topic_id", where=active))
     left = {
-        str(key[0]): mine["observation_id"].to_list()
-        for key, mine in said.sort("observed_at", "observation_id").group_by(["topic_id"], maintain_order=True)
+        str(key[0]): group["observation_id"].to_list()
+        for key, group in claims_left.sort("observed_at", "observation_id").group_by(["topic_id"], maintain_order=True)
     }
     rows = store.read_ids(TOPICS, plan.topics).to_pylist()
-    kept = [row for row in rows if row["base"] or row["topic_id"] in left]
-    fresh = [blank_topic(row, left.get(row["topic_id"], []), len(row["samples"])) for row in kept]
-    _merge(store, TOPICS, [new for new, old in zip(fresh, kept, strict=True) if new != old])
-    _delete_by(store, TOPICS, "topic_id", [row["topic_id"] for row in rows if row not in kept])
+    staying = [row for row in rows if row["base"] or row["topic_id"] in left]
+    fresh = [blank_topic(row, left.get(row["topic_id"], []), len(row["samples"])) for row in staying]
+    _merge(store, TOPICS, [new for new, old in zip(fresh, staying, strict=True) if new != old])
+    _delete_by(store, TOPICS, "topic_id", [row["topic_id"] for row in rows if row not in staying])
     topics, claims = set(plan.topics), set(plan.claims)
-    held = store.read(TOPIC_HISTORY).to_pylist()
-    _merge(store, TOPIC_HISTORY, [new for row in held if (new := blank_event(row, topics, claims)) != row])
+    history = store.read(TOPIC_HISTORY).to_pylist()
+    _merge(store, TOPIC_HISTORY, [new for row in history if (new := blank_event(row, topics, claims)) != row])
 
 
 def erase_summaries(store: Store, plan: Plan) -> None:
@@ -172,10 +172,10 @@ def erase_ledgers(store: Store, plan: Plan) -> None:
     """Remove kept answers and excerpts, a person's reasons, and the words of earlier runs' reports."""
     reasons, gone = set(plan.reasons), set(plan.messages)
     _delete_by(store, COMPLETIONS, "completion_id", plan.completions)
-    held = store.read_ids(QUARANTINE, plan.quarantine).to_pylist()
-    of_files = [blank_quarantine(row) for row in held if row["path"]]
-    _merge(store, QUARANTINE, [row for row in of_files if row not in held])
-    store.delete_ids(QUARANTINE, [row["quarantine_id"] for row in held if not row["path"]])
+    lines = store.read_ids(QUARANTINE, plan.quarantine).to_pylist()
+    of_files = [blank_quarantine(row) for row in lines if row["path"]]
+    _merge(store, QUARANTINE, [row for row in of_files if row not in lines])
+    store.delete_ids(QUARANTINE, [row["quarantine_id"] for row in lines if not row["path"]])
     _delete_by(store, EXCLUSIONS, "row_id", plan.denied)
     given = store.read(EXCLUSIONS).to_pylist()
     _merge(store, EXCLUSIONS, [new for row in given if (new := blank_exclusion(row, reasons, gone)) != row])
@@ -191,17 +191,17 @@ def erase_files(store: Store, plan: Plan) -> None:
     """Take lines out of talks, notes, what was imported and the log of recalls."""
     erase_said(store.dir, plan.said)
     erase_shared(store.dir, plan.said)
-    said = ("/".join(one) for one in plan.said)
-    ids = {*plan.messages, *plan.claims, *plan.summaries, *plan.whole, *plan.reasons, *said}
+    spoken = ("/".join(pair) for pair in plan.said)
+    ids = {*plan.messages, *plan.claims, *plan.summaries, *plan.whole, *plan.reasons, *spoken}
     erase_recalled(store.dir, ids, set(plan.recalled))
 
 
 def erase_exports(store: Store, plan: Plan) -> None:
     """Remove the exports that hold it, if the plan says so; one that can't be removed is certified as still there."""
-    for one in list_exports(store.dir) if plan.drop_exports else ():
-        if (one.path, one.at) in plan.exports:
+    for export in list_exports(store.dir) if plan.drop_exports else ():
+        if (export.path, export.at) in plan.exports:
             with suppress(OSError):
-                remove_export(one)
+                remove_export(export)
 
 
 STAGES: tuple[Callable[[Store, Plan], None], ...] = (
@@ -223,5 +223,5 @@ def _merge(store: Store, table: Table, rows: list[Row]) -> None:
 
 def _delete_by(store: Store, table: Table, column: str, ids: Collection[str]) -> None:
     """Remove the rows that are there; none, and no version is made."""
-    found = store.read_ids(table, ids, [table.key], by=column)
-    store.delete_ids(table, found[table.key].to_pylist())
+    rows = store.read_ids(table, ids, [table.key], by=column)
+    store.delete_ids(table, rows[table.key].to_pylist())

@@ -75,25 +75,25 @@ def _find_co_edits(turns: Mapping[Turn, list[Row]], exclude: Sequence[str]) -> I
             edits.update(latest.keys())
             for pair in combinations(sorted(latest), 2):
                 pairs[pair].append(max((latest[path] for path in pair), key=lambda row: (row["seq"], row["part"])))
-    for (one, other), rows in sorted(pairs.items()):
-        support, alone = len(rows), (edits[one], edits[other])
+    for (first, second), rows in sorted(pairs.items()):
+        support, alone = len(rows), (edits[first], edits[second])
         share, lift = support / min(alone), support * counted / (alone[0] * alone[1])
         if support >= SUPPORT and share >= SHARE and compute_chance(support, *alone, counted) <= CHANCE:
-            yield _make_row(HabitKind.CO_EDIT, (one, other), rows, alone) | {"share": share, "lift": lift}
+            yield _make_row(HabitKind.CO_EDIT, (first, second), rows, alone) | {"share": share, "lift": lift}
 
 
-def compute_chance(together: int, one: int, other: int, turns: int) -> float:
+def compute_chance(together: int, first: int, second: int, turns: int) -> float:
     """Return the chance that two files, each in so many of the turns, meet in as many by accident.
 
     The tail of the hypergeometric distribution (Fisher's exact test, one-sided).
     """
-    alike = (comb(one, n) * comb(turns - one, other - n) for n in range(together, min(one, other) + 1))
-    return sum(alike) / comb(turns, other)
+    alike = (comb(first, n) * comb(turns - first, second - n) for n in range(together, min(first, second) + 1))
+    return sum(alike) / comb(turns, second)
 
 
 def _find_sequences(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
     """Yield sequences of steps that are more frequent than their reverse, unless a longer one is as frequent."""
-    found = defaultdict[Items, dict[Turn, Row]](dict)
+    places = defaultdict[Items, dict[Turn, Row]](dict)
     single: Counter[str] = Counter()
     for turn, rows in turns.items():
         named = ((step, row) for row in rows if (step := _name_step(row)))
@@ -101,9 +101,9 @@ def _find_sequences(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
         single.update({step for step, _ in steps})
         for size in range(2, LONGEST + 1):
             for some in zip(*(steps[at:] for at in range(size)), strict=False):
-                found[tuple(step for step, _ in some)][turn] = some[-1][1]
-    support = {items: len(rows) for items, rows in found.items()}
-    kept = [
+                places[tuple(step for step, _ in some)][turn] = some[-1][1]
+    support = {items: len(rows) for items, rows in places.items()}
+    frequent = [
         items
         for items, times in sorted(support.items())
         if times >= SUPPORT
@@ -111,22 +111,24 @@ def _find_sequences(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
         and times > support.get(items[::-1], 0)
         and not {*items} <= {ActionKind.READ, ActionKind.SEARCH}  # to look around is no workflow
     ]
-    for items in kept:
+    for items in frequent:
         wider = (
-            other for other in kept if len(other) > len(items) and items in (other[: len(items)], other[-len(items) :])
+            other
+            for other in frequent
+            if len(other) > len(items) and items in (other[: len(items)], other[-len(items) :])
         )
         if not any(support[other] >= support[items] * 0.8 for other in wider):
             alone = [single[step] for step in items]
-            row = _make_row(HabitKind.SEQUENCE, items, [*found[items].values()], alone)
+            row = _make_row(HabitKind.SEQUENCE, items, [*places[items].values()], alone)
             yield row | {"share": support[items] / alone[0]}
 
 
 def _find_commands(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
     """Yield commands that recur, each in the folder that it runs in."""
-    found = defaultdict[str, list[Row]](list)
+    by_command = defaultdict[str, list[Row]](list)
     for row in (row for rows in turns.values() for row in rows if row["command"]):
-        found[row["command"]].append(row)
-    for name, rows in sorted(found.items()):
+        by_command[row["command"]].append(row)
+    for name, rows in sorted(by_command.items()):
         row = _make_row(HabitKind.COMMAND, (name,), rows, [len({*map(_get_turn, rows)})])
         if row["support"] >= SUPPORT:
             ended = [row["ok"] for row in rows if row["ok"] is not None]

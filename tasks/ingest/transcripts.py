@@ -54,23 +54,23 @@ def find_pending(held: dict[str, dict[str, Any]], settings: Settings, paths: Ite
     Messages that two sessions share belong to the one that began first, or else ended first: the other is a
     resumed or forked copy.
     """
-    found = TranscriptScan()
+    scan = TranscriptScan()
     for path in find_files(paths):
         if is_excluded(path, settings.read.exclude):
-            found.counts["files excluded"] += 1
+            scan.counts["files excluded"] += 1
             continue
         try:
             transcript = detect_change(path, held.get(name_path(path, settings)), settings)
         except (UnknownFormat, OSError) as error:
-            found.unreadable.append((path, str(error)))
+            scan.unreadable.append((path, str(error)))
             continue
         if transcript:
-            found.pending.append(transcript)
+            scan.pending.append(transcript)
         else:
-            found.counts["files unchanged"] += 1
-    order = {path: place for place, path in enumerate(sort_paths(t.path for t in found.pending))}
-    found.pending.sort(key=lambda t: order[t.path])
-    return found
+            scan.counts["files unchanged"] += 1
+    order = {path: place for place, path in enumerate(sort_paths(t.path for t in scan.pending))}
+    scan.pending.sort(key=lambda t: order[t.path])
+    return scan
 
 
 def is_excluded(path: Path, globs: Sequence[str]) -> bool:
@@ -107,7 +107,7 @@ def measure_file(path: Path, reader: Reader) -> tuple[list[Path], int, int]:
     """Return a transcript's files, it and its companions that are there, their bytes, and the latest change (ns)."""
     parts = [part for suffix in reader.suffixes if (part := path.with_name(path.name + suffix)).is_file()]
     stats = [part.stat() for part in parts]
-    return parts, sum(one.st_size for one in stats), max((one.st_mtime_ns for one in stats), default=0)
+    return parts, sum(status.st_size for status in stats), max((status.st_mtime_ns for status in stats), default=0)
 
 
 def name_path(path: Path, settings: Settings) -> str:

@@ -122,10 +122,10 @@ def fill_gaps(held: Iterable[dict[str, Any]], read: Sequence[dict[str, Any]]) ->
     """
     filled: list[dict[str, Any]] = []
     prev, seq, left = GENESIS, 0, list(read)
-    for row in sorted(held, key=lambda one: int(one["seq"])):
+    for row in sorted(held, key=lambda row: int(row["seq"])):
         gap: list[dict[str, Any]] = []
-        for one in left[: row["seq"] - seq]:
-            gap.append(chain_row(one, seq + len(gap), gap[-1]["hash"] if gap else prev))
+        for missing in left[: row["seq"] - seq]:
+            gap.append(chain_row(missing, seq + len(gap), gap[-1]["hash"] if gap else prev))
         if gap and gap[-1]["hash"] == row["prev_hash"]:
             filled += gap
             left = left[len(gap) :]
@@ -148,17 +148,17 @@ def find_broken_chains(store: Store) -> tuple[dict[str, int], list[str]]:
             rows = store.read_ids(MESSAGES, chunk, by="session_id").to_pylist()
             checked["messages"] += len(rows)
             for sid in chunk:
-                mine = sorted((r for r in rows if r["session_id"] == sid), key=lambda r: r["seq"])
+                rows_of = sorted((r for r in rows if r["session_id"] == sid), key=lambda r: r["seq"])
                 head = heads.get(sid, {})
-                if found := find_first_break(mine, head.get("head_hash")):
-                    broken.append(f"session {head.get('native_id', sid)}, message {found[0]}: {found[1]}")
+                if problem := find_first_break(rows_of, head.get("head_hash")):
+                    broken.append(f"session {head.get('native_id', sid)}, message {problem[0]}: {problem[1]}")
             advance(len(chunk))
     # Sessions that are gone whole break no chain.
     for release in read_releases(store)[-1:]:
         broken += [
-            f"release {release.name} counted {release.counts[name]:,} {name}, {held:,} are left: sessions were removed"
-            for name, held in checked.items()
-            if release.counts.get(name, 0) > held
+            f"release {release.name} counted {release.counts[name]:,} {name}, {count:,} are left: sessions were removed"
+            for name, count in checked.items()
+            if release.counts.get(name, 0) > count
         ]
     return checked, broken
 

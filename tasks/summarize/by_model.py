@@ -204,19 +204,21 @@ class SummaryWriter:
 
         None where it has to wait, or where a model's words stand.
         """
-        asked = {format_summary_id(draft): draft for draft in drafts}
-        long = {name: draft for name, draft in asked.items() if not is_single_message(draft)}
-        told = self.model.ask("summaries", long, self._build_requests, self._read_summary)
-        self.rejected += told.rejected
-        self.written |= told.values.keys()
-        self.report.counts["summaries left for another night"] += len(told.waiting)
-        self.report.counts["summaries by the model"] += len(told.values)
-        for name, summary in told.values.items():
-            if asked[name].tier == MASTER and summary.title:
-                self.titles[asked[name].scope_id] = summary.title
+        by_name = {format_summary_id(draft): draft for draft in drafts}
+        long = {name: draft for name, draft in by_name.items() if not is_single_message(draft)}
+        answers = self.model.ask("summaries", long, self._build_requests, self._read_summary)
+        self.rejected += answers.rejected
+        self.written |= answers.values.keys()
+        self.report.counts["summaries left for another night"] += len(answers.waiting)
+        self.report.counts["summaries by the model"] += len(answers.values)
+        for name, summary in answers.values.items():
+            if by_name[name].tier == MASTER and summary.title:
+                self.titles[by_name[name].scope_id] = summary.title
         return [
-            told.values[name].text if name in told.values else self._write_without_model(draft, name in told.waiting)
-            for name, draft in asked.items()
+            answers.values[name].text
+            if name in answers.values
+            else self._write_without_model(draft, name in answers.waiting)
+            for name, draft in by_name.items()
         ]
 
     def _build_requests(self, drafts: Sequence[Draft]) -> list[Request]:
@@ -248,28 +250,28 @@ def measure_summaries(store: Store, rows: Sequence[Mapping[str, Any]], window: i
     """
     of_topics = [m for row in rows if row["scope"] == SummaryScope.TOPIC for m in row["member_ids"]]
     sessions = {row["scope_id"] for row in rows if row["scope"] == SummaryScope.SESSION}
-    held = _read_shown(store, SUMMARIES, [m for row in rows for m in row["member_ids"]], "text", "first_at")
+    summaries = _read_shown(store, SUMMARIES, [m for row in rows for m in row["member_ids"]], "text", "first_at")
     claims = _read_shown(store, OBSERVATIONS, of_topics, "summary", "observed_at", "speaker")
     columns = ["message_id", "session_id", "text", "speaker", "ts"]
-    said = store.read_ids(MESSAGES, sessions, [*columns, "seq"], "session_id").sort_by("seq").to_pylist()
-    wanted = {m for row in rows for m in row["member_ids"]}
+    messages = store.read_ids(MESSAGES, sessions, [*columns, "seq"], "session_id").sort_by("seq").to_pylist()
+    member_ids = {m for row in rows for m in row["member_ids"]}
     vectors = defaultdict(list)
     for part in store.read_ids(PASSAGES, sessions, ["message_id", "vector"], "session_id").to_pylist():
-        if part["message_id"] in wanted and part["vector"] is not None:
+        if part["message_id"] in member_ids and part["vector"] is not None:
             vectors[part["message_id"]].append(part["vector"])
-    told: dict[str, Shown] = {}
+    shown: dict[str, Shown] = {}
     talk: defaultdict[str, list[str]] = defaultdict(list)
     earlier: dict[str, str] = {}
-    for row in said:
+    for row in messages:
         if row["text"]:
-            mine = vectors.get(row["message_id"])
-            vector = None if mine is None else np.asarray(mine, dtype=np.float64).mean(axis=0).astype(np.float32)
-            told[row["message_id"]] = Shown(row["text"], row["speaker"], row["ts"], vector)
+            own = vectors.get(row["message_id"])
+            vector = None if own is None else np.asarray(own, dtype=np.float64).mean(axis=0).astype(np.float32)
+            shown[row["message_id"]] = Shown(row["text"], row["speaker"], row["ts"], vector)
             before = talk[row["session_id"]]
             earlier[row["message_id"]] = "\n".join(before[-window:]) if window else ""
             before.append(f"{row['speaker'] or ''}: {row['text']}")
     before_groups = {row["summary_id"]: earlier.get(row["member_ids"][0], "") for row in rows if row["member_ids"]}
-    return measure_coherence(rows, held | claims | told, before_groups)
+    return measure_coherence(rows, summaries | claims | shown, before_groups)
 
 
 def _read_shown(

@@ -348,12 +348,12 @@ def _build_scope(
     scope: str, scope_id: str, about: Mapping[str, Any], pyramid: Pyramid, members: list[Member], shape: Shape
 ) -> Scope:
     """Return a pyramid that is mended where it lost members, and ready to grow."""
-    found = Scope(scope, scope_id, about, pyramid, {}, 0, grow_by_tier(pyramid, members, shape, scope, scope_id))
-    found.before = {one: replace(group, key=None) for one, group in found.collect_groups().items()}
-    found.lost = mend(pyramid, members, scope, scope_id)
+    built = Scope(scope, scope_id, about, pyramid, {}, 0, grow_by_tier(pyramid, members, shape, scope, scope_id))
+    built.before = {name: replace(group, key=None) for name, group in built.collect_groups().items()}
+    built.lost = mend(pyramid, members, scope, scope_id)
     if not members:
         pyramid.master = None
-    return found
+    return built
 
 
 def build_session_members(rows: Sequence[Mapping[str, Any]], texts: Sequence[str], *, whole: bool) -> list[Member]:

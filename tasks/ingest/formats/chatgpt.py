@@ -127,8 +127,8 @@ def _parse_part(part: object) -> Block | None:
         case "image_asset_pointer":
             return Block("image", name=coerce_text(fields.get("asset_pointer")))
         case "audio_transcription":
-            said = coerce_text(fields.get("text"))
-            return Block("text", said) if said else None
+            text = coerce_text(fields.get("text"))
+            return Block("text", text) if text else None
         case kind:
             return Block("other", coerce_text(fields.get("text")) or encode_json(part), name=kind) if fields else None
 

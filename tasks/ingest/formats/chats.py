@@ -189,7 +189,7 @@ _NOT_OPENAI = frozenset(("sessionId", "projectHash", "mapping", "chat_messages",
 def _sniff_openai(head: Head) -> bool:
     """Return whether most of the first lines are objects whose `messages` start with one that has a role."""
     first = [get_objects(line, "messages")[:1] for line in head.objects if not _NOT_OPENAI & line.keys()]
-    return 2 * sum(isinstance(message.get("role"), str) for one in first for message in one) > len(head.objects)
+    return 2 * sum(isinstance(message.get("role"), str) for opening in first for message in opening) > len(head.objects)
 
 
 def _open_openai(path: Path, number: int, fields: Fields) -> Chat:
@@ -351,12 +351,14 @@ def _parse_gemini(fields: Fields, role: Role) -> list[Block]:
     """Return thoughts, then `parts` (or a list in `content`, or the plain text), attachments and the CLI's calls."""
     parts = coerce_list(fields.get("parts")) or coerce_list(fields.get("content"))
     text = None if parts else fields.get("text") or fields.get("content")
-    thoughts = [[get_text(one, "subject"), get_text(one, "description")] for one in get_objects(fields, "thoughts")]
+    thoughts = [
+        [get_text(entry, "subject"), get_text(entry, "description")] for entry in get_objects(fields, "thoughts")
+    ]
     blocks = [Block("thinking", "\n".join(filter(None, thought))) for thought in thoughts if any(thought)]
     for part in (*parts, {**fields, "text": text, "thought": fields.get("isThought")}):
         blocks += _parse_part({"text": part} if isinstance(part, str) else coerce_dict(part))
     for call in get_objects(fields, "toolCalls"):
-        answers = [coerce_dict(one.get("functionResponse")) for one in get_objects(call, "result")]
+        answers = [coerce_dict(entry.get("functionResponse")) for entry in get_objects(call, "result")]
         blocks += _parse_part({"functionCall": call})
         if text := "\n".join(map(_get_answer, filter(None, answers))) or get_text(call, "resultDisplay"):
             failed = None if call.get("status") is None else call.get("status") != "success"

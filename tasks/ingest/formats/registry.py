@@ -161,7 +161,7 @@ def find_installed(home: Path) -> list[tuple[Reader, Path]]:
 
     The reader is the tool's own: whether a file really is of its format is seen when it is read.
     """
-    found: dict[Path, Reader] = {}
+    readers: dict[Path, Reader] = {}
     for reader in load_readers():
         for place in filter(lambda place: place.root.is_dir(), reader.locations(home)):
             for path in place.root.glob(place.pattern):  # of a link that leads out of the folder nothing is taken
@@ -169,5 +169,5 @@ def find_installed(home: Path) -> list[tuple[Reader, Path]]:
                     path.is_file() and not path.is_symlink() and path.resolve().is_relative_to(place.root.resolve())
                 )
                 if is_own and is_candidate(path):
-                    found.setdefault(path, reader)
-    return sorted(((reader, path) for path, reader in found.items()), key=lambda pair: (pair[0].name, pair[1]))
+                    readers.setdefault(path, reader)
+    return sorted(((reader, path) for path, reader in readers.items()), key=lambda pair: (pair[0].name, pair[1]))

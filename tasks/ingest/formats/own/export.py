@@ -115,11 +115,11 @@ def is_export(folder: Path) -> bool:
 def _parse_format(manifest: bytes) -> str | None:
     """Return the format that an export's manifest names; None when it is no such manifest."""
     try:
-        found = coerce_dict(orjson.loads(manifest))
+        parsed = coerce_dict(orjson.loads(manifest))
     except orjson.JSONDecodeError:
         return None
-    form = found.get("format")
-    return form if form in ("parquet", "lance", "jsonl") and {"release_id", "tables"} <= found.keys() else None
+    form = parsed.get("format")
+    return form if form in ("parquet", "lance", "jsonl") and {"release_id", "tables"} <= parsed.keys() else None
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
@@ -252,13 +252,13 @@ def _read_document(path: Path, number: int, document: dict[str, object]) -> Iter
 
 def read_claims(name: str, claims: list[dict[str, object]]) -> Iterator[Record]:
     """Yield the records of what a memory of that name claims."""
-    places = dict.fromkeys(coerce_text(one.get("workspace")) for one in claims)
+    places = dict.fromkeys(coerce_text(claim.get("workspace")) for claim in claims)
     for place in places:
         session = name if len(places) == 1 else f"{name}/{place or ''}"
         yield Session(session, workspace=place, title=f"Learnings of {name}")
-        for number, one in enumerate(claims, 1):
-            if coerce_text(one.get("workspace")) == place:
-                yield _parse_claim(session, name, number, one)
+        for number, claim in enumerate(claims, 1):
+            if coerce_text(claim.get("workspace")) == place:
+                yield _parse_claim(session, name, number, claim)
 
 
 def _parse_claim(session: str, name: str, number: int, fields: dict[str, object]) -> Message | Rejected:
@@ -266,7 +266,7 @@ def _parse_claim(session: str, name: str, number: int, fields: dict[str, object]
         claim = _Learning.model_validate(fields)
     except ValidationError as error:
         return Rejected(number, f"claim {number}: no usable {error.errors()[0]['loc'][0]}", format_excerpt(fields))
-    kept = {
+    facts = {
         "summary": claim.summary,
         "category": claim.category,
         "pack": claim.pack,
@@ -276,7 +276,7 @@ def _parse_claim(session: str, name: str, number: int, fields: dict[str, object]
         "from": name,
     }
     cited = coerce_dict(next(iter(coerce_list(fields.get("cited"))), None))
-    blocks = [Block("text", claim.quote), *(Block("other", v, name=LEARNING + k) for k, v in kept.items() if v)]
+    blocks = [Block("text", claim.quote), *(Block("other", v, name=LEARNING + k) for k, v in facts.items() if v)]
     who, at = parse_role(cited.get("role")) or MODEL, claim.observed_at
     return Message(session, claim.id, *who, blocks, claim.quote, at, speaker=claim.speaker, line=number)
 

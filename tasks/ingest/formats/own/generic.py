@@ -78,7 +78,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 def build_records(rows: Iterator[tuple[int, dict[str, object]] | Rejected], stem: str) -> Iterator[Record]:
     """Yield records from numbered rows that have the columns above; `stem` is the session of rows that name none."""
-    told: tuple[object, object, object] | None = None
+    announced: tuple[object, object, object] | None = None
     seen = Counter[str]()
     for row in rows:
         if isinstance(row, Rejected):
@@ -87,8 +87,8 @@ def build_records(rows: Iterator[tuple[int, dict[str, object]] | Rejected], stem
         line, fields = row
         session = coerce_id(fields.get("session_id")) or stem
         now = (session, fields.get("workspace"), fields.get("title"))
-        if now != told:
-            told = now
+        if now != announced:
+            announced = now
             yield Session(session, coerce_text(now[1]), coerce_text(now[2]))
         if "role" in fields or "content" in fields or "session_id" not in fields:
             yield _parse_message(session, fields, seen, line)
