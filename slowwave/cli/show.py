@@ -14,7 +14,7 @@ from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
     from slowwave.memory import Memory
-    from slowwave.recall.views.browse import Claim, Theme
+    from slowwave.recall.views.browse import Claim
     from slowwave.recall.views.related import Related
     from slowwave.recall.views.show import Node
 
