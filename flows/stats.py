@@ -33,6 +33,9 @@ def collect_stats(settings: Settings) -> Facts:
     Raises:
         StoreError: there is no such store or space, or its ledgers can't be read.
     """
+    from slowwave.engines.encoders.load import load_query_encoder
+    from slowwave.schemas.errors import EncoderNotFound
+
     space_dir = settings.store / settings.space
     answers = read(space_dir, Asked)
     rows = sorted(Store.open(settings.store, settings.space).read(RUNS).to_pylist(), key=lambda row: row["started_at"])
@@ -49,6 +52,11 @@ def collect_stats(settings: Settings) -> Facts:
     linked = sum(claim["status"] == Status.ACTIVE and is_linked(claim) for claim in claims)
     new = sum(step.rows_out for step in (reports or [[]])[-1] if step.step == "observe")
     claim_states = {**Counter(claim["status"] for claim in claims), "new": new, "linked": linked}
+    trouble = None
+    try:
+        load_query_encoder(settings.encoder)
+    except (EncoderNotFound, OSError, RuntimeError, ValueError) as error:
+        trouble = str(error)
     return {
         "answers": {
             kind: _describe_answers([answer for answer in answers if answer.kind == kind])
@@ -64,7 +72,7 @@ def collect_stats(settings: Settings) -> Facts:
         "summaries": _measure_summaries(reports),
         "models": _describe_models(reports, settings.model),
         "tables": _describe_tables(live),
-        "encoder": {"name": settings.encoder, "trouble": _find_encoder_trouble(settings)},
+        "encoder": {"name": settings.encoder, "trouble": trouble},
     }
 
 
@@ -122,18 +130,6 @@ def _describe_tables(live: Snapshot) -> Facts:
         except TROUBLE as trouble:
             facts[table.name]["trouble"] = explain_unreadable(trouble)
     return facts
-
-
-def _find_encoder_trouble(settings: Settings) -> str | None:
-    """Return the reason why the settings' encoder can't be loaded; None where it can."""
-    from slowwave.engines.encoders.load import load_query_encoder
-    from slowwave.schemas.errors import EncoderNotFound
-
-    try:
-        load_query_encoder(settings.encoder)
-    except (EncoderNotFound, OSError, RuntimeError, ValueError) as trouble:
-        return f"{trouble}"
-    return None
 
 
 def format_stats(stats: Facts) -> list[tuple[str, str]]:

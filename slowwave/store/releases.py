@@ -124,18 +124,12 @@ def check_tables_exist(folder: Path, releases: Iterable[Release], tables: Iterab
     named = {name: release.name for release in releases for name in release.versions}
     for table in tables:
         if table.name in named and not has_table(folder, table.name):
-            raise StoreUnreadable(folder, _explain_missing_table(table.name, named[table.name]))
-
-
-def _explain_missing_table(name: str, release: str) -> str:
-    """Return what is gone, and how to go on."""
-    tables = " ".join(f"--table {table.name}" for table in (MESSAGES, SESSIONS) if table.name != name)
-    save = f"save the rest by `slowwave export OUT {tables}` and `slowwave run OUT --store NEW`"
-    anew = "begin a new store with `slowwave run --store NEW`"
-    return (
-        f"table {name!r}, which release {release} names, is gone: `slowwave check --repair`, put {name}.lance back "
-        f"from a backup, or {anew if name == MESSAGES.name else save}"
-    )
+            # How to go on: from the rest, or with a new store.
+            others = " ".join(f"--table {other.name}" for other in (MESSAGES, SESSIONS) if other != table)
+            save = f"save the rest by `slowwave export OUT {others}` and `slowwave run OUT --store NEW`"
+            how = "begin a new store with `slowwave run --store NEW`" if table == MESSAGES else save
+            why = f"table {table.name!r}, which release {named[table.name]} names, is gone: `slowwave check --repair`"
+            raise StoreUnreadable(folder, f"{why}, put {table.name}.lance back from a backup, or {how}")
 
 
 def parse_releases(rows: pa.Table) -> list[Release]:

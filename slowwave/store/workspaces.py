@@ -142,14 +142,13 @@ def _read_remote(git: Path) -> str | None:
         return None
     urls = {name: config[name].get("url") for name in config.sections() if name.startswith("remote ")}
     url = urls.get('remote "origin"') or (next(iter(urls.values())) if len(urls) == 1 else None)
-    return _normalise_url(url.strip('"'), git.parent) if url else None
-
-
-def _normalise_url(url: str, base: Path) -> str:
-    """Return host and path of a remote's address, or the real path of one on this machine."""
+    if not url:
+        return None
+    # Host and path of its address, or the real path of one on this machine.
+    url = url.strip('"')
     if (match := WEB_URL.match(url)) or (not DRIVE.match(url) and (match := SCP_URL.fullmatch(url))):
         return f"{match[1].casefold()}:{match[2].strip('/').removesuffix('.git')}"
-    return os.path.realpath(base / url.removeprefix("file://")).removesuffix("/.git").removesuffix(".git")
+    return os.path.realpath(git.parent / url.removeprefix("file://")).removesuffix("/.git").removesuffix(".git")
 
 
 def _take_last_part(name: str) -> str:

@@ -126,13 +126,24 @@ def show_claim(at: Explorer, id: Id) -> Data:
     places = [n for n, row in enumerate(rows) if row["message_id"] in claim["message_ids"]]
     beside = [row for n, row in enumerate(rows) if any(abs(n - place) <= BESIDE for place in places)]
     transcript = [_build_turn(row, [claim] if row["message_id"] in claim["message_ids"] else []) for row in beside]
+    # Decisions that it is part of, each with both claims: merges, changes, doubts.
+    ends = (pc.field("loser_id") == key) | (pc.field("winner_id") == key)
+    columns = ["merge_id", "kind", "loser_id", "winner_id", "rule", "scores", "reason", "undone"]
+    decisions = [row for row in read_rows(at, MERGES, columns, ends) if row["kind"] != LedgerKind.JUDGEMENT]
+    sides = at.view.read_by_id(
+        OBSERVATIONS, [row[name] for row in decisions for name in ("loser_id", "winner_id")], CLAIM
+    )
+    for row in decisions:
+        row |= {"scores": dict(row["scores"] or [])}
+        row |= {"earlier": sides.get(row.pop("loser_id")), "later": sides.get(row.pop("winner_id"))}
+    changes = sorted(decisions, key=lambda row: (row["undone"], row["kind"], row["merge_id"]))[:ROWS]
     return {
         "claim": {**claim, "confidence": sure.get(key)},
         "left_out": read_decisions(Store.open(at.settings.store, at.settings.space)).get(key),
         "topic": topic,
         "transcript": transcript,
         "repeats": sorted(repeats, key=lambda row: (str(row["observed_at"]), row["observation_id"]))[:ROWS],
-        "changes": _read_changes(at, key),
+        "changes": changes,
         "related": [node.as_dict() for node in lineage.related][:ROWS],
         "above": [node.as_dict() for node in lineage.above if node.kind == "summary"],
         "served": find_uses(at.view.dir, key, texts)[-ROWS:][::-1],
@@ -141,18 +152,6 @@ def show_claim(at: Explorer, id: Id) -> Data:
 
 
 _OF_CLAIM = [name for name in OBSERVATIONS.schema.names if name not in ("vector", "step_key")]
-
-
-def _read_changes(at: Explorer, key: str) -> list[Data]:
-    """Return the decisions that a claim is part of, each with both claims: merges, changes, doubts."""
-    ends = (pc.field("loser_id") == key) | (pc.field("winner_id") == key)
-    columns = ["merge_id", "kind", "loser_id", "winner_id", "rule", "scores", "reason", "undone"]
-    rows = [row for row in read_rows(at, MERGES, columns, ends) if row["kind"] != LedgerKind.JUDGEMENT]
-    claims = at.view.read_by_id(OBSERVATIONS, [row[name] for row in rows for name in ("loser_id", "winner_id")], CLAIM)
-    for row in rows:
-        row |= {"scores": dict(row["scores"] or [])}
-        row |= {"earlier": claims.get(row.pop("loser_id")), "later": claims.get(row.pop("winner_id"))}
-    return sorted(rows, key=lambda row: (row["undone"], row["kind"], row["merge_id"]))[:ROWS]
 
 
 def show_session(at: Explorer, id: Id, after: After = 0) -> Data:

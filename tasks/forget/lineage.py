@@ -74,7 +74,21 @@ def make_plan(
     ids = {*plan.messages, *plan.sessions, *plan.claims, *plan.summaries, *plan.topics, *plan.quarantine}
     plan.exports = [(export.path, export.at) for export in list_exports(store.dir) if ids and holds_any(export, ids)]
     plan.quarantine = sorted(set(plan.quarantine) - read_forgotten(store, "quarantine"))
-    plan.counts = _count_rows(store, plan)
+    # Rows of each table that go, or are blanked.
+    plan.counts = {
+        "messages": len(plan.messages),
+        "sessions": len(plan.whole),
+        "titles": pc.count(store.read_ids(SESSIONS, plan.sessions, ["title"])["title"]).as_py(),
+        "passages": _count_among(store, PASSAGES, plan.messages),
+        "gists": _count_among(store, GISTS, plan.messages),
+        "observations": len(plan.claims),
+        "topics": len(plan.topics),
+        "summaries": len(plan.summaries),
+        "boilerplate": store.read_ids(BOILERPLATE, plan.spans, ["span_id"]).num_rows,
+        "quarantine": len(plan.quarantine),
+        "completions": len(plan.completions),
+        "reasons": len(plan.reasons),
+    }
     return plan
 
 
@@ -168,24 +182,6 @@ def _find_reasons(store: Store, plan: Plan, words: Words | None) -> set[str]:
         key
         for (key, session, why), has_words in zip(given, holds, strict=True)
         if why != FORGOTTEN_REASON and (about & {key, session} or has_words)
-    }
-
-
-def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
-    """Return the number of rows of each table that are erased or blanked."""
-    return {
-        "messages": len(plan.messages),
-        "sessions": len(plan.whole),
-        "titles": pc.count(store.read_ids(SESSIONS, plan.sessions, ["title"])["title"]).as_py(),
-        "passages": _count_among(store, PASSAGES, plan.messages),
-        "gists": _count_among(store, GISTS, plan.messages),
-        "observations": len(plan.claims),
-        "topics": len(plan.topics),
-        "summaries": len(plan.summaries),
-        "boilerplate": store.read_ids(BOILERPLATE, plan.spans, ["span_id"]).num_rows,
-        "quarantine": len(plan.quarantine),
-        "completions": len(plan.completions),
-        "reasons": len(plan.reasons),
     }
 
 

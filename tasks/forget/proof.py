@@ -167,8 +167,14 @@ def check_certificate(store: Store, certificate: Plain) -> list[Finding]:
     batch, there = _read_batch(store, certificate["run_id"]), _list_there(store)
     scan = scan_store(store, Canaries(**certificate["canaries"]))
     back = sum(not is_blank(row) for row in store.read_ids(MESSAGES, read_forgotten(store, "message")).to_pylist())
-    # No older version, no message and no byte is left.
-    older = _list_older(store, (certificate["release"] or {"number": 0})["number"])
+    # Tables with a version on disk that is older than what this release and the later ones pin.
+    number = (certificate["release"] or {"number": 0})["number"]
+    later = [release for release in read_releases(store) if release.number >= number]
+    older = []
+    for table in RELEASED:
+        first = min((r.versions[table.name] for r in later if table.name in r.versions and not r.restores), default=0)
+        if any(version["version"] < first for version in store.open_dataset(TABLES[table.name]).versions()):
+            older.append(table.name)
     checked, broken = find_broken_chains(store)
     left = [export["path"] for export in certificate["exports"] if (export["path"], export["at"]) in there]
     unread = f", {len(scan.unread)} files could not be read whole" if scan.unread else ""
@@ -198,19 +204,6 @@ def _read_batch(store: Store, run_id: str) -> list[str]:
 def _list_there(store: Store) -> set[tuple[str, str]]:
     """Return the exports that are still there: where, and made when."""
     return {(export.path, export.at) for export in list_exports(store.dir)}
-
-
-def _list_older(store: Store, number: int) -> list[str]:
-    """Return the tables with a version on disk that is older than what release `number` and the later ones pin."""
-    releases = [release for release in read_releases(store) if release.number >= number]
-    older = []
-    for table in RELEASED:
-        first = min(
-            (r.versions[table.name] for r in releases if table.name in r.versions and not r.restores), default=0
-        )
-        if any(version["version"] < first for version in store.open_dataset(TABLES[table.name]).versions()):
-            older.append(table.name)
-    return older
 
 
 def _digest_body(body: Plain) -> str:

@@ -77,17 +77,6 @@ class VaultIndex:
         last = stored.sort("seq").group_by("session_id").last()
         self.tail = {s: (n + 1, h) for s, n, h in zip(last["session_id"], last["seq"], last["hash"], strict=True)}
 
-    def is_stored(self, row_id: str, identity_id: str, session: str, of_person: bool) -> bool:
-        """Return whether this message is stored: the same, or any version of it in another session, whose copy this
-        is; but for other words of a person's, as another file may have taken their id before. What was forgotten is not
-        stored again in any version.
-        """
-        if _shorten_id(identity_id) in self.forgotten:
-            return True
-        owner = self.owner.get(_shorten_id(identity_id))
-        is_copy = owner is not None and owner != _shorten_id(session) and not of_person
-        return _shorten_id(row_id) in self.messages or is_copy
-
     def find_trespass(self, session: Session, sid: str, iid: str | None, path: Path) -> str | None:
         """Return why a file may not say this of a session, or take messages of it back (no `iid`); None where it may.
 
@@ -291,7 +280,11 @@ def _prepare_message_row(
     except (TypeError, UnicodeEncodeError) as error:  # a lone surrogate: no UTF-8 exists for it
         got.rejected.append(Rejected(message.line, f"message can't be stored as UTF-8: {error}"))
         return None
-    if known.is_stored(mid, iid, sid, message.origin == "human"):
+    # Of a version that another session has this is a copy, but for other words of a person's: another file may have
+    # taken their id before. What was forgotten is not stored again in any version.
+    owner = known.owner.get(_shorten_id(iid))
+    is_copy = owner is not None and owner != _shorten_id(sid) and message.origin != "human"
+    if is_copy or _shorten_id(iid) in known.forgotten or _shorten_id(mid) in known.messages:
         got.known += 1
         if _shorten_id(mid) in known.inactive:
             got.seen_again.add(known.inactive[_shorten_id(mid)])

@@ -34,7 +34,10 @@ def mend(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str)
             lost += left != group.members
             if not left:
                 continue
-            whole = group if left == group.members else _shorten_group(group, [by_id[m] for m in left])
+            whole = group
+            if left != group.members:  # in its own place, with the words it had
+                first, last = compute_span([by_id[m] for m in left])
+                whole = replace(group, members=left, first_at=first, last_at=last, stale=True)
             seqs = [(at, set(twin.members)) for at, twin in enumerate(groups) if twin.seq == whole.seq]
             place = next((at for at, ids in seqs if not ids.isdisjoint(whole.members)), len(groups))
             if place == len(groups):
@@ -46,9 +49,3 @@ def mend(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str)
         level = [make_member(group, group.compute_id(scope, scope_id)) for group in groups]
         renamed = {old: level[place].id for old, place in places.items()}
     return lost
-
-
-def _shorten_group(group: Group, left: list[Member]) -> Group:
-    """Return the group over the members that are left, in its own place, with the words it had."""
-    first, last = compute_span(left)
-    return replace(group, members=tuple(m.id for m in left), first_at=first, last_at=last, stale=True)

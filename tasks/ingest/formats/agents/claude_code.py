@@ -129,18 +129,6 @@ def detect_sender(record: Json, text: str) -> Sender | None:
     return None
 
 
-# What the path of a sub-agent's file tells.
-
-
-def read_agent_type(path: Path) -> str | None:
-    """Return a sub-agent's type, from the small `.meta.json` beside its file."""
-    meta = path.with_name(path.name.split(".jsonl")[0] + ".meta.json")
-    if meta.is_file():
-        with suppress(OSError, orjson.JSONDecodeError), meta.open("rb") as stream:
-            return coerce_text(coerce_dict(orjson.loads(stream.read(_META_BYTES))).get("agentType"))
-    return None
-
-
 NAME = "claude-code"
 TYPES = frozenset(
     {
@@ -222,7 +210,11 @@ class _Transcript:
     def __init__(self, path: Path) -> None:
         stem = path.name.split(".jsonl")[0]
         self._agent = stem.removeprefix("agent-") if stem.startswith("agent-") else None
-        self._speaker = read_agent_type(path) if self._agent is not None else None
+        self._speaker: str | None = None
+        meta = path.with_name(f"{stem}.meta.json")
+        if self._agent is not None and meta.is_file():  # its type, from the small file beside it
+            with suppress(OSError, orjson.JSONDecodeError), meta.open("rb") as stream:
+                self._speaker = coerce_text(coerce_dict(orjson.loads(stream.read(_META_BYTES))).get("agentType"))
         self._tree = Tree()
         # A sub-agent's file lies under its session, `<sessionId>/subagents/…`; any other is named after it.
         parts = path.parts
