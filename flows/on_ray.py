@@ -59,7 +59,8 @@ class RayExecutor:
         gpus = self._gpus if step.uses == "encoder" else 0
         compute = ray.remote(compute_shard).options(num_gpus=gpus, max_retries=TRIES - 1).remote
         left = {path: raw for path, raw in zip(paths, raws, strict=True) if path not in made}  # equal shards are one
-        running: dict[Any, Path] = {compute(step, raw): path for path, raw in left.items()}
+        sent = ray.put(step)
+        running: dict[Any, Path] = {compute(sent, raw): path for path, raw in left.items()}
         while running:
             (ended,), _ = ray.wait([*running])
             path = running.pop(ended)
@@ -107,8 +108,7 @@ class ActorLLM(LLM):
     @property
     def context_window(self) -> int:
         """The engine's."""
-        window: int = self._get(self._ask(attrgetter("context_window")))
-        return window
+        return int(self._get(self._ask(attrgetter("context_window"))))
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
         """Yield one completion a request, a call's when it has ended; each copy gets as many calls."""
@@ -121,8 +121,7 @@ class ActorLLM(LLM):
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return tokens of each text, by the engine's count."""
-        counts: list[int] = self._get(self._ask(methodcaller("count_tokens", texts)))
-        return counts
+        return list(self._get(self._ask(methodcaller("count_tokens", texts))))
 
     def free_gpu(self) -> None:
         """End the actors, where they hold GPUs."""

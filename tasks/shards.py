@@ -1,8 +1,8 @@
 """Shards of a step's input, and where they are computed: in this process, or on Ray (`slowwave/flows/on_ray.py`).
 
-The costly parts of a night (sentences to claims, texts to vectors, claims to keywords) are pure functions of Arrow
-tables. Rows are dealt into shards by a hash of their session (or text), and the number of shards depends on the rows
-alone; so every executor gets the same shards, and the result is the same table.
+The costly parts of a night (sentences to claims, texts to vectors, claims to keywords, pairs of claims to scores) are
+pure functions of Arrow tables. Rows are dealt into shards by a hash of their session (text, claim), and the number of
+shards depends on the rows alone; so every executor gets the same shards, and the result is the same table.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from slowwave.engines.llm.protocol import LLM
 from slowwave.schemas.errors import SlowwaveError
 
 SHARD_ROWS = 256
-"""Rows of a shard, at most on average: some two seconds of an encoder's work."""
+"""What is some two seconds of an encoder's work."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class ShardStep:
     """A function of a module, or a `partial` of one, so that it can be sent to another machine."""
     uses: Literal["cpu", "encoder"] = "cpu"
     """What a worker needs for it."""
+    shard_rows: int = SHARD_ROWS
+    """Rows of a shard, at most on average: some tenths of a second of work at least."""
 
     def run(self, shard: pa.Table) -> pa.Table:
         """Return the result of a shard.
@@ -93,7 +95,7 @@ def spread(executor: Executor, step: ShardStep, rows: pa.Table, by: str) -> pa.T
         SlowwaveError: a shard raised it, as it is.
         ShardsFailed: an executor could not compute all shards.
     """
-    shards = split_shards(rows, by)
+    shards = split_shards(rows, by, step.shard_rows)
     made = executor.map(step, shards)
     if first := next((one for one in made if isinstance(one, Exception)), None):
         if isinstance(first, SlowwaveError):
@@ -103,12 +105,12 @@ def spread(executor: Executor, step: ShardStep, rows: pa.Table, by: str) -> pa.T
     return pa.concat_tables(made).sort_by(by)
 
 
-def split_shards(rows: pa.Table, by: str) -> list[pa.Table]:
+def split_shards(rows: pa.Table, by: str, shard_rows: int = SHARD_ROWS) -> list[pa.Table]:
     """Return the rows in shards, those of one value of `by` together, each sorted by the rows' first column.
 
     There are 1, 2, 4, 8 … of them: with a few rows less, most shards stay the same.
     """
-    count = 2 ** ceil(log2(max(rows.num_rows / SHARD_ROWS, 1)))
+    count = 2 ** ceil(log2(max(rows.num_rows / shard_rows, 1)))
     hashes = {unit: int(blake2b(unit.encode(), digest_size=8).hexdigest(), 16) for unit in set(rows[by].to_pylist())}
     places = np.array([hashes[unit] % count for unit in rows[by].to_pylist()], dtype=np.int64)
     return [rows.filter(pa.array(places == n)).sort_by(rows.column_names[0]) for n in range(count)]

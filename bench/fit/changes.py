@@ -44,12 +44,12 @@ from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
-from slowwave.schemas.vocabulary import Status
+from slowwave.schemas.vocabulary import LINKED, Status
 from slowwave.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
-from slowwave.tasks.supersede.judge import LINKED, SUPERSEDED
+from slowwave.tasks.supersede.judge import SUPERSEDED
 from slowwave.tasks.supersede.model import CHANGES_FILE
 
 WRITTEN = ROOT / "tasks" / CHANGES_FILE
@@ -152,7 +152,6 @@ def label_claims(table: pa.Table, cases: Sequence[Case]) -> View:
     """Return the pairs among claims, rows of OBSERVATIONS, and whether each is a change."""
     held = build_candidate_claims(table, find_affirmed_times(table))
     known = Evidence.from_candidates(held)
-    known = replace(known, features=list(known.features))  # they are read many times
     rows = held.table.select(["summary", "detail", "observed_at", "session_id"]).to_pylist()
     texts = [f"{row['summary']} {row['detail'] or ''}" for row in rows]
     outdated = [

@@ -82,6 +82,12 @@ def deduplicate_pairs(pairs: Pairs) -> Pairs:
     return np.unique(pairs, axis=0) if len(pairs) else pairs.reshape(-1, 2)
 
 
+def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """Return cosine of each pair, NaN where one of the two has no vector."""
+    cosines = np.einsum("ij,ij->i", vectors[pairs[:, 0]], vectors[pairs[:, 1]]).astype(np.float64)
+    return np.where(has[pairs[:, 0]] & has[pairs[:, 1]], cosines, np.nan)
+
+
 def _find_nearest(
     vectors: Floats, rows: npt.NDArray[np.int64], nearest: int, least: float, of: Rows | None = None
 ) -> Pairs:

@@ -18,6 +18,7 @@ from slowwave.schemas.vocabulary import LedgerKind, Status, is_shared
 from slowwave.tasks.dedupe.cluster import assign_canonical_rows
 from slowwave.tasks.dedupe.decide import Decision, Rules
 from slowwave.tasks.dedupe.pairs import Found, Undone, find_duplicate_pairs, select_row, set_columns, sort_by_id
+from slowwave.tasks.shards import HERE, Executor
 
 VERSION = "dedupe/3"
 
@@ -30,12 +31,20 @@ class Deduped:
     merges: pa.Table
 
 
-def dedupe(pending: pa.Table, known: pa.Table, rules: Rules, step_key: str, undone: Undone = frozenset()) -> Deduped:
+def dedupe(
+    pending: pa.Table,
+    known: pa.Table,
+    rules: Rules,
+    step_key: str,
+    undone: Undone = frozenset(),
+    executor: Executor = HERE,
+) -> Deduped:
     """Mark each pending claim that repeats another.
 
     pending: OBSERVATIONS rows not looked at yet; known: rows looked at before, active or superseded by another claim,
     which stay canonical: who says again what was changed takes it up again.
     undone: (loser_id, winner_id) of merges taken back, which are never made again.
+    executor: where pairs are compared.
     Returns every pending row, and each known row whose evidence grew, with status, reason, canonical_id,
     evidence_sessions, valid_from and dedupe_key set; the other columns as they came. A pending row that is not
     active is passed on, looked at. Equal input in any order gives equal output.
@@ -47,7 +56,7 @@ def dedupe(pending: pa.Table, known: pa.Table, rules: Rules, step_key: str, undo
     standing = pc.is_in(known["status"], pa.array(["active", "superseded"]))
     old = sort_by_id(known.filter(pc.and_(standing, _mask_absent(known, pending))))
     table = pa.concat_tables([old, live])
-    found = find_duplicate_pairs(table, old.num_rows, rules, undone)
+    found = find_duplicate_pairs(table, old.num_rows, rules, undone, executor)
     rows = sorted({*found, *range(old.num_rows, table.num_rows)})
     place = {row: at for at, row in enumerate(rows)}
     pairs = {place[row]: {place[other]: why for other, why in near.items()} for row, near in found.items()}

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -105,6 +105,7 @@ def fold_text(text: str) -> str:
     return " ".join(_normalise_text(text, PLAIN[:4]).casefold().split()).strip(" .!,;:\"'")
 
 
+@lru_cache(maxsize=30_000)
 def normalise_claim(text: str, speaker: str | None = None) -> Claim:
     """Return the claim in a sentence; `speaker` is who said it, for "I" and "my"."""
     tokens = [_classify_token(m) for m in TOKEN.finditer(_normalise_text(text, PLAIN))]
@@ -137,7 +138,6 @@ class Claims(Sequence[Claim]):
     def __init__(self, table: pa.Table) -> None:
         self.texts: list[str] = table["summary"].to_pylist()
         self._speakers: list[str | None] = table["speaker"].to_pylist()
-        self._normalise = cache(lambda row: normalise_claim(self.texts[row], self._speakers[row]))
         known: list[list[str] | None] = table["stems"].to_pylist()
         self.stems = [self[row].content if own is None else tuple(own) for row, own in enumerate(known)]
         """Each claim's `content`."""
@@ -147,7 +147,7 @@ class Claims(Sequence[Claim]):
 
     def __getitem__(self, row: Any) -> Any:
         """Return the claim of a row."""
-        return self._normalise(row)
+        return normalise_claim(self.texts[row], self._speakers[row])
 
 
 def _normalise_text(text: str, changes: tuple[Change, ...]) -> str:

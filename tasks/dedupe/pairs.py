@@ -1,7 +1,8 @@
 """Which claims say the same: pairs of equal words, and pairs that are alike and that the guards let through."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -11,10 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.tables import OBSERVATIONS
-from slowwave.tasks.dedupe.candidates import Floats, Pairs, deduplicate_pairs, find_vector_pairs, find_word_pairs
+from slowwave.tasks.dedupe.candidates import (
+    Floats,
+    Pairs,
+    compute_cosines,
+    deduplicate_pairs,
+    find_vector_pairs,
+    find_word_pairs,
+)
 from slowwave.tasks.dedupe.decide import Decision, Rules, compute_token_sort_ratios, decide, is_promising
-from slowwave.tasks.dedupe.normalise import Claim, Claims
+from slowwave.tasks.dedupe.normalise import Claims, normalise_claim
 from slowwave.tasks.progress import track_items
+from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
 from slowwave.tasks.vector_columns import build_vector_matrix
 
 
@@ -43,10 +52,13 @@ def set_columns(table: pa.Table, **values: Any) -> pa.Table:
 Found = Mapping[int, Mapping[int, Decision]]
 """Row -> row -> the decision that they are one, both ways."""
 Undone = frozenset[tuple[str, str]] | set[tuple[str, str]]
-CHUNK_PAIRS = 50_000
+CHUNK_PAIRS, SHARD_PAIRS = 50_000, 2_000
+READ = ("summary", "speaker")
+SCORED = pa.schema([("place", pa.int64()), ("claim", pa.string()), ("score", pa.float32())])
+"""What a shard of pairs says of each."""
 
 
-def find_duplicate_pairs(table: pa.Table, known: int, rules: Rules, undone: Undone) -> Found:
+def find_duplicate_pairs(table: pa.Table, known: int, rules: Rules, undone: Undone, executor: Executor = HERE) -> Found:
     """Return the pairs of rows that are one claim; rows before `known` are not compared with each other."""
     # candidates: the same words, the same rare words, near by vector
     claims = Claims(table)
@@ -57,10 +69,16 @@ def find_duplicate_pairs(table: pa.Table, known: int, rules: Rules, undone: Undo
     pairs = _filter_allowed(pairs[pairs[:, 1] >= known], table, undone)
     # what the rules decide
     found: dict[int, dict[int, Decision]] = defaultdict(dict)
+    step = ShardStep("pairs", repr(rules), SCORED, partial(find_promising_pairs, rules=rules), shard_rows=SHARD_PAIRS)
     for start in track_items("pairs", range(0, len(pairs), CHUNK_PAIRS)):
         chunk = pairs[start : start + CHUNK_PAIRS]
-        for left, right, decision in _decide_pairs(chunk, claims, vectors, has, rules):
-            found[left][right] = found[right][left] = decision
+        cosines = compute_cosines(chunk, vectors, has)
+        told = tell_pairs(table, chunk, READ, cosine=pa.array(cosines))
+        for row in spread(executor, step, told, "claim").sort_by("place").to_pylist():
+            left, right = chunk[row["place"]].tolist()
+            decision = decide(claims[left], claims[right], row["score"], _get_known(cosines[row["place"]]), rules)
+            if decision.same:
+                found[left][right] = found[right][left] = decision
     return found
 
 
@@ -75,8 +93,8 @@ def find_exact_pairs(claims: Claims, known: int = 0) -> Pairs:
     `known` only what a later one says too.
     """
     seen: dict[tuple[str, str | None], list[int]] = {}
-    new = set(claims.stems[known:])
-    for row in [row for row, stems in enumerate(claims.stems) if stems in new]:
+    new, count = set(claims.stems[known:]), Counter(claims.stems)
+    for row in [row for row, stems in enumerate(claims.stems) if stems in new and count[stems] > 1]:
         claim = claims[row]
         seen.setdefault((claim.folded, claim.speaker if claim.first_person else None), []).append(row)
     return np.array([p for rows in seen.values() for p in _link_rows(rows)], dtype=np.int64).reshape(-1, 2)
@@ -102,22 +120,24 @@ def _filter_allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
     return allowed
 
 
-def _decide_pairs(
-    pairs: Pairs, claims: Sequence[Claim], vectors: Floats, has: npt.NDArray[np.bool_], rules: Rules
-) -> list[tuple[int, int, Decision]]:
-    """Return the pairs that are one, each with the decision."""
-    left, right = pairs[:, 0], pairs[:, 1]
-    ratios = compute_token_sort_ratios([claims[r] for r in left], [claims[r] for r in right])
-    both = has[left] & has[right]
-    cosines = np.zeros(len(pairs), dtype=np.float32)
-    cosines[both] = np.einsum("ij,ij->i", vectors[left[both]], vectors[right[both]])
-    worth = (ratios >= rules.threshold) | (both & (cosines >= rules.rephrased))
-    found = []
-    for at in np.flatnonzero(worth):
-        a, b = int(left[at]), int(right[at])
-        near = float(cosines[at]) if both[at] else None
-        if is_promising(claims[a], claims[b], float(ratios[at]), near, rules):
-            decision = decide(claims[a], claims[b], float(ratios[at]), near, rules)
-            if decision.same:
-                found.append((a, b, decision))
-    return found
+def tell_pairs(table: pa.Table, pairs: Pairs, columns: Sequence[str], **more: pa.Array) -> pa.Table:
+    """Return a row for each pair, with what of its two rows is needed where shards of pairs are computed."""
+    told = table.select(columns).combine_chunks().to_struct_array().combine_chunks()
+    left, right = (pa.array(side, pa.int64()) for side in pairs.T)
+    ids = table["observation_id"].combine_chunks().take(right)
+    return pa.table(
+        {"place": pa.array(range(len(pairs))), "claim": ids, "left": told.take(left), "right": told.take(right), **more}
+    )
+
+
+def find_promising_pairs(pairs: pa.Table, *, rules: Rules) -> pa.Table:
+    """Return the pairs (of `tell_pairs`) that would be one if no guard objected, with their likeness."""
+    left, right = ([normalise_claim(*one.values()) for one in pairs[side].to_pylist()] for side in ("left", "right"))
+    ratios, cosines = compute_token_sort_ratios(left, right), pairs["cosine"].to_numpy()
+    worth = np.flatnonzero((ratios >= rules.threshold) | (cosines >= rules.rephrased)).tolist()
+    found = [n for n in worth if is_promising(left[n], right[n], float(ratios[n]), _get_known(cosines[n]), rules)]
+    return pa.table([pairs["place"], pairs["claim"], ratios], schema=SCORED).take(pa.array(found, pa.int64()))
+
+
+def _get_known(cosine: float) -> float | None:
+    return None if np.isnan(cosine) else float(cosine)

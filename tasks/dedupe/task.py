@@ -28,7 +28,7 @@ def dedupe_observations(job: Job) -> StepReport:
             pending = reset_rows(rows.filter(pc.is_in(rows["observation_id"], fresh)))
             known = rows.filter(pc.and_(pc.or_(seen, mask_superseded(rows)), mask_canonical(rows)))
             rules = Rules(job.settings.dedupe.threshold)
-            found = dedupe(pending, known, rules, key, read_undone_pairs(job.store))
+            found = dedupe(pending, known, rules, key, read_undone_pairs(job.store), job.executor)
             job.store.merge(MERGES, found.merges)
             report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
             report.counts["duplicates"] = found.merges.num_rows

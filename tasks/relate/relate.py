@@ -18,10 +18,9 @@ import pyarrow as pa
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import RELATIONS
 from slowwave.schemas.vocabulary import RelationKind
-from slowwave.tasks.dedupe.candidates import Floats, find_vector_pairs
+from slowwave.tasks.dedupe.candidates import Floats, compute_cosines, find_vector_pairs
 from slowwave.tasks.dedupe.normalise import normalise_claim
 from slowwave.tasks.dedupe.pairs import stack_unit_vectors
-from slowwave.tasks.supersede.candidates import compute_cosines
 
 VERSION = 2
 COLUMNS = ["observation_id", "summary", "files", "message_ids", "observed_at", "vector"]

@@ -19,7 +19,7 @@ LIKEST = 4
 """A pair is judged where fewer others of one of its claims are liker. Of 624 labelled changes 618 are, and half of all
 pairs are not."""
 
-Scores = npt.NDArray[np.float64]
+Scores = npt.NDArray[np.floating]
 
 
 def find_candidate_pairs(
@@ -61,12 +61,6 @@ def find_candidate_pairs(
     settled = together[voice[a], voice[b]] & ~(own[a] | own[b] | prefers[a] | prefers[b])
     kept: Pairs = pairs[of_self | (one_space & (one_voice | echo | work | settled))]
     return kept
-
-
-def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -> Scores:
-    """Return cosine of each pair, NaN where one of the two has no vector."""
-    cosines = np.einsum("ij,ij->i", vectors[pairs[:, 0]], vectors[pairs[:, 1]]).astype(np.float64)
-    return np.where(has[pairs[:, 0]] & has[pairs[:, 1]], cosines, np.nan)
 
 
 def compute_likeness(pairs: Pairs, cosines: Scores, claims: Claims, idf: IdfTable) -> Scores:

@@ -3,23 +3,18 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from slowwave.tasks.dedupe.candidates import Floats, Pairs
+from slowwave.tasks.dedupe.candidates import Floats, Pairs, compute_cosines
 from slowwave.tasks.dedupe.candidates import Rows as Places
-from slowwave.tasks.dedupe.normalise import Claims
-from slowwave.tasks.dedupe.pairs import stack_unit_vectors
-from slowwave.tasks.supersede.candidates import (
-    LIKEST,
-    Scores,
-    compute_cosines,
-    compute_likeness,
-    find_candidate_pairs,
-)
+from slowwave.tasks.dedupe.normalise import Claims, normalise_claim
+from slowwave.tasks.dedupe.pairs import stack_unit_vectors, tell_pairs
+from slowwave.tasks.supersede.candidates import LIKEST, Scores, compute_likeness, find_candidate_pairs
 from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.tasks.supersede.features import IdfTable, Surroundings, compute_pair_features
 
@@ -29,7 +24,7 @@ comes up all the time is no decision to be changed."""
 SAYS = "says "
 """Begins the names of words, and of two in a row, that the later claim has; a model knows those it was fitted with."""
 Flags = npt.NDArray[np.bool_]
-READ = ("observation_id", "session_id", "summary", "speaker", "category", "pack")
+READ = ("summary", "speaker", "category", "pack")
 
 
 @dataclass(frozen=True)
@@ -42,19 +37,22 @@ class Evidence:
     """0 to 2, how much the two are about one thing."""
     apart: Flags
     """Whether they are of two sessions."""
-    features: Sequence[dict[str, float]]
-    """Of each pair name -> value, without what can't be known of it; worked out when asked for, as those of a big store
-    do not fit into memory at once."""
-    around: Surroundings
-    """What each claim was said among."""
+    describe: Callable[[slice], pa.Table]
+    """Makes of some pairs the rows that their features are worked out from, which may be done elsewhere."""
+    idf: IdfTable
+    """Of the claims' words."""
+
+    @cached_property
+    def features(self) -> list[dict[str, float]]:
+        """Of each pair name -> value; those of a big store do not fit into memory at once."""
+        return compute_features(self.describe(slice(None)), self.idf)
 
     @classmethod
     def from_candidates(cls, candidates: CandidateClaims, among: Set[int] | None = None) -> "Evidence":
         """Read the claims that are held, and what each pair of them (of a row in `among`, if any) is to each other."""
-        rows = candidates.table.select(READ).to_pylist()
         claims = Claims(candidates.table)
         (vectors, has), idf = stack_unit_vectors(candidates.table), IdfTable.from_stems(claims.stems)
-        sessions = np.array([row["session_id"] for row in rows])
+        sessions = np.array(candidates.table["session_id"].to_pylist())
 
         def find_pairs(
             of: Places | None,
@@ -67,7 +65,7 @@ class Evidence:
             likeness, apart = compute_likeness(pairs, cosines, claims, idf), sessions[old] != sessions[new]
             return pairs, cosines, likeness, apart, _rank_pairs(pairs, likeness, apart, sessions)
 
-        chosen = None if among is None or len(among) == len(rows) else np.array(sorted(among), dtype=np.int64)
+        chosen = None if among is None or len(among) == len(claims) else np.array(sorted(among), dtype=np.int64)
         if chosen is None:
             pairs, cosines, likeness, apart, company = find_pairs(None)
             judged: Flags = np.ones(len(pairs), dtype=bool)
@@ -87,40 +85,36 @@ class Evidence:
         ]
         around = Surroundings(candidates, claims, vectors, idf)
 
-        def compute_features(at: int) -> dict[str, float]:
-            old, new = pairs[at].tolist()
-            earlier, later, known = rows[old], rows[new], not np.isnan(cosines[at])
-            named = earlier["speaker"] is not None and later["speaker"] is not None
-            features = compute_pair_features(claims[old], claims[new], idf) | {
-                "one speaker": earlier["speaker"] == later["speaker"],
-                "two speakers": named and earlier["speaker"] != later["speaker"],
-                "everyday": later["pack"] == "personal",
-                "one category": earlier["category"] == later["category"],
-                "event": later["category"] == "event",
-                "was an event": earlier["category"] == "event",
-            }
-            features |= dict.fromkeys((SAYS + gram for gram in list_grams(claims[new].words)), 1.0)
-            if known:
-                features["cosine"] = float(cosines[at])
-            if apart[at]:
-                features |= company[at] | around.compute_features(old, new, vectors=known)
-            return features
+        def find_known(at: int) -> dict[str, float | None]:
+            cosine = None if np.isnan(cosines[at]) else float(cosines[at])
+            found = around.compute_features(*pairs[at].tolist(), vectors=cosine is not None) if apart[at] else {}
+            return {"cosine": cosine, **(company[at] if apart[at] else {}), **found}
 
-        return cls(pairs[kept], likeness[kept], apart[kept], _LazyFeatures(compute_features, kept), around)
+        def describe(some: slice) -> pa.Table:
+            known = pa.array([find_known(at) for at in kept[some]])
+            return tell_pairs(candidates.table, pairs[kept[some]], READ, known=known)
+
+        return cls(pairs[kept], likeness[kept], apart[kept], describe, idf)
 
 
-class _LazyFeatures(Sequence[dict[str, float]]):
-    """Features of the pairs at some places, worked out one at a time."""
-
-    def __init__(self, compute: Callable[[int], dict[str, float]], places: Sequence[int]) -> None:
-        self.compute, self.places = compute, places
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, at: Any) -> Any:
-        """Return the features of a pair, or a list of them for a slice."""
-        return [self.compute(p) for p in self.places[at]] if isinstance(at, slice) else self.compute(self.places[at])
+def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
+    """Return features of pairs as `Evidence.describe` makes them, without what can't be known of each."""
+    found = []
+    for pair in pairs.to_pylist():
+        old, new = pair["left"], pair["right"]
+        earlier, later = (normalise_claim(one["summary"], one["speaker"]) for one in (old, new))
+        named = old["speaker"] is not None and new["speaker"] is not None
+        features = compute_pair_features(earlier, later, idf) | {
+            "one speaker": old["speaker"] == new["speaker"],
+            "two speakers": named and old["speaker"] != new["speaker"],
+            "everyday": new["pack"] == "personal",
+            "one category": old["category"] == new["category"],
+            "event": new["category"] == "event",
+            "was an event": old["category"] == "event",
+        }
+        features |= dict.fromkeys((SAYS + gram for gram in list_grams(later.words)), 1.0)
+        found.append(features | {name: value for name, value in pair["known"].items() if value is not None})
+    return found
 
 
 def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDArray[np.str_]) -> list[dict[str, float]]:
@@ -172,9 +166,13 @@ def _place(some: list[tuple[float, int]]) -> dict[int, tuple[int, float, float]]
 
 def build_matrix(features: Sequence[dict[str, float]], names: Sequence[str]) -> Floats:
     """Return features as shape (pairs, names); NaN where one is not known, 0 for what the later claim does not say."""
-    missing = [0.0 if name.startswith(SAYS) else float("nan") for name in names]
-    matrix = [[pair.get(name, none) for name, none in zip(names, missing, strict=True)] for pair in features]
-    return np.array(matrix, dtype=np.float32).reshape(len(features), len(names))
+    places = {name: at for at, name in enumerate(names)}
+    missing = [0.0 if name.startswith(SAYS) else np.nan for name in names]
+    matrix = np.full((len(features), len(names)), missing, np.float32)
+    for row, found in zip(matrix, features, strict=True):
+        for name in found.keys() & places.keys():
+            row[places[name]] = found[name]
+    return matrix
 
 
 def list_grams(words: Sequence[str]) -> set[str]:

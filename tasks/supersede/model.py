@@ -6,18 +6,22 @@ between sessions, within one and without vectors.
 """
 
 import json
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
 
 import numpy as np
+import pyarrow as pa
 
 from slowwave.engines.encoders.onnx import open_session
-from slowwave.tasks.job import read_shipped
+from slowwave.schemas.ids import compute_content_id
+from slowwave.tasks.dedupe.pairs import CHUNK_PAIRS, SCORED, SHARD_PAIRS
+from slowwave.tasks.job import digest_shipped, read_shipped
 from slowwave.tasks.progress import track_items
+from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
 from slowwave.tasks.supersede.candidates import Scores
-from slowwave.tasks.supersede.evidence import Evidence, build_matrix
+from slowwave.tasks.supersede.evidence import Evidence, build_matrix, compute_features
+from slowwave.tasks.supersede.features import IdfTable
 
-AT_ONCE = 2_000
-"""Pairs that are worked out and judged at a time."""
 CHANGES_FILE = "supersede/changes.onnx"
 
 
@@ -28,16 +32,31 @@ class ChangeModel:
         self.session = open_session(graph)
         self.names: list[str] = json.loads(self.session.get_modelmeta().custom_metadata_map["names"])
 
-    def predict_probabilities(self, known: Evidence) -> Scores:
-        """Return the probability of each pair that the later changes the earlier."""
-        odds = np.zeros(len(known.pairs))
-        for start in track_items("changes", range(0, len(odds), AT_ONCE)):
-            matrix = build_matrix(known.features[start : start + AT_ONCE], self.names)
-            odds[start : start + AT_ONCE] = self.session.run(["odds"], {"pairs": matrix})[0][:, 0]
-        return np.asarray(1 / (1 + np.exp(-odds)), dtype=np.float64)
+    def predict_probabilities(self, features: Sequence[dict[str, float]]) -> Scores:
+        """Return the probability of each pair that the later changes the earlier, as the ledger keeps it."""
+        (odds,) = self.session.run(["odds"], {"pairs": build_matrix(features, self.names)})
+        likely: Scores = (1 / (1 + np.exp(-odds[:, 0].astype(np.float64)))).astype(np.float32)
+        return likely
 
 
 @cache
 def load_change_model() -> ChangeModel:
     """Return the one that ships."""
     return ChangeModel(read_shipped(CHANGES_FILE))
+
+
+def predict_changes(known: Evidence, executor: Executor = HERE) -> Scores:
+    """Return of each pair how likely the later changes the earlier, computed in shards of pairs."""
+    settings = compute_content_id(digest_shipped(CHANGES_FILE), repr(sorted(known.idf.weights.items())))
+    step = ShardStep("changes", settings, SCORED, partial(judge_shard, idf=known.idf), shard_rows=SHARD_PAIRS)
+    found: list[Scores] = [np.zeros(0, np.float32)]
+    for start in track_items("changes", range(0, len(known.pairs), CHUNK_PAIRS)):
+        made = spread(executor, step, known.describe(slice(start, start + CHUNK_PAIRS)), "claim")
+        found.append(made.sort_by("place")["score"].to_numpy())
+    return np.concatenate(found)
+
+
+def judge_shard(pairs: pa.Table, *, idf: IdfTable) -> pa.Table:
+    """Return how likely each pair of a shard is a change."""
+    likely = load_change_model().predict_probabilities(compute_features(pairs, idf))
+    return pa.table([pairs["place"], pairs["claim"], likely], schema=SCORED)

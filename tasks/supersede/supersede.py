@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,7 +19,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind, Status, is_shared
 from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
-from slowwave.tasks.supersede.candidates import Scores
+from slowwave.tasks.shards import HERE, Executor
 from slowwave.tasks.supersede.changes import (
     Change,
     find_changes,
@@ -41,7 +40,7 @@ from slowwave.tasks.supersede.judge import (
     build_verdict_rows,
     reopen_misjudged,
 )
-from slowwave.tasks.supersede.model import load_change_model
+from slowwave.tasks.supersede.model import predict_changes
 
 __all__ = ["KINDS", "VERSION", "Superseded", "supersede", "unsupersede"]
 
@@ -76,6 +75,7 @@ def supersede(
     judge: Judge | None = None,
     fresh: Set[str] | None = None,
     doubts: Mapping[Ids, float] | None = None,
+    executor: Executor = HERE,
 ) -> Superseded:
     """Mark each active claim that a later one changes, and free those whose change no longer stands.
 
@@ -84,7 +84,7 @@ def supersede(
     from the duplicates among the rows (`find_affirmed_times`); undone: (loser_id, winner_id) taken back, never made
     again; verdicts: what a model said in earlier nights, which stands; judge: whom to ask about the other likely pairs;
     fresh: observation_ids that are to be judged, with whatever is near them, by default all; doubts: how likely the
-    pairs are that earlier nights linked, which stands of those without a fresh claim.
+    pairs are that earlier nights linked, which stands of those without a fresh claim; executor: where pairs are judged.
     Returns the rows that changed, with status, reason, superseded_by and valid_to set, and the other columns as
     they came. Rows of the ledger bear both quotes; what the judge says now is among them (kind `judgement`). Equal
     input in any order gives equal output, its own output nothing but the doubts (kind `doubt`), whose claims stand as
@@ -109,7 +109,7 @@ def supersede(
     guesses = {pair: likely for pair, likely in linked.items() if among.isdisjoint(pair)}
     guesses |= {
         (old, new): float(likely)
-        for (old, new), likely in zip(known.pairs.tolist(), _predict(known), strict=True)
+        for (old, new), likely in zip(known.pairs.tolist(), predict_changes(known, executor), strict=True)
         if frozenset((old, new)) not in back
     }
     told = find_rows(verdicts or {})
@@ -138,6 +138,7 @@ def supersede(
             judge=judge,
             fresh={ids[row] for row in among | lost},
             doubts=doubts,
+            executor=executor,
         )
         return replace(
             more, merges=pa.concat_tables([_build_ledger(held.table, [], asked.told, step_key), more.merges])
@@ -149,11 +150,6 @@ def supersede(
 
 def _mask_shared(rows: pa.Table) -> pa.Array:
     return pa.array(list(map(is_shared, rows["observer"].to_pylist())), pa.bool_())
-
-
-def _predict(known: Evidence) -> Scores:
-    """Return how likely each pair is a change, as the ledger keeps it; without a pair no classifier is loaded."""
-    return load_change_model().predict_probabilities(known).astype(np.float32) if len(known.pairs) else np.zeros(0)
 
 
 def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Superseded:

@@ -221,6 +221,7 @@ def _supersede(job: Job, fresh: set[str], doubts: Doubts, judging: Judge | None)
         judge=judging,
         fresh=fresh,
         doubts=doubts,
+        executor=job.executor,
     )
 
 

@@ -150,7 +150,14 @@ def test_any_cluster_gives_the_tables_of_a_plain_night(
         grow(cores)
     run_night([SAMPLES], Settings(store=tmp_path, **SMALL), ray="auto").check_complete()
     assert digests(tmp_path) == undisturbed
-    assert {name.split("-")[0] for name in written} == {"encode", "observe", "sessions", "summaries"}
+    assert {name.split("-")[0] for name in written} == {
+        "changes",
+        "encode",
+        "observe",
+        "pairs",
+        "sessions",
+        "summaries",
+    }
     assert not (tmp_path / "default" / "shards").exists()
     assert find_listeners(psutil.Process()) == LOOPBACK
 

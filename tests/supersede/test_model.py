@@ -10,7 +10,7 @@ from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.supersede.claims import build_candidate_claims
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import LINKED, SUPERSEDED
-from slowwave.tasks.supersede.model import ChangeModel, load_change_model
+from slowwave.tasks.supersede.model import ChangeModel, load_change_model, predict_changes
 from tests.claim_rows import observation
 from tests.supersede.test_supersede import AGAIN, COMPANY, MOVED, SAME, claim, told_by
 
@@ -41,12 +41,12 @@ def test_it_reads_features_that_are_computed() -> None:
 
 def test_likelihoods_are_between_none_and_certain_and_order_what_is_plain() -> None:
     known = Evidence.from_candidates(build_candidate_claims(told_by(claim(0, SAME), claim(30, MOVED)), {}))
-    likely = load_change_model().predict_probabilities(known)
+    likely = predict_changes(known)
     assert ((likely >= 0) & (likely <= 1)).all()
     assert known.pairs[int(likely.argmax())].tolist() == [0, 1]
     assert LINKED < SUPERSEDED <= likely.max()
     empty = Evidence.from_candidates(build_candidate_claims(OBSERVATIONS.make_empty_table(), {}))
-    assert load_change_model().predict_probabilities(empty).tolist() == []
+    assert predict_changes(empty).tolist() == []
 
 
 CASE = Case("Which port?", ("8200",), ("7070",))
