@@ -302,7 +302,7 @@ class Memory:
             web: results with url, title and text, the best first.
             conversation: turns (role and content, as chat APIs have them), the latest last. A query of few words of its
                 own that finds nothing sure is asked together with the last turn that is no assistant's.
-            automatic: nobody asked the memory: a floor holds, so that "thanks, go on" brings nothing.
+            automatic: nobody asked: what is less relevant than the floor (`recall.automatic_floor`) is not told.
             filters: which messages the memories are of, as `recall` has them, less the category.
 
         Raises:
