@@ -185,9 +185,13 @@ def _make_claim(view: View, row: Row, confidence: float, messages: list[Row]) ->
 def addresses_nobody(text: str) -> bool:
     """Return whether a text speaks neither to who reads it nor of those who talk, chains no commands and hides nothing.
 
-    "The agent" is one who talks; the Cursor agent, or the user background of a theme, is a thing that has a name.
+    "The agent" and "dear agent," talk or listen; the Cursor agent, or a theme's user background, has a name.
     """
-    words, line = [*map(singularise, re.findall(r"\w+", text.casefold()))], " ".join(text.split())
-    pairs = zip(["the", *words], words, strict=False)
-    is_told_to = any(word in READER or (word in TALKING and not is_content_word(before)) for before, word in pairs)
+    marks, line = ",:!", " ".join(text.split())
+    tokens = re.findall(rf"\w+[{marks}]?", text.casefold())
+    words = [singularise(token.rstrip(marks)) for token in tokens]
+    is_told_to = any(
+        word in READER or (word in TALKING and (token[-1] in marks or not is_content_word(before)))
+        for before, word, token in zip(["the", *words], words, tokens, strict=False)
+    )
     return not is_told_to and not any(mark in text for mark in CHAINS) and escape_line(line) == line
