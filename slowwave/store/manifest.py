@@ -97,11 +97,11 @@ def has_table(folder: Path, name: str) -> bool:
 def identify_newest_version(path: Path) -> tuple[str, int, int] | None:
     """Return an identity of a table's newest version; opening a table costs ten times as much."""
     try:
-        newest = min((path / "_versions").glob("*.manifest"))
-        status = newest.stat()
+        newest = min(one.name for one in os.scandir(path / "_versions") if one.name.endswith(".manifest"))
+        status = (path / "_versions" / newest).stat()
     except (OSError, ValueError):  # gone, or named otherwise: Lance says what is wrong
         return None
-    return newest.name, status.st_ino, status.st_mtime_ns
+    return newest, status.st_ino, status.st_mtime_ns
 
 
 def list_pinned_files(folder: Path, versions: dict[str, int]) -> list[str]:

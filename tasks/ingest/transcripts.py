@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -123,9 +124,10 @@ def is_at_home(path: Path, home: str) -> bool:
 
 def compute_read_key(reader: Reader, settings: Settings) -> str:
     """Return the key of a reading: the reader's version and the settings that change its records."""
-    return compute_step_key(
-        "read", 1, reader.name, str(reader.version), str(settings.read.max_line_bytes), str(settings.redact)
-    )
+    return _hash_read_key(reader.name, str(reader.version), str(settings.read.max_line_bytes), str(settings.redact))
+
+
+_hash_read_key = cache(partial(compute_step_key, "read", 1))
 
 
 # Secrets.

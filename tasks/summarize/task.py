@@ -127,7 +127,9 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
         if only is not None:
             pending = pending.filter(pl.col("session_id").is_in(sorted(only)))
         report.counts["sessions summarised"] = pending.height
-        talk = _read_topic_talk(job, key, keep=keep) if only is None else TopicTalk({}, {}, {})
+        step = job.settings.pyramid.step
+        least = min(SMALL, step) if model or keep else step
+        talk = _read_topic_talk(job, key, least, keep=keep) if only is None else TopicTalk({}, {}, {})
         report.rows_in = sum(claims.height for claims in talk.claims.values())
         waiting, failed = _grow_all(job, key, pending, model, report, talk)
         of_sessions = {unit: error for unit, error in failed.items() if unit not in talk.claims}
@@ -320,11 +322,13 @@ def build_session_shape(settings: PyramidSettings, *, by_model: bool = False) ->
     )
 
 
-def _read_topic_talk(job: Job, key: str, *, keep: bool) -> TopicTalk:
-    """Return every topic that holds a claim, or a summary of claims that went."""
+def _read_topic_talk(job: Job, key: str, least: int, *, keep: bool) -> TopicTalk:
+    """Return every topic that may have a summary: it holds so many claims, or one of claims that went."""
     claims = pl.DataFrame(job.store.read(OBSERVATIONS, MEMBER, pc.field("status") == Status.ACTIVE))
     claims = claims.drop_nulls("topic_id").sort("observed_at", "observation_id", nulls_last=True)
     sealed = _load_sealed_pyramids(job, "topic", key, keep=keep)
+    enough, held = pl.len().over("topic_id") >= least, pl.Series([*sealed], dtype=pl.String)
+    claims = claims.filter(enough | pl.col("topic_id").is_in(held.implode()))
     names = {row["topic_id"]: row["name"] for row in job.store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
     by_topic = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
     return TopicTalk(by_topic | {topic: claims.clear() for topic in sealed if topic not in by_topic}, names, sealed)

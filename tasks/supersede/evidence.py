@@ -24,6 +24,7 @@ comes up all the time is no decision to be changed."""
 SAYS = "says "
 """Begins the names of words, and of two in a row, that the later claim has; a model knows those it was fitted with."""
 Flags = npt.NDArray[np.bool_]
+COMPANY = ("nearer before", "nearer after", "behind before", "behind after", "lead", "sessions about as like")
 READ = ("summary", "speaker", "category", "pack")
 
 
@@ -54,9 +55,7 @@ class Evidence:
         (vectors, has), idf = stack_unit_vectors(candidates.table), IdfTable.from_stems(claims.stems)
         sessions = np.array(candidates.table["session_id"].to_pylist())
 
-        def find_pairs(
-            of: Places | None,
-        ) -> tuple[Pairs, Scores, Scores, npt.NDArray[np.bool_], list[dict[str, float]]]:
+        def find_pairs(of: Places | None) -> tuple[Pairs, Scores, Scores, npt.NDArray[np.bool_], Scores]:
             near = find_candidate_pairs(candidates.table, claims, vectors, has, of).tolist()
             ordered = [sorted(pair, key=candidates.times.__getitem__) for pair in near]
             ordered = [[old, new] for old, new in ordered if candidates.times[old] != candidates.times[new]]
@@ -72,23 +71,20 @@ class Evidence:
         else:
             # Whom a claim is likest to, and what else these are like.
             near, *_, ranks = find_pairs(chosen)
-            sides = np.array([[rank["nearer after"], rank["nearer before"]] for rank in ranks]).reshape(-1, 2)
-            near = near[((sides < 2 * LIKEST) & np.isin(near, chosen)).any(axis=1)]
+            near = near[((ranks[:, [1, 0]] < 2 * LIKEST) & np.isin(near, chosen)).any(axis=1)]
             pairs, cosines, likeness, apart, company = find_pairs(np.union1d(chosen, near))
             judged = np.asarray(
                 np.isin(pairs, chosen).any(axis=1) & np.isin(pairs, np.union1d(chosen, near)).all(axis=1)
             )
-        kept = [
-            at
-            for at in np.flatnonzero(judged).tolist()
-            if min(company[at]["nearer before"], company[at]["nearer after"]) < LIKEST
-        ]
+        kept = np.flatnonzero(judged & (company[:, :2].min(axis=1) < LIKEST)).tolist()
         around = Surroundings(candidates, claims, vectors, idf)
 
         def find_known(at: int) -> dict[str, float | None]:
             cosine = None if np.isnan(cosines[at]) else float(cosines[at])
-            found = around.compute_features(*pairs[at].tolist(), vectors=cosine is not None) if apart[at] else {}
-            return {"cosine": cosine, **(company[at] if apart[at] else {}), **found}
+            if not apart[at]:
+                return {"cosine": cosine}
+            found = around.compute_features(*pairs[at].tolist(), vectors=cosine is not None)
+            return {"cosine": cosine, **dict(zip(COMPANY, company[at].tolist(), strict=True)), **found}
 
         def describe(some: slice) -> pa.Table:
             known = pa.array([find_known(at) for at in kept[some]])
@@ -117,8 +113,8 @@ def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
     return found
 
 
-def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDArray[np.str_]) -> list[dict[str, float]]:
-    """Return the rank of each pair among the other pairs of its two claims, of two sessions or of one."""
+def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDArray[np.str_]) -> Scores:
+    """Return the rank of each pair among the other pairs of its two claims, of two sessions or of one: COMPANY."""
     # the pairs of each claim with earlier and with later ones
     before: dict[tuple[int, bool], list[tuple[float, int]]] = defaultdict(list)
     after: dict[tuple[int, bool], list[tuple[float, int]]] = defaultdict(list)
@@ -135,20 +131,11 @@ def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDAr
         best = max(likest.values())
         as_like[key] = min(sum(alike > best - ABOUT for alike in likest.values()), 5)
     # how each pair ranks among those of its two claims
-    ranks = []
-    for (old, new), two in zip(pairs.tolist(), apart.tolist(), strict=True):
+    ranks = np.empty((len(pairs), len(COMPANY)), dtype=np.float64)
+    for at, ((old, new), two) in enumerate(zip(pairs.tolist(), apart.tolist(), strict=True)):
         nearer, behind, lead = placed[new, two][old]
         nearer_after, behind_after, _ = followed[old, two][new]
-        ranks.append(
-            {
-                "nearer before": nearer,
-                "nearer after": nearer_after,
-                "behind before": behind,
-                "behind after": behind_after,
-                "lead": lead,
-                "sessions about as like": as_like[new, two],
-            }
-        )
+        ranks[at] = nearer, nearer_after, behind, behind_after, lead, as_like[new, two]
     return ranks
 
 

@@ -14,6 +14,8 @@ from datetime import datetime
 from functools import cache
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
@@ -48,9 +50,9 @@ class IdfTable:
     @classmethod
     def from_stems(cls, stems: Sequence[Sequence[str]]) -> "IdfTable":
         """Count the stems of claims."""
-        counts = Counter(word for own in stems for word in set(own))
-        total = max(len(stems), 1)
-        return cls({w: compute_smooth_idf(n, total) for w, n in counts.items()}, compute_smooth_idf(1, total))
+        said = pl.Series("word", pa.array(stems, pa.list_(pa.string()))).list.unique().explode().drop_nulls()
+        counts, total = said.value_counts().iter_rows(), max(len(stems), 1)
+        return cls({w: compute_smooth_idf(n, total) for w, n in counts}, compute_smooth_idf(1, total))
 
     def sum_idf(self, words: Iterable[str]) -> float:
         """Return the weight of words together."""

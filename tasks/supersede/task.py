@@ -25,6 +25,7 @@ from slowwave.tasks.supersede.chains import (
     CHAINS,
     CLAIMS,
     SAID,
+    Row,
     find_linked_claims,
     read_likely,
     spread_over_claims,
@@ -45,6 +46,10 @@ from slowwave.tasks.vectors import describe_encoder
 
 STANDING = ["observation_id", "status", "superseded_by", "supersede_key"]
 """Tells which claims are to be judged."""
+PLACES_AT_ONCE = 50
+"""Workspaces of which the passages are held together."""
+Places = Mapping[str | None, pl.DataFrame]
+"""Workspace -> its claims, with the columns CLAIMS."""
 Doubts = dict[tuple[str, str], float]
 """Ids of the earlier and the later claim of a pair that is linked -> how likely it is a change."""
 
@@ -95,19 +100,26 @@ def write_chains(store: Store) -> int:
     before = store.read(OBSERVATIONS, CLAIMS)
     some = before.filter(pc.is_in(before["observation_id"], pa.array(find_linked_claims(before, links), pa.string())))
     written = _merge_chains(store, OBSERVATIONS, some, spread_over_claims(some, links))
-    # chains of the passages, in workspaces where a claim's has changed
+    # chains of the passages, in workspaces where a claim's, or a passage's own, are others than they were
     marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "chains").to_pylist()
     done = {row["unit_id"]: row["input_key"] for row in marks}
-    claims = pl.DataFrame(store.read(OBSERVATIONS, CLAIMS)).sort("observation_id")
-    for (place,), claims_here in track_items("chains", claims.partition_by("workspace", as_dict=True).items()):
-        unit = compute_content_id("chains", place or "")
-        if unit not in done and not claims_here["chain_id"].count():
-            continue
-        here = pc.field("workspace").is_null() if place is None else pc.field("workspace") == place
-        if done.get(unit) != _compute_place_key(store, here, claims_here):
-            passages = store.read(PASSAGES, SAID, here)
-            written += _merge_chains(store, PASSAGES, passages, spread_over_passages(passages, claims_here.to_dicts()))
-            mark_done(store, "chains", [(unit, _compute_place_key(store, here, claims_here), None)])
+    by_place = pl.DataFrame(store.read(OBSERVATIONS, CLAIMS) if written else before).sort("observation_id")
+    claims: Places = {place: some for (place,), some in by_place.partition_by("workspace", as_dict=True).items()}
+    units = {place: compute_content_id("chains", place or "") for place in claims}
+    claims = {place: some for place, some in claims.items() if units[place] in done or some["chain_id"].count()}
+    keys = _compute_place_keys(store, claims)
+    pending = [place for place in claims if done.get(units[place]) != keys[place]]
+    for start in track_items("chains", range(0, len(pending), PLACES_AT_ONCE)):
+        places = pending[start : start + PLACES_AT_ONCE]
+        here = pc.field("workspace").isin([place for place in places if place is not None])
+        here = here | pc.field("workspace").is_null() if None in places else here
+        passages, after = store.read(PASSAGES, ["workspace", *SAID], here), list[Row]()
+        for place in places:
+            mine = pc.is_null(passages["workspace"]) if place is None else pc.equal(passages["workspace"], place)
+            after += spread_over_passages(passages.filter(mine).drop_columns("workspace"), claims[place].to_dicts())
+        written += _merge_chains(store, PASSAGES, passages.drop_columns("workspace"), after)
+    keys = _compute_place_keys(store, {place: claims[place] for place in pending})
+    mark_done(store, "chains", [(units[place], keys[place], None) for place in pending])
     return written
 
 
@@ -120,10 +132,15 @@ def _merge_chains(store: Store, table: Table, before: pa.Table, after: Sequence[
     return store.merge(table, pa.Table.from_pylist(rows, schema=table.schema))
 
 
-def _compute_place_key(store: Store, here: pc.Expression, claims: pl.DataFrame) -> str:
-    """Return hash of what a workspace's chains hang on, as the store is now, and of what its passages have of them."""
-    passages = pl.DataFrame(store.read(PASSAGES, ["passage_id", *CHAIN], here)).sort("passage_id")
-    return compute_content_id(CHAINS, hash_rows(claims.select("observation_id", *CHAIN)), hash_rows(passages))
+def _compute_place_keys(store: Store, claims: Places) -> dict[str | None, str]:
+    """Return by workspace the hash of what its chains hang on, as the store is now, and of what its passages have."""
+    passages = pl.DataFrame(store.read(PASSAGES, ["workspace", "passage_id", *CHAIN])).sort("passage_id")
+    none = passages.clear().drop("workspace")
+    held = passages.partition_by("workspace", as_dict=True, include_key=False, maintain_order=True)
+    hashes = {place: hash_rows(some.select("observation_id", *CHAIN)) for place, some in claims.items()}
+    return {
+        place: compute_content_id(CHAINS, own, hash_rows(held.get((place,), none))) for place, own in hashes.items()
+    }
 
 
 def read_doubts(store: Store) -> Doubts:

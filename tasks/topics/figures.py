@@ -1,39 +1,49 @@
 """What a topic is besides its claims: its text, how strong it is, how healthy, and where its centre lies."""
 
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
+from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.job import Job
 from slowwave.tasks.topics.by_model import SAMPLES
+from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.text.summarise import pick_leading_sentences
 
 UNCOUNTED = ["centroid", "text"]
 """Columns that follow from the others, or that a model writes later."""
 AT_ONCE = 256
-"""Topics that are compared with all others in one product."""
+"""Topics that are made, or compared with all others, together."""
 Row = dict[str, Any]
+NO_CLAIMS: Row = dict.fromkeys(("workspace", "first_at", "last_at"))
+NO_CLAIMS |= {"size": 0, "strength": 0, "sessions": 0, "share": 0.0, "samples": [], "member_hash": compute_content_id()}
+"""What is known of a topic without any."""
 
 
-def measure_topic(claims: pl.DataFrame, everything: int) -> Row:
-    """Return what is known of a topic without vectors, by its claims in order of time."""
-    ids, sessions = claims["observation_id"].to_list(), claims["evidence_sessions"].to_list()
-    places = claims["workspace"].unique().to_list()
+def measure_topics(claims: pl.DataFrame) -> dict[str, Row]:
+    """Return what is known of each topic that has claims (in order of time) without their vectors."""
+    place, said = pl.col("workspace"), pl.col("evidence_sessions")
+    found = claims.group_by("topic_id", maintain_order=True).agg(
+        pl.len().alias("size"),
+        said.list.len().sum().alias("strength"),
+        said.explode().drop_nulls().n_unique().alias("sessions"),
+        pl.when(place.n_unique() == 1).then(place.first()).alias("workspace"),
+        pl.col("observed_at").min().alias("first_at"),
+        pl.col("observed_at").max().alias("last_at"),
+        pl.col("observation_id").tail(SAMPLES).alias("samples"),
+        pl.col("observation_id").sort().alias("ids"),
+    )
     return {
-        "size": len(ids),
-        "strength": sum(map(len, sessions)),
-        "sessions": len({one for some in sessions for one in some}),
-        "share": round(len(ids) / max(1, everything), 4),
-        "workspace": places[0] if len(places) == 1 else None,
-        "first_at": claims["observed_at"].min(),
-        "last_at": claims["observed_at"].max(),
-        "samples": ids[-SAMPLES:],
-        "member_hash": compute_content_id(*sorted(ids)),
+        row["topic_id"]: row | {"share": round(row["size"] / len(claims), 4), "member_hash": compute_content_id(*ids)}
+        for row in found.iter_rows(named=True)
+        for ids in [row.pop("ids")]
     }
 
 
@@ -49,13 +59,22 @@ def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str
     return uses
 
 
-def write_centre_and_text(job: Job, claims: pl.DataFrame) -> Row:
+def add_centres_and_texts(job: Job, claims: pl.DataFrame, topics: list[Row]) -> None:
+    """Add to topics what the vectors of their claims make of them; those of some topics are held at a time."""
+    for start in range(0, len(topics), AT_ONCE):
+        some = topics[start : start + AT_ONCE]
+        mine = claims.filter(pl.col("topic_id").is_in([row["topic_id"] for row in some]))
+        held = job.store.read_ids(OBSERVATIONS, mine["observation_id"], ["observation_id", "vector"]).drop_null()
+        vectors = dict(zip(held["observation_id"].to_pylist(), build_vector_matrix(held["vector"]), strict=True))
+        members = mine.partition_by("topic_id", as_dict=True, maintain_order=True)
+        for row in some:
+            row |= write_centre_and_text(job.settings, members.get((row["topic_id"],), mine.clear()), vectors)
+
+
+def write_centre_and_text(settings: Settings, claims: pl.DataFrame, vectors: Mapping[str, Vectors]) -> Row:
     """Return a topic's centroid and cohesion, by claims of which each counts `topics.alpha` of the next newer one; and
     for text the claims nearest to it, as many as a summary may have words.
     """
-    settings, ids = job.settings, claims["observation_id"].to_list()
-    found = job.store.read_ids(OBSERVATIONS, ids, ["observation_id", "vector"]).to_pylist()
-    vectors = {one["observation_id"]: one["vector"] for one in found if one["vector"] is not None}
     told = [(key, text) for key, text in claims.select("observation_id", "summary").iter_rows() if key in vectors]
     matrix = np.array([vectors[key] for key, _ in told], dtype=np.float64)
     if not len(matrix):
@@ -70,22 +89,36 @@ def write_centre_and_text(job: Job, claims: pl.DataFrame) -> Row:
     nearest = np.argsort(-np.round(matrix @ centre, 6), kind="stable").tolist()
     texts = dict.fromkeys(" ".join(told[at][1].split()) for at in nearest)
     sentences = pick_leading_sentences(texts, settings.pyramid.get_words(0))
-    text = " ".join(sentences) if len(ids) >= settings.topics.small else None
-    return {"centroid": centre.astype(np.float32).tolist(), "cohesion": length, "text": text}
+    text = " ".join(sentences) if len(claims) >= settings.topics.small else None
+    return {"centroid": centre.astype(np.float32), "cohesion": length, "text": text}
 
 
-def add_overlaps(rows: list[Row]) -> list[Row]:
-    """Return the topics with the cosine of each to the nearest other one."""
-    known = [row for row in rows if row["centroid"] is not None and row["size"]]
-    if len(known) < 2:
-        return [{**row, "overlap": None} for row in rows]
+def add_overlaps(topics: list[Row], before: Mapping[str, Vectors]) -> None:
+    """Add the cosine of each topic's centre to the nearest other one. What it was stays, unless its own centre or the
+    nearest is another than it was `before`, or a nearer one came.
+    """
+    known = [row for row in topics if row["size"] and row["centroid"] is not None]
     centres = np.array([row["centroid"] for row in known], dtype=np.float32)
-    nearest: dict[str, float] = {}
-    for start in range(0, len(known), AT_ONCE):
-        cosines = centres[start : start + AT_ONCE] @ centres.T
-        np.fill_diagonal(cosines[:, start:], -1.0)
-        best = cosines.max(axis=1).tolist()
-        nearest |= {
-            row["topic_id"]: round(one, 3) for row, one in zip(known[start : start + AT_ONCE], best, strict=True)
-        }
-    return [{**row, "overlap": nearest.get(row["topic_id"])} for row in rows]
+    kept = {row["topic_id"] for row in known if np.array_equal(row["centroid"], before.get(row["topic_id"], ()))}
+    gone = np.array([before[key] for key in before.keys() - kept], dtype=np.float32)
+    overlaps = np.array([row["overlap"] or -1.0 for row in known])
+    fresh = np.array([not row["overlap"] or row["topic_id"] not in kept for row in known], dtype=bool)
+    left = np.flatnonzero(~fresh)
+    fresh[left] = _find_likest(centres[left], gone) > overlaps[left] - 0.001  # what is kept is rounded
+    left, anew = np.flatnonzero(~fresh), np.flatnonzero(fresh)
+    overlaps[left] = np.fmax(overlaps[left], _find_likest(centres[left], centres[anew]))
+    overlaps[anew] = _find_likest(centres[anew], centres, anew)
+    nearest = {row["topic_id"]: round(one, 3) for row, one in zip(known, overlaps.tolist(), strict=True)}
+    for row in topics:
+        row["overlap"] = nearest.get(row["topic_id"]) if len(known) > 1 else None
+
+
+def _find_likest(centres: Vectors, others: Vectors, places: npt.NDArray[np.int64] | None = None) -> Vectors:
+    """Return the cosine of each centre to the nearest of others; not to itself, where it is among them at its place."""
+    best = np.full(len(centres), -1.0, dtype=np.float32)
+    for start in range(0, len(centres) if len(others) else 0, AT_ONCE):
+        cosines = centres[start : start + AT_ONCE] @ others.T
+        if places is not None:
+            cosines[np.arange(len(cosines)), places[start : start + AT_ONCE]] = -1.0
+        best[start : start + AT_ONCE] = cosines.max(axis=1)
+    return best

@@ -6,8 +6,9 @@ Grootendorst, "BERTopic", 2022). Two words together say more than one. A topic w
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import PurePosixPath
 
 from slowwave.text.dates import MONTHS, WEEKDAYS
@@ -45,20 +46,17 @@ def name_topics(topics: Mapping[str, Sequence[TopicClaim]], terms: int = 3) -> d
     """Return topic -> its name, the foremost terms that its claims share, or "" where they share none; and its purpose:
     what KIND of thing belongs there.
     """
-    keywords = {topic: _collect_keywords(claims) for topic, claims in topics.items()}
-    wanted = {stems for own in keywords.values() for stems in own.values()}
-    longest = max(map(len, wanted), default=0)
-    said = {topic: _count_terms(claims, wanted, longest) for topic, claims in topics.items()}
-    overall: Counter[Stems] = Counter()
-    for counts in said.values():
-        overall.update(counts)
+    stems = {topic: [_list_stems(claim.summary) for claim in claims] for topic, claims in topics.items()}
+    said = {topic: _count_keywords(claims, stems[topic]) for topic, claims in topics.items()}
+    overall = _count_terms(
+        chain.from_iterable(stems.values()), {own for counts in said.values() for own, _ in counts.values()}
+    )
     found: dict[str, tuple[str, str]] = {}
     for topic, claims in topics.items():
         weights: dict[str, float] = {}
-        for term, stems in keywords[topic].items():
-            count = said[topic][stems]
-            if count >= max(LEAST, SHARE * len(claims), OWN * overall[stems]):
-                weights[term] = count * count / overall[stems] * (PHRASE if len(stems) > 1 else 1.0)
+        for term, (own, count) in said[topic].items():
+            if count >= OWN * overall[own]:
+                weights[term] = count * count / overall[own] * (PHRASE if len(own) > 1 else 1.0)
         foremost = sorted(weights, key=lambda t: (-round(weights[t], 9), t))
         name = ", ".join(_select_distinct([t for t in foremost if weights[t] >= BESIDE * weights[foremost[0]]], terms))
         where = f" in {place}" if (place := _find_common_workspace(claims)) else ""
@@ -66,23 +64,28 @@ def name_topics(topics: Mapping[str, Sequence[TopicClaim]], terms: int = 3) -> d
     return found
 
 
-def _collect_keywords(claims: Sequence[TopicClaim]) -> dict[str, Stems]:
-    """Return each keyword of the claims, or each of their words where they have none, with its stems."""
+def _count_keywords(claims: Sequence[TopicClaim], said: Sequence[Stems]) -> dict[str, tuple[Stems, int]]:
+    """Return each keyword of the claims, or each of their words where they have none, that enough of them say, with its
+    stems and how many do.
+    """
+    least = max(LEAST, SHARE * len(claims))
+    common = {stem for stem, count in Counter(chain.from_iterable(map(set, said))).items() if count >= least}
+    if not common:
+        return {}
     terms = {word.casefold() for claim in claims for word in claim.keywords}
     terms = terms or {word for claim in claims for word in _extract_words(claim)}
-    stems = {term: tuple(_list_stems(term)) for term in sorted(terms) if _names_something(term)}
-    return {term: own for term, own in stems.items() if own}
+    stems = {term: own for term in terms if (own := _list_stems(term)) and common.issuperset(own)}
+    counts = _count_terms(said, set(stems.values()))
+    return {t: (own, counts[own]) for t, own in stems.items() if counts[own] >= least and _names_something(t)}
 
 
-def _count_terms(claims: Sequence[TopicClaim], wanted: Set[Stems], longest: int) -> Counter[Stems]:
-    """Return how many of the claims say each of the terms, of so many words at most."""
-    said: Counter[Stems] = Counter()
-    for claim in claims:
-        stems = _list_stems(claim.summary)
-        said.update(
-            {tuple(stems[at : at + size]) for size in range(1, longest + 1) for at in range(len(stems))} & wanted
-        )
-    return said
+def _count_terms(said: Iterable[Stems], wanted: Set[Stems]) -> Counter[Stems]:
+    """Return how many of the claims, by their stems, say each of the terms."""
+    counts: Counter[Stems] = Counter()
+    sizes = sorted({len(own) for own in wanted})
+    for stems in said:
+        counts.update({stems[at : at + size] for size in sizes for at in range(len(stems))} & wanted)
+    return counts
 
 
 def _names_something(term: str) -> bool:
@@ -91,8 +94,8 @@ def _names_something(term: str) -> bool:
     return bool(timeless) and "/" not in term and not HASH.search(term)
 
 
-def _list_stems(text: str) -> list[str]:
-    return [stem(word) for word in TERM.findall(text.casefold())]
+def _list_stems(text: str) -> Stems:
+    return tuple(stem(word) for word in TERM.findall(text.casefold()))
 
 
 def _select_distinct(best: Sequence[str], terms: int) -> list[str]:

@@ -29,8 +29,16 @@ from slowwave.tasks.topics.assign import (
     split_topic,
 )
 from slowwave.tasks.topics.by_model import find_merges_by_model, make_topic_id, place_by_model, split_by_model
-from slowwave.tasks.topics.figures import UNCOUNTED, add_overlaps, count_uses, measure_topic, write_centre_and_text
+from slowwave.tasks.topics.figures import (
+    NO_CLAIMS,
+    UNCOUNTED,
+    add_centres_and_texts,
+    add_overlaps,
+    count_uses,
+    measure_topics,
+)
 from slowwave.tasks.topics.names import TopicClaim, name_topics
+from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import describe_encoder
 
 SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace", "keywords"]
@@ -55,7 +63,7 @@ def assign_topics(job: Job) -> StepReport:
         if keep:
             report.counts["claims that a model placed, left there"] = pc.sum(is_made_by_model(placed_by)).as_py() or 0
         if report.rows_in:
-            live = refresh()  # claims retired since weigh in no centre; where none was, its mark ends it at once
+            live = refresh(named=False)  # claims retired since weigh in no centre; where none was, its mark ends it
             rows = job.store.read(OBSERVATIONS, where=active)
             waits = mask_waiting(rows["assign_key"], key, keep=keep)
             pending = rows.filter(waits)
@@ -248,13 +256,13 @@ def write_history(store: Store, events: list[Row]) -> None:
         store.merge_changed(TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema))
 
 
-def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = False) -> set[str]:
+def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = False, named: bool = True) -> set[str]:
     """Make name, purpose, text, figures, samples and centroid of every topic what the claims placed in it say.
 
     Only active claims that were placed under this key count. A topic without any is removed, the base topics apart, and
     those of claims that wait to be placed anew: it stays as it was until they are. `by_model`: a topic that a model
-    opened keeps name and purpose; with `keep` so does every one of a model's, and what one placed counts too. Returns
-    the topics that count.
+    opened keeps name and purpose; with `keep` so does every one of a model's, and what one placed counts too. Unless it
+    is `named`, names wait for the next call. Returns the topics that count.
     """
     # the claims that are placed; where they, and the tables, are as they were, nothing is done
     store = job.store
@@ -272,38 +280,43 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
             if row["base"] or row["size"]
         }
     # names and uses; a model's names stay its own
-    members = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
     said = defaultdict[str, list[TopicClaim]](list)
     for topic, *told in claims.select("topic_id", "summary", "category", "workspace", "keywords").iter_rows():
         said[topic].append(TopicClaim(*told))
-    names = name_topics(said)
+    names = name_topics(said) if named else {}
     uses = count_uses((recall.ids for recall in read(store.dir, Recall)), claims)
-    rows = store.read(TOPICS).to_pylist()
+    held = store.read(TOPICS)
+    centred = held.filter(pc.is_valid(held["centroid"]))
+    before = dict(zip(centred["topic_id"].to_pylist(), build_vector_matrix(centred["centroid"]), strict=True))
+    rows = held.drop_columns("centroid").to_pylist()
     for row in rows:
         opened = by_model and make_topic_id(row["name"]) == row["topic_id"]
-        if opened or (keep and is_made_by_model(row["step_key"])):
-            names[row["topic_id"]] = (row["name"], row["purpose"])
-    # each topic's row, measured anew where its claims are others
-    now = []
+        if row["base"] or opened or (keep and is_made_by_model(row["step_key"])):
+            names.pop(row["topic_id"], None)
+    # each topic's row; its centre and text anew where its claims are others
+    figures, now = measure_topics(claims), list[Row]()
     for row in rows:
-        topic, mine = row["topic_id"], members.get(row["topic_id"], claims.clear())
-        name = (row["name"], row["purpose"]) if row["base"] or not len(mine) else names[topic]
+        topic = row["topic_id"]
+        name, purpose = names.get(topic, (row["name"], row["purpose"]))
         row_key = row["step_key"] if keep and is_made_by_model(row["step_key"]) else key
-        named = dict(zip(("name", "purpose"), name, strict=True)) | {"step_key": row_key, "uses": uses[topic]}
-        new = {**row, **named, **measure_topic(mine, len(claims))}
-        same = all(new[name] == row[name] for name in ("member_hash", "step_key"))
-        now.append(new if same else {**new, **write_centre_and_text(job, mine)})
-    now = add_overlaps(now)
+        named_so = {"name": name, "purpose": purpose, "step_key": row_key, "uses": uses[topic]}
+        now.append({**row, "centroid": before.get(topic), **named_so, **figures.get(topic, NO_CLAIMS)})
+    made_of = [[(row["member_hash"], row["step_key"]) for row in some] for some in (rows, now)]
+    add_centres_and_texts(job, claims, [new for old, made, new in zip(*made_of, now, strict=True) if old != made])
+    add_overlaps(now, before if all(row["member_hash"] is not None for row in rows) else {})  # else one was forgotten
     # a topic without claims goes, unless some wait for it
     live = {row["topic_id"] for row in now if row["base"] or row["size"]}
-    changed = [new for old, new in zip(rows, now, strict=True) if new != old and new["topic_id"] in live]
+    told = [new for old, new in zip(rows, now, strict=True) if any(new[name] != value for name, value in old.items())]
+    changed = [row for row in told if row["topic_id"] in live]
     store.merge(TOPICS, pa.Table.from_pylist(changed, schema=TOPICS.schema))
-    store.delete_ids(TOPICS, [row["topic_id"] for row in now if row["topic_id"] not in live | waited_for])
-    mark_done(store, "assign", [(NAMED, _compute_state_key(store, state), None)])
+    store.delete_ids(TOPICS, {row["topic_id"] for row in now} - live - waited_for)
+    if named:
+        mark_done(store, "assign", [(NAMED, _compute_state_key(store, state), None)])
     return live
 
 
 def _compute_state_key(store: Store, state: str) -> str:
     """Return hash of what topics are made of, and of the topics as they are: where it is known, they are up to date."""
-    rows = pl.DataFrame(store.read(TOPICS).drop_columns(UNCOUNTED)).sort("topic_id")
+    counted = [name for name in TOPICS.schema.names if name not in UNCOUNTED]
+    rows = pl.DataFrame(store.read(TOPICS, counted)).sort("topic_id")
     return compute_content_id(state, hash_rows(rows))

@@ -256,6 +256,19 @@ def test_a_topic_has_a_text_a_strength_and_a_health_and_is_found_by_them(night: 
     assert themes[told["topic_id"]].text == told["text"]
 
 
+def test_a_night_with_little_new_leaves_each_topic_as_near_to_others_as_all_of_them_make_it(tmp_path: Path) -> None:
+    told = [f"Our heron number {n} stands at pond {n % 7} {' and'.join([' sleeps'] * (n % 3))}." for n in range(30)]
+    options = Settings(store=tmp_path / "store", encoder="hash-384", topics={"threshold": 0.9, "merge_at": 0.95})
+    for night, some in enumerate((told[:20], told[20:25], told[25:])):
+        talk = [("user", text) for text in some]
+        run_night([session(tmp_path, f"s{night}", 1 + night, talk)], options)
+        rows = [row for row in Store.open(options.store).read(TOPICS).to_pylist() if row["size"]]
+        centres = np.array([row["centroid"] for row in rows], dtype=np.float32)
+        cosines = centres @ centres.T - 2 * np.eye(len(rows), dtype=np.float32)
+        assert len(rows) > 3
+        assert [row["overlap"] for row in rows] == [round(float(one), 3) for one in cosines.max(axis=1)]
+
+
 def test_a_lower_alpha_draws_centre_and_text_to_what_is_newer(tmp_path: Path) -> None:
     found = {}
     for alpha in (1.0, 0.2):
