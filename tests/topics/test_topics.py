@@ -257,9 +257,9 @@ def test_a_topic_has_a_text_a_strength_and_a_health_and_is_found_by_them(night: 
 
 
 def test_a_night_with_little_new_leaves_each_topic_as_near_to_others_as_all_of_them_make_it(tmp_path: Path) -> None:
-    told = [f"Our heron number {n} stands at pond {n % 7} {' and'.join([' sleeps'] * (n % 3))}." for n in range(30)]
-    options = Settings(store=tmp_path / "store", encoder="hash-384", topics={"threshold": 0.9, "merge_at": 0.95})
-    for night, some in enumerate((told[:20], told[20:25], told[25:])):
+    told = [line.split("\t")[1] for line in LABELLED.read_text(encoding="utf-8").splitlines()]
+    options = Settings(store=tmp_path / "store", encoder="hash-384", topics={"merge_at": 0.9, "fold_at": 0.9})
+    for night, some in enumerate((told[:40], told[40:50], told[50:60])):
         talk = [("user", text) for text in some]
         run_night([session(tmp_path, f"s{night}", 1 + night, talk)], options)
         rows = [row for row in Store.open(options.store).read(TOPICS).to_pylist() if row["size"]]
