@@ -9,7 +9,6 @@ model judges (`slowwave.tasks.supersede.judge`) its answer counts before the cla
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import TypeVar
 
 import pyarrow as pa
@@ -69,7 +68,6 @@ def supersede(
     observations: pa.Table,
     step_key: str,
     *,
-    affirmed: Mapping[str, datetime] | None = None,
     undone: Undone = frozenset(),
     verdicts: Mapping[Ids, Verdict] | None = None,
     judge: Judge | None = None,
@@ -79,19 +77,23 @@ def supersede(
 ) -> Superseded:
     """Mark each active claim that a later one changes, and free those whose change no longer stands.
 
-    observations: rows of OBSERVATIONS; those neither active nor retired by another are left alone, and so are those
-    without `observed_at`, for which no order is known. affirmed: observation_id -> when it was last said, by default
-    from the duplicates among the rows (`find_affirmed_times`); undone: (loser_id, winner_id) taken back, never made
-    again; verdicts: what a model said in earlier nights, which stands; judge: whom to ask about the other likely pairs;
-    fresh: observation_ids that are to be judged, with whatever is near them, by default all; doubts: how likely the
-    pairs are that earlier nights linked, which stands of those without a fresh claim; executor: where pairs are judged.
+    Args:
+        observations: rows of OBSERVATIONS; those neither active nor retired by another are left alone, and so are
+            those without `observed_at`, for which no order is known.
+        step_key: of the rows of the ledger.
+        undone: (loser_id, winner_id) taken back, never made again.
+        verdicts: what a model said in earlier nights, which stands.
+        judge: whom to ask about the other likely pairs.
+        fresh: observation_ids that are to be judged, with whatever is near them; by default all.
+        doubts: how likely the pairs are that earlier nights linked, which stands of those without a fresh claim.
+        executor: where pairs are judged.
+
     Returns the rows that changed, with status, reason, superseded_by and valid_to set, and the other columns as
     they came. Rows of the ledger bear both quotes; what the judge says now is among them (kind `judgement`). Equal
     input in any order gives equal output, its own output nothing but the doubts (kind `doubt`), whose claims stand as
     they are.
     """
-    if affirmed is None:
-        affirmed = find_affirmed_times(observations.filter(pc.invert(_mask_shared(observations))))
+    affirmed = find_affirmed_times(observations.filter(pc.invert(_mask_shared(observations))))
     held = build_candidate_claims(observations, affirmed)
     if held.table.num_rows < 2 and not held.reopened:
         return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
@@ -132,7 +134,6 @@ def supersede(
         more = supersede(
             observations,
             step_key,
-            affirmed=affirmed,
             undone=undone,
             verdicts={**(verdicts or {}), **said},
             judge=judge,

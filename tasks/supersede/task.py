@@ -50,6 +50,8 @@ PLACES_AT_ONCE = 50
 """Workspaces of which the passages are held together."""
 Places = Mapping[str | None, pl.DataFrame]
 """Workspace -> its claims, with the columns CLAIMS."""
+OPEN_DOUBT = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
+"""Rows of the ledger that link two claims which both stand."""
 Doubts = dict[tuple[str, str], float]
 """Ids of the earlier and the later claim of a pair that is linked -> how likely it is a change."""
 
@@ -94,8 +96,7 @@ def _judge_claims(job: Job, report: StepReport) -> None:
 def write_chains(store: Store) -> int:
     """Bring the chains up to date, the passages' in workspaces where something changed; returns rows written."""
     # chains of the claims that are linked
-    doubts = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
-    ledger = store.read(MERGES, ["loser_id", "winner_id", "rule", "scores"], doubts).to_pylist()
+    ledger = store.read(MERGES, ["loser_id", "winner_id", "rule", "scores"], OPEN_DOUBT).to_pylist()
     links = {row["loser_id"]: (row["winner_id"], read_likely(row)) for row in ledger}
     before = store.read(OBSERVATIONS, CLAIMS)
     some = before.filter(pc.is_in(before["observation_id"], pa.array(find_linked_claims(before, links), pa.string())))
@@ -145,8 +146,7 @@ def _compute_place_keys(store: Store, claims: Places) -> dict[str | None, str]:
 
 def read_doubts(store: Store) -> Doubts:
     """Return the open doubts of the ledger."""
-    where = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
-    rows = store.read(MERGES, ["loser_id", "winner_id", "scores"], where).to_pylist()
+    rows = store.read(MERGES, ["loser_id", "winner_id", "scores"], OPEN_DOUBT).to_pylist()
     return {(row["loser_id"], row["winner_id"]): dict(row["scores"])["likely"] for row in rows}
 
 
@@ -223,8 +223,7 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
 
 def find_settled_doubts(store: Store, ledger: pa.Table) -> list[str]:
     """Return the ids of the open doubts in the ledger that were not found again: what is known by now leaves none."""
-    where = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
-    known: list[str] = store.read(MERGES, ["merge_id"], where)["merge_id"].to_pylist()
+    known: list[str] = store.read(MERGES, ["merge_id"], OPEN_DOUBT)["merge_id"].to_pylist()
     return sorted(set(known) - set(ledger["merge_id"].to_pylist()))
 
 

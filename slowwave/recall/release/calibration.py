@@ -97,15 +97,14 @@ def load_negatives() -> tuple[str, ...]:
     return tuple((Path(__file__).parent / "negatives.txt").read_text(encoding="utf-8").split("\n")[:-1])
 
 
-def fit_calibration(view: Tables, encoder: Encoder, queries: Sequence[str] = ()) -> Calibration:
+def fit_calibration(view: Tables, encoder: Encoder) -> Calibration:
     """Return the scales of a view's tables; a table without vectors has none.
 
     Args:
         view: of a release, or of tables that are to become one.
         encoder: the one the tables' vectors were made with.
-        queries: known negatives; those that ship, unless given.
     """
-    queries = list(queries or load_negatives())
+    queries = load_negatives()
     vectors = encoder.encode(queries)
     spoken = encoder.encode(put_under_names(queries, view)) if view.count(SUMMARIES) else vectors
     # the encoder's unit: the deviation of the cosines between different queries
