@@ -48,17 +48,12 @@ def _render_command(command: Any) -> Iterator[str]:
     for one in command.params:
         if one.name not in shared:
             name = _name_argument(one) if one in arguments else ", ".join([*one.opts, *one.secondary_opts])
-            yield f"- `{name}`: {' '.join((one.help or _name_choice(one)).split())}"
+            yield f"- `{name}`: {' '.join((one.help or '').split())}"
 
 
 def _name_argument(argument: Any) -> str:
     name = argument.metavar or argument.name.upper()
     return f"[{name}]" if not argument.required else name
-
-
-def _name_choice(option: Any) -> str:
-    """Return what an option without words of its own means."""
-    return f"{option.name.replace('_', ' ')}, or not; by default as the settings say"
 
 
 if __name__ == "__main__":

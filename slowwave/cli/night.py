@@ -89,8 +89,10 @@ def run(
         str | None, typer.Option(help="extractive: redo a model's output without a model. ray: compute on Ray.")
     ] = None,
     gists: GistsOption = None,
-    embeddings: Annotated[bool | None, typer.Option("--embeddings/--no-embeddings")] = None,
-    redact: Annotated[bool | None, typer.Option("--redact/--no-redact")] = None,
+    embeddings: Annotated[
+        bool | None, typer.Option("--embeddings/--no-embeddings", help="Make vectors; without, recall is full text.")
+    ] = None,
+    redact: Annotated[bool | None, typer.Option("--redact/--no-redact", help="Replace secrets before storing.")] = None,
     address: Annotated[
         str | None, typer.Option(help="Ray cluster for --engine ray; default: RAY_ADDRESS, else this machine.")
     ] = None,
@@ -101,9 +103,9 @@ def run(
 
     With several spaces, each PATH must contain {space}; each space has its own night, and one failure stops no other.
 
-    Exit status 0: all was done; 3: something failed and is tried again next night, or a named path gave nothing, and
-    the rest is released (all of it waits where an index finds too little); 4: what was made is outside the bounds of
-    `gates` and held back; 1: nothing was released.
+    Exit status 0: all was done; 3: a step failed and is tried again next night, or a named path gave nothing; the rest
+    was released, unless an index failed its check; 4: the result is outside the bounds of `gates` and held back; 1:
+    nothing was released.
     """
     if engine not in (None, "best", "extractive", "ray") or (address and engine != "ray"):
         raise UsageError("--engine is best, extractive or ray, and --address goes with ray alone")
