@@ -18,7 +18,8 @@ Rows = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
 EXACT_ROWS = 20_000
-BLOCK_ROWS = 1_024
+COSINES = 16_000_000
+"""Cosines that are held at a time."""
 PROBES = 3
 RARE_WORDS = 4
 """Rarest words of a claim that it is looked up by."""
@@ -90,12 +91,13 @@ def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -
 def _find_nearest(
     vectors: Floats, rows: npt.NDArray[np.int64], nearest: int, least: float, of: Rows | None = None
 ) -> Pairs:
-    """Return the nearest rows (of some of them), by dot products in blocks: BLOCK_ROWS × len(rows) floats at a time."""
+    """Return the nearest rows (of some of them), by dot products in blocks of COSINES floats."""
     held, own = vectors[rows], rows if of is None else of
+    step = max(1, COSINES // len(rows))
     count = min(nearest, len(rows) - 1)
     found = [np.empty((0, 2), dtype=np.int64)]
-    for start in range(0, len(own), BLOCK_ROWS):
-        mine = own[start : start + BLOCK_ROWS]
+    for start in range(0, len(own), step):
+        mine = own[start : start + step]
         cosines = vectors[mine] @ held.T
         cosines[np.arange(len(mine)), np.searchsorted(rows, mine)] = -2.0
         top = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
@@ -108,8 +110,9 @@ def _build_cells(vectors: Floats, rows: npt.NDArray[np.int64]) -> list[npt.NDArr
     """Return rows by their PROBES nearest of √n evenly sampled centres; a row stands in several cells."""
     centres = vectors[rows[:: max(1, int(np.sqrt(len(rows))))]]
     home = np.empty((len(rows), PROBES), dtype=np.int32)
-    for start in range(0, len(rows), BLOCK_ROWS * 8):
-        cosines = vectors[rows[start : start + BLOCK_ROWS * 8]] @ centres.T
+    step = max(1, COSINES // len(centres))
+    for start in range(0, len(rows), step):
+        cosines = vectors[rows[start : start + step]] @ centres.T
         home[start : start + len(cosines)] = np.argpartition(-cosines, PROBES - 1, axis=1)[:, :PROBES]
     member = np.repeat(np.arange(len(rows)), PROBES)
     by_cell = np.argsort(home.ravel(), kind="stable")
