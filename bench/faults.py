@@ -41,8 +41,8 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import ACTIONS, MARKS, MESSAGES, OBSERVATIONS, RELEASED, Table
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
+from slowwave.store.releases import Snapshot
 from slowwave.store.repair import check_store
-from slowwave.store.snapshot import Snapshot
 from slowwave.tasks.forget.canaries import pick_canaries
 from slowwave.tasks.forget.proof import scan_files
 from slowwave.tasks.forget.select import Wanted

@@ -20,7 +20,7 @@ from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.store.manifest import compute_table_digest
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 
 QUESTIONS, CODING = ROOT / "data" / "questions.toml", LABELLED / "coding.queries.json"
 BUDGETS = (250, 500, 1000)

@@ -11,12 +11,12 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pyarrow.compute as pc
 
+from slowwave.schemas.errors import TROUBLE
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, SESSIONS
 from slowwave.store.notes import find_journals
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
-from slowwave.store.trouble import TROUBLE
 
 
 def measure_coverage(settings: Settings) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import EXCLUSIONS, MERGES, OBSERVATIONS, SESSIONS
 from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store.notes import PREFIX, Note, Verdict, read_notes, review_note
-from slowwave.store.snapshot import CANDIDATE
+from slowwave.store.releases import CANDIDATE
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.dedupe import Deduped, unmerge
 from slowwave.tasks.dedupe.pairs import set_columns

@@ -20,7 +20,7 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED
 from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.journal import Export, note_export
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
 from slowwave.tasks.publish.export import FORMATS, MANIFEST, write_table
 from slowwave.tasks.publish.graph import write_graph

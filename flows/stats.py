@@ -12,13 +12,13 @@ from typing import Any
 from slowwave.flows.parts.report import ERRORS, parse_steps, parse_usage
 from slowwave.recall.release.chains import is_linked
 from slowwave.recall.views.usage import count_usage
+from slowwave.schemas.errors import TROUBLE, explain_unreadable
 from slowwave.schemas.settings import LLMSettings, Settings
 from slowwave.schemas.tables import CHAIN, OBSERVATIONS, RELEASED, RUNS
 from slowwave.schemas.vocabulary import RunStatus, Status
 from slowwave.store.journal import Asked, read
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
-from slowwave.store.trouble import TROUBLE, explain_unreadable
 from slowwave.store.upkeep import count_unindexed
 from slowwave.tasks.job import StepReport
 

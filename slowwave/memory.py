@@ -27,14 +27,20 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Reranker, Search
 from slowwave.recall.sessions import SessionHit, SessionHits
-from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
+from slowwave.schemas.errors import (
+    TROUBLE,
+    NoRelease,
+    StoreMissing,
+    UsageError,
+    explain_unreadable,
+    translate_read_errors,
+)
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, refuse_unknown_filters
 from slowwave.schemas.places import find_cache_folder, find_working_copy
 from slowwave.schemas.settings import Settings
 from slowwave.store.crypt import check_encrypted, find_encryption
 from slowwave.store.notes import find_journals, read_written
 from slowwave.store.releases import Release
-from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
 from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
 from slowwave.telemetry import open_memory_span
 
@@ -47,7 +53,7 @@ if TYPE_CHECKING:
     from slowwave.recall.views.recent import RecentTurn
     from slowwave.recall.views.related import Related
     from slowwave.store.notes import Journal
-    from slowwave.store.snapshot import Snapshot
+    from slowwave.store.releases import Snapshot
 
 SESSION = "session"
 """The kind that `Memory.sessions` answers."""
@@ -149,7 +155,7 @@ class Memory:
     @property
     def snapshot(self) -> "Snapshot":
         """The release's tables, for what recall does not do."""
-        from slowwave.store.snapshot import Snapshot
+        from slowwave.store.releases import Snapshot
 
         return Snapshot(self.root, self.space, self.release.release_id)
 

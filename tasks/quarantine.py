@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import QUARANTINE
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 from slowwave.tasks.forget.ledger import read_forgotten
 

@@ -13,7 +13,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held, list_made
 from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, SESSIONS
 from slowwave.store.publishing import read_releases
-from slowwave.store.snapshot import CANDIDATE, Snapshot
+from slowwave.store.releases import CANDIDATE, Snapshot
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.transcripts import name_path
 from slowwave.tasks.job import Job

@@ -17,8 +17,7 @@ from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.publishing import read_releases
-from slowwave.store.releases import Release, is_dropped
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Release, Snapshot, is_dropped
 from slowwave.store.store import Store
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.publish.gates import BOUNDS

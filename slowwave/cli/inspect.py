@@ -246,7 +246,7 @@ def _list_excluded(settings: "Settings", everything: bool) -> Listing:
 def _list_usage(settings: "Settings", everything: bool) -> Listing:
     """Return each claim's number of uses and rating, the most used first."""
     from slowwave.recall.views.usage import count_usage
-    from slowwave.store.snapshot import Snapshot
+    from slowwave.store.releases import Snapshot
 
     usage = count_usage(Snapshot(settings.store, settings.space), settings.store / settings.space)
     ratings = {claim.id: claim for claim in usage.ratings}

@@ -43,7 +43,7 @@ def diff(
     from slowwave.recall.views.compare import KINDS, compare_releases, read_decisions
     from slowwave.schemas.errors import NoRelease
     from slowwave.store.publishing import open_candidate
-    from slowwave.store.snapshot import CANDIDATE, Snapshot
+    from slowwave.store.releases import CANDIDATE, Snapshot
     from slowwave.store.store import Store
 
     # Read both releases.

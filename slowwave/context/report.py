@@ -34,10 +34,10 @@ from slowwave.recall.release.chains import is_superseded
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import Vector
 from slowwave.recall.sessions import is_visible_as_of, rank_sessions, read_session_ids
+from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.settings import ContextSettings
 from slowwave.schemas.tables import CHAIN, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.schemas.vocabulary import SPOKEN, Status
-from slowwave.store.trouble import READ_TROUBLE
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import extract_content_words, stem_words
 

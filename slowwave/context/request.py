@@ -34,11 +34,10 @@ from slowwave.recall.live import LiveRelease, Notes, read_unreleased
 from slowwave.recall.query import MAX_CHARS, build_query, read_once
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
-from slowwave.schemas.errors import StoreError
+from slowwave.schemas.errors import TROUBLE, StoreError, explain_unreadable, translate_read_errors
 from slowwave.schemas.filters import MessageFilters, refuse_unknown_filters
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.vocabulary import Role, Status
-from slowwave.store.trouble import TROUBLE, explain_unreadable, translate_read_errors
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
 from slowwave.text.words import extract_content_words, is_follow_up
 

@@ -38,12 +38,11 @@ from slowwave.flows.metrics import render_metrics
 from slowwave.mcp.short_hits import RecallResult, fit_answer, fit_hits, shorten_habit
 from slowwave.memory import Memory
 from slowwave.recall.views.show import rate_memory, show
-from slowwave.schemas.errors import SlowwaveError, UsageError, name_install
+from slowwave.schemas.errors import READ_TROUBLE, SlowwaveError, UsageError, format_error, name_install
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, spell_out_filters
 from slowwave.schemas.settings import Settings
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.notes import write_note
-from slowwave.store.trouble import READ_TROUBLE, format_error
 from slowwave.text.fence import FENCE_TOKENS, escape_line, escape_values, fence_block
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from slowwave.recall.hits import QUOTE_CHARS, Hit, Source
 from slowwave.recall.query import Query
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.recall.retrieve.encoding import KEPT_QUERIES, QueryVectors
+from slowwave.schemas.errors import TROUBLE, translate_read_errors
 from slowwave.schemas.tables import MESSAGES, RELEASES
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.store.bucket.working_copy import refresh
 from slowwave.store.notes import read_written
-from slowwave.store.trouble import TROUBLE, translate_read_errors
 from slowwave.store.workspaces import find_workspaces
 from slowwave.text.words import compute_word_share
 

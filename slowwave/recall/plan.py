@@ -15,8 +15,8 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import ROWS_A_WORD, search_words
 from slowwave.recall.retrieve.pools import POOLS
 from slowwave.recall.retrieve.rows import Vector
+from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import PASSAGES
-from slowwave.store.trouble import READ_TROUBLE
 from slowwave.text.words import TERM, extract_content_words
 
 SELDOM = 0.05

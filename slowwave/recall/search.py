@@ -46,9 +46,9 @@ from slowwave.recall.retrieve.candidates import (
 from slowwave.recall.retrieve.pools import POOLS, Pool, retrieve_group_candidates
 from slowwave.recall.retrieve.rows import Vector
 from slowwave.recall.sessions import SessionHits, find_sessions
+from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.settings import RecallSettings
 from slowwave.schemas.tables import PASSAGES, Table
-from slowwave.store.trouble import READ_TROUBLE
 
 T = TypeVar("T")
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slowwave.store.lock import writer_lock
-    from slowwave.store.releases import Release
-    from slowwave.store.snapshot import Snapshot
+    from slowwave.store.releases import Release, Snapshot
     from slowwave.store.store import Store
 
 __all__ = ["Release", "Snapshot", "Store", "writer_lock"]
 
-_HOMES = {"Release": "releases", "Snapshot": "snapshot", "Store": "store", "writer_lock": "lock"}
+_HOMES = {"Release": "releases", "Snapshot": "releases", "Store": "store", "writer_lock": "lock"}
 
 
 def __getattr__(name: str) -> Any:

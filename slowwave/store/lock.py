@@ -13,13 +13,12 @@ from zlib import crc32
 
 from filelock import FileLock, Timeout
 
-from slowwave.schemas.errors import StoreError, StoreLocked, StoreUnwritable
+from slowwave.schemas.errors import StoreError, StoreLocked, StoreUnwritable, format_error, translate_write_errors
 from slowwave.schemas.tables import RELEASES
 from slowwave.store.bucket.working_copy import share
 from slowwave.store.journal import format_now
 from slowwave.store.manifest import begin_sync, go_back_to_synced, mark_synced, read_boot
 from slowwave.store.private import make_private_folder, replace_file
-from slowwave.store.trouble import format_error, translate_write_errors
 
 LOCK_FILE = "writer.lock"
 WAITING_FILES = "waiting-{:x}.lock"

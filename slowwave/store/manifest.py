@@ -20,10 +20,9 @@ import lance
 import orjson
 import pyarrow as pa
 
-from slowwave.schemas.errors import StoreUnreadable
+from slowwave.schemas.errors import READ_TROUBLE, StoreUnreadable
 from slowwave.schemas.tables import COMPLETIONS, RELEASES, TABLES, Table
 from slowwave.store.private import replace_file, sync_path
-from slowwave.store.trouble import READ_TROUBLE
 
 MANIFEST_FILE, FOLDER, PART = "manifest.json", "manifests", ".part"
 REPAIR_FILE = "repair.json"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import lance
 
-from slowwave.schemas.errors import StoreUnreadable, UsageError
+from slowwave.schemas.errors import READ_TROUBLE, StoreUnreadable, UsageError, translate_write_errors
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import FILES, QUARANTINE, RELEASED, RELEASES, Table
 from slowwave.store.manifest import (
@@ -17,10 +17,8 @@ from slowwave.store.manifest import (
     sync_changes,
     write_release_manifest,
 )
-from slowwave.store.releases import Release, make_ledger_rows, parse_releases, pick_release
-from slowwave.store.snapshot import CANDIDATE, Snapshot
+from slowwave.store.releases import CANDIDATE, Release, Snapshot, make_ledger_rows, parse_releases, pick_release
 from slowwave.store.store import Store
-from slowwave.store.trouble import READ_TROUBLE, translate_write_errors
 
 UNREAD = (FILES, QUARANTINE)
 """Pinned tables that no reader queries: a change in these alone makes no release."""

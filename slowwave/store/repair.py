@@ -17,7 +17,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.schemas.errors import StoreError, StoreMissing, StoreUnreadable
+from slowwave.schemas.errors import READ_TROUBLE, StoreError, StoreMissing, StoreUnreadable
 from slowwave.schemas.tables import (
     COMPLETIONS,
     EXCLUSIONS,
@@ -60,7 +60,6 @@ from slowwave.store.private import replace_file
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release, is_dropped, make_ledger_rows, read_ledger
 from slowwave.store.store import Store
-from slowwave.store.trouble import READ_TROUBLE
 
 KEPT = (MESSAGES, SESSIONS, COMPLETIONS, MERGES, EXCLUSIONS, FORGOTTEN, RUNS, RELEASES)
 """Tables of which the intact fragments stay: read, paid for or decided; the rows of all others are derived."""

@@ -14,7 +14,7 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.schemas.errors import BadRows, StoreMissing
+from slowwave.schemas.errors import BadRows, StoreMissing, translate_read_errors, translate_write_errors
 from slowwave.schemas.tables import PASSAGES, RELEASES, TABLES, VECTOR, VECTOR_DIM, Table
 from slowwave.store.bucket.working_copy import refresh
 from slowwave.store.manifest import (
@@ -27,7 +27,6 @@ from slowwave.store.manifest import (
 )
 from slowwave.store.private import close_to_others, make_private_folder
 from slowwave.store.releases import check_columns, check_tables_exist, load_releases
-from slowwave.store.trouble import translate_read_errors, translate_write_errors
 
 if TYPE_CHECKING:  # it takes a second to import, and only who writes needs it
     from lancedb.db import DBConnection

@@ -6,6 +6,7 @@ from datetime import timedelta
 import lance
 import pyarrow.compute as pc
 
+from slowwave.schemas.errors import READ_TROUBLE, translate_write_errors
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import BY_MODEL, QUANTIZED_ROWS, RELEASED, TABLES, Table
 from slowwave.store.manifest import (
@@ -18,7 +19,6 @@ from slowwave.store.manifest import (
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release
 from slowwave.store.store import Store
-from slowwave.store.trouble import READ_TROUBLE, translate_write_errors
 
 GRACE = timedelta(hours=2)
 """A reader that opened a version an hour ago still finds its files; what a night wrote on the way, the next removes."""

@@ -18,7 +18,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import TOPICS
 from slowwave.store.publishing import read_releases
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 from slowwave.store.workspaces import anchor_workspace
 from slowwave.text.fence import fence_block

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.store.journal import Export, read
-from slowwave.store.trouble import READ_TROUBLE
 from slowwave.tasks.publish.export import MANIFEST
 
 ID = re.compile(rb"\b[0-9a-f]{32}\b")

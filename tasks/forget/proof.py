@@ -19,13 +19,12 @@ from typing import Any
 import pyarrow.compute as pc
 
 from slowwave.last_answers import list_answers
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import READ_TROUBLE, UsageError
 from slowwave.schemas.tables import FORGOTTEN, MESSAGES, RELEASED, TABLES
 from slowwave.store.private import replace_file
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release
 from slowwave.store.store import Store
-from slowwave.store.trouble import READ_TROUBLE
 from slowwave.tasks.forget.canaries import STEP, Canaries
 from slowwave.tasks.forget.erase import is_blank
 from slowwave.tasks.forget.exports import list_exports

@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.schemas.errors import translate_write_errors
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import (
     ACTIONS,
@@ -36,7 +37,6 @@ from slowwave.schemas.tables import (
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.manifest import mark_synced
 from slowwave.store.store import Store
-from slowwave.store.trouble import translate_write_errors
 from slowwave.tasks.forget.erase import (
     blank_event,
     blank_exclusion,

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow.parquet.encryption import create_encryption_properties
 
 from slowwave.schemas.tables import Table
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 
 FORMATS = ("parquet", "lance", "jsonl")
 MANIFEST = "manifest.json"

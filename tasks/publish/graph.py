@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from slowwave.schemas.tables import OBSERVATIONS, RELATIONS, Table
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 
 FILE = "relations.graphml"
 NODE = {"summary": "string", "category": "string", "workspace": "string", "speaker": "string", "status": "string"}

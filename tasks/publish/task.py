@@ -16,8 +16,7 @@ from slowwave.schemas.tables import COMPLETIONS, OBSERVATIONS, RELEASED, SESSION
 from slowwave.schemas.vocabulary import MODEL_KEY, Status
 from slowwave.store.manifest import list_pinned_files
 from slowwave.store.publishing import publish, read_releases
-from slowwave.store.releases import Release
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Release, Snapshot
 from slowwave.store.store import Store
 from slowwave.store.upkeep import compact_store, count_unindexed, drop_old_versions, find_index
 from slowwave.tasks.job import Job, StepReport, report_step

@@ -21,7 +21,7 @@ from slowwave.cli.main import COMMANDS, RENAMED, context, recall
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.tables import MESSAGES, RELEASED, SESSIONS
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 from tests.command_line import typed
 

@@ -13,7 +13,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import WrongDimension
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TABLES, TOPICS
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"

@@ -21,7 +21,7 @@ from slowwave.recall.views.show import show
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, QUARANTINE, SESSIONS, SUMMARIES
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 from slowwave.tasks.forget.proof import check_certificate, load_certificate
 from slowwave.tasks.forget.select import Wanted

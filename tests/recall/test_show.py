@@ -12,7 +12,7 @@ from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.tables import MERGES, MESSAGES, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.store import Store
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 from tests.command_line import typed
 from tests.killed_nights import digests
 from tests.talk_files import session

@@ -21,7 +21,7 @@ from slowwave.cli.common import find_local_prefect_settings
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 from tests.command_line import typed
 from tests.recall_store import build
 from tests.talk_files import session

@@ -18,7 +18,7 @@ from slowwave.store import Store
 from slowwave.store import lock as locks
 from slowwave.store.lock import HOLDER_FILE, writer_lock
 from slowwave.store.manifest import check_not_torn, go_back_to_synced, list_versions, mark_synced
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 from slowwave.store.upkeep import rewrite_tables
 from slowwave.tasks.forget.select import Wanted
 

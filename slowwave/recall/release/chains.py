@@ -14,7 +14,7 @@ from slowwave.recall.hits import Successor, has_words
 from slowwave.recall.release.tables import Row, Tables
 from slowwave.schemas.tables import CHAIN, OBSERVATIONS
 from slowwave.schemas.vocabulary import LINKED, Status
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 from slowwave.text.dates import format_day
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import extract_stems

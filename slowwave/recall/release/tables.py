@@ -19,12 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.query import NO_TIME, Ints, Mask
-from slowwave.schemas.errors import StoreUnreadable
+from slowwave.schemas.errors import READ_TROUBLE, StoreUnreadable
 from slowwave.schemas.tables import TABLES, Table
 from slowwave.store.manifest import find_altered_files
-from slowwave.store.releases import Release, load_releases, pick_release
-from slowwave.store.snapshot import open_pinned
-from slowwave.store.trouble import READ_TROUBLE
+from slowwave.store.releases import Release, load_releases, open_pinned, pick_release
 
 
 def encode_column(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:

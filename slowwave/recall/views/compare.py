@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.tables import EXCLUSIONS, OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 
 if TYPE_CHECKING:  # of a store there are only rows read
     from slowwave.store.store import Store

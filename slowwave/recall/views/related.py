@@ -16,7 +16,7 @@ from slowwave.recall.release.view import View, normalise_name
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import OBSERVATIONS, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 from slowwave.store.workspaces import anchor_workspace, find_workspaces
 
 BY_NAME = ("names", "of_file", "said_by", "of_project")

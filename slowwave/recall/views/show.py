@@ -21,7 +21,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES, TAGS, TOPICS, Table
 from slowwave.schemas.vocabulary import SHARED, Status
 from slowwave.store.journal import Rating, append, format_now
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 from slowwave.text.redact import redact_text
 
 MOST_WHY = 500

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.journal import Rating, Recall, hash_spans, read, read_all
-from slowwave.store.snapshot import Snapshot
+from slowwave.store.releases import Snapshot
 
 
 @dataclass(frozen=True)
