@@ -158,6 +158,20 @@ Writer = Callable[[list[Draft]], Sequence[str | None]]
 """A text for each draft."""
 
 
+def grow(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> list[Group]:
+    """Return the groups that the members complete beyond what is sealed, with extractive summaries; the master last.
+
+    Args:
+        pyramid: what is sealed already; it is extended in place.
+        members: all live members of tier 0, in order of time.
+        shape: the groups' sizes.
+        scope: "topic" or "session".
+        scope_id: its id.
+    """
+    growth = grow_by_tier(pyramid, members, shape, scope, scope_id)
+    return grow_many([growth], lambda drafts: [summarize_draft(d, 60) for d in drafts])[0].groups
+
+
 def grow_many(growths: Sequence[Growth], write: Writer) -> list[GrowthResult]:
     """Grow many pyramids in step, tier by tier, so that each call of `write` is one batch over all of them."""
     done: dict[int, GrowthResult] = {}
@@ -183,7 +197,7 @@ def _advance_growths(
 
 
 def grow_by_tier(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> Growth:
-    """Yield the drafts of the groups that the members complete beyond what is sealed, tier by tier, the master last.
+    """Yield `grow`, with the summaries written elsewhere.
 
     Where a new one is not to be had, nothing above it is made; a stale one stays stale then.
     """

@@ -2,7 +2,7 @@
 
 from slowwave.context.running import RunningSummary, build_conversation_shape
 from slowwave.schemas.settings import PyramidSettings
-from slowwave.text.pyramid import MASTER, Member, Pyramid, grow_by_tier, grow_many, summarize_draft
+from slowwave.text.pyramid import MASTER, Member, Pyramid, grow
 
 SETTINGS = PyramidSettings()
 TURNS = [
@@ -25,8 +25,7 @@ def test_groups_are_sealed_by_six_and_by_three_up_to_three_levels() -> None:
 def test_turn_by_turn_gives_what_the_night_makes_of_the_same_turns() -> None:
     one = running(40)
     members = [Member(f"chat-{n}", text, speaker=speaker) for n, (speaker, text) in enumerate(TURNS[:40])]
-    growth = grow_by_tier(Pyramid(), members, build_conversation_shape(SETTINGS), "session", "chat")
-    made = grow_many([growth], lambda drafts: [summarize_draft(draft, 60) for draft in drafts])[0].groups
+    made = grow(Pyramid(), members, build_conversation_shape(SETTINGS), "session", "chat")
     sealed = {(g.tier, g.seq): g.text for g in made if g.tier != MASTER}
     assert {(g.tier, g.seq): g.text for groups in one.pyramid.tiers.values() for g in groups} == sealed
     assert one.pyramid.master is not None
