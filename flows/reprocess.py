@@ -156,7 +156,7 @@ FORGET: dict[str, Callable[..., None]] = {
 }
 """Steps that can be done again, and how each forgets; with `keep` what a language model made stands."""
 TASKS: dict[str, ModelTask] = {
-    "gists": "extract", "observe": "extract", "dedupe": "judge", "supersede": "judge", "assign": "topics",
+    "gists": "extract", "observe": "extract", "supersede": "judge", "assign": "topics",
     "topics": "topics", "summaries": "summaries",
 }  # fmt: skip
 """What of a model a step is done with."""

@@ -45,7 +45,7 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
         raise UsageError(f"--as {name!r}: a name of letters, digits, dots and dashes, at most 64")
     document = _load_document(file)
     # Paths here by their names there; under None the path for all.
-    pairs = [claim.partition("=") for claim in workspaces]
+    pairs = [workspace.partition("=") for workspace in workspaces]
     if any(not here for _, sign, here in pairs if sign) or ("" in {sign for _, sign, _ in pairs} and len(pairs) > 1):
         raise UsageError("--workspace takes one PATH for all claims, or NAME=PATH for each workspace")
     places = {name if sign else None: anchor_workspace(here if sign else name) for name, sign, here in pairs}

@@ -41,7 +41,7 @@ def describe_run(settings: Settings, run_id: str = "", live: View | None = None)
         why = f"{len(named)} ended runs have the id {run_id!r}" if run_id else "no run has ended yet"
         raise UsageError(f"{why}: `slowwave inspect runs` lists them")
     (row,) = named
-    by_run = {run.run_id: run for run in read_releases(store)}
+    by_run = {release.run_id: release for release in read_releases(store)}
     made = by_run.get(row["run_id"])
     report = _parse_report(row, made)
     views, before = open_views(made, store, live)

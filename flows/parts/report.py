@@ -231,7 +231,7 @@ def collect_news(new: View, old: View | None) -> News:
     """Return a release's news: claims learnt, and changes of earlier ones, the likeliest first."""
     known = old.read(OBSERVATIONS, COLUMNS) if old else OBSERVATIONS.make_empty_table()
     differences = compare_claims(known, new.read(OBSERVATIONS, COLUMNS), {})
-    added = {claim.claim_id: claim for claim in differences if claim.kind == "added"}
+    added = {difference.claim_id: difference for difference in differences if difference.kind == "added"}
     sure = new.look_up_confidences(list(added))
     surest = sorted(sure, key=lambda key: (-sure[key], key))
     among = surest[:MOST_STANDING]
@@ -241,9 +241,7 @@ def collect_news(new: View, old: View | None) -> News:
     before = set(known["observation_id"].to_pylist())
     linked = old.chains.linked if old else {}
     doubted = [row for key, row in new.chains.linked.items() if key in before and key not in linked]
-    changed = [
-        (claim.claim_id, "is now", claim.by_summary, claim.by) for claim in differences if claim.by_summary and claim.by
-    ]
+    changed = [(one.claim_id, "is now", one.by_summary, one.by) for one in differences if one.by_summary and one.by]
     changed += [
         (str(row["observation_id"]), "is perhaps now", str(later["summary"]), str(later["observation_id"]))
         for row in doubted
@@ -251,7 +249,7 @@ def collect_news(new: View, old: View | None) -> News:
     ]
     return News(
         [added[key] for key in dict.fromkeys(foremost)],
-        Counter(claim.kind for claim in differences if claim.kind in LOST),
+        Counter(one.kind for one in differences if one.kind in LOST),
         changed,
     )
 

@@ -249,7 +249,7 @@ def _list_usage(settings: "Settings", everything: bool) -> Listing:
     from slowwave.store.releases import Snapshot
 
     usage = count_usage(Snapshot(settings.store, settings.space), settings.store / settings.space)
-    ratings = {claim.id: claim for claim in usage.ratings}
+    ratings = {rating.id: rating for rating in usage.ratings}
     rows: list[Row] = [
         vars(claim) | {"rating": ratings[claim.id].verdict if claim.id in ratings else None} for claim in usage.claims
     ]

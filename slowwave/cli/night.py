@@ -325,7 +325,7 @@ def print_findings(findings: "Findings") -> None:
     for split in ("validation", "test"):
         in_force = findings.in_force[split]
         table.add_row(split, "in force", *(str(in_force[name]) for name in figures))
-        for candidate in (figure for figure in findings.candidates if figure.split == split):
+        for candidate in (one for one in findings.candidates if one.split == split):
             settings = "\n".join(f"{name} = {value}" for name, value in candidate.params.items())
             cells = (str(candidate.figures[name]) for name in figures)
             table.add_row(split, settings, *cells, str(candidate.gain), f"{candidate.p:.3f}")

@@ -140,7 +140,7 @@ def rank_claims(view: View, hits: Sequence[Hit], tags: Mapping[str, str]) -> lis
     return [
         MessageLine(
             hit.text,
-            replace(make_source(view, row, tags), speaker=None, by=None, seq=-1),  # nobody's words, before messages
+            replace(make_source(view, row, tags), speaker=None, by=None),
             1 / (1 + place),
             later=_format_change(hit, ""),
         )
@@ -294,4 +294,14 @@ def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
     said.
     """
     groups = list(dict.fromkeys(line.source.group for line in lines))
-    return tuple(sorted(lines, key=lambda line: (groups.index(line.source.group), line.source.seq or 0)))
+    # in a session a model's claims, which are nobody's words, before the messages
+    return tuple(
+        sorted(
+            lines,
+            key=lambda line: (
+                groups.index(line.source.group),
+                bool(line.source.speaker or line.source.by),
+                line.source.seq or 0,
+            ),
+        )
+    )

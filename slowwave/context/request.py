@@ -45,7 +45,7 @@ CLAIMS = 5
 """Claims that a model made, of which those that answer a plain question come first."""
 
 
-class Asked(Protocol):
+class OpenMemory(Protocol):
     """What of a `Memory` blocks and briefings are made from."""
 
     settings: Settings
@@ -68,7 +68,7 @@ class Asked(Protocol):
 
 
 def build_context(
-    memory: Asked,
+    memory: OpenMemory,
     query: str,
     budget: int | None = None,
     *,
@@ -122,7 +122,7 @@ def build_context(
 
 
 def build_briefing(
-    memory: Asked,
+    memory: OpenMemory,
     budget: int | None = None,
     *,
     tokenizer: Tokenizer | str | None = None,
@@ -157,7 +157,7 @@ def build_briefing(
     return replace(block, notes=notes, cost=read_cost())
 
 
-def collect_briefing_kinds(memory: Asked, workspace: str | None) -> tuple[View, Kinds]:
+def collect_briefing_kinds(memory: OpenMemory, workspace: str | None) -> tuple[View, Kinds]:
     """Return the release, and what a briefing may have of it and of what was written since."""
     view = memory.get_view()
     written = read_unreleased(view, memory.root / memory.space, (Role.USER,)) if not memory._live.named else []
@@ -167,7 +167,7 @@ def collect_briefing_kinds(memory: Asked, workspace: str | None) -> tuple[View, 
 
 
 def _collect_memories(
-    memory: Asked, query: str, automatic: bool, filters: MessageFilters
+    memory: OpenMemory, query: str, automatic: bool, filters: MessageFilters
 ) -> tuple[list[MessageLine] | list[Snippet], Hits]:
     """Return the memories for a query, and the hits they rest on; where the store can't be read, the last answer."""
     settings = memory.settings.context

@@ -165,7 +165,7 @@ def compare(
         "new": later.release.name,
         "releases": names[::-1][:ROWS],
         "count": len(differences),
-        "differences": [release._asdict() for release in differences[after : after + ROWS]],
+        "differences": [difference._asdict() for difference in differences[after : after + ROWS]],
         "next": after + ROWS if len(differences) > after + ROWS else None,
     }
 

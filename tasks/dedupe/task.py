@@ -13,6 +13,8 @@ from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 
 STANDING = ["observation_id", "status", "canonical_id", "superseded_by", "dedupe_key", "observer"]
 """Tells which claims are to be looked at."""
+OUTCOME = ["observation_id", "status", "canonical_id", "evidence_sessions", "valid_from"]
+"""What is decided of a claim here, and by what it is judged later."""
 
 
 def dedupe_observations(job: Job) -> StepReport:
@@ -30,10 +32,25 @@ def dedupe_observations(job: Job) -> StepReport:
             rules = Rules(job.settings.dedupe.threshold)
             found = dedupe(pending, known, rules, key, read_undone_pairs(job.store), job.executor)
             job.store.merge(MERGES, found.merges)
-            report.rows_out = job.store.merge(OBSERVATIONS, found.observations)
+            report.rows_out = job.store.merge(OBSERVATIONS, keep_judged(rows, found.observations))
             report.counts["duplicates"] = found.merges.num_rows
         report.rows_out += add_repeating_sessions(job)
     return report
+
+
+def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:
+    """Return the rows `after`, with the `supersede_key` of `before` where the outcome is what it was: whether a later
+    claim changes them need not be judged again, which a model may have done.
+    """
+    judged = before.filter(pc.is_valid(before["supersede_key"]))
+    judged = judged.filter(pc.is_in(judged["observation_id"], after["observation_id"].combine_chunks()))
+    known = {row["observation_id"]: row for row in judged.select([*OUTCOME, "supersede_key"]).to_pylist()}
+    keys = []
+    for row in after.select(OUTCOME).to_pylist():
+        was = known.get(row["observation_id"], {})
+        keys.append(was.get("supersede_key") if all(was.get(name) == row[name] for name in OUTCOME) else None)
+    field = after.schema.get_field_index("supersede_key")
+    return after.set_column(field, after.schema.field(field), pa.array(keys, pa.string()))
 
 
 def mask_seen(rows: pa.Table, key: str) -> pa.ChunkedArray:

@@ -108,18 +108,18 @@ def write_chains(store: Store) -> int:
     claims: Places = {place: some for (place,), some in by_place.partition_by("workspace", as_dict=True).items()}
     units = {place: compute_content_id("chains", place or "") for place in claims}
     claims = {place: some for place, some in claims.items() if units[place] in done or some["chain_id"].count()}
-    keys = _compute_place_keys(store, claims)
+    keys = _compute_place_keys(store, claims) if claims else {}
     pending = [place for place in claims if done.get(units[place]) != keys[place]]
     for start in track_items("chains", range(0, len(pending), PLACES_AT_ONCE)):
         places = pending[start : start + PLACES_AT_ONCE]
-        here = pc.field("workspace").isin([place for place in places if place is not None])
+        here = pc.field("workspace").isin(pa.array([place for place in places if place is not None], pa.string()))
         here = here | pc.field("workspace").is_null() if None in places else here
         passages, after = store.read(PASSAGES, ["workspace", *SAID], here), list[Row]()
         for place in places:
             mine = pc.is_null(passages["workspace"]) if place is None else pc.equal(passages["workspace"], place)
             after += spread_over_passages(passages.filter(mine).drop_columns("workspace"), claims[place].to_dicts())
         written += _merge_chains(store, PASSAGES, passages.drop_columns("workspace"), after)
-    keys = _compute_place_keys(store, {place: claims[place] for place in pending})
+    keys = _compute_place_keys(store, {place: claims[place] for place in pending}) if pending else {}
     mark_done(store, "chains", [(units[place], keys[place], None) for place in pending])
     return written
 
@@ -189,11 +189,11 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
 
     def ask(pairs: Sequence[Pair]) -> list[Answered | None]:
         questions = build_questions(name_speakers(job.store, pairs), model.library)
-        answers_ = model.ask("supersede", index_questions(questions), list_requests, read, patient=True)
-        quarantine_rejected(job.store, "supersede", answers_.rejected, answers_.values, report)
-        answers = {ids: answered for batch in answers_.values.values() for ids, answered in batch.items()}
+        told = model.ask("supersede", index_questions(questions), list_requests, read, patient=True)
+        quarantine_rejected(job.store, "supersede", told.rejected, told.values, report)
+        answers = {ids: answered for batch in told.values.values() for ids, answered in batch.items()}
         return [
-            None if question.request.id in answers_.waiting else answers.get((old.id, new.id), (Answer.UNANSWERED, ""))
+            None if question.request.id in told.waiting else answers.get((old.id, new.id), (Answer.UNANSWERED, ""))
             for question in questions
             for old, new in question.about
         ]

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from slowwave.engines.encoders.protocol import Vectors
@@ -93,32 +92,16 @@ def write_centre_and_text(settings: Settings, claims: pl.DataFrame, vectors: Map
     return {"centroid": centre.astype(np.float32), "cohesion": length, "text": text}
 
 
-def add_overlaps(topics: list[Row], before: Mapping[str, Vectors]) -> None:
-    """Add the cosine of each topic's centre to the nearest other one. What it was stays, unless its own centre or the
-    nearest is another than it was `before`, or a nearer one came.
-    """
+def add_overlaps(topics: list[Row]) -> None:
+    """Add the cosine of each topic's centre to the nearest other one."""
     known = [row for row in topics if row["size"] and row["centroid"] is not None]
+    nearest = dict[str, float]()
     centres = np.array([row["centroid"] for row in known], dtype=np.float32)
-    kept = {row["topic_id"] for row in known if np.array_equal(row["centroid"], before.get(row["topic_id"], ()))}
-    gone = np.array([before[key] for key in before.keys() - kept], dtype=np.float32)
-    overlaps = np.array([row["overlap"] or -1.0 for row in known])
-    fresh = np.array([not row["overlap"] or row["topic_id"] not in kept for row in known], dtype=bool)
-    left = np.flatnonzero(~fresh)
-    fresh[left] = _find_likest(centres[left], gone) > overlaps[left] - 0.001  # what is kept is rounded
-    left, anew = np.flatnonzero(~fresh), np.flatnonzero(fresh)
-    overlaps[left] = np.fmax(overlaps[left], _find_likest(centres[left], centres[anew]))
-    overlaps[anew] = _find_likest(centres[anew], centres, anew)
-    nearest = {row["topic_id"]: round(one, 3) for row, one in zip(known, overlaps.tolist(), strict=True)}
+    for start in range(0, len(known) if len(known) > 1 else 0, AT_ONCE):
+        some = known[start : start + AT_ONCE]
+        cosines = centres[start : start + AT_ONCE] @ centres.T
+        np.fill_diagonal(cosines[:, start:], -1.0)
+        best = cosines.max(axis=1).tolist()
+        nearest |= {row["topic_id"]: round(one, 3) for row, one in zip(some, best, strict=True)}
     for row in topics:
-        row["overlap"] = nearest.get(row["topic_id"]) if len(known) > 1 else None
-
-
-def _find_likest(centres: Vectors, others: Vectors, places: npt.NDArray[np.int64] | None = None) -> Vectors:
-    """Return the cosine of each centre to the nearest of others; not to itself, where it is among them at its place."""
-    best = np.full(len(centres), -1.0, dtype=np.float32)
-    for start in range(0, len(centres) if len(others) else 0, AT_ONCE):
-        cosines = centres[start : start + AT_ONCE] @ others.T
-        if places is not None:
-            cosines[np.arange(len(cosines)), places[start : start + AT_ONCE]] = -1.0
-        best[start : start + AT_ONCE] = cosines.max(axis=1)
-    return best
+        row["overlap"] = nearest.get(row["topic_id"])

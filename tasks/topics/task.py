@@ -303,7 +303,7 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
         now.append({**row, "centroid": before.get(topic), **named_so, **figures.get(topic, NO_CLAIMS)})
     made_of = [[(row["member_hash"], row["step_key"]) for row in some] for some in (rows, now)]
     add_centres_and_texts(job, claims, [new for old, made, new in zip(*made_of, now, strict=True) if old != made])
-    add_overlaps(now, before if all(row["member_hash"] is not None for row in rows) else {})  # else one was forgotten
+    add_overlaps(now)
     # a topic without claims goes, unless some wait for it
     live = {row["topic_id"] for row in now if row["base"] or row["size"]}
     told = [new for old, new in zip(rows, now, strict=True) if any(new[name] != value for name, value in old.items())]

@@ -24,7 +24,7 @@ from slowwave.schemas.tables import CHAIN, GATES, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import TALKING, Origin, Status, is_shared
 from slowwave.store.notes import PREFIX
 from slowwave.text.fence import escape_line
-from slowwave.text.words import is_content_word, singularise
+from slowwave.text.words import singularise
 
 LONGEST = 300
 """Characters of a statement."""
@@ -34,8 +34,8 @@ STANDING = ("decision", "convention", "gotcha", "pattern")
 """Categories of what a project goes by."""
 BORNE_OUT = 2
 """Sessions that bear a claim out as well as a person's word does."""
-READER = frozenset({"you", "your", "yours", "yourself"})
-"""Words for who reads."""
+PARTIES = frozenset((*TALKING, "you", "your", "yours", "yourself"))
+"""Words for those who talk and for who reads."""
 CHAINS = ("|", "&", "$(", "<(")
 """What a shell runs one command by another with."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -183,15 +183,6 @@ def _make_claim(view: View, row: Row, confidence: float, messages: list[Row]) ->
 
 
 def addresses_nobody(text: str) -> bool:
-    """Return whether a text speaks neither to who reads it nor of those who talk, chains no commands and hides nothing.
-
-    "The agent" and "dear agent," talk or listen; the Cursor agent, or a theme's user background, has a name.
-    """
-    marks, line = ",:!", " ".join(text.split())
-    tokens = re.findall(rf"\w+[{marks}]?", text.casefold())
-    words = [singularise(token.rstrip(marks)) for token in tokens]
-    is_told_to = any(
-        word in READER or (word in TALKING and (token[-1] in marks or not is_content_word(before)))
-        for before, word, token in zip(["the", *words], words, tokens, strict=False)
-    )
-    return not is_told_to and not any(mark in text for mark in CHAINS) and escape_line(line) == line
+    """Return whether a text speaks neither to nor of those who talk, chains no commands and hides nothing."""
+    words, line = map(singularise, re.findall(r"\w+", text.casefold())), " ".join(text.split())
+    return PARTIES.isdisjoint(words) and not any(mark in text for mark in CHAINS) and escape_line(line) == line

@@ -125,7 +125,7 @@ def _find_named(view: View, name: str) -> list[Related]:
     ways = build_path_variants([normalise_path(name)], view.workspaces)
     spelt = re.compile(rf"(?<!\w){re.escape(name.strip())}(?!\w)", re.IGNORECASE)
     person, places = normalise_name(name), find_workspaces(anchor_workspace(name), view.workspaces)
-    places += tuple(related for related in view.workspaces if related.rstrip("/").rpartition("/")[2] == name.strip())
+    places += tuple(place for place in view.workspaces if place.rstrip("/").rpartition("/")[2] == name.strip())
     newest = [("observed_at", "descending"), ("observation_id", "ascending")]  # what has no date comes last
     # the closest way in which each claim is of it
     rows = view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE).sort_by(newest).to_pylist()
@@ -137,8 +137,8 @@ def _find_named(view: View, name: str) -> list[Related]:
             normalise_name(row["speaker"] or "") == person,
             row["workspace"] in places,
         )
-        ranked += [(rank, row) for rank, related in enumerate(relations) if related][:1]
-    ranked.sort(key=lambda related: related[0])
+        ranked += [(rank, row) for rank, holds in enumerate(relations) if holds][:1]
+    ranked.sort(key=lambda pair: pair[0])
     return [_make_related(view, row, BY_NAME[rank], 1.0, None, name, 1) for rank, row in ranked]
 
 

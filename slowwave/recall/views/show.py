@@ -260,9 +260,7 @@ class _RowReader:
         if kind == "message":
             where = pc.field("session_id") == row["session_id"]
             claims = self.snapshot.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
-            yield from (
-                self.build_node("observation", ancestor, 0) for ancestor in claims if key in ancestor["message_ids"]
-            )
+            yield from (self.build_node("observation", claim, 0) for claim in claims if key in claim["message_ids"])
         # summaries of its scope, tier by tier, then the topic or session itself
         scopes = {"message": "session_id", "observation": "topic_id", "summary": "scope_id"}
         scope_id = row.get(scopes.get(kind, ""))
