@@ -39,8 +39,9 @@ demo: install ## a night over data/samples, then three questions answered with t
 		echo; echo "? $$asked"; $(BIN)/slowwave recall "$$asked" -k 3 --store $(DEMO_STORE) --space demo; done
 	@echo "Look at it in a browser: $(BIN)/slowwave ui --store $(DEMO_STORE) --space demo"
 
+# Three workers for two cores: many tests wait for a server or for a process that is killed.
 test: install ## every test
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-fleet: install ## several machines: a store in a bucket of a real S3 server, nights on a cluster of Ray's
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m fleet tests/fleet
