@@ -52,7 +52,7 @@ def set_columns(table: pa.Table, **values: Any) -> pa.Table:
 Found = Mapping[int, Mapping[int, Decision]]
 """Row -> row -> the decision that they are one, both ways."""
 Undone = frozenset[tuple[str, str]] | set[tuple[str, str]]
-CHUNK_PAIRS, SHARD_PAIRS = 50_000, 2_000
+CHUNK_PAIRS, SHARD_PAIRS = 20_000, 2_000
 READ = ("summary", "speaker")
 SCORED = pa.schema([("place", pa.int64()), ("claim", pa.string()), ("score", pa.float32())])
 """What a shard of pairs says of each."""

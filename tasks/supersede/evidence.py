@@ -1,6 +1,5 @@
 """What is known of the claims that may change each other: pairs of an earlier and a later one, with their features."""
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 
 from slowwave.tasks.dedupe.candidates import Floats, Pairs, compute_cosines
@@ -54,12 +54,12 @@ class Evidence:
         claims = Claims(candidates.table)
         (vectors, has), idf = stack_unit_vectors(candidates.table), IdfTable.from_stems(claims.stems)
         sessions = np.array(candidates.table["session_id"].to_pylist())
+        times = candidates.table["observed_at"].to_numpy()
 
         def find_pairs(of: Places | None) -> tuple[Pairs, Scores, Scores, npt.NDArray[np.bool_], Scores]:
-            near = find_candidate_pairs(candidates.table, claims, vectors, has, of).tolist()
-            ordered = [sorted(pair, key=candidates.times.__getitem__) for pair in near]
-            ordered = [[old, new] for old, new in ordered if candidates.times[old] != candidates.times[new]]
-            pairs = np.array(ordered, dtype=np.int64).reshape(-1, 2)
+            near = find_candidate_pairs(candidates.table, claims, vectors, has, of)
+            pairs = np.where((times[near[:, 0]] <= times[near[:, 1]])[:, None], near, near[:, ::-1])
+            pairs = pairs[times[pairs[:, 0]] != times[pairs[:, 1]]]
             cosines, (old, new) = compute_cosines(pairs, vectors, has), pairs.T
             likeness, apart = compute_likeness(pairs, cosines, claims, idf), sessions[old] != sessions[new]
             return pairs, cosines, likeness, apart, _rank_pairs(pairs, likeness, apart, sessions)
@@ -115,40 +115,26 @@ def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
 
 def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDArray[np.str_]) -> Scores:
     """Return the rank of each pair among the other pairs of its two claims, of two sessions or of one: COMPANY."""
-    # the pairs of each claim with earlier and with later ones
-    before: dict[tuple[int, bool], list[tuple[float, int]]] = defaultdict(list)
-    after: dict[tuple[int, bool], list[tuple[float, int]]] = defaultdict(list)
-    for (old, new), alike, two in zip(pairs.tolist(), likeness.tolist(), apart.tolist(), strict=True):
-        before[new, two].append((-alike, old))
-        after[old, two].append((-alike, new))
-    placed, followed = ({key: _place(some) for key, some in side.items()} for side in (before, after))
+    (old, new), (_, session) = pairs.T, np.unique(sessions, return_inverse=True)
+    likely = likeness.astype(np.float64)
+    frame = pl.DataFrame({"old": old, "new": new, "apart": apart, "alike": likely, "session": session[old]})
+    ranked = frame.with_row_index("at")
+    # among the pairs of the one claim with earlier ones, and of the other with later ones, the likest first
+    for claim, other, side in (("new", "old", "before"), ("old", "new", "after")):
+        mine, alike = [claim, "apart"], pl.col("alike")
+        first, second = alike.first().over(mine), alike.slice(1, 1).first().over(mine)
+        place = pl.int_range(pl.len()).over(mine)
+        ranked = ranked.sort(*mine, "alike", other, descending=[False, False, True, False]).with_columns(
+            place.clip(upper_bound=2 * LIKEST).alias(f"nearer {side}"),
+            (first - alike).alias(f"behind {side}"),
+            (alike - pl.when(place > 0).then(first).otherwise(second.fill_null(0.0))).alias(f"lead {side}"),
+        )
     # sessions whose likest claim is about as like as the likest of all
-    as_like: dict[tuple[int, bool], int] = {}
-    for key, some in before.items():
-        likest: dict[str, float] = {}
-        for negative, row in some:
-            likest[sessions[row]] = max(likest.get(sessions[row], 0.0), -negative)
-        best = max(likest.values())
-        as_like[key] = min(sum(alike > best - ABOUT for alike in likest.values()), 5)
-    # how each pair ranks among those of its two claims
-    ranks = np.empty((len(pairs), len(COMPANY)), dtype=np.float64)
-    for at, ((old, new), two) in enumerate(zip(pairs.tolist(), apart.tolist(), strict=True)):
-        nearer, behind, lead = placed[new, two][old]
-        nearer_after, behind_after, _ = followed[old, two][new]
-        ranks[at] = nearer, nearer_after, behind, behind_after, lead, as_like[new, two]
-    return ranks
-
-
-def _place(some: list[tuple[float, int]]) -> dict[int, tuple[int, float, float]]:
-    """Return row -> how many are liker, by how much the likest is ahead of it, by how much it is ahead of all others
-    (below 0 where it is behind).
-    """
-    ranked = sorted(some)
-    best, second = -ranked[0][0], -ranked[1][0] if len(ranked) > 1 else 0.0
-    return {
-        row: (min(place, 2 * LIKEST), best + negative, -negative - (best if place else second))
-        for place, (negative, row) in enumerate(ranked)
-    }
+    likest = frame.group_by("new", "apart", "session").agg(pl.col("alike").max().clip(lower_bound=0.0))
+    close = pl.col("alike") > pl.col("alike").max() - ABOUT
+    as_like = likest.group_by("new", "apart").agg(close.sum().clip(upper_bound=5).alias("sessions about as like"))
+    ranked = ranked.join(as_like, on=["new", "apart"], how="left").sort("at").rename({"lead before": "lead"})
+    return ranked.select(pl.col(COMPANY).cast(pl.Float64)).to_numpy()
 
 
 def build_matrix(features: Sequence[dict[str, float]], names: Sequence[str]) -> Floats:
