@@ -9,6 +9,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import add_repeating_sessions
 from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.dedupe import VERSION, dedupe
+from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 
 STANDING = ["observation_id", "status", "canonical_id", "superseded_by", "dedupe_key", "observer"]
@@ -87,9 +88,10 @@ def mask_superseded(rows: pa.Table) -> pa.ChunkedArray:
 
 def reset_rows(rows: pa.Table) -> pa.Table:
     """Return the rows as if nobody had looked at them."""
-    clean = {"status": Status.ACTIVE, "reason": None, "canonical_id": None, "dedupe_key": None}
-    again = [{**row, **clean, "evidence_sessions": [row["session_id"]]} for row in rows.to_pylist()]
-    return pa.Table.from_pylist(again, schema=OBSERVATIONS.schema)
+    clean = set_columns(rows, status=Status.ACTIVE, reason=None, canonical_id=None, dedupe_key=None)
+    name = "evidence_sessions"
+    sessions = pa.array([[session] for session in rows["session_id"].to_pylist()], OBSERVATIONS.schema.field(name).type)
+    return clean.set_column(clean.schema.get_field_index(name), OBSERVATIONS.schema.field(name), sessions)
 
 
 def read_undone_pairs(store: Store) -> set[tuple[str, str]]:

@@ -126,11 +126,16 @@ def write_chains(store: Store) -> int:
 
 def _merge_chains(store: Store, table: Table, before: pa.Table, after: Sequence[Mapping[str, Any]]) -> int:
     """Write the rows whose chain is another than it was; returns how many."""
-    new = pa.Table.from_pylist(after, schema=before.schema).select([table.key, *CHAIN])
-    old = {row[table.key]: row for row in before.select([table.key, *CHAIN]).to_pylist()}
-    fresh = {row[table.key]: row for row in new.to_pylist() if row != old[row[table.key]]}
-    rows = [{**row, **fresh[row[table.key]]} for row in store.read_ids(table, fresh).to_pylist()]
-    return store.merge(table, pa.Table.from_pylist(rows, schema=table.schema))
+    names = [table.key, *CHAIN]
+    new = pl.DataFrame(pa.Table.from_pylist(after, schema=before.schema).select(names))
+    fresh = new.join(pl.DataFrame(before.select(names)), on=names, how="anti", nulls_equal=True)
+    rows = store.read_ids(table, fresh[table.key].to_list())
+    order = pc.index_in(rows[table.key], fresh[table.key].to_arrow().cast(pa.string()))
+    for name in CHAIN:
+        field = table.schema.field(name)
+        values = fresh[name].to_arrow().cast(field.type).take(order.combine_chunks())
+        rows = rows.set_column(rows.schema.get_field_index(name), field, values)
+    return store.merge(table, rows)
 
 
 def _compute_place_keys(store: Store, claims: Places) -> dict[str | None, str]:
