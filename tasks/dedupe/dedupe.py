@@ -144,10 +144,9 @@ def _mark_duplicates(table: pa.Table, joined: dict[int, int], found: Found, step
         columns["valid_from"][canonical] = _find_earliest(
             [columns["valid_from"][canonical], columns["valid_from"][row]]
         )
-    for name, values in {**columns, "evidence_sessions": [sorted(e) for e in evidence]}.items():
-        field = table.schema.field(name)
-        table = table.set_column(table.schema.get_field_index(name), field, pa.array(values, field.type))
-    return table
+    columns["evidence_sessions"] = [sorted(sessions) for sessions in evidence]
+    types = table.schema
+    return set_columns(table, **{name: pa.array(some, types.field(name).type) for name, some in columns.items()})
 
 
 def _find_earliest(times: Iterable[datetime | None]) -> datetime | None:

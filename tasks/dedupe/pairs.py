@@ -41,10 +41,11 @@ def select_row(table: pa.Table, observation_id: str) -> pa.Table:
 
 
 def set_columns(table: pa.Table, **values: Any) -> pa.Table:
-    """Return the table with columns set to one value each."""
+    """Return the table with columns set, each to one value or to an array with a value a row."""
     for name, value in values.items():
         field = table.schema.field(name)
-        column = pa.array([value] * table.num_rows, field.type)
+        is_column = isinstance(value, pa.Array | pa.ChunkedArray)
+        column = value.cast(field.type) if is_column else pa.array([value] * table.num_rows, field.type)
         table = table.set_column(table.schema.get_field_index(name), field, column)
     return table
 

@@ -50,8 +50,7 @@ def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:
     for row in after.select(OUTCOME).to_pylist():
         was = known.get(row["observation_id"], {})
         keys.append(was.get("supersede_key") if all(was.get(name) == row[name] for name in OUTCOME) else None)
-    field = after.schema.get_field_index("supersede_key")
-    return after.set_column(field, after.schema.field(field), pa.array(keys, pa.string()))
+    return set_columns(after, supersede_key=pa.array(keys, pa.string()))
 
 
 def mask_seen(rows: pa.Table, key: str) -> pa.ChunkedArray:
@@ -88,10 +87,9 @@ def mask_superseded(rows: pa.Table) -> pa.ChunkedArray:
 
 def reset_rows(rows: pa.Table) -> pa.Table:
     """Return the rows as if nobody had looked at them."""
-    clean = set_columns(rows, status=Status.ACTIVE, reason=None, canonical_id=None, dedupe_key=None)
-    name = "evidence_sessions"
-    sessions = pa.array([[session] for session in rows["session_id"].to_pylist()], OBSERVATIONS.schema.field(name).type)
-    return clean.set_column(clean.schema.get_field_index(name), OBSERVATIONS.schema.field(name), sessions)
+    sessions = pa.array([[session] for session in rows["session_id"].to_pylist()], pa.list_(pa.string()))
+    clean = {"status": Status.ACTIVE, "reason": None, "canonical_id": None, "dedupe_key": None}
+    return set_columns(rows, **clean, evidence_sessions=sessions)
 
 
 def read_undone_pairs(store: Store) -> set[tuple[str, str]]:

@@ -14,6 +14,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES, Table
 from slowwave.schemas.vocabulary import MODEL_KEY, LedgerKind, Status
 from slowwave.store.store import Store
+from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.dedupe.task import read_undone_pairs
 from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
@@ -85,8 +86,7 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     )
     settled = pc.invert(pc.is_in(rows["observation_id"], pa.array(sorted(outcome.unsettled), pa.string())))
     keys = pc.if_else(settled, key, pa.scalar(None, pa.string()))
-    rows = rows.set_column(rows.schema.get_field_index("supersede_key"), "supersede_key", keys)
-    job.store.merge(OBSERVATIONS, rows)
+    job.store.merge(OBSERVATIONS, set_columns(rows, supersede_key=keys))
     report.rows_out = len(changed)
     _count_outcomes(outcome, report)
     if model is not None:
@@ -131,11 +131,8 @@ def _merge_chains(store: Store, table: Table, before: pa.Table, after: Sequence[
     fresh = new.join(pl.DataFrame(before.select(names)), on=names, how="anti", nulls_equal=True)
     rows = store.read_ids(table, fresh[table.key].to_list())
     order = pc.index_in(rows[table.key], fresh[table.key].to_arrow().cast(pa.string()))
-    for name in CHAIN:
-        field = table.schema.field(name)
-        values = fresh[name].to_arrow().cast(field.type).take(order.combine_chunks())
-        rows = rows.set_column(rows.schema.get_field_index(name), field, values)
-    return store.merge(table, rows)
+    chains = {name: fresh[name].to_arrow().take(order.combine_chunks()) for name in CHAIN}
+    return store.merge(table, set_columns(rows, **chains))
 
 
 def _compute_place_keys(store: Store, claims: Places) -> dict[str | None, str]:
