@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -186,13 +187,16 @@ def test_who_was_thought_dead_makes_nothing_live(
     assert files.keys() == named
 
 
-@pytest.mark.parametrize("how", ["503", "lost", "cut", "slow"])
+@pytest.mark.parametrize("how", ["503", "lost", "cut", "torn", "slow"])
 def test_over_a_bad_line_a_night_is_whole(
     how: str, bucket: str, url: str, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tell(tmp_path / "said", "s1", "the pier is made of oak")
+    path, asked = tell(tmp_path / "said", "s1", "the pier is made of oak"), Counter[str]()
 
     def spoil(method: str, path: str, number: int) -> str:
+        if how == "torn":
+            asked[path] += method == "GET"
+            return how if method == "GET" and asked[path] == 1 else ""
         is_pointer = method == "PUT" and path.endswith("live.json")
         return how if number % 5 == 0 or (how == "lost" and is_pointer and number % 2) else ""
 

@@ -9,10 +9,10 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 POINTER, FILES = "live.json", "files/"
 TRIES, AT_ONCE = 3, 8
+Answer = TypeVar("Answer")
 
 
 class Fenced(Exception):
@@ -82,8 +83,9 @@ class Bucket:
     def read_pointer(self) -> tuple[Pointer, "UpdateVersion"]:
         """Return the pointer and what tells this version of it, which is empty where there is none."""
         try:
-            answer = self.obs.get(self.objects, POINTER)
-            return Pointer(**orjson.loads(bytes(answer.bytes()))), _pick_version(answer.meta)
+            return self._read_whole(
+                POINTER, lambda answer: (Pointer(**orjson.loads(bytes(answer.bytes()))), _pick_version(answer.meta))
+            )
         except FileNotFoundError:
             return Pointer(), {}
 
@@ -111,12 +113,24 @@ class Bucket:
     def fetch(self, name: str, path: Path) -> None:
         """Download an object into a file; one that is named by its hash once it is seen to be that."""
         make_private_folder(path.parent)
-        with path.open("w+b") as out:
-            for piece in self.obs.get(self.objects, name):
-                out.write(piece)
-            out.seek(0)
-            if name.startswith(FILES) and file_digest(out, "sha256").hexdigest() != name.removeprefix(FILES):
-                raise OSError(f"{name} is not what its name says")
+
+        def save(answer: Any) -> None:
+            with path.open("w+b") as out:
+                for piece in answer:
+                    out.write(piece)
+                out.seek(0)
+                if name.startswith(FILES) and file_digest(out, "sha256").hexdigest() != name.removeprefix(FILES):
+                    raise OSError(f"{name} is not what its name says")
+
+        self._read_whole(name, save)
+
+    def _read_whole(self, name: str, read: Callable[[Any], Answer]) -> Answer:
+        """Read an object; from its start again where the answer breaks off, which obstore resumes but for some."""
+        for _ in range(TRIES - 1):
+            answer = self.obs.get(self.objects, name)
+            with suppress(*self.trouble):
+                return read(answer)
+        return read(self.obs.get(self.objects, name))
 
     def upload(self, name: str, content: Path | bytes) -> None:
         """Upload an object; a large one in parts, few at once, since they are held in memory."""
