@@ -12,7 +12,7 @@ piece that is nothing but fenced code. Method: `pkg/markdown/markdown.go` of Spe
 """
 
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -176,13 +176,27 @@ def sniff_specstory(head: Head) -> bool:
 
 
 def read_specstory(path: Path, limits: Limits) -> Iterator[Record]:
-    """Yield records in order of the file. A turn without a time of its own bears the last one before it."""
-    project, named = _find_project(path), _NAMED.match(path.name)
-    # The header's time may be of any zone and not say which; that of the file's name is UTC.
-    time = coerce_time(f"{named[1]}T{named[2]}:{named[3]}:{named[4] or '00'}Z") if named else None
-    turns = _SpecStoryTurns(path.name.split(".")[0], str(project) if project else None, time)
-    yield from read_each(iter_text(path, limits), turns.take)
-    yield from turns.finish()
+    """Yield records in order of the file, after the lines that can't be read; a file is one session."""
+    lines: list[tuple[int, str]] = []
+    for item in iter_text(path, limits):
+        if isinstance(item, Rejected):
+            yield item
+        else:
+            lines.append(item)
+    begin = next((at for at, (_, line) in enumerate(lines) if (turn := _TURN.fullmatch(line)) and turn[1]), len(lines))
+    session, time, strays = _parse_header(path, lines[:begin])
+    if strays:
+        reason = "no turn in this file" if begin == len(lines) else "text before the first turn"
+        yield Rejected(strays[0][0], reason, "\n".join(line for _, line in strays)[:EXCERPT])
+    if begin < len(lines):
+        yield session
+    # Pieces of one turn are numbered on, so that a file that grows keeps the names of what it held.
+    for number, piece in enumerate(_split_pieces(lines[begin:], time)):
+        text = clean_text("\n".join(block.text or "" for block in piece.blocks if block.type == "text"))
+        who = TOOL if all(block.type == "tool_result" for block in piece.blocks) else piece.who
+        text = text if who in (MODEL, TOOL) else strip_tags(text, NOISE_TAGS).strip()
+        native = piece.native_id or str(number)
+        yield Message(session.native_id, native, *who, piece.blocks, text, piece.time, line=piece.line)
 
 
 def _find_project(path: Path) -> Path | None:
@@ -191,133 +205,43 @@ def _find_project(path: Path) -> Path | None:
     return next((f.parent.parent for f in folders if (f.parent.name, f.name) == (".specstory", "history")), None)
 
 
-@dataclass
-class _SpecStoryTurns:
-    """Where reading stands: the header's facts, the turn, and the block of a tool or a thought that is open."""
+def _parse_header(path: Path, lines: list[tuple[int, str]]) -> tuple[Session, datetime | None, list[tuple[int, str]]]:
+    """Return the session that the lines before the first turn tell of, its time, and the lines that are none of it."""
+    project, named = _find_project(path), _NAMED.match(path.name)
+    session = Session(path.name.split(".")[0], workspace=str(project) if project else None)
+    # The header's time may be of any zone and not say which; that of the file's name is UTC.
+    time = coerce_time(f"{named[1]}T{named[2]}:{named[3]}:{named[4] or '00'}Z") if named else None
+    strays = []
+    for number, line in lines:
+        stripped = line.strip()
+        if match := _SESSION.fullmatch(line[:HEADER_CHARS]):
+            session.native_id = match[1]
+            time = time or coerce_time(match[2].strip())
+        elif (match := _TITLE.fullmatch(line[:HEADER_CHARS])) and session.title is None:
+            time = time or _find_time(line)
+            title = _TIME.sub("", match[1]).strip()
+            session.title = None if title == "SpecStory" else title or None
+        elif stripped not in ("", "---") and not (line.startswith("<!--") and stripped.endswith("-->")):
+            strays.append((number, line))
+    return session, time, strays
 
-    session: str
-    workspace: str | None
+
+@dataclass
+class _Piece:
+    """A turn, or a piece of an agent's: its lines of text that are not yet a block, and its blocks."""
+
+    who: Who
     time: datetime | None
-    title: str | None = None
-    role: str | None = None
-    sidechain: bool = False
+    line: int
     native_id: str | None = None
-    first: int = 0
-    messages: int = 0
-    above: str = ""
-    """The last line that was not blank."""
-    fence: str | None = None
     text: list[str] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
-    preamble: list[tuple[int, str]] = field(default_factory=list)
-    held: list[tuple[int, str]] = field(default_factory=list)
-    depth: int = 0
-    shields: dict[str, tuple[str, bool]] = field(default_factory=lambda: {a: (b, True) for a, b in _SHIELDS.items()})
-    """By opening, what closes it, and whether one may stand in another."""
 
-    def take(self, number: int, line: str) -> Iterator[Record]:
-        """Take a line; yields what it ends."""
-        if self.held:
-            self._hold(number, line)
-        elif turn := self._match_turn(line):
-            yield from self.flush()
-            if self.role is None:
-                yield from self._reject_preamble("text before the first turn")
-                yield Session(self.session, workspace=self.workspace, title=self.title)
-            self.role, self.sidechain = "user" if turn[1] == "User" else "assistant", bool(turn[2])
-            self.time = _find_time(turn[3] or "") or self.time
-            self.native_id, self.first, self.fence, self.above = None, number, None, line
-        elif self.role is None:
-            # The header: the session, its time and its title; other text is rejected once a turn begins.
-            if found := _SESSION.fullmatch(line[:HEADER_CHARS]):
-                self.session = found[1]
-                self.time = self.time or coerce_time(found[2].strip())
-            elif (found := _TITLE.fullmatch(line[:HEADER_CHARS])) and self.title is None:
-                self.time = self.time or _find_time(line)
-                title = _TIME.sub("", found[1]).strip()
-                self.title = None if title == "SpecStory" else title or None
-            elif (
-                line.strip()
-                and line.strip() != "---"
-                and not (line.startswith("<!--") and line.rstrip().endswith("-->"))
-            ):
-                self.preamble.append((number, line))
-        else:
-            yield from self._take_said(number, line)
-
-    def _match_turn(self, line: str) -> re.Match[str] | None:
-        """Return the match of a line that begins a turn: the first, one below `---`, or one that bears its second."""
-        turn = _TURN.fullmatch(line) if line.startswith("_**") else None
-        if turn is None or (turn[1] == "" and self.above != "---"):
-            return None
-        stamp = _TIME.search(turn[3] or "")
-        timed = stamp is not None and stamp[0].count(":") >= 2 and self.fence is None
-        return turn if self.role is None or timed or self.above == "---" or _TURN.fullmatch(self.above) else None
-
-    def _reject_preamble(self, reason: str) -> Iterator[Record]:
-        if self.preamble:
-            yield Rejected(self.preamble[0][0], reason, "\n".join(line for _, line in self.preamble)[:EXCERPT])
-        self.preamble = []
-
-    def _take_said(self, number: int, line: str) -> Iterator[Record]:
-        stripped = line.strip()
-        if (match := _MESSAGE_ID.fullmatch(line)) and _TURN.fullmatch(self.above):
-            self.native_id = match[1]
-            return
-        self.above = stripped or self.above
-        if self.role == "assistant" and self.fence is None and stripped == "---":
-            yield from self.flush()
-            self.first = number
-            return
-        if self.role == "assistant" and self.fence is None and line.startswith(tuple(self.shields)):
-            self._hold(number, line)
-            return
-        match = _FENCE.match(line)
-        if self.fence is None:
-            self.fence = match and match[1]
-        elif match is None and line.rstrip().endswith(self.fence):
-            self.fence = None  # files of 2025 end a rule's text amid its last line
-        elif match and match[1].startswith(self.fence) and not match[2].strip():
-            self.fence = None
-        self.text.append(line)
-
-    def _hold(self, number: int, line: str) -> None:
-        """Add a line to the open block, and close it where it ends."""
-        if not self.held:
-            self._keep_text()
-            self.depth = 0
-        self.held.append((number, line))
-        opening = next(key for key in self.shields if self.held[0][1].startswith(key))
-        closing, nests = self.shields[opening]
-        if line.startswith(opening) and (nests or len(self.held) == 1):
-            self.depth += 1
-        self.depth -= line.count(closing) if nests else closing in line
-        if self.depth > 0:
-            return
-        raw = "\n".join(text.rstrip() for _, text in self.held)
-        name = _TOOL_NAME.search(raw)
-        tool = Block("tool_result", raw, name=(name[1] or name[2]) if name else None)
-        self.blocks.append(Block("thinking", raw) if opening == "<think>" else tool)
-        self.above, self.held = self.held[-1][1].strip(), []
-
-    def finish(self) -> Iterator[Record]:
-        """Yield the open message at the end of the file; a block that never closed is read again as text."""
-        while self.held:
-            opening = next(key for key in self.shields if self.held[0][1].startswith(key))
-            closing, nests = self.shields.pop(opening)
-            if nests:
-                self.shields[opening] = (closing, False)
-            again, self.held = deque(self.held), []
-            while again:
-                yield from self.take(*again.popleft())
-        yield from self.flush()
-        yield from self._reject_preamble("no turn in this file")
-
-    def _keep_text(self) -> None:
-        """Close the run of text: in an agent's turn lines that a tool wrote are told from what was said."""
+    def close_text(self) -> None:
+        """Make blocks of the lines of text: in an agent's turn those that a tool wrote are told from what was said."""
         raw = "\n".join(line.rstrip() for line in self.text).strip("\n")
         self.text = []
-        if self.role == "user":
+        if self.who != MODEL:
             raw = re.sub(r"(?:\A|\n)---\Z", "", raw).rstrip()  # what stands between this turn and the next
             self.blocks += [Block("text", raw)] if raw.strip() else []
         elif raw.startswith(_TOOL_LINES[:2]) or (_FENCED.match(raw.lstrip("\n")) and not _FENCED.sub("", raw).strip()):
@@ -329,23 +253,70 @@ class _SpecStoryTurns:
             self.blocks += [Block("text", spoken)] if spoken.strip() else []
             self.blocks += [Block("tool_result", "\n".join(marked))] if marked else []
 
-    def flush(self) -> Iterator[Record]:
-        """Yield the turn, or the piece of an answer, that was gathered."""
-        self._keep_text()
-        blocks, self.blocks, self.fence = self.blocks, [], None
-        if not blocks:
-            return
-        # Pieces of one turn are numbered on, so that a file that grows keeps the names of what it held.
-        native, self.native_id = self.native_id or str(self.messages), None
-        self.messages += 1
-        said = clean_text("\n".join(block.text or "" for block in blocks if block.type == "text"))
-        who = MODEL
-        if self.role == "user":
-            said = strip_tags(said, NOISE_TAGS).strip()
-            who = AGENT if self.sidechain else HUMAN
-        elif all(block.type == "tool_result" for block in blocks):
-            who = TOOL
-        yield Message(self.session, native, *who, blocks, said, self.time, line=self.first)
+
+def _split_pieces(lines: list[tuple[int, str]], time: datetime | None) -> Iterator[_Piece]:
+    """Yield each turn, and each piece of an agent's turn, that holds something; the first line begins a turn.
+
+    A turn without a time of its own bears the last one before it.
+    """
+    piece = _Piece(HUMAN, time, 0)
+    shields = dict(_SHIELDS)
+    at, above, fence = 0, "---", None  # `above`: the last line that was not blank
+    while at < len(lines):
+        number, line = lines[at]
+        stripped, at = line.strip(), at + 1
+        turn = _match_turn(line, above, fence)
+        is_mark = piece.who == MODEL and fence is None and stripped == "---"
+        if turn or is_mark:
+            piece.close_text()
+            if piece.blocks:
+                yield piece
+            native_id = piece.native_id if is_mark and not piece.blocks else None
+            if turn:
+                time = _find_time(turn[3] or "") or time
+                piece = _Piece(MODEL if turn[1] != "User" else AGENT if turn[2] else HUMAN, time, number)
+            else:
+                piece = _Piece(MODEL, time, number, native_id)
+            above, fence = line if turn else stripped, None
+            continue
+        if (comment := _MESSAGE_ID.fullmatch(line)) and _TURN.fullmatch(above):
+            piece.native_id = comment[1]
+            continue
+        above = stripped or above
+        # A block of a tool or a thought, up to the line that closes it; one that never closes is text.
+        opening = next(filter(line.startswith, shields), None) if piece.who == MODEL and fence is None else None
+        if opening:
+            piece.close_text()
+            closing = shields[opening]
+            if end := next((end for end in range(at, len(lines) + 1) if closing in lines[end - 1][1]), None):
+                raw = "\n".join(text.rstrip() for _, text in lines[at - 1 : end])
+                name = _TOOL_NAME.search(raw)
+                tool = Block("tool_result", raw, name=(name[1] or name[2]) if name else None)
+                piece.blocks.append(Block("thinking", raw) if opening == "<think>" else tool)
+                at, above = end, lines[end - 1][1].strip()
+                continue
+            del shields[opening]
+        match = _FENCE.match(line)
+        if fence is None:
+            fence = match and match[1]
+        elif (match is None and line.rstrip().endswith(fence)) or (
+            match and match[1].startswith(fence) and not match[2].strip()
+        ):
+            fence = None  # files of 2025 end a rule's text amid its last line
+        piece.text.append(line)
+    piece.close_text()
+    if piece.blocks:
+        yield piece
+
+
+def _match_turn(line: str, above: str, fence: str | None) -> re.Match[str] | None:
+    """Return the match of a line that begins a turn: one below `---` or another, or one that bears its second."""
+    turn = _TURN.fullmatch(line) if line.startswith("_**") else None
+    if turn is None or (turn[1] == "" and above != "---"):
+        return None
+    stamp = _TIME.search(turn[3] or "")
+    timed = stamp is not None and stamp[0].count(":") >= 2 and fence is None
+    return turn if timed or above == "---" or _TURN.fullmatch(above) else None
 
 
 def _find_time(text: str) -> datetime | None:
