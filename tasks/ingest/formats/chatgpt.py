@@ -6,6 +6,7 @@ notes are synthetic: nobody said them.
 """
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 from slowwave.tasks.ingest.formats.chats import Chat, ChatFormat, Fields, get, get_id, get_objects, get_text
@@ -13,7 +14,6 @@ from slowwave.tasks.ingest.parsing.lines import has_leading_keys
 from slowwave.tasks.ingest.parsing.records import Block, Head, Reader, Role, Session
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
-    coerce_id,
     coerce_list,
     coerce_text,
     coerce_time,
@@ -25,7 +25,8 @@ from slowwave.tasks.ingest.parsing.values import (
 _MARKUP = re.compile("\ue200[^\ue200\ue201]*\ue201|【\\d+†[^】]*】")
 _CONTEXT = ("user_editable_context", "model_editable_context")
 _ABOVE = "message above"
-"""What `parent` leads to; joints without a message are passed over."""
+"""Where a message has the id of its parent's."""
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def sniff(head: Head) -> bool:
@@ -35,59 +36,32 @@ def sniff(head: Head) -> bool:
 
 def _open_chatgpt(path: Path, number: int, fields: Fields) -> Chat | None:
     """Return the conversation: what leads to the current node first, then the rest, which is inactive."""
-    session, nodes = get_id(fields, "conversation_id", "id"), coerce_dict(fields.get("mapping"))
-    nodes_by_id = {key: coerce_dict(node) for key, node in nodes.items()}
+    session = get_id(fields, "conversation_id", "id")
+    nodes = {key: coerce_dict(node) for key, node in coerce_dict(fields.get("mapping")).items()}
     if session is None:
         return None
-    # A node that names no parent that exists is below the one that lists it as a child.
-    listed = {str(child): key for key, node in nodes_by_id.items() for child in coerce_list(node.get("children"))}
-    named = {key: coerce_text(node.get("parent")) for key, node in nodes_by_id.items()}
-    parents = {key: parent if parent in nodes_by_id else listed.get(key) for key, parent in named.items()}
     # The conversation ends at its current node or, where that is missing or unknown, at its newest message.
     leaf = coerce_text(fields.get("current_node"))
-    if leaf not in nodes_by_id:
-        created = {key: coerce_time(get(node, "message.create_time")) for key, node in nodes_by_id.items()}
-        leaf = max(nodes_by_id, key=lambda key: at.timestamp() if (at := created[key]) else float("-inf"), default=None)
-    active = trace_active_path(parents, leaf)
-    messages: dict[str, Fields] = {}
-    for key in dict.fromkeys([*active, *_sort_by_tree(parents)]):
-        if message := coerce_dict(nodes_by_id[key].get("message")):  # the root and other joints of the tree have none
-            messages[key] = {**message, _ABOVE: _find_parent_message(key, nodes_by_id, parents)}
-    chosen = set(active)
-    gone = [get_id(message, "id") or key for key, message in messages.items() if key not in chosen]
+    if leaf not in nodes:
+        created = {key: coerce_time(get(node, "message.create_time")) or _NEVER for key, node in nodes.items()}
+        leaf = max(nodes, key=lambda key: created[key], default=None)
+    # A node that names no parent that exists is below the one that lists it as a child.
+    listed = {str(child): key for key, node in nodes.items() for child in coerce_list(node.get("children"))}
+    parents = {key: get_text(node, "parent") for key, node in nodes.items()}
+    parents = {key: parent if parent in nodes else listed.get(key) for key, parent in parents.items()}
+    active = dict.fromkeys(trace_active_path(parents, leaf))
+    # The root and other joints of the tree have no message.
+    said = {key: message for key in {**active, **nodes} if (message := coerce_dict(nodes[key].get("message")))}
+    ids = {key: get_id(message, "id") or key for key, message in said.items()}
+    shown = [{**message, _ABOVE: ids.get(parents[key] or "")} for key, message in said.items()]
+    gone = [ids[key] for key in said if key not in active]
     about = Session(session, title=get_text(fields, "title"))
-    shown = list(messages.values()) if nodes else None
-    return Chat(about, shown, positions=messages, inactive=gone, text=lambda text, role: _MARKUP.sub("", text))
-
-
-def _sort_by_tree(parents: dict[str, str | None]) -> list[str]:
-    """Return every node once, parents before children as far as there is an order (there is none in a cycle)."""
-    order: dict[str, None] = {}
-    for key in parents:
-        climb: dict[str, None] = {}
-        above: str | None = key
-        while above is not None and above not in order and above not in climb:
-            climb[above] = None
-            above = parents[above]
-        order.update(dict.fromkeys(reversed(climb)))
-    return list(order)
+    return Chat(about, shown if nodes else None, None, said, gone, lambda text, role: _MARKUP.sub("", text))
 
 
 def _is_hidden(message: Fields) -> bool:
     hidden = get(message, "metadata.is_visually_hidden_from_conversation") is True
     return hidden or get(message, "content.content_type") in _CONTEXT
-
-
-def _find_parent_message(key: str, nodes: dict[str, Fields], parents: dict[str, str | None]) -> str | None:
-    """Return the id of the message above; joints without a message are passed over."""
-    passed = {key}
-    above = parents[key]
-    while above is not None and above not in passed:
-        if message := coerce_dict(nodes[above].get("message")):
-            return coerce_id(message.get("id")) or above
-        passed.add(above)
-        above = parents[above]
-    return None
 
 
 def _parse_content(message: Fields, role: Role) -> list[Block]:
