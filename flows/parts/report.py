@@ -26,7 +26,7 @@ from slowwave.text.fence import escape_line
 from slowwave.text.words import count_noun
 
 MODEL_MARK = ": "
-"""Between a model's name and what is counted of it (`slowwave.tasks.llm.ask.count_usage`)."""
+"""Between a model's name and what is counted of it (`slowwave.tasks.llm.ask.Model`)."""
 USAGE = ("requests", "cache hits", "prompt tokens", "prefix-cache tokens", "answer tokens")
 STEP_HEADINGS = ("step", "in", "out", "seconds", "of which")
 USAGE_HEADINGS = ("step", "requests", "from cache", "prompt tokens", "from prefix", "answer tokens", "s", "errors")

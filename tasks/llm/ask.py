@@ -5,11 +5,13 @@ the store before they are used, so a run that was killed repeats no call. What i
 report.
 """
 
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from slowwave.engines.llm.budget import Budget, MeteredLLM, Usage
+from slowwave.engines.llm.budget import Budget
 from slowwave.engines.llm.cache import build_completion_rows, compute_completion_id, parse_completion_rows
 from slowwave.engines.llm.protocol import (
     LASTING,
@@ -87,21 +89,17 @@ def explain_error(completion: Completion) -> str:
 class Model:
     """The language model that a run's settings name."""
 
-    chain: ChainLLM
-    llm: MeteredLLM
+    llm: ChainLLM
     library: Library
-    told: int = 0
+    costs: Counter[str] = field(default_factory=Counter)
+    """What is in no report yet, by model: `MODEL: prompt tokens` and so on. A kept answer costs nothing."""
+    noted: int = 0
     """Notes of the engines that are in a report already."""
-
-    @property
-    def extractive(self) -> bool:
-        """Whether work that no model did is done without one."""
-        return self.chain.extractive
 
     def compute_identity(self) -> str:
         """Return what tells two models apart in a step's key: engines, models and sampling, not servers' addresses."""
-        engines = (f"{e.name} {e.model} {e.sampling}" for e in self.chain.engines)
-        return compute_content_id("llm", *engines, str(self.extractive))
+        engines = (f"{e.name} {e.model} {e.sampling}" for e in self.llm.engines)
+        return compute_content_id("llm", *engines, str(self.llm.extractive))
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return tokens of each text by the model's tokenizer."""
@@ -125,15 +123,18 @@ class Model:
             read: makes of an item and its answer what the step is after; raises `Unusable` where it is nothing.
             patient: whether what goes wrong for now waits for another night, though work may be done without a model.
         """
-        told, given = Answers[V](), dict[str, Completion]()
+        answers, given = Answers[V](), dict[str, Completion]()
         if not items:
-            return told
+            return answers
         try:
             requests = build([*items.values()])
             with show_progress(step, len(requests)) as advance:
+                began = time.perf_counter()
                 for completion in self.llm.complete(requests):
                     given[completion.id] = completion
+                    self._count_cost(completion, time.perf_counter() - began)
                     advance(1)
+                    began = time.perf_counter()
         except EngineUnavailable as error:
             given |= {
                 i: make_failure(Request(i, ()), "unavailable", str(error), self.llm) for i in items.keys() - given
@@ -142,42 +143,41 @@ class Model:
             completion = given[name]
             if completion.error is None:
                 try:
-                    told.values[name] = read(item, completion)
+                    answers.values[name] = read(item, completion)
                 except Unusable as unusable:
-                    told.errors[name] = completion
-                    told.rejected.append(Rejected(name, str(unusable), completion.text))
+                    answers.errors[name] = completion
+                    answers.rejected.append(Rejected(name, str(unusable), completion.text))
                 continue
-            told.errors[name] = completion
+            answers.errors[name] = completion
             postponed = completion.error not in LASTING and (
-                patient or completion.error == "budget" or not self.extractive
+                patient or completion.error == "budget" or not self.llm.extractive
             )
             if postponed:
-                told.waiting.add(name)
+                answers.waiting.add(name)
             if completion.error != "budget" and not (postponed and patient):  # else it is the next night's turn
-                told.rejected.append(Rejected(name, explain_error(completion), completion.text))
-        return told
+                answers.rejected.append(Rejected(name, explain_error(completion), completion.text))
+        return answers
+
+    def _count_cost(self, done: Completion, seconds: float) -> None:
+        costs = {"requests": 1, "cache hits": int(done.cached), f"errors ({done.error})": int(done.error is not None)}
+        if not done.cached:
+            costs |= {"prompt tokens": done.prompt_tokens, "prefix-cache tokens": done.prefix_tokens}
+            costs |= {"answer tokens": done.completion_tokens, "milliseconds": round(seconds * 1000)}
+        self.costs.update({f"{done.model or self.llm.model}: {name}": n for name, n in costs.items() if n})
 
     def record_usage(self, report: StepReport) -> None:
         """Write what the model cost since the last time into a step's report, by model.
 
         An engine that does not know its model has failed; so have all that are down, where nothing takes their place.
         """
-        for usage in self.llm.take_usage():
-            report.counts.update(count_usage(usage))
-        notes, down = self.chain.notes[self.told :], self.chain.down.values()
-        self.told += len(notes)
-        alone = len(down) == len(self.chain.engines) and not self.extractive
+        report.counts.update(self.costs)
+        self.costs.clear()
+        notes, down = self.llm.notes[self.noted :], self.llm.down.values()
+        self.noted += len(notes)
+        alone = len(down) == len(self.llm.engines) and not self.llm.extractive
         failed = {str(error) for error in down if alone or isinstance(error, ModelNotServed)}
         for note in dict.fromkeys(notes):
             (report.failed if note in failed else report.notes).append(note)
-
-    def free_gpu(self) -> None:
-        """Make room for the encoder."""
-        self.llm.free_gpu()
-
-    def close(self) -> None:
-        """Free what the engines hold; the next question opens them again."""
-        self.llm.close()
 
 
 def find_answered(store: Store, requests: Sequence[Request], model: Model) -> set[str]:
@@ -185,20 +185,6 @@ def find_answered(store: Store, requests: Sequence[Request], model: Model) -> se
     ids = {one.id: compute_completion_id(one, model.llm.model, model.llm.sampling) for one in requests}
     kept = set(store.read_ids(COMPLETIONS, sorted({*ids.values()}), ["completion_id"])["completion_id"].to_pylist())
     return {one for one, cid in ids.items() if cid in kept}
-
-
-def count_usage(usage: Usage) -> dict[str, int]:
-    """Return one model's usage as counts of a report: `MODEL: prompt tokens` and so on."""
-    counts = {
-        "requests": usage.requests,
-        "cache hits": usage.cached,
-        "prompt tokens": usage.prompt_tokens,
-        "prefix-cache tokens": usage.prefix_tokens,
-        "answer tokens": usage.completion_tokens,
-        "milliseconds": round(usage.seconds * 1000) if usage.requests > usage.cached else 0,
-        **{f"errors ({kind})": n for kind, n in usage.errors.items()},
-    }
-    return {f"{usage.model}: {name}": n for name, n in counts.items() if n}
 
 
 _open: dict[str, tuple[Budget | None, dict[str, Model | None]]] = {}
@@ -219,10 +205,10 @@ def get_model(job: Job, task: ModelTask) -> Model | None:
     budget, models = _open[job.run_id]
     if spec not in models:
         chain = select_llm(spec, job.settings.model, StoredCompletions(job.store), budget, job.executor.place)
-        models[spec] = Model(chain, MeteredLLM(chain), Library(job.settings.extract.prompts)) if chain else None
+        models[spec] = Model(chain, Library(job.settings.extract.prompts)) if chain else None
     for other, model in models.items():
         if model and other != spec:
-            model.free_gpu()
+            model.llm.free_gpu()
     return models[spec]
 
 
@@ -235,7 +221,7 @@ def close_models(run_id: str) -> None:
     """Free what a run's models hold, at its end."""
     for model in _open.pop(run_id, (None, {}))[1].values():
         if model:
-            model.close()
+            model.llm.close()
 
 
 def check_llm(settings: Settings) -> None:

@@ -284,7 +284,7 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
             continue
         if failed:
             kinds = ", ".join(sorted({str(error.error) for error in failed.values()}))
-            how = "extractive" if model.extractive else "left out"
+            how = "extractive" if model.llm.extractive else "left out"
             done.notes[session] = f"{len(failed)} of {len(parts)} parts {how}, or as far as the answer came: {kinds}"
         if failed.keys() & answers.degraded:
             done.degraded.add(session)
@@ -293,7 +293,7 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
                 # the claims before a cut, else extractive ones, if these may be
                 answer = failed[part.request.id]
                 made = read(part, answer) if answer.error == "cut" else ParsedClaims()
-                if not made.claims and model.extractive:
+                if not made.claims and model.llm.extractive:
                     made.claims = _observe_part(part, settings)
                 answers.values[part.request.id] = made
         reads[session] = drop_repeated_claims((part.request.id, answers.values[part.request.id]) for part in parts)
@@ -351,7 +351,7 @@ def _observe_without_model(messages: pa.Table, settings: Settings, model: Model,
     """Return every session extractively, or left for another night, since no engine can be had."""
     done = ExtractionResult()
     sessions = sorted(set(messages["session_id"].to_pylist()))
-    if not model.extractive:
+    if not model.llm.extractive:
         done.pending = dict.fromkeys(sessions, why)
         done.rejected = [Rejected(f"{session}/all", why, "") for session in sessions]
         return done

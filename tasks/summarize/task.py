@@ -256,7 +256,7 @@ def _grow_and_store(
             report.counts["topic groups sealed"] += len(made)
     if narrator:
         # The GPU is free for the encoder, and what the model could not answer is written down.
-        narrator.model.free_gpu()
+        narrator.model.llm.free_gpu()
         narrator.model.record_usage(report)
         quarantine_rejected(job.store, "rollup", narrator.rejected, narrator.written, report)
         narrator.rejected = []

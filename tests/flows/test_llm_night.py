@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 import pytest
 
 from slowwave import Memory
-from slowwave.engines.llm.budget import MeteredLLM
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.engines.llm.select import ChainLLM
 from slowwave.flows.metrics import render_metrics
@@ -267,7 +266,7 @@ def test_a_window_too_small_for_a_prompt_is_an_engine_that_is_not_there(tmp_path
     run_night([CHATS], Settings(store=tmp_path, encoder="hash-384"))
     for extractive in (True, False):
         small = ChainLLM([ScriptedLLM(faithful, context_window=2_048)], extractive)
-        model = Model(small, MeteredLLM(small), Library(None))
+        model = Model(small, Library(None))
         report = StepReport("observe")
         done = extract_claims(Store.open(tmp_path).read(MESSAGES), settings(tmp_path), model, report)
         assert bool(done.claims) == extractive

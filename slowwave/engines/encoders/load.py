@@ -47,7 +47,7 @@ def load_encoder(name: str, *, for_queries: bool = False) -> Encoder:
         return HashEncoder(int(hashed[1]))
     if name.startswith(SERVER):
         return _open_server(name, *((2, 10.0) if for_queries else (5, 600.0)))
-    folder = _find_folder(name, []) if for_queries or not _has_gpu() else None
+    folder = _find_folder(name) if for_queries or not _has_gpu() else None
     try:
         from slowwave.engines.encoders.onnx import is_plain_bert, open_onnx_encoder
 
@@ -69,13 +69,15 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
     """
     from slowwave.engines.encoders.torch import load_folder, load_from_hub
 
-    tried: list[str] = []
-    folder = _find_folder(name, tried)
+    folder = _find_folder(name)
+    tried = [f"installed packages: of {', '.join(PACKAGED)} alone", f"folder {name}: has no model in it"]
     try:
-        return load_folder(folder, Path(name).name) if folder else load_from_hub(name, tried)
+        return load_folder(folder, Path(name).name) if folder else load_from_hub(name)
     except ModuleNotFoundError as missing:
-        tried.append(f"{missing.name} is not installed: {name_install('night')}")
-        raise EncoderNotFound(name, tried) from missing
+        why = f"{missing.name} is not installed: {name_install('night')}"
+        raise EncoderNotFound(name, [*([] if folder else tried), why]) from missing
+    except (OSError, ValueError) as error:  # of the hub, by huggingface_hub and transformers: unknown, or unreachable
+        raise EncoderNotFound(name, [*tried, f"hub {name}: {f'{error}'.strip().partition(chr(10))[0]}"]) from error
 
 
 def _open_server(setting: str, attempts: int, seconds: float) -> Encoder:
@@ -105,23 +107,14 @@ def _has_gpu() -> bool:
     return torch.cuda.is_available() or torch.backends.mps.is_available()
 
 
-def _find_folder(name: str, tried: list[str]) -> Path | None:
-    """Return the model's folder, inside the installed package that carries it or of that name; `tried` says why not."""
-    short = name.removeprefix("sentence-transformers/")
-    if short in PACKAGED:
-        package, inside = PACKAGED[short]
-        spec = importlib.util.find_spec(package)
-        for place in (spec.submodule_search_locations or ()) if spec else ():
-            if (Path(place) / inside / "config.json").is_file():
-                return Path(place) / inside
-        tried.append(f"package {package}: " + (f"has no {inside}/config.json" if spec else "is not installed"))
-    else:
-        tried.append(f"installed packages: none is known to carry {short} (known: {', '.join(PACKAGED)})")
-    folder = Path(name).expanduser()
-    if (folder / "modules.json").is_file() or (folder / "config.json").is_file():
-        return folder
-    tried.append(f"folder {name}: " + ("no modules.json or config.json in it" if folder.is_dir() else "does not exist"))
-    return None
+def _find_folder(name: str) -> Path | None:
+    """Return the model's folder: inside the installed package that carries it, else of that name."""
+    package, inside = PACKAGED.get(name.removeprefix("sentence-transformers/"), ("", ""))
+    spec = importlib.util.find_spec(package) if package else None
+    packaged = [Path(place) / inside for place in (spec.submodule_search_locations or ())] if spec else []
+    folders = (*packaged, Path(name).expanduser())
+    marks = ("modules.json", "config.json")
+    return next((folder for folder in folders if any((folder / mark).is_file() for mark in marks)), None)
 
 
 def suggest_package(name: str) -> str:

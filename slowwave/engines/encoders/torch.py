@@ -14,7 +14,6 @@ from urllib.request import getproxies
 import numpy as np
 
 from slowwave.engines.encoders.protocol import Vectors
-from slowwave.schemas.errors import EncoderNotFound
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -34,19 +33,14 @@ def load_folder(folder: Path, name: str) -> "SentenceTransformerEncoder":
     return SentenceTransformerEncoder(_load_model(str(folder), local=True), name)
 
 
-def load_from_hub(name: str, tried: list[str]) -> "SentenceTransformerEncoder":
+def load_from_hub(name: str) -> "SentenceTransformerEncoder":
     """Return the model from the hub's cache on disk or, unless HF_HUB_OFFLINE is set or there is no network, the hub.
 
     Raises:
-        EncoderNotFound: it could not be had.
+        OSError, ValueError: it could not be had.
         ModuleNotFoundError: sentence-transformers is not installed.
     """
-    try:
-        return SentenceTransformerEncoder(_load_model(name, local=not knows_hub()), Path(name).name)
-    except (OSError, ValueError) as error:  # unreachable, unknown or malformed, by huggingface_hub and transformers
-        lines = str(error).strip().splitlines()
-        tried.append(f"hub {name}: {lines[0] if lines else type(error).__name__}")
-        raise EncoderNotFound(name, tried) from error
+    return SentenceTransformerEncoder(_load_model(name, local=not knows_hub()), Path(name).name)
 
 
 def knows_hub() -> bool:

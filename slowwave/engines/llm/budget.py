@@ -1,4 +1,4 @@
-"""What a model costs: a layer that stops a night at its token budget, one that counts, and estimates of tokens.
+"""What a model costs: a layer that stops a night at its token budget, and estimates of tokens.
 
 The night is stopped between requests and never inside one. A request is let through when its prompt and its whole
 answer budget still fit; so the night never spends more than it was given (beyond the error of an estimate, where a
@@ -7,10 +7,8 @@ budget is never let through, says so, and holds up nothing else.
 """
 
 import re
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -74,55 +72,6 @@ class BudgetedLLM(Layer):
             return completion.prompt_tokens + completion.completion_tokens
         answer = completion.completion_tokens or self.count_tokens([completion.text])[0]
         return (completion.prompt_tokens or prompt) + answer
-
-
-@dataclass(slots=True)
-class Usage:
-    """The cost of one model's answers. Tokens are those that were paid: an answer from the cache has none."""
-
-    model: str
-    engine: str
-    requests: int = 0
-    cached: int = 0
-    """Requests that the completions cache answered."""
-    prompt_tokens: int = 0
-    prefix_tokens: int = 0
-    """Of the prompts' tokens, those found in the engine's prefix cache."""
-    completion_tokens: int = 0
-    seconds: float = 0.0
-    """Spent waiting for this model's answers."""
-    errors: Counter[str] = field(default_factory=Counter)
-
-
-class MeteredLLM(Layer):
-    """Passes everything on, and counts it; the outermost layer."""
-
-    def __init__(self, inner: LLM) -> None:
-        super().__init__(inner)
-        self._usage: dict[str, Usage] = {}
-
-    def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """Yield one completion a request, as `inner` gives them."""
-        began = time.perf_counter()
-        for completion in self.inner.complete(requests):
-            model = completion.model or self.model
-            usage = self._usage.setdefault(model, Usage(model, completion.engine or self.name))
-            usage.requests += 1
-            usage.cached += completion.cached
-            usage.seconds += time.perf_counter() - began
-            if completion.error:
-                usage.errors[completion.error] += 1
-            if not completion.cached:
-                usage.prompt_tokens += completion.prompt_tokens
-                usage.prefix_tokens += completion.prefix_tokens
-                usage.completion_tokens += completion.completion_tokens
-            yield completion
-            began = time.perf_counter()  # the time the caller takes is its own
-
-    def take_usage(self) -> list[Usage]:
-        """Return what was counted since the last time, by model."""
-        usage, self._usage = list(self._usage.values()), {}
-        return usage
 
 
 TokenCounter = Callable[[Sequence[str]], list[int]]

@@ -19,7 +19,6 @@ from slowwave.engines.llm.protocol import (
     ErrorKind,
     Layer,
     Request,
-    add_flag,
     count_prompt_tokens,
     index_by_id,
     make_failure,
@@ -37,8 +36,6 @@ GROWTH = 2
 """A cut answer is asked for again with this many times the budget."""
 Finding = tuple[ErrorKind, str]
 """What is wrong with an answer, and the reason for a person."""
-NO_ANSWER: frozenset[ErrorKind] = frozenset({"too_long", "poison", "rejected", "missing", "unavailable", "budget"})
-"""Errors of a request to which there is no answer."""
 
 THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 FENCE = re.compile(r"```(?:json)?[^\S\n]*+\n(.*)```\Z", re.DOTALL)
@@ -83,8 +80,8 @@ class CheckedLLM(Layer):
                     yield held.pop(request.id)
             for completion in self._complete_once(again):
                 yield _merge_attempts(held.pop(completion.id), completion)
-        except EngineUnavailable as error:
-            yield from (_explain_no_retry(c, error.why) for c in held.values() if c.error == "cut")
+        except EngineUnavailable:
+            yield from (c for c in held.values() if c.error == "cut")  # paid for, and of use up to the cut
             raise
 
     def _complete_once(self, requests: Sequence[Request]) -> Iterator[Completion]:
@@ -99,24 +96,15 @@ class CheckedLLM(Layer):
 
 
 def _merge_attempts(first: Completion, second: Completion) -> Completion:
-    """Return the second attempt, or the first if it alone has an answer, with the tokens of both."""
-    chosen = second
-    if first.error == "cut" and second.error in NO_ANSWER:
-        chosen = _explain_no_retry(first, f"{second.error}: {second.reason}")
-    return add_flag(
-        replace(
-            chosen,
-            prompt_tokens=first.prompt_tokens + second.prompt_tokens,
-            completion_tokens=first.completion_tokens + second.completion_tokens,
-            prefix_tokens=first.prefix_tokens + second.prefix_tokens,
-        ),
-        "retried",
+    """Return the second attempt, or the first where it alone says anything, with the tokens of both."""
+    chosen = first if first.text and not second.text else second
+    return replace(
+        chosen,
+        prompt_tokens=first.prompt_tokens + second.prompt_tokens,
+        completion_tokens=first.completion_tokens + second.completion_tokens,
+        prefix_tokens=first.prefix_tokens + second.prefix_tokens,
+        flags=(*chosen.flags, "retried"),
     )
-
-
-def _explain_no_retry(cut: Completion, why: str) -> Completion:
-    """Return a cut answer for good: it is paid for, and what it says before the cut may be of use."""
-    return replace(cut, reason=f"{cut.reason}; no second attempt with a larger budget: {why}")
 
 
 def check_completion(request: Request, completion: Completion) -> Completion:

