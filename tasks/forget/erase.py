@@ -1,6 +1,6 @@
 """What rows are once something is forgotten: rows in, the rows as they are to be stored out."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import orjson
@@ -36,18 +36,12 @@ def blank_session(row: Row, whole: Set[str], gone: Set[str], head_hash: str) -> 
     return {**row, "title": None, "workspace": where, "inactive": left, "head_hash": head_hash}
 
 
-def free_claims(rows: Iterable[Row], gone: Set[str], members: Mapping[str, Sequence[Row]]) -> list[Row]:
-    """Return the claims that leaned on claims that are gone, as if these had never been.
+def free_claim(row: Row, gone: Set[str], members: Sequence[Row]) -> Row:
+    """Return a claim that leaned on claims that are gone, as if these had never been.
 
-    A claim that repeated one, or was changed by one, counts again and is looked at anew; one that was repeated by some
-    keeps the evidence of the others.
-
-    rows: OBSERVATIONS that are left; members: canonical_id -> the rows left that repeat it.
+    One that repeated another, or was changed by it, counts again and is looked at anew; one that was repeated keeps the
+    evidence of its `members`, the rows left that repeat it.
     """
-    return [_free_claim(row, gone, members.get(row["observation_id"], ())) for row in rows]
-
-
-def _free_claim(row: Row, gone: Set[str], members: Sequence[Row]) -> Row:
     if row["canonical_id"] in gone:
         row = {
             **row,

@@ -15,7 +15,7 @@ import lance
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import pyarrow.dataset
 
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.store.journal import Export, read
@@ -87,14 +87,11 @@ def _list_tables(folder: Path) -> list[dict[str, Any]]:
 
 
 def _holds_row(path: Path, columns: Iterable[str], ids: Set[str], wanted: pa.Array) -> bool:
-    named = [name for name in columns if name.endswith(("_id", "_ids"))]
-    if path.suffix == ".parquet":
-        batches = pq.ParquetFile(path).iter_batches(columns=named)
-    elif path.suffix == ".lance":
-        batches = lance.dataset(str(path)).to_batches(columns=named)
-    else:
+    if path.suffix not in (".parquet", ".lance"):
         return _names_any(path, ids)
-    columns_of = (column for batch in batches for column in batch.columns)
+    named = [name for name in columns if name.endswith(("_id", "_ids"))]
+    table = lance.dataset(str(path)) if path.suffix == ".lance" else pyarrow.dataset.dataset(path)
+    columns_of = (column for batch in table.to_batches(columns=named) for column in batch.columns)
     flat = (pc.list_flatten(one) if pa.types.is_list(one.type) else one for one in columns_of)
     return any(pc.any(pc.is_in(one, wanted)).as_py() for one in flat if pa.types.is_string(one.type))
 

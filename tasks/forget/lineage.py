@@ -1,6 +1,5 @@
 """What goes with some messages, found by way of the tables and written down as a plan before anything is erased."""
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import compress
@@ -9,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import TypeAdapter
 
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import (
@@ -95,7 +95,7 @@ def make_plan(
 def write_plan(space_dir: Path, plan: Plan) -> None:
     """Write a plan down before anything is erased."""
     make_private_folder(space_dir / FOLDER)
-    replace_file(space_dir / FOLDER / f"{plan.run_id}.json", json.dumps(plan.as_dict()).encode())
+    replace_file(space_dir / FOLDER / f"{plan.run_id}.json", TypeAdapter(Plan).dump_json(plan))
 
 
 def read_plans(space_dir: Path) -> list[Plan]:
@@ -107,8 +107,8 @@ def read_plans(space_dir: Path) -> list[Plan]:
     plans = []
     for path in sorted((space_dir / FOLDER).glob("*.json")):
         try:
-            plans.append(Plan.from_dict(json.loads(path.read_bytes())))
-        except (AttributeError, KeyError, TypeError, ValueError):
+            plans.append(TypeAdapter(Plan).validate_json(path.read_bytes()))
+        except ValueError:
             why = f"{FOLDER}/{path.name} is altered: put it back from a backup, or remove it and forget again"
             raise StoreUnreadable(space_dir, why) from None
     return plans

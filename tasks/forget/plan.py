@@ -4,8 +4,8 @@ A plan is made once and written down before anything is erased; each part of the
 forgetting that is killed is finished by the plan, even where the rows that led from one table to the next are gone.
 """
 
-from collections.abc import Collection, Mapping, Set
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Set
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -65,16 +65,6 @@ class Plan:
     def is_empty(self) -> bool:
         """Whether nothing is to go."""
         return not (self.messages or self.sessions or self.quarantine or self.completions or self.reasons)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> "Plan":
-        """Return a plan that was written down."""
-        pairs = {name: [tuple(pair) for pair in plain.get(name, ())] for name in ("blanks", "said", "exports")}
-        return cls(**{**plain, **pairs, "canaries": Canaries(**plain["canaries"])})
 
 
 def touch(lists: pa.ChunkedArray, ids: Collection[str]) -> pa.Array:

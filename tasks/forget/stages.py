@@ -1,7 +1,7 @@
 """The erasing, in stages that each do what is left of the plan: a killed run is finished by doing all of them again."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
@@ -45,13 +45,31 @@ from slowwave.tasks.forget.erase import (
     blank_report,
     blank_session,
     blank_topic,
-    free_claims,
+    free_claim,
 )
 from slowwave.tasks.forget.exports import list_exports, remove_export
 from slowwave.tasks.forget.journals import erase_recalled, erase_said, erase_shared
 from slowwave.tasks.forget.lineage import AT_ONCE, write_plan
 from slowwave.tasks.forget.plan import Plan, Row
 from slowwave.tasks.ingest.vault import GENESIS, chain_row
+
+WHOLE_ROWS: tuple[tuple[Table, str, str], ...] = (
+    (PASSAGES, "message_id", "messages"),
+    (ACTIONS, "message_id", "messages"),
+    (GISTS, "message_id", "messages"),
+    (BOILERPLATE, "span_id", "spans"),
+    (LINES, "session_id", "sessions"),
+    (MARKS, "unit_id", "sessions"),
+    (SUMMARIES, "summary_id", "summaries"),
+    (OBSERVATIONS, "observation_id", "claims"),
+    (MERGES, "loser_id", "claims"),
+    (MERGES, "winner_id", "claims"),
+    (RELATIONS, "from_id", "claims"),
+    (RELATIONS, "to_id", "claims"),
+    (COMPLETIONS, "completion_id", "completions"),
+    (EXCLUSIONS, "row_id", "denied"),
+)
+"""Rows that go whole: a table, a column of it, and the list of the plan with the ids that stand in it."""
 
 
 def erase(store: Store, plan: Plan) -> None:
@@ -112,17 +130,15 @@ def _chain_anew(store: Store, session_id: str) -> str:
     return prev
 
 
-def erase_messages_rows(store: Store, plan: Plan) -> None:
-    """Remove passages, gists, actions and what recurs: habits are counted, and the sessions' lines hashed, anew."""
-    _delete_by(store, PASSAGES, "message_id", plan.messages)
-    _delete_by(store, ACTIONS, "message_id", plan.messages)
-    _delete_by(store, GISTS, "message_id", plan.messages)
-    _delete_by(store, BOILERPLATE, "span_id", plan.spans)
-    _delete_by(store, LINES, "session_id", plan.sessions)
+def erase_rows(store: Store, plan: Plan) -> None:
+    """Remove the rows that go whole: habits are counted anew, and the next steps go through the sessions again."""
+    for table, column, ids in WHOLE_ROWS:
+        rows = store.read_ids(table, getattr(plan, ids), [table.key], by=column)
+        store.delete_ids(table, rows[table.key].to_pylist())
 
 
 def erase_claims(store: Store, plan: Plan) -> None:
-    """Free the claims that leaned on those that go, then remove these, with their merges and relations."""
+    """Free the claims that leaned on those that go."""
     gone = set(plan.claims)
     lean = [
         *store.read_ids(OBSERVATIONS, plan.claims, by="canonical_id").to_pylist(),
@@ -134,13 +150,8 @@ def erase_claims(store: Store, plan: Plan) -> None:
     for row in store.read_ids(OBSERVATIONS, rows, by="canonical_id").to_pylist():
         if row["observation_id"] not in gone:
             members[row["canonical_id"]].append(row)
-    freed = free_claims(rows.values(), gone, members)
-    _merge(store, OBSERVATIONS, [new for new in freed if new != rows[new["observation_id"]]])
-    _delete_by(store, OBSERVATIONS, "observation_id", plan.claims)
-    _delete_by(store, MERGES, "loser_id", plan.claims)
-    _delete_by(store, MERGES, "winner_id", plan.claims)
-    _delete_by(store, RELATIONS, "from_id", plan.claims)
-    _delete_by(store, RELATIONS, "to_id", plan.claims)
+    freed = [(row, free_claim(row, gone, members[id_])) for id_, row in rows.items()]
+    _merge(store, OBSERVATIONS, [new for old, new in freed if new != old])
 
 
 def erase_topics(store: Store, plan: Plan) -> None:
@@ -156,27 +167,19 @@ def erase_topics(store: Store, plan: Plan) -> None:
     staying = [row for row in rows if row["base"] or row["topic_id"] in left]
     fresh = [blank_topic(row, left.get(row["topic_id"], []), len(row["samples"])) for row in staying]
     _merge(store, TOPICS, [new for new, old in zip(fresh, staying, strict=True) if new != old])
-    _delete_by(store, TOPICS, "topic_id", [row["topic_id"] for row in rows if row not in staying])
+    store.delete_ids(TOPICS, [row["topic_id"] for row in rows if row not in staying])
     topics, claims = set(plan.topics), set(plan.claims)
     history = store.read(TOPIC_HISTORY).to_pylist()
     _merge(store, TOPIC_HISTORY, [new for row in history if (new := blank_event(row, topics, claims)) != row])
 
 
-def erase_summaries(store: Store, plan: Plan) -> None:
-    """Remove summaries, and mark the sessions as due: the next steps go through what is left of them."""
-    _delete_by(store, SUMMARIES, "summary_id", plan.summaries)
-    _delete_by(store, MARKS, "unit_id", plan.sessions)
-
-
 def erase_ledgers(store: Store, plan: Plan) -> None:
-    """Remove kept answers and excerpts, a person's reasons, and the words of earlier runs' reports."""
+    """Remove excerpts, a person's reasons, and the words of earlier runs' reports."""
     reasons, gone = set(plan.reasons), set(plan.messages)
-    _delete_by(store, COMPLETIONS, "completion_id", plan.completions)
     lines = store.read_ids(QUARANTINE, plan.quarantine).to_pylist()
     of_files = [blank_quarantine(row) for row in lines if row["path"]]
     _merge(store, QUARANTINE, [row for row in of_files if row not in lines])
     store.delete_ids(QUARANTINE, [row["quarantine_id"] for row in lines if not row["path"]])
-    _delete_by(store, EXCLUSIONS, "row_id", plan.denied)
     given = store.read(EXCLUSIONS).to_pylist()
     _merge(store, EXCLUSIONS, [new for row in given if (new := blank_exclusion(row, reasons, gone)) != row])
     # A digest of a file tests a guess of one line of it; without one the file is read again when it changes.
@@ -207,10 +210,9 @@ def erase_exports(store: Store, plan: Plan) -> None:
 STAGES: tuple[Callable[[Store, Plan], None], ...] = (
     write_ledger,
     blank_vault,
-    erase_messages_rows,
+    erase_rows,
     erase_claims,
     erase_topics,
-    erase_summaries,
     erase_ledgers,
     erase_files,
     erase_exports,
@@ -219,9 +221,3 @@ STAGES: tuple[Callable[[Store, Plan], None], ...] = (
 
 def _merge(store: Store, table: Table, rows: list[Row]) -> None:
     store.merge(table, pa.Table.from_pylist(rows, schema=table.schema))
-
-
-def _delete_by(store: Store, table: Table, column: str, ids: Collection[str]) -> None:
-    """Remove the rows that are there; none, and no version is made."""
-    rows = store.read_ids(table, ids, [table.key], by=column)
-    store.delete_ids(table, rows[table.key].to_pylist())
