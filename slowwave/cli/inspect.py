@@ -256,10 +256,9 @@ def _list_usage(settings: "Settings", everything: bool) -> Listing:
     used = [row for row in rows if row["times"] or row["rating"] or everything]
     cells = [(f"{row['times']:,}", row["id"][:12], row["rating"] or "", row["text"]) for row in used]
     span = f", {usage.first:%Y-%m-%d} to {usage.last:%Y-%m-%d}" if usage.first and usage.last else ""
-    unread = f" ({usage.unread} lines of recalls.jsonl can't be read)" if usage.unread else ""
     good = sum(claim.verdict == "good" for claim in usage.ratings)
     notes = (
-        f"{usage.recalls:,} answers were handed out{span}{unread}.",
+        f"{usage.recalls:,} answers were handed out{span}.",
         f"Of {len(usage.claims):,} claims {len(usage.claims) - len(usage.never):,} were among them, "
         f"{len(usage.never):,} never; {good:,} memories were rated good, {len(usage.ratings) - good:,} bad.",
     )

@@ -1,7 +1,7 @@
 """What stands beside the tables in a space's folder, line by line: one file of JSON lines for each kind of entry.
 
-Lines are only ever appended, each in one write and without the writer's lock; one that a crash has cut is passed over,
-and counted. They belong to no release. Only a forgetting writes a file anew.
+Lines are only ever appended, each in one write and without the writer's lock; one that a crash has cut is passed over.
+They belong to no release. Only a forgetting writes a file anew.
 """
 
 import hashlib
@@ -9,6 +9,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -156,23 +157,15 @@ def parse_line(raw: bytes) -> Line:
 
 def read(space_dir: Path, kind: type[E]) -> list[E]:
     """Return the entries of a kind that can be read, oldest first."""
-    return read_all(space_dir, kind)[0]
-
-
-def read_all(space_dir: Path, kind: type[E]) -> tuple[list[E], int]:
-    """Return the entries of a kind, oldest first, and how many lines can't be read."""
-    path, entries, unread = space_dir / FILES[kind], list[E](), 0
+    path, entries = space_dir / FILES[kind], list[E]()
     for line in map(parse_line, path.read_bytes().splitlines() if path.is_file() else ()):
-        try:
-            if "at" in kind._fields:
-                datetime.fromisoformat(line["at"])
+        with suppress(KeyError, TypeError, ValueError):
+            datetime.fromisoformat(line["at"])
             entry = kind(**{name: line[name] for name in kind._fields})
             if isinstance(entry, Recall):
                 _ = entry.ids, entry.spans
             entries.append(entry)
-        except (KeyError, TypeError, ValueError):
-            unread += 1
-    return entries, unread
+    return entries
 
 
 def rewrite(path: Path, keep: Callable[[Line], Line | None]) -> int:
@@ -244,18 +237,10 @@ def log_recall(space_dir: Path, hits: Mapping[str, Iterable[str]], at: datetime 
     return True
 
 
-class RecalledSpans(dict[str, datetime]):
-    """Hash of each sentence that was ever handed out -> when it first was."""
-
-    unread = 0
-    """Lines that were passed over."""
-
-
-def load_recalled_spans(space_dir: Path) -> RecalledSpans:
-    """Return the hashes of all sentences that this space handed out."""
-    first = RecalledSpans()
-    recalls, first.unread = read_all(space_dir, Recall)
-    for recall in recalls:
+def load_recalled_spans(space_dir: Path) -> dict[str, datetime]:
+    """Return hash of each sentence that this space ever handed out -> when it first was."""
+    first: dict[str, datetime] = {}
+    for recall in read(space_dir, Recall):
         at = datetime.fromisoformat(recall.at)
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
         for span in recall.spans:

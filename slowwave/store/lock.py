@@ -1,16 +1,16 @@
 """One writer at a time. The lock is the kernel's (flock), so it is gone the moment its holder dies, however it dies."""
 
-import json
 import os
 import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from zlib import crc32
 
+import orjson
 from filelock import FileLock, Timeout
 
 from slowwave.schemas.errors import StoreError, StoreLocked, StoreUnwritable, format_error, translate_write_errors
@@ -61,7 +61,7 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
                         go_back_to_synced(space_dir)
                     begin_sync(space_dir, known=not left)
                     holder = Holder(run_id, kind, os.getpid(), socket.gethostname(), format_now(), read_boot())
-                    replace_file(path, json.dumps(asdict(holder)).encode())  # durably: it alone tells of a run
+                    replace_file(path, orjson.dumps(holder))  # durably: it alone tells of a run
                 yield died
             except BaseException:
                 with suppress(StoreError):  # what went wrong first is what is told
@@ -134,11 +134,9 @@ def _let_go(space_dir: Path) -> None:
 
 
 def _read_holder(space_dir: Path) -> Holder | None:
-    from pydantic import TypeAdapter  # a tenth of a second, that only a file left behind is worth
-
     try:
-        holder = TypeAdapter(Holder).validate_json((space_dir / HOLDER_FILE).read_bytes())
+        holder = Holder(**orjson.loads((space_dir / HOLDER_FILE).read_bytes()))
         datetime.fromisoformat(holder.since).astimezone(UTC)
-    except (FileNotFoundError, ValueError, OverflowError):  # not there, altered, or cut by the holder's death
+    except (FileNotFoundError, TypeError, ValueError, OverflowError):  # not there, altered, or cut by its death
         return None
     return holder

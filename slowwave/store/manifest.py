@@ -10,7 +10,7 @@ That finds damage: whoever may write the store may write manifests too.
 import hashlib
 import os
 import shutil
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -40,6 +40,7 @@ LASTING = (RELEASES.name, COMPLETIONS.name)
 """Tables of which the newest whole version stays: releases are synced one by one, answers depend on nothing else."""
 STEPS_BACK = 8
 """Versions that one write and the upkeep after it may have made."""
+GONE = "is gone"
 NEWEST = "newest"
 """What damage is called that lies in the tables as the next night goes on with them."""
 
@@ -78,14 +79,15 @@ def compute_table_digest(table: Table, rows: pa.Table) -> str:
 # Files and versions of Lance's
 
 
-def parse_version(path: Path) -> int:
-    """Return the version that a manifest of Lance's is of, by its name."""
-    return LAST_VERSION - int(path.stem)
-
-
 def list_versions(path: Path) -> dict[int, Path]:
     """Return the manifest of each version of a table that is there."""
-    return {parse_version(file): file for file in (path / "_versions").glob("*.manifest") if file.stem.isdigit()}
+    files = (path / "_versions").glob("*.manifest")
+    return {LAST_VERSION - int(file.stem): file for file in files if file.stem.isdigit()}
+
+
+def find_newest_version(folder: Path, table: str) -> int:
+    """Return the number of a table's newest version; 0 where it has none."""
+    return max(list_versions(folder / f"{table}.lance"), default=0)
 
 
 def has_table(folder: Path, name: str) -> bool:
@@ -156,8 +158,9 @@ def mark_synced(folder: Path) -> None:
     known, names = read_manifest(folder), [path[len(str(folder)) + 1 :] for path in sync_changes(folder)]
     lasting = [name for name in names if _is_lasting(name) and (folder / name).is_file()]
     files = {name: known.files.get(name) or measure_file(folder / name) for name in lasting}
-    files |= {name: known.files[name] for name in _find_lost_versions(folder, known.files)}
-    versions = {table.stem: max(list_versions(table), default=0) for table in folder.glob("*.lance")}
+    # A version that was lost is still missed.
+    there = {table.stem: find_newest_version(folder, table.stem) for table in folder.glob("*.lance")}
+    versions = known.versions | {name: max(version, known.versions.get(name, 0)) for name, version in there.items()}
     if Manifest(versions, files) != known or not (folder / MANIFEST_FILE).exists():
         replace_file(folder / MANIFEST_FILE, orjson.dumps({"versions": versions, "files": files}))
 
@@ -314,18 +317,6 @@ def read_manifest(folder: Path) -> Manifest:
     raise StoreUnreadable(folder, why)
 
 
-def check_files_unaltered(folder: Path, table: str) -> None:
-    """Check a table's files before Lance reads them.
-
-    Raises:
-        StoreUnreadable: one was altered, or is gone.
-    """
-    for name, what in find_altered(folder, f"{table}.lance/").items():
-        raise StoreUnreadable(
-            folder, f"{name}: {what}: `slowwave check --repair` mends what can be, `slowwave check` lists all"
-        )
-
-
 def check_newest_whole(folder: Path) -> None:
     """Check what a night goes on with, and what its clean-up reads, before Lance does: it may end the process.
 
@@ -343,7 +334,7 @@ def check_newest_whole(folder: Path) -> None:
 
 
 def find_newest_damage(folder: Path, *, read: bool = True) -> Iterator[Damage]:
-    """Yield differences from the last writer's notes, in the newest version of each table and in manifests."""
+    """Yield differences from the last writer's notes, in the newest version of each table."""
     try:
         known, altered = read_manifest(folder).files, find_altered(folder, read=read)
     except StoreUnreadable as broken:
@@ -351,28 +342,30 @@ def find_newest_damage(folder: Path, *, read: bool = True) -> Iterator[Damage]:
         return
     for table in TABLES:
         of_table = {name: what for name, what in altered.items() if name.startswith(f"{table}.lance/")}
-        newest = max(list_versions(folder / f"{table}.lance"), default=0)
+        newest = find_newest_version(folder, table)
         if newest and not any(name.endswith(".manifest") for name in of_table):
             with suppress(*READ_TROUBLE):  # what a killed run wrote last: the next takes it back
                 files = list_pinned_files(folder, {table: newest})
                 of_table = {name: what for name, what in of_table.items() if name in files}
-                of_table |= {name: "is gone" for name in files if name in known and not (folder / name).is_file()}
+                of_table |= {name: GONE for name in files if name in known and not (folder / name).is_file()}
         yield from (Damage(NEWEST, name, what) for name, what in of_table.items())
 
 
 def find_altered(folder: Path, below: str = "", *, read: bool = True) -> dict[str, str]:
     """Return the files of a space, or of a folder in it, that are not as they were, with how; unread by sizes.
 
-    One that is gone is among them only where it was the newest manifest of its table: clean-up removes older files.
+    Of files that are gone it has the manifests of tables' newest versions alone: clean-up removes older files.
 
     Raises:
         StoreUnreadable: what is known of them is broken.
     """
-    files = read_manifest(folder).files
-    inside = {name: facts for name, facts in files.items() if name.startswith(below)}
-    lost = _find_lost_versions(folder, inside)
-    changed = describe_changes(folder, inside, read=read)
-    return {name: what for name, what in changed.items() if what != "is gone" or name in lost}
+    known = read_manifest(folder)
+    inside = {name: facts for name, facts in known.files.items() if name.startswith(below)}
+    altered = {name: what for name, what in describe_changes(folder, inside, read=read).items() if what != GONE}
+    for name, version in known.versions.items():
+        if f"{name}.lance/".startswith(below) and find_newest_version(folder, name) < version:
+            altered[f"{name}.lance/_versions/{LAST_VERSION - version:020}.manifest"] = GONE
+    return altered
 
 
 def describe_changes(folder: Path, files: Files, *, read: bool) -> dict[str, str]:
@@ -381,7 +374,7 @@ def describe_changes(folder: Path, files: Files, *, read: bool) -> dict[str, str
     for name, (size, digest) in files.items():
         path = folder / name
         if not path.is_file():
-            changes[name] = "is gone"
+            changes[name] = GONE
         elif (now := path.stat().st_size) != size:
             changes[name] = f"has {now:,} bytes, was {size:,}"
         elif read and measure_file(path)[1] != digest:
@@ -389,27 +382,14 @@ def describe_changes(folder: Path, files: Files, *, read: bool) -> dict[str, str
     return changes
 
 
-def _find_lost_versions(folder: Path, files: Iterable[str]) -> set[str]:
-    """Return the newest manifests of tables that are gone, where no newer version came since."""
-    last: dict[str, str] = {}
-    for name in sorted((name for name in files if name.endswith(".manifest")), reverse=True):  # the newest sorts first
-        last[Path(name).parts[0]] = name
-    return {
-        name
-        for table, name in last.items()
-        if not (folder / name).is_file()
-        and max(list_versions(folder / table), default=0) <= parse_version(folder / name)
-    }
-
-
+@lru_cache(maxsize=2)
 def _parse_manifest(content: bytes) -> Manifest | None:
-    """Return the parsed manifest; None where a disk, or a hand, has altered it."""
+    """Return the parsed manifest, which nobody changes; None where a disk, or a hand, has altered it."""
     with suppress(AttributeError, KeyError, TypeError, ValueError):
         parsed = orjson.loads(content)
         row, files = parsed.get("row"), parsed["files"]
         versions = {str(name): int(version) for name, version in (row or parsed)["versions"].items()}
-        if all(Path(name).stem.isdigit() for name in files if name.endswith(".manifest")):
-            return Manifest(versions, {name: [int(size), str(digest)] for name, (size, digest) in files.items()}, row)
+        return Manifest(versions, {name: [int(size), str(digest)] for name, (size, digest) in files.items()}, row)
     return None
 
 
@@ -473,16 +453,9 @@ def read_release_manifest(folder: Path, number: int) -> Manifest | None:
     path = get_release_manifest(folder, number)
     if not path.exists():
         return None
-    facts = path.stat()
-    if (manifest := _parse_once(path, facts.st_mtime_ns, facts.st_size)) and manifest.row:
+    if (manifest := _parse_manifest(path.read_bytes())) and manifest.row:
         return manifest
     raise StoreUnreadable(folder, f"{FOLDER}/{path.name} is no manifest: `slowwave check --repair` makes it anew")
-
-
-@lru_cache(maxsize=2)
-def _parse_once(path: Path, mtime_ns: int, size: int) -> Manifest | None:
-    """Return a manifest, parsed once for all tables that a reader opens. Nobody changes it."""
-    return _parse_manifest(path.read_bytes())
 
 
 def get_release_manifest(folder: Path, number: int) -> Path:

@@ -12,7 +12,7 @@ distilled. Verdicts hold at once.
 """
 
 import secrets
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -55,7 +55,7 @@ class Journal:
         self.session = f"{TALK}-{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         self.path = space_dir / TALK / f"{self.session}.jsonl"
         self.workspace, self.count = workspace, 0
-        self._format = partial(_format_message, _make_cleaner(redact))
+        self._format = partial(_format_message, redact)
 
     def append(
         self,
@@ -102,7 +102,7 @@ def write_note(
         UsageError: the note is empty or over-long, so is a name, or the day has its fill of notes.
         OSError: the folder can't be written to.
     """
-    moment, write = at or datetime.now(UTC), partial(_format_message, _make_cleaner(redact))
+    moment, write = at or datetime.now(UTC), partial(_format_message, redact)
     path = space_dir / NOTES / f"{moment:%Y-%m-%d}.jsonl"
     if not 0 < (length := len(note.strip())) <= MAX_NOTE:
         raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters, this one has {length:,}: nothing was noted")
@@ -124,17 +124,8 @@ def write_note(
     return session
 
 
-def _make_cleaner(redact: bool) -> Callable[[str], str]:
-    """Return the function that redacts a text, or leaves it as it is."""
-    if not redact:
-        return str
-    from slowwave.text.redact import redact_text
-
-    return redact_text
-
-
 def _format_message(
-    clean: Callable[[str], str],
+    redact: bool,
     session: str,
     message: str,
     role: str,
@@ -144,7 +135,10 @@ def _format_message(
     at: datetime | None,
     tags: Iterable[str] = (),
 ) -> bytes:
-    """Return the line of a message, its words without secrets where `clean` takes them out."""
+    """Return the line of a message, without secrets unless `redact` is off."""
+    from slowwave.text.redact import redact_text
+
+    clean = redact_text if redact else str
     fields = {
         "session_id": session,
         "message_id": message,

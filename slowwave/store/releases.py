@@ -23,12 +23,12 @@ from slowwave.schemas.errors import (
     StoreUnreadable,
     translate_read_errors,
 )
-from slowwave.schemas.tables import MESSAGES, RELEASES, SESSIONS, TABLES, Table
+from slowwave.schemas.tables import RELEASES, TABLES, Table
 from slowwave.store.bucket.working_copy import refresh, refresh_spaces
 from slowwave.store.manifest import (
-    check_files_unaltered,
     check_ledger_whole,
     check_release_files,
+    find_altered,
     find_last_known,
     find_last_whole,
     has_table,
@@ -90,7 +90,8 @@ def read_ledger(folder: Path) -> list[Release]:
     """
     if not has_table(folder, RELEASES.name):
         raise StoreMissing(folder)
-    check_files_unaltered(folder, RELEASES.name)
+    for name, what in find_altered(folder, f"{RELEASES.name}.lance/").items():
+        raise StoreUnreadable(folder, f"{name}: {what}: `slowwave check --repair` mends what can be")
     with translate_read_errors(folder):
         path = folder / f"{RELEASES.name}.lance"
         rows = lance.dataset(str(path)) if (whole := find_last_whole(path)) is None else whole
@@ -127,12 +128,8 @@ def check_tables_exist(folder: Path, releases: Iterable[Release], tables: Iterab
     named = {name: release.name for release in releases for name in release.versions}
     for table in tables:
         if table.name in named and not has_table(folder, table.name):
-            # How to go on: from the rest, or with a new store.
-            others = " ".join(f"--table {other.name}" for other in (MESSAGES, SESSIONS) if other != table)
-            save = f"save the rest by `slowwave export OUT {others}` and `slowwave run OUT --store NEW`"
-            how = "begin a new store with `slowwave run --store NEW`" if table == MESSAGES else save
-            why = f"table {table.name!r}, which release {named[table.name]} names, is gone: `slowwave check --repair`"
-            raise StoreUnreadable(folder, f"{why}, put {table.name}.lance back from a backup, or {how}")
+            why = f"table {table.name!r}, which release {named[table.name]} names, is gone"
+            raise StoreUnreadable(folder, f"{why}: `slowwave check --repair`, or put it back from a backup")
 
 
 def parse_releases(rows: pa.Table) -> list[Release]:

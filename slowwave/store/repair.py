@@ -48,7 +48,6 @@ from slowwave.store.manifest import (
     list_fragment_files,
     list_release_manifests,
     list_versions,
-    parse_version,
     read_manifest,
     read_release_manifest,
     read_tag,
@@ -177,13 +176,11 @@ def _salvage_table(folder: Path, table: Table, bad: set[Path], dim: int) -> Salv
 
     path = folder / f"{table.name}.lance"
     # The highest version that the last writer, a release or the disk knows of the table.
-    files = [Path(name) for name in read_manifest(folder).files if name.startswith(f"{path.name}/")]
-    noted = [parse_version(file) for file in files if file.suffix == ".manifest"]
     manifests = [read_release_manifest(folder, number) for number in list_release_manifests(folder)]
-    pinned = [manifest.versions for manifest in manifests if manifest]
+    known = [read_manifest(folder).versions, *(manifest.versions for manifest in manifests if manifest)]
     with suppress(StoreError):
-        pinned += [release.versions for release in read_ledger(folder)]
-    last = max([0, *noted, *list_versions(path), *(versions.get(table.name, 0) for versions in pinned)])
+        known += [release.versions for release in read_ledger(folder)]
+    last = max([0, *list_versions(path), *(versions.get(table.name, 0) for versions in known)])
     cut = {one for one in bad if one.parent == path / "_versions"}
     for one in cut:
         one.unlink(missing_ok=True)

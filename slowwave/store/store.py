@@ -61,10 +61,13 @@ class Store:
         """
         directory = root / space
         refresh(directory)
-        known = load_releases(directory) if has_table(directory, RELEASES.name) else []
-        check_ledger_whole(directory, known[-1].number if known else 0, 0 if known else find_last_known(directory))
-        if not create and not has_table(directory, RELEASES.name):
-            raise StoreMissing(directory)
+        if has_table(directory, RELEASES.name):
+            known = load_releases(directory)
+        else:
+            check_ledger_whole(directory, 0, find_last_known(directory))
+            known = []
+            if not create:
+                raise StoreMissing(directory)
         check_tables_exist(directory, known)
         if create:
             make_private_folder(directory)

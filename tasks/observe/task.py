@@ -98,7 +98,6 @@ def observe_sessions(job: Job) -> StepReport:
                 advance(group.height)
         note_failed_units(job, report, "session", failed)
         report.counts["echoes of recall left out"] = mask.echoes
-        report.counts["lines of recalls.jsonl that can't be read"] = mask.recalled.unread
     return report
 
 
@@ -174,7 +173,7 @@ def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report
     try:
         return extract_claims(shown, job.settings, model, report)
     finally:
-        model.free_gpu()
+        model.llm.free_gpu()
         model.record_usage(report)
 
 

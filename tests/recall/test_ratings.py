@@ -45,7 +45,7 @@ def test_what_is_handed_out_is_told_from_what_never_was(store: Path) -> None:
     assert any("bakery" in one.text for one in found.never)
     with (store / "default" / "recalls.jsonl").open("a") as log:
         log.write('{"cut')
-    assert count_usage(memory.snapshot, store / "default").unread == 1
+    assert count_usage(memory.snapshot, store / "default").recalls == 1
     status, printed = call(store, "inspect", "usage")
     assert status == 0
     assert "1 answers were handed out" in printed

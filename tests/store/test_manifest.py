@@ -37,11 +37,6 @@ def put_back(store: Store) -> list[str]:
     return told
 
 
-def test_an_untouched_store_has_no_damage(store: Store) -> None:
-    assert list_release_manifests(store.dir) == [1, 2]
-    assert check_store(store.dir) == ([], 2, 0)
-
-
 def test_altered_bytes_are_found_by_reading_and_not_by_sizes(store: Store) -> None:
     data = find_data(store)
     content = bytearray(data.read_bytes())
@@ -82,16 +77,6 @@ def test_a_lost_row_of_the_ledger_is_noticed_by_all_and_put_back(store: Store) -
     assert check_store(store.dir)[0] == []
     assert store.read(RELEASES).sort_by("number").to_pylist() == before
     assert Snapshot(store.root).read(TOPICS).num_rows == 2
-
-
-def test_a_torn_ledger_is_repaired_too(store: Store) -> None:
-    newest = max((store.dir / "releases.lance" / "data").iterdir(), key=lambda path: path.stat().st_mtime_ns)
-    newest.write_bytes(newest.read_bytes()[:50])
-    with pytest.raises(StoreUnreadable, match="lost r2"):
-        Snapshot(store.root)
-    assert put_back(store) == ["r2: its row in the ledger was put back from its manifest"]
-    assert Snapshot(store.root).release.name == "r2"
-    assert check_store(store.dir)[0] == []
 
 
 def test_an_altered_manifest_of_a_release_is_found_and_made_anew(store: Store) -> None:

@@ -16,12 +16,11 @@ import pyarrow.compute as pc
 import pytest
 
 from slowwave.schemas.errors import BadRows, NoRelease, SchemaMismatch, StoreLocked, StoreMissing, StoreUnreadable
-from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, SUMMARIES, TABLES, TOPICS, VECTOR_DIM, Table
 from slowwave.store import Snapshot, Store, writer_lock
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.publishing import publish, read_releases, roll_back
-from slowwave.store.upkeep import compact_store, drop_old_versions
+from slowwave.store.upkeep import compact_store
 
 
 def topics(*names: str, purpose: str = "things") -> pa.Table:
@@ -165,12 +164,6 @@ def test_a_released_table_that_is_gone_stops_writers_before_anything_is_written(
     assert sorted(store.dir.rglob("*")) == before
 
 
-def test_spaces_are_walls(tmp_path: Path) -> None:
-    ada, ben = (Store.open(tmp_path, name, create=True) for name in ("ada", "ben"))
-    ada.merge(TOPICS, topics("secret"))
-    assert ben.count(TOPICS) == 0
-
-
 def test_the_full_text_index_covers_every_row_before_a_release(store: Store) -> None:
     store.append(SUMMARIES, pa.Table.from_pylist([summary(0, "quick foxes jump")], schema=SUMMARIES.schema))
     assert compact_store(store) == ["summaries"]
@@ -193,16 +186,6 @@ def test_a_full_text_index_that_a_failed_write_left_in_part_is_made_anew(store: 
             path.write_bytes(path.read_bytes()[:-9])
     compact_store(store)
     assert store.open_dataset(SUMMARIES).to_table(full_text_query="herons").num_rows == 1
-
-
-def test_old_releases_are_dropped_and_kept_ones_stay_readable(store: Store) -> None:
-    for name in "abc":
-        store.merge(TOPICS, topics(name))
-        publish(store, name, None)
-    drop_old_versions(store, StoreSettings(keep_releases=2))
-    tags = store.open_table(TOPICS).tags.list()
-    assert sorted(tags) == ["r2", "r3"]
-    assert Snapshot(store.root, release="r2").open_dataset(TOPICS).count_rows() == 2
 
 
 def test_digest_ignores_order_and_volatile_columns(store: Store) -> None:

@@ -18,7 +18,6 @@ from slowwave.recall.live import LiveRelease, Notes
 from slowwave.schemas.errors import StoreMissing, StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES
-from slowwave.store import Store
 from slowwave.store.notes import find_journals, write_note
 from slowwave.store.publishing import publish
 from tests.command_line import typed
@@ -108,14 +107,6 @@ def test_broken_releases_with_nothing_cached_are_an_error_in_one_line(root: Path
     assert isinstance(result.exception, SystemExit)
     assert result.stderr.startswith(f"slowwave: the store at {root / 'default'} can't be read: ")
     assert result.stderr.count("\n") == 1
-
-
-def test_broken_releases_raise_the_projects_own_error(root: Path) -> None:
-    broken(root)
-    with pytest.raises(StoreUnreadable, match="can't be read"):
-        Memory.open(root)
-    with pytest.raises(StoreUnreadable):
-        Store.open(root)
 
 
 def test_a_briefing_never_given_is_an_error_of_the_store(root: Path) -> None:

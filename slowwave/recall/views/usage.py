@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
-from slowwave.store.journal import Rating, Recall, hash_spans, read, read_all
+from slowwave.store.journal import Rating, Recall, hash_spans, read
 from slowwave.store.releases import Snapshot
 
 
@@ -29,8 +29,6 @@ class Usage:
 
     recalls: int
     """Times that anything was handed out."""
-    unread: int
-    """Lines of the log that can't be read."""
     first: datetime | None
     last: datetime | None
     claims: tuple[ClaimUse, ...]
@@ -55,7 +53,7 @@ def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
             by_span.setdefault(span, set()).add(row["observation_id"])
     known = {row["observation_id"] for row in rows}
     # what the log of recalls says of them
-    recalls, unread = read_all(space_dir, Recall)
+    recalls = read(space_dir, Recall)
     times: Counter[str] = Counter()
     for recall in recalls:
         times.update(known & recall.ids | {claim for span in recall.spans for claim in by_span.get(span, ())})
@@ -64,7 +62,6 @@ def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
     ratings = {rating.id: rating for rating in read(space_dir, Rating)}
     return Usage(
         len(recalls),
-        unread,
         min(moments, default=None),
         max(moments, default=None),
         tuple(sorted(claims, key=lambda claim_use: (-claim_use.times, claim_use.id))),
