@@ -114,13 +114,15 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
     Args:
         full_text: whether the index of full text of the passages may be asked; else workspaces' names stay.
     """
-    text = view.passages.strip_speakers(query.text)
+    text, asked = view.passages.strip_speakers(query.text), query.text.lower()
     for place, folder in enumerate(view.passages.folders if full_text else ()):
         words = TERM.findall(folder.lower())
+        if not words or not all(word in asked for word in words):
+            continue
         # less the name, where something telling is left
         name = r"[\W_]+".join(map(re.escape, words))
         bare, removed = re.subn(rf"(?<!\w){name}(?!\w)(?:['’]s\b)?", " ", text, flags=re.I)
-        if not words or not removed or not extract_content_words(bare):
+        if not removed or not extract_content_words(bare):
             continue
         # where hardly any passage of the workspace has it; what is said too often for all to be looked up is no name
         here = view.passages.workspace == place
