@@ -23,8 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.chat.talk import Conversation, TurnContext
-from slowwave.chat.turns import Recalled, Turns
 from slowwave.context.build import Context
+from slowwave.context.conversation import Recalled, Turns
+from slowwave.context.rendering import OMITTED, Measure
 from slowwave.context.tokens import cache_counts, load_tokenizer
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.protocol import KnownEncoder
@@ -247,7 +248,7 @@ class Lab:
         count = self._load_counter(active.tokenizer)
         # 1. A conversation alone, of all that is told.
         if target == "talk":
-            turns = Turns(settings, lambda texts: [count(text) for text in texts], encoder)
+            turns = Turns(active, settings.pyramid, Measure(count), encoder)
             room = budget or int(active.budget * active.conversation_share)
             return partial(_ask_talk, turns, _tell_turns(turns, unit, unit.messages), room, count)
         # 2. A memory: of all that is told, or of its earlier half beside a conversation of the later one.
@@ -258,7 +259,8 @@ class Lab:
         if target == "prompt":
             model = ScriptedLLM(context_window=budget or 8_192)  # asked for no answer: it counts tokens
             talk = Conversation(model, memory, prepared, encoder=encoder)
-            talk.turns = Turns(prepared, model.count_tokens, encoder)  # without it also where a recap is wanted
+            # without the model also where a recap is wanted
+            talk.turns = Turns(prepared.context, prepared.pyramid, talk.turns.measure, encoder)
             return partial(_ask_prompt, talk, _tell_turns(talk.turns, unit, running))
         if target == "context":
             return partial(_ask_context, memory, budget)
@@ -352,8 +354,10 @@ def _tell_turns(turns: Turns, unit: Unit, messages: pa.Table) -> list[str]:
 def _list_turn_items(recalled: Recalled, names: Sequence[str]) -> list[Item]:
     latest = zip(recalled.recent, names[len(names) - len(recalled.recent) :], strict=True)
     items = [Item(turn["content"], (name,)) for turn, name in latest]
-    items += [Item(text, ()) for text in recalled.recap]
-    return items + [Item(one.text, () if one.shortened else (names[one.trace.number],)) for one in recalled.shown]
+    items += [Item(line.text, ()) for line in recalled.recap]
+    for line in recalled.shown:
+        items.append(Item(line.text, () if OMITTED in line.pieces else (names[line.source.seq or 0],)))
+    return items
 
 
 def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tuple[list[Unit], Store]:

@@ -26,6 +26,7 @@ from slowwave.context import report
 from slowwave.context.build import assemble_context
 from slowwave.context.report import Matrix, PastMessage, Sentence, Weights
 from slowwave.memory import Memory
+from slowwave.recall.hits import Hits
 from slowwave.recall.query import Query, build_query
 from slowwave.recall.retrieve.rows import Vector
 
@@ -48,7 +49,7 @@ class Case:
     asked: Asked
     query: Query
     vector: Vector | None
-    hits: list[str]
+    hits: Hits
     messages: list[PastMessage]
     sentences: list[Sentence]
 
@@ -73,8 +74,8 @@ def build_cases(memory: Memory, reports: Sequence[Asked]) -> Iterator[Case]:
     for asked in reports:
         query = build_query(asked.text, 1, "message")
         vector = memory._vectors.encode_texts(view.release.encoder, [query.text]).get(query.text)
-        hits = [hit.id for hit in memory.recall(asked.text, settings.hits, ("message",))]
-        for _, messages in report.load_sessions(view, query, vector, hits, settings, ENCODER):
+        hits = memory.recall(asked.text, settings.hits, ("message",))
+        for _, messages in report.load_sessions(view, query, vector, [hit.id for hit in hits], settings, ENCODER):
             sentences = report.extract_sentences(messages)
             if sentences and messages[0].source.session in asked.sessions:
                 yield Case(memory, asked, query, vector, hits, messages, sentences)
@@ -136,9 +137,8 @@ def evaluate_cases(cases: Sequence[Case], weights: Weights) -> Row:
     """Return the mean share of the decision's words, and the share of blocks with a stale wording, by budget."""
     rows = []
     for case in cases:
-        settings, wanted = case.memory.settings.context, extract_words(case.asked.answer)
-        view, old = case.memory.get_view(), case.asked.wordings
-        found = report.collect_sentences(view, case.query, case.vector, case.hits, settings, weights)
+        wanted, old, settings = extract_words(case.asked.answer), case.asked.wordings, case.memory.settings.context
+        found = report.rank_sentences(case.memory.get_view(), case.query, case.vector, case.hits, settings, weights)
         texts = {budget: assemble_context(case.query.text, found, budget, COUNT, settings).text for budget in BUDGETS}
         shares = {f"{budget} tokens": len(wanted & extract_words(text)) / len(wanted) for budget, text in texts.items()}
         stale = {f"stale at {b}": any(one in text for one in old) if old else None for b, text in texts.items()}

@@ -10,7 +10,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from slowwave.context.projects.standing import STANDING, collect_standing_claims, take_in_turn
+from slowwave.context.projects.standing import STANDING, collect_standing_claims, group_by_category, take_in_turn
 from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, KINDS, Difference, compare_claims
 from slowwave.schemas.errors import SlowwaveError
@@ -236,7 +236,7 @@ def collect_news(new: View, old: View | None) -> News:
     surest = sorted(sure, key=lambda key: (-sure[key], key))
     among = surest[:MOST_STANDING]
     standing = collect_standing_claims(new, (), (*STANDING, *PERSONAL), among=among) if among else []
-    foremost = [*(claim.id for claim in take_in_turn(standing)), *surest]
+    foremost = [*(claim.id for claim in take_in_turn(group_by_category(standing))), *surest]
     # What became of earlier claims: certain changes, then possible ones.
     before = set(known["observation_id"].to_pylist())
     linked = old.chains.linked if old else {}

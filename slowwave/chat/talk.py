@@ -14,13 +14,16 @@ news.
 import logging
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from slowwave.chat.effect import estimate_effect
-from slowwave.chat.narrate import Narrator
-from slowwave.chat.turns import TEMPLATE_TOKENS, Recalled, Turns
+from slowwave.chat.narrate import summarize_drafts
 from slowwave.context.build import Context, assemble_context
+from slowwave.context.conversation import TEMPLATE_TOKENS, Recalled, Turns
 from slowwave.context.handed_out import note_block
+from slowwave.context.rendering import Measure
+from slowwave.context.tokens import cache_counts
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.llm.protocol import LLM, Message
 from slowwave.memory import Memory
@@ -82,7 +85,9 @@ class Conversation:
     ) -> None:
         self.llm, self.memory, self.settings = llm, memory, settings
         self.journal, self.web, self.workspace, self.space_dir = journal, web, workspace, space_dir
-        self.turns = Turns(settings, llm.count_tokens, encoder, Narrator(llm))
+        write = partial(summarize_drafts, llm, settings.pyramid.get_words)
+        self._count_tokens = cache_counts(lambda text: llm.count_tokens([text])[0])
+        self.turns = Turns(settings.context, settings.pyramid, Measure(self._count_tokens), encoder, write)
         self.recalled: TurnContext | None = None
         """What the last turn was answered with; None before the first."""
         self._system: str | None = None
@@ -109,14 +114,10 @@ class Conversation:
         finally:
             if whole := "".join(answer).strip():
                 # only now: chat templates want a turn of each in turn
-                self.turns.add("user", said, self._estimate_turn_effect(said))
+                block = self.recalled.block if self.recalled else None
+                self.turns.add("user", said, estimate_effect(said, block.text if block else None))
                 self.turns.add("assistant", whole)  # made of what it was given: no effect of its own
                 self._write_down("assistant", whole)
-
-    def _estimate_turn_effect(self, said: str) -> float:
-        """Return what a message does to long-term memory, by what was just recalled for it."""
-        block = self.recalled.block if self.recalled else None
-        return estimate_effect(said, block.text if block else None)
 
     def build_prompt(self, said: str) -> list[Message]:
         """Return what a message is answered with: the turns that fit, the block with what does not, and the message.
@@ -209,7 +210,7 @@ class Conversation:
             )
 
         block = ask(said)
-        before = next((turn["content"] for turn in reversed(self.turns.said) if turn["role"] == "user"), None)
+        before = next((text for role, text in reversed(self.turns.said) if role == "user"), None)
         if block.reason is None or before is None or not is_follow_up(said):
             return block
         wider = ask(f"{before}\n{said}")
@@ -229,7 +230,3 @@ class Conversation:
         except (OSError, StoreError) as trouble:
             LOG.warning("this conversation is not written down: %s", trouble)
             self.journal = None
-
-    def _count_tokens(self, text: str) -> int:
-        """Return tokens by the model that reads them."""
-        return self.llm.count_tokens([text])[0]

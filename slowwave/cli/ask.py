@@ -183,10 +183,10 @@ def context(
     memory.refuse_unknown_workspace(filters.get("workspace"))
     results = None
     if web:
-        from slowwave.web.search import begin_search
+        from slowwave.web.search import AwaitedWeb, WebSearch
 
         settings = memory.settings.web.model_copy(update={"enabled": True})
-        results = begin_search(settings, query, memory.list_people())
+        results = AwaitedWeb(WebSearch(settings, names=memory.list_people()), query, asked_for=True)
     block = memory.context(
         query,
         budget and max(0, budget - FENCE_TOKENS),

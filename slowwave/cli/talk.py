@@ -1,9 +1,10 @@
 """`slowwave talk`: a chat in the terminal with a language model that remembers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from importlib import import_module
 from itertools import takewhile
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,8 +13,8 @@ from slowwave.cli.common import ERR, OUT, command, load_settings, start_small_ni
 
 if TYPE_CHECKING:
     from slowwave.chat.talk import Conversation
-    from slowwave.chat.turns import Recalled
-    from slowwave.context.active import Trace
+    from slowwave.context.conversation import Recalled, Turns
+    from slowwave.context.rendering import Line
     from slowwave.engines.encoders.protocol import Encoder
     from slowwave.engines.llm.protocol import LLM
     from slowwave.memory import Memory
@@ -161,7 +162,7 @@ def _print_answer(conversation: "Conversation", typed: str) -> None:
 def _rate_turn(conversation: "Conversation", given: list[str]) -> str:
     """Set how much a turn matters; the person's last message, unless one is named."""
     turns = conversation.turns.said
-    latest = max((n for n, turn in enumerate(turns, 1) if turn["role"] == "user"), default=0)
+    latest = max((n for n, (role, _) in enumerate(turns, 1) if role == "user"), default=0)
     try:
         number = int(given[0]) if len(given) == 2 else latest
         strength = float(given[-1])
@@ -176,28 +177,32 @@ def _list_traces(conversation: "Conversation") -> str:
     mind = conversation.turns.active
     strongest = sorted(mind.traces, key=lambda trace: (-mind.compute_strength(trace), -trace.number))
     head = f"{len(mind.traces):,} of {mind.heard:,} turns in mind, {mind.settings.capacity:,} at most"
-    lines = [f"{mind.compute_strength(trace):.2f}  {_format_listed_turn(trace)}" for trace in strongest[:LISTED]]
-    summaries = list(filter(None, [conversation.turns.summarise()]))
+    turns = conversation.turns
+    lines = [f"{mind.compute_strength(trace):.2f}  {_list_turn(turns, trace.number)}" for trace in strongest[:LISTED]]
+    summaries = list(filter(None, [turns.render_summary()]))
     return "\n".join([*summaries, f"{head}; the strongest:" if lines else f"{head}.", *lines])
 
 
-def _format_listed_turn(trace: "Trace") -> str:
-    text = " ".join(trace.text.split())
-    return f"{trace.number + 1} {trace.speaker}: {text[:SHOWN_CHARS]}{'…' if len(text) > SHOWN_CHARS else ''}"
+def _list_turn(turns: "Turns", number: int) -> str:
+    """Return the beginning of a turn, with its number from 1 and who said it."""
+    role, text = turns.said[number]
+    return f"{number + 1} {role}: {shorten(text, SHOWN_CHARS, placeholder=' …')}"
 
 
-def _explain_turns(recalled: "Recalled") -> list[str]:
+def _explain_turns(turns: "Turns", recalled: "Recalled") -> list[str]:
     """Return lines on the turns that were sent along, the older ones' activation, and turns that did not fit."""
+
+    def list_turns(lines: "Iterable[Line]") -> list[str]:
+        ranked = sorted(lines, key=lambda line: -line.relevance)[:LISTED]
+        return [f"  {line.relevance:.2f} {_list_turn(turns, line.source.seq or 0)}" for line in ranked]
+
+    shown, left_out = recalled.shown, recalled.left_out
     lines = [f"{len(recalled.recent)} latest turns went along as they are."] if recalled.recent else []
-    called = sorted(recalled.shown, key=lambda turn: -turn.activation)
-    lines += [f"{len(called)} earlier turns were called up, the most activated first:"] if called else []
-    lines += [
-        f"  {turn.activation:.2f} {_format_listed_turn(turn.trace)}{' (shortened)' if turn.shortened else ''}"
-        for turn in called[:LISTED]
-    ]
+    lines += [f"{len(shown)} earlier turns were called up, the most activated first:"] if shown else []
+    lines += list_turns(shown)
     lines += [f"{len(recalled.recap)} summaries tell of turns that did not go along."] if recalled.recap else []
-    lines += [f"{len(recalled.left_out)} turns were left out, the most activated first:"] if recalled.left_out else []
-    return lines + [f"  {value:.2f} {_format_listed_turn(trace)}" for trace, value in recalled.left_out[:LISTED]]
+    lines += [f"{len(left_out)} turns were left out, the most activated first:"] if left_out else []
+    return lines + list_turns(left_out)
 
 
 def _explain_last_answer(conversation: "Conversation") -> str:
@@ -213,5 +218,5 @@ def _explain_last_answer(conversation: "Conversation") -> str:
         lines.append(f"The web was asked for {recalled.web.query!r} ({recalled.web.why}).")
     elif recalled.web.why:
         lines.append(f"The web was not asked: {recalled.web.why}.")
-    lines += _explain_turns(recalled.turns)
+    lines += _explain_turns(conversation.turns, recalled.turns)
     return "\n".join([*lines, *(f"Note: {note}" for note in recalled.notes)])

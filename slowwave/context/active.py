@@ -11,7 +11,6 @@ Decay and spreading activation after Anderson & Schooler (Reflections of the env
 Science 2, 1991); no search found better weights (decision 013).
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -60,15 +59,14 @@ class Weights:
     """Share of the capacity that goes at once: pruning is rare."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Trace:
     """A turn that is in mind."""
 
     number: int
     """0, 1, … in the conversation."""
-    speaker: str
-    text: str
     words: frozenset[str]
+    vector: Vectors
     strength: float
     """0 to 1, when it was last set."""
     set_at: int
@@ -86,10 +84,6 @@ class ActiveMemory:
         """In order of the turns."""
         self.heard = 0
         """Turns so far, pruned ones too."""
-        self._vectors: Vectors = np.zeros((16, encoder.dim if encoder else 0), dtype=np.float32)
-        """Of the traces, in their order; with room for more."""
-        self._holding: Counter[str] = Counter()
-        """Traces that hold a word."""
 
     def add_turn(self, speaker: str, text: str, effect: float = 0.0) -> Trace:
         """Return the trace of one more turn; beyond capacity the weakest go.
@@ -100,35 +94,25 @@ class ActiveMemory:
             effect: what it does to long-term memory, 0 to 1: the share of its claims that are new or change one, as far
                 as it can be told (`effect.estimate_effect`).
         """
-        vector = self._encode(format_turn(speaker, text))
-        words = frozenset(extract_content_words(text))
+        vector, words = self._encode(format_turn(speaker, text)), frozenset(extract_content_words(text))
         # its strength: the weighted mean of how much it says, how unlike the turns in mind it is, and its effect
-        weights, vectors = self.weights, self._vectors[: len(self.traces)]
+        weights = self.weights
         says = min(1.0, len(words) / weights.says_full)
-        compared = self.traces and self.encoder is not None
-        novelty = float(np.clip(1.0 - (vectors @ vector).max(), 0.0, 1.0)) if compared else 1.0
+        nearest = float((self._stack_vectors() @ vector).max()) if self.traces and self.encoder else 0.0
+        novelty = min(1.0, max(0.0, 1.0 - nearest))
         weighted = weights.says * says + weights.novelty * novelty + weights.effect * effect
         strength = weighted / (weights.says + weights.novelty + weights.effect)
-        trace = Trace(self.heard, speaker, text, words, strength, self.heard)
-        if len(self.traces) == len(self._vectors):
-            self._vectors = np.vstack([self._vectors, np.zeros_like(self._vectors)])
-        self._vectors[len(self.traces)] = vector
+        trace = Trace(self.heard, words, vector, strength, self.heard)
         self.traces.append(trace)
-        self._holding.update(words)
         self.heard += 1
+        # beyond capacity the weakest go, the older of equals first; of the latest turns none, while there are others
         if len(self.traces) > self.settings.capacity:
-            # the weakest go, the older of equals first; of the latest turns none, while there are others
-            kept = self.settings.capacity - int(self.settings.capacity * self.weights.pruned)
+            kept = self.settings.capacity - int(self.settings.capacity * weights.pruned)
             latest = self.heard - self.settings.recent
-            order = sorted(
-                range(len(self.traces)),
-                key=lambda at: (self.traces[at].number >= latest, self.compute_strength(self.traces[at]), at),
+            strongest = sorted(
+                self.traces, key=lambda trace: (trace.number >= latest, self.compute_strength(trace), trace.number)
             )
-            stay = sorted(order[-kept:])
-            for at in order[:-kept]:
-                self._holding.subtract(self.traces[at].words)
-            self._vectors[: len(stay)] = self._vectors[stay]
-            self.traces = [self.traces[at] for at in stay]
+            self.traces = sorted(strongest[-kept:], key=lambda trace: trace.number)
         return trace
 
     def compute_strength(self, trace: Trace) -> float:
@@ -136,61 +120,54 @@ class ActiveMemory:
         return float(trace.strength * 0.5 ** ((self.heard - trace.set_at) / self.weights.strength_half_life))
 
     def set_strength(self, number: int, strength: float) -> bool:
-        """Set a turn's strength as someone says what it is worth; False where it is not in mind.
+        """Set a turn's strength, and let those beside it have their part of what that adds or takes; False where it is
+        not in mind.
 
         Raises:
             ValueError: strength is not between 0 and 1.
         """
         if not 0.0 <= strength <= 1.0:
             raise ValueError(f"strength is {strength}; it is 0 to 1")
-        at = next((at for at, trace in enumerate(self.traces) if trace.number == number), None)
-        if at is None:
+        near = {trace.number: trace for trace in self.traces if abs(trace.number - number) <= 1}
+        if number not in near:
             return False
-        self._shift_strength(at, strength)
+        part = self.weights.spread * (strength - self.compute_strength(near[number]))
+        for trace in near.values():
+            beside = min(1.0, max(0.0, self.compute_strength(trace) + part))
+            trace.strength, trace.set_at = strength if trace.number == number else beside, self.heard
         return True
 
     def note_used(self, numbers: Iterable[int]) -> None:
         """Raise the strength of turns that were called up for an answer, by a share of the way to 1."""
         used = frozenset(numbers)
-        for at, trace in enumerate(self.traces):
-            if trace.number in used:
-                now = self.compute_strength(trace)
-                self._shift_strength(at, now + self.weights.used * (1.0 - now))
+        for trace in [trace for trace in self.traces if trace.number in used]:
+            strength = self.compute_strength(trace)
+            self.set_strength(trace.number, strength + self.weights.used * (1.0 - strength))
 
-    def _shift_strength(self, at: int, strength: float) -> None:
-        """Set a trace's strength, and let those beside it have their part of what that adds or takes."""
-        trace = self.traces[at]
-        part = self.weights.spread * (strength - self.compute_strength(trace))
-        trace.strength, trace.set_at = strength, self.heard
-        for beside in self.traces[max(0, at - 1) : at + 2]:
-            if abs(beside.number - trace.number) == 1:
-                beside.strength = min(1.0, max(0.0, self.compute_strength(beside) + part))
-                beside.set_at = self.heard
+    def _stack_vectors(self) -> Vectors:
+        return np.stack([trace.vector for trace in self.traces])
 
     def compute_activations(self, query: str) -> list[float]:
         """Return the activation of each trace by the query, in their order."""
         if not self.traces:
             return []
-        weights, vectors = self.weights, self._vectors[: len(self.traces)]
-        ages = self.heard - 1 - np.array([trace.number for trace in self.traces])
+        weights, vectors = self.weights, self._stack_vectors()
         # the share of the query's words that each trace holds, a rare one weighing more
-        total = len(self.traces)
-        rarity = {
-            word: compute_smooth_idf(self._holding[word], total)
-            for word in set(extract_content_words(query))
-            if self._holding[word]
-        }
-        whole = sum(rarity.values()) or 1.0
-        shared = [sum(weight for word, weight in rarity.items() if word in trace.words) for trace in self.traces]
-        own = weights.likeness * (vectors @ self._encode(query)) + weights.words * (
-            np.array(shared, dtype=np.float32) / whole
-        )
+        rarity = dict[str, float]()
+        for word in set(extract_content_words(query)):
+            if holding := sum(word in trace.words for trace in self.traces):
+                rarity[word] = compute_smooth_idf(holding, len(self.traces))
+        shared = np.array([sum(rarity[word] for word in trace.words & rarity.keys()) for trace in self.traces])
         latest = vectors[-weights.exchange_turns :].mean(axis=0)
+        numbers = np.array([trace.number for trace in self.traces])
+        # what a trace has of its own
+        own = weights.likeness * (vectors @ self._encode(query))
+        own = own + weights.words * shared / (sum(rarity.values()) or 1.0)
         own += weights.exchange * (vectors @ (latest / (np.linalg.norm(latest) or 1.0)))
         own += weights.strength * np.array([self.compute_strength(trace) for trace in self.traces])
-        own += weights.recency * 0.5 ** (ages / weights.half_life)
-        spread = own.copy()
-        beside = (np.diff([trace.number for trace in self.traces]) == 1).astype(float)  # others were pruned between
+        own += weights.recency * 0.5 ** ((self.heard - 1 - numbers) / weights.half_life)
+        # and its part of the turns beside it; between others some were pruned
+        spread, beside = own.copy(), np.diff(numbers) == 1
         spread[1:] += weights.neighbours * own[:-1] * beside
         spread[:-1] += weights.neighbours * own[1:] * beside
         return [float(value) for value in spread]
@@ -217,8 +194,3 @@ class ActiveMemory:
 def format_turn(speaker: str, text: str) -> str:
     """Return a turn as it stands in a prompt, and is encoded."""
     return f"{speaker}: {text}"
-
-
-def format_trace(trace: Trace) -> str:
-    """Return a turn that is in mind as it stands in a prompt."""
-    return format_turn(trace.speaker, trace.text)

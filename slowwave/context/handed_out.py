@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slowwave.context.packing import OMITTED
+from slowwave.context.rendering import OMITTED
 from slowwave.schemas.errors import StoreUnwritable
 from slowwave.store.journal import Asked, append, format_now, log_recall
 

@@ -5,14 +5,13 @@ A question that one message answers needs none. One whose evidence is spread ove
 question's words: as probabilities (softmax) they are worth as many equal messages as their inverse Simpson index says.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
 
-from slowwave.context.direct import MessageLine, shorten
-from slowwave.context.rendering import Line, LineSource
+from slowwave.context.packing import shorten, show_pieces
+from slowwave.context.rendering import Line, LineSource, Measure
 from slowwave.text.words import extract_content_words
 
 NEAREST = 50
@@ -27,9 +26,9 @@ LINES = 4
 """Lines for which there is room in an outline, at least."""
 
 
-def allot_outline(messages: Sequence[MessageLine], budget: int) -> int:
+def allot_outline(lines: Sequence[Line], budget: int) -> int:
     """Return tokens of a block of `budget` tokens that its outline may have; 0 where it is to have none."""
-    scores = sorted((message.score for message in messages if message.score is not None), reverse=True)[:NEAREST]
+    scores = sorted((line.score for line in lines if line.score is not None), reverse=True)[:NEAREST]
     if not scores:
         return 0
     likely = np.exp(np.asarray(scores) - scores[0])
@@ -39,50 +38,44 @@ def allot_outline(messages: Sequence[MessageLine], budget: int) -> int:
 
 
 def select_outline(
-    messages: Sequence[MessageLine],
-    shown: Collection[LineSource],
-    query_words: Collection[str],
-    budget: int,
-    price: Callable[[Line], int],
-    head: Callable[[LineSource], int],
+    lines: Sequence[Line], shown: Collection[LineSource], query: str, budget: int, measure: Measure
 ) -> list[Line]:
-    """Return lines that have at most `budget` tokens by their prices, each session's likeliest before any session's
-    next.
+    """Return persons' lines in short that have at most `budget` tokens by their prices, each session's likeliest before
+    any session's next.
 
     Args:
-        messages: what may be told, the likeliest first; a person's words are.
+        lines: what may be told, the likeliest first.
         shown: sources of the lines that stand in the block already.
-        query_words: content words of the query, by which a sentence of a long message is chosen.
+        query: by whose words a sentence of a long message is chosen.
         budget: tokens.
-        price: of a line.
-        head: price of the heading over the first line of a group.
+        measure: what a line costs.
     """
-    # Number the messages of each session, so that all sessions take turns.
+    query_words = frozenset(extract_content_words(query))
+    # number the lines of each session, so that all sessions take turns
     turns: dict[str | None, int] = {}
-    numbered = []
-    for message in messages:
-        if message.source.by == "person" and message.source not in shown:
-            turns[message.source.session] = turns.get(message.source.session, 0) + 1
-            numbered.append((turns[message.source.session], message))
-    # Take what fits.
+    numbered = list[tuple[int, Line]]()
+    for line in lines:
+        if line.source.by == "person" and line.source not in shown:
+            turns[line.source.session] = turns.get(line.source.session, 0) + 1
+            numbered.append((turns[line.source.session], line))
+    # take what fits
     groups, chosen, room = {source.group for source in shown}, list[Line](), budget
-    for _, message in sorted(numbered, key=lambda pair: pair[0]):
+    for _, line in sorted(numbered, key=lambda pair: pair[0]):
         # whole, else by its gist, unless a part of it has more of what is asked
-        line = shorten(message, query_words, LINE_TOKENS, price)
-        if message.gist and line != message.line:
-            by_gist = replace(message, text=message.gist, opens=True, closes=True).line
+        short = shorten(line, query_words, LINE_TOKENS, measure)
+        if line.gist and short != line:
+            gist = show_pieces(line, [line.gist])
             near, nearer = (
-                len(set(query_words) & set(extract_content_words(candidate.text))) if candidate else 0
-                for candidate in (by_gist, line)
+                len(query_words.intersection(extract_content_words(text.text))) if text else 0 for text in (gist, short)
             )
-            line = by_gist if near >= nearer and price(by_gist) <= LINE_TOKENS else line
-        if line is None:
+            short = gist if near >= nearer and measure.count_line(gist) <= LINE_TOKENS else short
+        if short is None:
             continue
-        cost = price(line) + (0 if message.source.group in groups else head(message.source))
+        cost = measure.count_line(short) + (0 if line.source.group in groups else measure.count_heading(line.source))
         if cost <= room:
-            chosen.append(line)
+            chosen.append(short)
             room -= cost
-            groups.add(message.source.group)
+            groups.add(line.source.group)
     return chosen
 
 

@@ -1,142 +1,186 @@
-"""Which sentences to show within a budget of tokens, those that cover most of what is likely to matter; and the lines
-that those chosen make.
+"""Which lines to show within a budget of tokens, and how much of each.
 
-Each word of a piece matters with some probability, which is its worth. What is maximised is the worth of the words
-shown, each counted once, as where it is worth most; so a sentence that says again what another said is worth little:
-weighted maximum coverage under a budget, greedy by worth per token (Lin & Bilmes: Multi-document summarization via
-budgeted maximization of submodular functions, NAACL 2010), with its guarantee kept by the comparison with the best
-single piece.
+Lines beside a plain question are shown whole, the likeliest first (`pack_lines`); of a long one stand as many sentences
+in a row as there is room for. Lines beside a report are cut to the sentences that cover most of what is likely to
+matter (`cover_words`): each word matters with some probability, its worth, and counts once, where it is worth most.
+That is weighted maximum coverage under a budget, greedy by worth per token (Lin & Bilmes: Multi-document summarization
+via budgeted maximization of submodular functions, NAACL 2010).
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby, pairwise
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
-from slowwave.context.rendering import Line, LineSource
+from slowwave.context.rendering import OMITTED, Line, LineSource, Measure
+from slowwave.recall.release.chains import THEN
+from slowwave.text.sentences import split_sentences
+from slowwave.text.spans import MIN_WORDS
+from slowwave.text.words import extract_content_words
 
-OMITTED = "…"
-"""Something is left out here."""
-GAP = f" {OMITTED} "
-AGAIN = re.compile(rf"{OMITTED}(?: {OMITTED})+")
-
-
-@dataclass(frozen=True, slots=True)
-class Snippet:
-    """A sentence that may be shown, with where it comes from."""
-
-    text: str
-    worths: Mapping[str, float]
-    """What each of its words is worth."""
-    relevance: float
-    source: LineSource
-    place: tuple[float, int, int]
-    """Where it stands in its part: the group's worth, the line, the place in it."""
-    start: int = 0
-    """Number of the sentence in its text: those that don't follow each other are joined by an ellipsis."""
+CLOSING = re.compile(r"[.!?…)\"”']*")
+ONE_SENTENCE = 1.5
+"""Times what a line may have, where its best sentence alone has more."""
 
 
-def build_snippet_lines(snippets: Sequence[Snippet], chosen: Sequence[int]) -> tuple[Line, ...]:
-    """Return lines of the sentences chosen, those of one message on one line, an ellipsis where one is left out."""
-    lines = []
-    for _, group in groupby((snippets[i] for i in sorted(chosen)), key=lambda snippet: snippet.place[:2]):
-        some = list(group)
-        text = _append_full_stop(some[0].text)
-        for before, snippet in pairwise(some):
-            gap = " " if snippet.start == before.start + 1 else GAP
-            text = AGAIN.sub(OMITTED, f"{text}{gap}{_append_full_stop(snippet.text)}")
-        lines.append(Line(text, some[0].source, max(snippet.relevance for snippet in some)))
-    return tuple(lines)
+def make_line(
+    text: str,
+    source: LineSource,
+    relevance: float = 1.0,
+    *,
+    later: str = "",
+    score: float | None = None,
+    gist: str = "",
+    within: str = "",
+) -> Line:
+    """Return a text as a line that can be cut between its sentences; `within` is what it is a passage of."""
+    before = [OMITTED] if within and not within.startswith(text) else []
+    after = [OMITTED] if within and not within.endswith(text) else []
+    line = Line("", source, relevance, later=later, score=score, gist=gist)
+    return show_pieces(line, [*before, *split_pieces(text), *after])
 
 
-def _append_full_stop(text: str) -> str:
-    """Append the full stop that a sentence lacks, since it is cut off with what closes it idly."""
-    return text if text[-1:] in ".!?…:;" else text + "."
-
-
-Counter = Callable[[Sequence[int]], int]
-"""Tokens of the block that shows these pieces (their indices, ascending)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """What may be shown: a sentence, a claim, a line."""
-
-    worths: Mapping[str, float]
-    """Its words, each with the probability that it matters to the query, 0 to 1."""
-    cost: int
-    """Tokens of its text alone."""
-    line: int
-    """Pieces of one line share its source tag."""
-    tag: int = 0
-    """Tokens of the line's tag, paid with the first of its pieces."""
-    group: int = 0
-    """Lines of one group share its heading."""
-    heading: int = 0
-    """Tokens of the group's heading, paid with the first of its lines."""
-
-    def compute_price(self, lines: Collection[int] = (), groups: Collection[int] = ()) -> int:
-        """Return its tokens beside some lines and groups that stand there already."""
-        tag, heading = 0 if self.line in lines else self.tag, 0 if self.group in groups else self.heading
-        return max(1, self.cost + tag + heading)
-
-
-def pack(pieces: Sequence[Piece], budget: int, count: Counter) -> list[int]:
-    """Return indices of the pieces shown, ascending; the block they make has at most `budget` tokens by `count`.
-
-    Prices of single pieces guide the choice; the whole block is what is counted in the end, since a tokenizer need not
-    count a text as its parts. What the prices overstate is given out once more.
+def split_pieces(text: str) -> list[str]:
+    """Return a text cut between its sentences, each piece in one line; what is no prose (code, a table) is a piece of
+    its own.
     """
-    chosen = _select_covering_pieces(pieces, budget)
-    slack = budget - count(sorted(chosen))
-    if chosen and slack > 0:
-        more = _drop_until_fit(_select_covering_pieces(pieces, budget + slack), budget, count)
-        chosen = more if _compute_coverage(pieces, more) > _compute_coverage(pieces, chosen) else chosen
-    return _drop_until_fit(chosen, budget, count)
+    spans = [(0, 0), *((sentence.start, sentence.end) for sentence in split_sentences(text)), (len(text), len(text))]
+    borders = {0, len(text)}
+    for (_, end), (start, _) in pairwise(spans):
+        between = text[end:start]
+        lines = [at for at, character in enumerate(between) if character == "\n"]
+        if lines:
+            borders |= {end + lines[0], end + lines[-1]}
+        elif end > 0 and start < len(text):  # a sentence lacks what opens and closes it idly
+            marks = [mark.end() for mark in CLOSING.finditer(between)]
+            borders.add(end + (marks or [len(between)])[-1])
+    pieces = (" ".join(text[start:end].split()) for start, end in pairwise(sorted(borders)))
+    return [piece for piece in pieces if piece]
 
 
-def _select_covering_pieces(pieces: Sequence[Piece], budget: int) -> list[int]:
-    """Return the greedy choice in its order, or the best single piece where that is worth more."""
-    # the piece with most new worth per token first, while any fits
-    chosen: list[int] = []
-    shown: dict[str, float] = {}
-    left, room = set(range(len(pieces))), budget
-    while left:
-        lines, groups = {pieces[i].line for i in chosen}, {pieces[i].group for i in chosen}
-        prices = {i: pieces[i].compute_price(lines, groups) for i in left}
-        left = {i for i in left if prices[i] <= room}
-        gains = {
-            i: sum(max(worth - shown.get(word, 0.0), 0.0) for word, worth in pieces[i].worths.items()) for i in left
-        }
-        best = max(left, key=lambda i: (gains[i] / prices[i], -i), default=None)
-        if best is None or gains[best] <= 0:
-            break
-        chosen.append(best)
-        left.discard(best)
-        _update_coverage(pieces[best], shown)
-        room -= prices[best]
-    # or the best that fits alone
-    fitting = [i for i, piece in enumerate(pieces) if piece.compute_price() <= budget]
-    single = max(fitting, key=lambda i: (_compute_coverage(pieces, [i]), -i), default=None)
-    if single is not None and _compute_coverage(pieces, [single]) > _compute_coverage(pieces, chosen):
-        return [single]
+def show_pieces(line: Line, pieces: Sequence[str]) -> Line:
+    """Return a line that shows these pieces, and behind them what is later known of it."""
+    kept = tuple(piece for before, piece in pairwise(("", *pieces)) if not before == piece == OMITTED)
+    text = " ".join(kept)
+    own_words = (text, line.later.partition(THEN)[2].removesuffix(")")) if line.later else ()
+    shown = " ".join(filter(None, (text, line.later)))
+    return replace(line, text=shown, said=tuple(filter(None, own_words)), pieces=kept)
+
+
+def pack_lines(lines: Sequence[Line], query: str, budget: int, share: float, measure: Measure) -> list[Line]:
+    """Return lines that have at most `budget` tokens by their prices, the likeliest first.
+
+    Args:
+        lines: what may be shown, the likeliest first.
+        query: by whose words a sentence of a long line is chosen.
+        budget: tokens.
+        share: of the budget, what a line may have however little room is left.
+        measure: what a line costs.
+    """
+    query_words = frozenset(extract_content_words(query))
+    groups, chosen, shown, room = set[object](), list[Line](), set[str](), budget
+    for line in lines:
+        # what stands there already is not said again
+        again = [len(piece.split()) >= MIN_WORDS and piece.rstrip(".!?") in shown for piece in line.pieces]
+        fresh = [OMITTED if repeats else piece for piece, repeats in zip(line.pieces, again, strict=True)]
+        if all(piece == OMITTED for piece in fresh) or any(line.text in other.said[1:] for other in chosen):
+            continue
+        # as much of it as there is room for
+        heading = 0 if line.source.group in groups else measure.count_heading(line.source)
+        left = room - heading
+        most, whole = max(int(budget * share), left // 2), show_pieces(line, fresh)
+        cut = shorten(whole, query_words, most, measure) or shorten(
+            whole, query_words, int(most * ONE_SENTENCE), measure
+        )
+        if cut is None or measure.count_line(cut) > left:
+            continue
+        chosen.append(cut)
+        room -= measure.count_line(cut) + heading
+        groups.add(line.source.group)
+        shown.update(piece.rstrip(".!?") for piece in cut.pieces)
     return chosen
 
 
-def _drop_until_fit(chosen: list[int], budget: int, count: Counter) -> list[int]:
-    """Return the choice without what came last, until the block fits."""
-    while chosen and count(sorted(chosen)) > budget:
-        chosen = chosen[:-1]
-    return sorted(chosen)
+def shorten(line: Line, query_words: Collection[str], most: int, measure: Measure) -> Line | None:
+    """Return a line as it is where it has at most so many tokens; else as many of its sentences in a row, from the one
+    on that has most of the query's words; None where that one has more.
+    """
+    if measure.count_line(line) <= most:
+        return line
+    pieces, wanted = line.pieces, frozenset(query_words)
+    shared = [len(wanted.intersection(extract_content_words(piece))) for piece in pieces]
+    # On from the first of the best sentences, then back from it.
+    first = max((at for at in range(len(pieces)) if pieces[at] != OMITTED), key=lambda at: (shared[at], -at))
+    spans = [(first, stop) for stop in range(first + 1, len(pieces) + 1)]
+    spans += [(start, len(pieces)) for start in reversed(range(first))]
+    longest = None
+    for start, stop in spans:
+        before, after = [OMITTED] * (start > 0), [OMITTED] * (stop < len(pieces))
+        cut = show_pieces(line, [*before, *pieces[start:stop], *after])
+        if measure.count_line(cut) > most:
+            break
+        longest = cut
+    return longest
 
 
-def _compute_coverage(pieces: Sequence[Piece], chosen: Iterable[int]) -> float:
-    shown: dict[str, float] = {}
-    for i in chosen:
-        _update_coverage(pieces[i], shown)
-    return sum(shown.values())
+def cover_words(lines: Sequence[Line], budget: int, measure: Measure) -> list[Line]:
+    """Return the lines cut to the sentences that cover most of what their words are worth, in the lines' order; the
+    part that they make has at most `budget` tokens.
+    """
+    left = {(n, at) for n, line in enumerate(lines) for at, worths in enumerate(line.worths) if worths}
+    prices = {(n, at): measure.count(f" {OMITTED} {lines[n].pieces[at]}") for n, at in left}
+    tags = [measure.count_line(replace(line, text="")) for line in lines]
+    headings = {line.source.group: measure.count_heading(line.source) for line in lines}
+    chosen, covered = list[tuple[int, int]](), dict[str, float]()
+    groups, spent = set[object](), 0
+
+    def compute_gain(key: tuple[int, int]) -> float:
+        worths = lines[key[0]].worths[key[1]]
+        return sum(max(0.0, worth - covered.get(word, 0.0)) for word, worth in worths.items())
+
+    def compute_price(key: tuple[int, int]) -> int:
+        group = lines[key[0]].source.group
+        tag = 0 if any(n == key[0] for n, _ in chosen) else tags[key[0]]
+        return max(1, prices[key] + tag + (0 if group in groups else headings[group]))
+
+    # The sentence that adds most per token, while any fits; the whole is counted, not its parts.
+    while left := {key for key in left if spent + compute_price(key) <= budget and compute_gain(key) > 0}:
+        best = max(left, key=lambda key: (compute_gain(key) / compute_price(key), -key[0], -key[1]))
+        left.discard(best)
+        tokens = measure.count_part("memories", _show_chosen(lines, [*chosen, best]))
+        if tokens <= budget:
+            chosen.append(best)
+            spent = tokens
+            groups.add(lines[best[0]].source.group)
+            for word, worth in lines[best[0]].worths[best[1]].items():
+                covered[word] = max(covered.get(word, 0.0), worth)
+    return _show_chosen(lines, chosen)
 
 
-def _update_coverage(piece: Piece, shown: dict[str, float]) -> None:
-    for word, worth in piece.worths.items():
-        shown[word] = max(shown.get(word, 0.0), worth)
+def _show_chosen(lines: Sequence[Line], chosen: Collection[tuple[int, int]]) -> list[Line]:
+    """Return the lines of which a sentence is chosen, an ellipsis between two where one is left out."""
+    shown = []
+    for n in sorted({n for n, _ in chosen}):
+        places = sorted(at for line, at in chosen if line == n)
+        pieces = lines[n].pieces
+        inner = [pieces[at] if at in places else OMITTED for at in range(places[0], places[-1] + 1)]
+        shown.append(show_pieces(lines[n], inner))
+    return shown
+
+
+def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Return lines as they are shown: the best first, those of its session and day with it, claims first, as they were
+    said.
+    """
+    groups = list(dict.fromkeys(line.source.group for line in lines))
+    # in a session a model's claims, which are nobody's words, before the messages
+    return tuple(
+        sorted(
+            lines,
+            key=lambda line: (
+                groups.index(line.source.group),
+                bool(line.source.speaker or line.source.by),
+                line.source.seq or 0,
+            ),
+        )
+    )

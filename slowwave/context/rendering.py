@@ -16,7 +16,7 @@ other sessions, so that `slowwave show` finds it; the parts of the block have al
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import groupby
 from typing import Literal
@@ -27,6 +27,8 @@ from slowwave.text.dates import format_day
 from slowwave.text.fence import escape_line, escape_text, escape_values
 
 Format = Literal["markdown", "json"]
+OMITTED = "…"
+"""Something is left out here."""
 Speaker = Literal["person", "model"]
 """What said something."""
 Name = Literal["web", "summaries", "memories", "conversation", "briefing"]
@@ -78,13 +80,23 @@ class LineSource:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the block."""
+    """A line of a block, or one that may stand in it (`slowwave/context/packing.py`)."""
 
     text: str
     source: LineSource
     relevance: float = 1.0
     said: tuple[str, ...] = ()
     """What of the text somebody said, where there is more in it."""
+    pieces: tuple[str, ...] = ()
+    """The sentences that it may be cut to, an ellipsis where something is left out."""
+    worths: tuple[Mapping[str, float], ...] = field(default=(), compare=False)
+    """Beside a report: how likely each word of each piece matters."""
+    later: str = ""
+    """What is later known of it, in brackets; empty where it holds."""
+    score: float | None = None
+    """Recall's, of a hit."""
+    gist: str = ""
+    """The whole message in a sentence, where gists are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +105,6 @@ class Part:
 
     name: Name
     lines: tuple[Line, ...]
-
-
-Renderer = Callable[[Sequence[Part]], str]
 
 
 def render_markdown(parts: Sequence[Part], caveat: Caveat | None = None) -> str:
@@ -151,14 +160,37 @@ FORMATS: dict[Format, Callable[[Sequence[Part], Caveat | None], str]] = {
 }
 
 
-def get_renderer(format: Format, caveat: Caveat | None = None) -> Renderer:
-    """Return the renderer of a format, with what is to be said of its memories."""
-    return lambda parts: FORMATS[format](parts, caveat)
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What a block in some format costs in tokens: whole parts, and about as much its lines one by one."""
 
+    count: Callable[[str], int]
+    format: Format = "markdown"
+    caveat: Caveat | None = None
 
-def count_overhead_tokens(source: LineSource, format: Format, count: Callable[[str], int]) -> tuple[int, int]:
-    """Return tokens of a line's tag and of its group's heading, about."""
-    if format == "json":
-        return count(f",{json.dumps({'text': '', **source.as_dict()}, ensure_ascii=False, separators=(',', ':'))}"), 0
-    head = format_heading(source, shorten_session_ids([source.session] if source.session else []))
-    return count(f"\n{format_tag(source)}"), count(f"\n{head}") if head else 0
+    def render(self, parts: Sequence[Part]) -> str:
+        """Return the parts as text."""
+        return FORMATS[self.format](parts, self.caveat)
+
+    def count_parts(self, parts: Sequence[Part]) -> int:
+        """Return tokens of the parts as one block."""
+        text = self.render(parts)
+        return self.count(text) if text else 0
+
+    def count_part(self, name: Name, lines: Sequence[Line]) -> int:
+        """Return tokens of lines as the only part of a block."""
+        return self.count_parts([Part(name, tuple(lines))])
+
+    def count_line(self, line: Line) -> int:
+        """Return tokens of a line, with who says it."""
+        source = line.source
+        if self.format == "json":
+            empty = json.dumps({"text": "", **source.as_dict()}, ensure_ascii=False, separators=(",", ":"))
+            return self.count(line.text) + self.count(f",{empty}")
+        return self.count(line.text) + self.count(f"\n{format_tag(source)}")
+
+    def count_heading(self, source: LineSource) -> int:
+        """Return tokens of the heading over a group of lines."""
+        names = shorten_session_ids([source.session] if source.session else [])
+        head = "" if self.format == "json" else format_heading(source, names)
+        return self.count(f"\n{head}") if head else 0

@@ -14,8 +14,9 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +24,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.context.direct import make_source
-from slowwave.context.packing import OMITTED, Snippet
-from slowwave.context.rendering import LineSource
+from slowwave.context.direct import make_source, tell_hit
+from slowwave.context.packing import show_pieces
+from slowwave.context.rendering import OMITTED, Line, LineSource
 from slowwave.engines.encoders.protocol import limit_blas_threads
 from slowwave.recall.filters import mask_allowed_passages
+from slowwave.recall.hits import Hit
 from slowwave.recall.query import Query
 from slowwave.recall.ranking.order import FIGURE
 from slowwave.recall.release.chains import is_superseded
@@ -49,7 +51,9 @@ ABOUT = 10
 """Of recall's hits the first, whose claims are taken to be about the query's matter."""
 SAME_WORDS = 2
 """Words that two sentences share which give other figures of one thing."""
-FIGURE_WORD = re.compile(r"\S*\d\w*")
+FIGURE_WORDS = re.compile(r"\S*\d\w*(?:\s+\S*\d\w*)*")
+MOST_SENTENCES = 1_200
+"""That are chosen from: the likeliest."""
 
 Matrix = npt.NDArray[np.float64]
 
@@ -116,34 +120,63 @@ class Sentence:
     vector: Vector | None = None
     """That of the claim whose quote is likest in length, else its message's."""
     claimed: bool = False
+    relevance: float = 0.0
+    """How likely it settles something."""
+    worths: Mapping[str, float] = field(default_factory=dict)
+    """How likely each of its words matters."""
 
 
-def collect_sentences(
+def rank_sentences(
     view: View,
     query: Query,
     vector: Vector | None,
-    hits: Sequence[str],
+    hits: Sequence[Hit],
     settings: ContextSettings,
     weights: Weights = WEIGHTS,
-) -> list[Snippet]:
-    """Return sentences with their relevance to the query, the likeliest session last; none where recall finds nothing
-    and no session is about it.
+) -> list[Line]:
+    """Return messages of the likeliest sessions, cut to the sentences that may matter to a report, the likeliest
+    session last; before them what recall found that no night has read yet.
 
     Args:
         view: the release.
         query: the report.
         vector: the query's; None without an encoder.
-        hits: ids of the messages that recall found, best first.
+        hits: the messages that recall found, best first.
         settings: how many sessions are read.
         weights: of the signs.
     """
-    snippets = [
-        snippet
-        for place, (share, messages) in enumerate(load_sessions(view, query, vector, hits, settings, weights.encoder))
-        for snippet in score_session(messages, share, 1 / (1 + place), weights)
-    ]
-    least = LEAST * max((max(sentence.worths.values()) for sentence in snippets), default=0.0)
-    return [sentence for sentence in snippets if max(sentence.worths.values()) >= least]
+    sessions = load_sessions(view, query, vector, [hit.id for hit in hits], settings, weights.encoder)
+    scored = [(messages, score_session(messages, share, weights)) for share, messages in reversed(sessions)]
+    # the sentences that are likely enough
+    sentences = [sentence for _, some in scored for sentence in some]
+    likeliest = sorted((sentence.relevance for sentence in sentences), reverse=True)[:MOST_SENTENCES]
+    least = LEAST * max((max(sentence.worths.values()) for sentence in sentences), default=0.0)
+    lines = [line for place, hit in enumerate(hits) if (line := _tell_unreleased(hit, place))][::-1]
+    for messages, some in scored:
+        likely = (one for one in some if one.relevance >= likeliest[-1] and max(one.worths.values()) >= least)
+        lines += [_make_line(messages[at], list(group)) for at, group in groupby(likely, key=lambda one: one.at)]
+    return lines
+
+
+def _tell_unreleased(hit: Hit, place: int) -> Line | None:
+    """Return a hit that no night has read yet, whole, its words worth the less the further down it stands."""
+    if hit.status != Status.NOT_DISTILLED or not hit.sources:
+        return None
+    line = tell_hit(hit)
+    worths = dict.fromkeys(extract_content_words(line.text), 1 / (2 + place))
+    return replace(line, relevance=1 / (2 + place), pieces=(" ".join(line.pieces),), worths=(worths,))
+
+
+def _make_line(message: PastMessage, sentences: Sequence[Sentence]) -> Line:
+    """Return a message's sentences as a line, an ellipsis where one is left out."""
+    pieces, worths, number = list[str](), list[Mapping[str, float]](), sentences[0].number
+    for sentence in sentences:
+        if sentence.number > number:
+            pieces, worths = [*pieces, OMITTED], [*worths, {}]
+        closed = sentence.text if sentence.text[-1:] in ".!?…:;" else f"{sentence.text}."
+        pieces, worths, number = [*pieces, closed], [*worths, sentence.worths], sentence.number + 1
+    line = Line("", message.source, max(sentence.relevance for sentence in sentences), worths=tuple(worths))
+    return show_pieces(line, pieces)
 
 
 def load_sessions(
@@ -205,7 +238,7 @@ def _load_messages(
         is_said = row["origin"] in SPOKEN and row["text"] and is_visible_as_of(row["ts"], query.until)
         if is_said and key not in gone and (allowed is None or key in allowed):
             made = tuple(claims[key]), tuple(superseded[key])
-            source = make_source(view, row, view.session_tags)
+            source = make_source(view, row)
             by_session[str(row["session_id"])].append(
                 PastMessage(key, source, str(row["text"]), vectors.get(key), *made)
             )
@@ -221,29 +254,19 @@ def _select_around_hits(messages: list[PastMessage], hits: Collection[str], most
     return [messages[n] for n in sorted(near)]
 
 
-def score_session(
-    messages: Sequence[PastMessage], probability: float, place: float = 0.0, weights: Weights = WEIGHTS
-) -> list[Snippet]:
-    """Return sentences of one session's messages, in order, without what is superseded or figures given anew.
-
-    Args:
-        messages: of one session, in order.
-        probability: that the query is about this session.
-        place: of the session among others in a block.
-        weights: of the signs.
+def score_session(messages: Sequence[PastMessage], probability: float, weights: Weights = WEIGHTS) -> list[Sentence]:
+    """Return the sentences of one session's messages with what they are worth, in order, without what is superseded or
+    figures given anew; `probability` is that the query is about this session.
     """
     kept = weigh_sentences(messages, extract_sentences(messages), weights)
     words, signs = compute_word_signs(kept, len(messages))
     logits = weights.word_bias + signs @ np.array(weights.word)
     matters = dict(zip(words, (probability * (1.0 / (1.0 + np.exp(-logits)))).tolist(), strict=True))
     return [
-        Snippet(
-            sentence.text,
-            {word: matters[word] for word in sorted(sentence.words)},
-            probability / (1.0 + math.exp(-logit)),
-            messages[sentence.at].source,
-            (place, sentence.at, sentence.number),
-            sentence.number,
+        replace(
+            sentence,
+            relevance=probability / (1.0 + math.exp(-logit)),
+            worths={word: matters[word] for word in sorted(sentence.words)},
         )
         for sentence, logit in kept
     ]
@@ -330,7 +353,7 @@ def weigh_sentences(
         later = (m for m in given if figures[n] and sentences[m].at > sentence.at)
         anew = (m for m in later if not figures[n] & figures[m] and len(stems[n] & stems[m]) >= SAME_WORDS)
         if (m := next(anew, None)) is not None:
-            text = FIGURE_WORD.sub(OMITTED, sentence.text)
+            text = FIGURE_WORDS.sub(OMITTED, sentence.text)
             sentence = replace(sentence, text=text, words=frozenset(extract_content_words(text)) - sentences[m].words)
         kept += [(sentence, logit)] if sentence.words else []
     return kept

@@ -10,22 +10,20 @@ from slowwave.context.active import format_turn
 from slowwave.context.build import Context, Turn, assemble_context, check_block, parse_turn
 from slowwave.context.direct import (
     DIRECT_WORDS,
-    MessageLine,
     put_narration_last,
     rank_claims,
     rank_messages,
     rank_topics,
     tell_hit,
 )
-from slowwave.context.packing import Snippet
 from slowwave.context.projects.briefing import (
     Kinds,
     collect_briefing_lines,
     collect_unreleased,
     pack_briefing,
 )
-from slowwave.context.rendering import Caveat, Format
-from slowwave.context.report import collect_sentences
+from slowwave.context.rendering import Caveat, Format, Line
+from slowwave.context.report import rank_sentences
 from slowwave.context.tokens import Tokenizer, resolve_tokenizer
 from slowwave.last_answers import LastAnswers
 from slowwave.recall.filters import place_query
@@ -39,7 +37,7 @@ from slowwave.schemas.filters import MessageFilters, refuse_unknown_filters
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
-from slowwave.text.words import extract_content_words, is_follow_up
+from slowwave.text.words import is_follow_up
 
 CLAIMS = 5
 """Claims that a model made, of which those that answer a plain question come first."""
@@ -168,13 +166,13 @@ def collect_briefing_kinds(memory: OpenMemory, workspace: str | None) -> tuple[V
 
 def _collect_memories(
     memory: OpenMemory, query: str, automatic: bool, filters: MessageFilters
-) -> tuple[list[MessageLine] | list[Snippet], Hits]:
+) -> tuple[list[Line], Hits]:
     """Return the memories for a query, and the hits they rest on; where the store can't be read, the last answer."""
     settings = memory.settings.context
     filters["files"] = read_once(filters.get("files"))
     hits = memory.recall(query, settings.hits, ("message",), automatic=automatic, **filters)
     if hits.stale:
-        return _build_snippets(hits), hits
+        return _tell_hits(hits), hits
     plain_query = build_query(query, settings.hits, ("message",), **filters)
     try:
         view = memory.get_view()
@@ -184,27 +182,20 @@ def _collect_memories(
         plain_query = place_query(view, plain_query)
         encode = partial(memory._vectors.encode_texts, view.release.encoder)
         if len(set(plain_query.content_words)) <= DIRECT_WORDS:
-            messages = rank_messages(view, plain_query, hits, view.session_tags)
+            messages = rank_messages(view, plain_query, hits)
             if not messages or not view.has_model_claims:
                 return messages, hits
             claims = memory.recall(query, CLAIMS, ("observation",), automatic=automatic, **filters)
             topics = rank_topics(memory.recall(query, 1, ("topic",), automatic=automatic, **filters), plain_query)
-            return [*rank_claims(view, claims, view.session_tags), *topics, *messages], hits
+            return [*rank_claims(view, claims), *topics, *messages], hits
         vector = encode([plain_query.text]).get(plain_query.text)
-        sentences = collect_sentences(view, plain_query, vector, [hit.id for hit in hits], settings)
-        unreleased = [hit for hit in hits if hit.status == Status.NOT_DISTILLED]
-        return [*_build_snippets(unreleased), *sentences], hits
+        return rank_sentences(view, plain_query, vector, hits, settings), hits
     except TROUBLE as trouble:
         memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered with what was just found, and no more")
-        return _build_snippets(hits), Hits(hits, hits.reason, stale=True)
+        return _tell_hits(hits), Hits(hits, hits.reason, stale=True)
 
 
-def _build_snippets(hits: Sequence[Hit]) -> list[Snippet]:
-    """Return hits that hold, or are not yet distilled, as they are, the first one last."""
+def _tell_hits(hits: Sequence[Hit]) -> list[Line]:
+    """Return hits that hold, or are not yet distilled, as they are."""
     kept = [hit for hit in hits if hit.status in (Status.ACTIVE, Status.NOT_DISTILLED) and hit.sources]
-    snippets = []
-    for n, line in enumerate(tell_hit(hit).line for hit in kept):
-        worth = 1.0 / (2 + n)
-        worths = dict.fromkeys(extract_content_words(line.text), worth)
-        snippets.append(Snippet(line.text, worths, worth, line.source, (float(-n), 0, 0)))
-    return snippets
+    return [tell_hit(hit, 1 / (1 + place)) for place, hit in enumerate(kept)]

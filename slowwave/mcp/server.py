@@ -299,10 +299,10 @@ class Tools:
         if not self.settings.web.enabled:
             raise UsageError("web search is off here (the setting web.enabled): ask without it")
         try:
-            from slowwave.web.search import begin_search
+            from slowwave.web.search import AwaitedWeb, WebSearch
         except ModuleNotFoundError as missing:  # serving a memory needs none of the web's packages
             raise UsageError(f"web search needs {missing.name}: {name_install('web')}") from missing
-        return begin_search(self.settings.web, query, memory.list_people())
+        return AwaitedWeb(WebSearch(self.settings.web, names=memory.list_people()), query, asked_for=True)
 
     def _render_block(self, block: Block, web: str = "") -> str:
         """Return the block's text, fenced, which says itself when it is old; its being handed out noted."""

@@ -9,9 +9,9 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import unescape
-from typing import Any, Protocol
+from typing import Protocol
 
 import httpx
 
@@ -22,6 +22,9 @@ from slowwave.schemas.settings import EngineName, WebSettings
 MAX_ANSWER = 2_000_000
 """Bytes of an engine's answer; a longer one is no list of results."""
 AGENT = "slowwave (web search for one person's assistant)"
+GOOGLE_URL = "https://www.googleapis.com/customsearch/v1"
+GOOGLE_KEY = "SLOWWAVE_GOOGLE_KEY"
+"""Name of the variable that holds the key."""
 TAG = re.compile(r"<[^>]{1,200}>")
 
 
@@ -60,44 +63,44 @@ class WebEngine(Protocol):
         ...
 
 
-class SearXNG:
-    """A SearXNG instance, by its JSON API (`search.formats` must list `json`)."""
+@dataclass(frozen=True, slots=True)
+class JsonEngine:
+    """An engine with a JSON API."""
 
-    def __init__(self, url: str, timeout: float) -> None:
-        self.name = "searxng"
-        self.url, self.timeout = url.rstrip("/") + "/search", timeout
-
-    def search(self, query: str, limit: int) -> list[WebResult]:
-        """As in the Protocol; 403 mostly means that the instance has its JSON format switched off."""
-        records = _fetch_json(self.name, self.url, {"q": query, "format": "json"}, self.timeout).get("results")
-        return _parse_results(self.name, records, ("title", "url", "content"), limit)
-
-
-class Google:
-    """Google's Custom Search JSON API; the key stays in the environment and goes out as a header."""
-
-    URL = "https://www.googleapis.com/customsearch/v1"
-    KEY = "SLOWWAVE_GOOGLE_KEY"
-    """Name of the variable that holds the key."""
-
-    def __init__(self, cx: str, key: str, timeout: float) -> None:
-        self.name = "google"
-        self.cx, self.timeout = cx, timeout
-        self._key = key
+    name: str
+    url: str
+    timeout: float
+    params: Mapping[str, str]
+    """Sent beside the query."""
+    results: str
+    """Where the answer has its results; without it, it found nothing."""
+    fields: tuple[str, str, str]
+    """Where a result has title, address and snippet."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def search(self, query: str, limit: int) -> list[WebResult]:
-        """As in the Protocol; an answer without `items` is a search that found nothing."""
-        asked = {"q": query, "cx": self.cx, "num": str(limit)}
-        answer = _fetch_json(self.name, self.URL, asked, self.timeout, {"x-goog-api-key": self._key})
-        return _parse_results(self.name, answer.get("items", []), ("title", "link", "snippet"), limit)
+        """As in the Protocol."""
+        try:
+            local = httpx.URL(self.url).host in LOOPBACK  # no proxy for this machine itself
+            headers = {"user-agent": AGENT, **self.headers}
+            with httpx.Client(timeout=self.timeout, headers=headers, trust_env=not local) as client:
+                params = {"q": query, **self.params}
+                answer = read_bounded(client, self.name, self.url, MAX_ANSWER, self.timeout, params=params).json()
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise WebTrouble(self.name, f"{type(error).__name__} {error}".rstrip()) from None
+        except ValueError:
+            raise WebTrouble(self.name, "the answer is no JSON") from None
+        if not isinstance(answer, dict):
+            raise WebTrouble(self.name, "the answer is no JSON object")
+        return _parse_results(self.name, answer.get(self.results, []), self.fields, limit)
 
 
+@dataclass(frozen=True, slots=True)
 class DDGS:
     """The package `ddgs`, a metasearch over several public engines that needs no key."""
 
-    def __init__(self, timeout: float) -> None:
-        self.name = "ddgs"
-        self.timeout = timeout
+    timeout: float
+    name: str = "ddgs"
 
     def search(self, query: str, limit: int) -> list[WebResult]:
         """As in the Protocol."""
@@ -121,39 +124,21 @@ def make_engines(settings: WebSettings) -> tuple[list[WebEngine], list[str]]:
 
 def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
     """Return the engine, or what must be set up for it."""
-    if name == "searxng":
-        url = settings.searxng_url
-        return SearXNG(url, settings.timeout) if url else "searxng: set web.searxng_url"
-    if name == "google":
-        key = os.environ.get(Google.KEY)
+    if name == "searxng":  # its setting `search.formats` must list `json`, else it answers with status 403
+        if not settings.searxng_url:
+            return "searxng: set web.searxng_url"
+        url = settings.searxng_url.rstrip("/") + "/search"
+        return JsonEngine(name, url, settings.timeout, {"format": "json"}, "results", ("title", "url", "content"))
+    if name == "google":  # its key stays in the environment and goes out as a header
+        key = os.environ.get(GOOGLE_KEY)
         if not key or not settings.google_cx:
-            return f"google: set web.google_cx, and {Google.KEY} in the environment"
-        return Google(settings.google_cx, key, settings.timeout)
+            return f"google: set web.google_cx, and {GOOGLE_KEY} in the environment"
+        params, headers = {"cx": settings.google_cx, "num": str(settings.results)}, {"x-goog-api-key": key}
+        fields = ("title", "link", "snippet")
+        return JsonEngine(name, GOOGLE_URL, settings.timeout, params, "items", fields, headers)
     if importlib.util.find_spec("ddgs") is None:
         return f"ddgs: {name_install('web')}"
     return DDGS(settings.timeout)
-
-
-def _fetch_json(
-    where: str, url: str, asked: Mapping[str, str], timeout: float, headers: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """Return the JSON object at a URL.
-
-    Raises:
-        WebTrouble: no connection, no answer in time, another status than 200, or no JSON object.
-    """
-    try:
-        local = httpx.URL(url).host in LOOPBACK  # no proxy for this machine itself
-        sent = {"user-agent": AGENT, **(headers or {})}
-        with httpx.Client(timeout=timeout, headers=sent, trust_env=not local) as client:
-            answer = read_bounded(client, where, url, MAX_ANSWER, timeout, params=asked).json()
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise WebTrouble(where, f"{type(error).__name__} {error}".rstrip()) from None
-    except ValueError:
-        raise WebTrouble(where, "the answer is no JSON") from None
-    if not isinstance(answer, dict):
-        raise WebTrouble(where, "the answer is no JSON object")
-    return answer
 
 
 def read_bounded(
@@ -189,13 +174,12 @@ def _parse_results(engine: str, found: object, names: tuple[str, str, str], limi
     """
     if not isinstance(found, Iterable) or isinstance(found, str | bytes | Mapping):
         raise WebTrouble(engine, "the answer holds no list of results")
-    records = [record for record in found if isinstance(record, Mapping) and is_web_url(record.get(names[1]))]
-    unique = {str(record[names[1]]): record for record in reversed(records)}
-    in_order = sorted(unique.values(), key=records.index)
-    return [
-        WebResult(strip_markup(record.get(names[0])), str(record[names[1]]), strip_markup(record.get(names[2])), engine)
-        for record in in_order[:limit]
-    ]
+    results: dict[str, WebResult] = {}
+    for record in found:
+        if isinstance(record, Mapping) and is_web_url(url := record.get(names[1])):
+            title, text = (strip_markup(record.get(name)) for name in (names[0], names[2]))
+            results.setdefault(str(url), WebResult(title, str(url), text, engine))
+    return list(results.values())[:limit]
 
 
 def is_web_url(url: object) -> bool:

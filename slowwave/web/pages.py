@@ -54,8 +54,8 @@ def fetch_page_text(url: str, settings: WebSettings, most_bytes: int = 2_000_000
     Raises:
         WebTrouble: it can't be had within the bounds, is no text, or holds none.
     """
-    checks = [] if settings.private_pages else [_refuse_private]
-    pinned = PublicTransport() if checks and not getproxies() else None  # a proxy looks names up itself
+    pinned = None if settings.private_pages or getproxies() else PublicTransport()  # a proxy looks names up itself
+    check = [] if settings.private_pages else [lambda request: _find_public_address(request.url)]
     try:
         with httpx.Client(
             timeout=settings.timeout,
@@ -64,7 +64,7 @@ def fetch_page_text(url: str, settings: WebSettings, most_bytes: int = 2_000_000
             follow_redirects=True,
             max_redirects=4,
             transport=pinned,
-            event_hooks={"request": checks},  # called for each redirect too
+            event_hooks={"request": check},  # called for each redirect too
         ) as client:
             body = read_bounded(client, url, url, most_bytes, settings.timeout)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -82,15 +82,6 @@ def fetch_page_text(url: str, settings: WebSettings, most_bytes: int = 2_000_000
     if not text or not text.strip():
         raise WebTrouble(url, "it has no main text")
     return str(text).strip()
-
-
-def _refuse_private(request: httpx.Request) -> None:
-    """Stop a request to an address that is not of the public internet.
-
-    Raises:
-        WebTrouble: as `_find_public_address`.
-    """
-    _find_public_address(request.url)
 
 
 class PublicTransport(httpx.HTTPTransport):

@@ -7,7 +7,7 @@ and by the look of a machine-made word, addresses, numbers and paths by their fo
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from unicodedata import normalize
 
@@ -70,31 +70,44 @@ def scrub_personal_data(text: str, never: Iterable[str] = (), names: Iterable[st
     its capital.
     """
     removed: Counter[str] = Counter()
-    text = URL.sub(lambda url: _strip_url(url[0], removed), normalize("NFC", text))
-    for phrase in _sort_longest_first(never):
+    text = normalize("NFC", text)
+    text = _replace(URL, text, "url", removed, lambda url: URL_TAIL.sub("", CREDENTIALS_IN_URL.sub("", url[0])))
+    # words and names, the longest first: taking "Ann" out first would leave the rest of "Ann Lee"
+    for phrase in sorted(never, key=len, reverse=True):
         text = _remove_phrase(phrase, text, "private word", removed)
-    for name in _sort_longest_first(names):
-        text = _remove_name(name.split(), text, removed)
+    for name in sorted(names, key=len, reverse=True):
+        parts = name.split()
+        text = _remove_phrase(name, text, "name", removed) if len(parts) > 1 else text
+        for part in (part[0].upper() + part[1:] for part in parts if len(part.strip(".")) > 1):
+            text = _remove_phrase(part, text, "name", removed, re.NOFLAG)
+    # what has the form of something personal, and secrets
     for kind, pattern in FORMS:
-        text = _remove_pattern(pattern, text, kind, removed)
-    text = _remove_secrets(text, removed)
-    text = NUMBERED.sub(lambda found: _replace_match(found[0], True, "number", removed, found[1]), text)
-    text = PHONE.sub(lambda found: _replace_match(found[0], _is_phone(found[0]), "phone", removed), text)
+        text = _replace(pattern, text, kind, removed)
+    text, found = redact(text)
+    removed.update(found)
+    text = _replace(ASSIGNED, PLACEHOLDER.sub(" ", text), "secret", removed, lambda match: match[1])
+    text = _replace(WORD_OF_A_MACHINE, text, "secret", removed)
+    text = _replace(NUMBERED, text, "number", removed, lambda match: match[1])
+    text = _replace(PHONE, text, "phone", removed, lambda match: " " if _is_phone(match[0]) else match[0])
     return ScrubResult(" ".join(text.split()), removed)
 
 
-def _sort_longest_first(phrases: Iterable[str]) -> list[str]:
-    """Return the phrases, each once: taking "Ann" out first would leave the rest of "Ann Lee"."""
-    return sorted({normalize("NFC", phrase) for phrase in phrases}, key=lambda phrase: (-len(phrase), phrase))
+def _replace(
+    pattern: re.Pattern[str],
+    text: str,
+    kind: str,
+    removed: Counter[str],
+    keep: Callable[[re.Match[str]], str] = lambda match: " ",
+) -> str:
+    """Return a text with what is to be kept of each match, counting those that something is taken out of."""
 
+    def cut(match: re.Match[str]) -> str:
+        kept = keep(match)
+        if kept != match[0]:
+            removed[kind] += 1
+        return kept
 
-def _remove_name(parts: list[str], text: str, removed: Counter[str]) -> str:
-    """Return a text without a person's name: whole in any case, its parts, or its one word, as a name is written."""
-    if len(parts) > 1:
-        text = _remove_phrase(" ".join(parts), text, "name", removed)
-    for part in (part[0].upper() + part[1:] for part in parts if len(part.strip(".")) > 1):
-        text = _remove_phrase(part, text, "name", removed, re.NOFLAG)
-    return text
+    return pattern.sub(cut, text)
 
 
 def _remove_phrase(
@@ -103,42 +116,12 @@ def _remove_phrase(
     """Return a text without a phrase, whatever stands between its words; where a script has no capitals, as it has none
     of the spaces that part words either, also within a word.
     """
+    phrase = normalize("NFC", phrase)
     if not (words := TERM.findall(phrase)):
         return text
     is_apart = phrase.isascii() or phrase.lower() != phrase.upper()
     within = r"\W+".join(words)
-    return _remove_pattern(re.compile(rf"(?<!\w){within}(?!\w)" if is_apart else within, flags), text, kind, removed)
-
-
-def _remove_secrets(text: str, removed: Counter[str]) -> str:
-    text, found = redact(text)
-    removed.update(found)
-    text = PLACEHOLDER.sub(" ", text)
-    text = ASSIGNED.sub(lambda found: _replace_match(found[0], True, "secret", removed, found[1]), text)
-    return _remove_pattern(WORD_OF_A_MACHINE, text, "secret", removed)
-
-
-def _remove_pattern(pattern: re.Pattern[str], text: str, kind: str, removed: Counter[str]) -> str:
-    clean, n = pattern.subn(" ", text)
-    if n:
-        removed[kind] += n
-    return clean
-
-
-def _replace_match(found: str, holds: bool, kind: str, removed: Counter[str], left: str = " ") -> str:
-    """Return the replacement of a match, or the match itself where it is something else."""
-    if not holds:
-        return found
-    removed[kind] += 1
-    return left
-
-
-def _strip_url(url: str, removed: Counter[str]) -> str:
-    """Return a URL without its credentials, query and fragment."""
-    bare = URL_TAIL.sub("", CREDENTIALS_IN_URL.sub("", url))
-    if bare != url:
-        removed["url"] += 1
-    return bare
+    return _replace(re.compile(rf"(?<!\w){within}(?!\w)" if is_apart else within, flags), text, kind, removed)
 
 
 def _is_phone(number: str) -> bool:

@@ -12,7 +12,7 @@ conversation. A search may go on beside other work (`AwaitedWeb`): nobody waits 
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -190,8 +190,3 @@ class AwaitedWeb:
     def __iter__(self) -> Iterator[WebResult]:
         """Yield the results, best first."""
         return iter(self.answer.results)
-
-
-def begin_search(settings: WebSettings, query: str, people: Collection[str]) -> AwaitedWeb:
-    """Return the results of a search that was asked for, under way; nobody's of these names is sent."""
-    return AwaitedWeb(WebSearch(settings, names=people), query, asked_for=True)

@@ -2,15 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from slowwave.chat.effect import estimate_effect
-from slowwave.chat.turns import LINE_TOKENS, TEMPLATE_TOKENS, Turns
 from slowwave.context.active import ActiveMemory, Weights
-from slowwave.context.tokens import count_bytes_by_four
 from slowwave.engines.encoders.protocol import HashEncoder
-from slowwave.schemas.settings import ActiveSettings, ContextSettings, Settings
+from slowwave.schemas.settings import ActiveSettings
 
 GAUGE = "the Porto gauge reads metres"
 TALK = (GAUGE, "dinner at eight with Clara", "rain again all day", "snow all night", "the train was late")
@@ -27,18 +23,6 @@ def told(*texts: str, **weights: float) -> ActiveMemory:
     for text in texts:
         mind.add_turn("Ada", text)
     return mind
-
-
-def count(texts: list[str]) -> list[int]:
-    return [count_bytes_by_four(text) for text in texts]
-
-
-def turns_of(said: tuple[str, ...], **active: float) -> Turns:
-    context = ContextSettings(active=ActiveSettings(**active))  # type: ignore[arg-type]
-    turns = Turns(Settings(context=context), count, HashEncoder())  # type: ignore[arg-type]
-    for n, text in enumerate(said):
-        turns.add("assistant" if n % 2 else "user", text)
-    return turns
 
 
 def test_strength_is_what_it_says_novelty_and_effect_weighted() -> None:
@@ -141,72 +125,6 @@ def test_beyond_capacity_the_weakest_go_and_the_latest_stay() -> None:
     assert mind.heard == 4
     kept = told(*(f"turn {n}" for n in range(200)), capacity=100, recent=6).traces
     assert [trace.number for trace in kept[-6:]] == list(range(194, 200))
-
-
-def test_all_turns_go_along_while_they_fit() -> None:
-    turns = turns_of(TALK[:4])
-    recalled = turns.recall("gauge", 1_000)
-    assert [turn["content"] for turn in recalled.recent] == list(TALK[:4])
-    assert (recalled.shown, recalled.left_out, recalled.text) == ((), (), "")
-
-
-def test_the_latest_are_forced_and_older_ones_come_by_activation_in_order() -> None:
-    turns = turns_of((GAUGE, "noted", *(f"idle chatter about nothing {n}" for n in range(40))), recent=2)
-    recalled = turns.recall("which metres does the Porto gauge read?", 120)
-    assert [turn["content"] for turn in recalled.recent] == [f"idle chatter about nothing {n}" for n in (38, 39)]
-    assert recalled.shown[0].trace.text == GAUGE
-    numbers = [one.trace.number for one in recalled.shown]
-    assert numbers == sorted(numbers)
-    assert max(value for _, value in recalled.left_out) <= recalled.shown[0].activation
-    assert len(numbers) + len(recalled.left_out) == 40
-    assert GAUGE in recalled.text
-    assert turns.active.compute_strength(turns.active.traces[0]) > turns.active.compute_strength(turns.active.traces[1])
-
-
-def test_the_latest_go_along_in_one_piece_and_no_more_than_settings_say() -> None:
-    said = ("short", "yes", "long " * 100, "yes", "two", "yes")
-    roles = ("user", "assistant") * 3
-    cost = [count([f"{role}: {text}"])[0] + TEMPLATE_TOKENS for role, text in zip(roles, said, strict=True)]
-    for budget, kept in ((sum(cost[3:]), 2), (sum(cost[4:]), 2), (sum(cost[4:]) - 1, 0), (sum(cost[2:]) - 1, 2)):
-        recent = turns_of(said, recent=6, recent_share=1).recall("x", budget).recent
-        assert [turn["content"] for turn in recent] == list(said[len(said) - kept :]), budget
-    many = turns_of(tuple(f"{n}" for n in range(20)), recent=4, recent_share=1).recall("x", 200)
-    assert [turn["content"] for turn in many.recent] == ["16", "17", "18", "19"]
-
-
-def test_what_does_not_fit_whole_is_shortened_to_what_bears_on_the_question() -> None:
-    long = f"Rain fell on the harbour all day long. {GAUGE.capitalize()}. " + "Snow came after the rain had gone. " * 30
-    turns = turns_of((long, "noted", "and now", "yes", "good", "well"), recent=2)
-    (shown,) = (one for one in turns.recall("what does the Porto gauge read?", 120).shown if one.shortened)
-    assert GAUGE.capitalize() in shown.text
-    assert shown.text.startswith("user: …")
-    assert shown.text.endswith("…")
-    assert "Snow" not in shown.text
-
-
-def test_a_shortened_turn_has_an_ellipsis_wherever_something_is_left_out_and_fits_to_the_token() -> None:
-    told = "The gauge is in Porto. It rained. The gauge is old. It snowed. " + "Nobody came to the harbour. " * 20
-    turns = turns_of((told, "noted", "and now", "yes"), recent=2)
-    whole = "user: The gauge is in Porto. … The gauge is old. …"
-    fits = count([whole])[0]
-    trace = turns.active.traces[0]
-    assert turns._shorten(trace, frozenset({"gauge"}), fits) == whole
-    assert turns._shorten(trace, frozenset({"gauge"}), fits - 1) == "user: The gauge is in Porto. …"
-    assert turns._shorten(trace, frozenset({"rain", "gauge", "rained"}), 100).startswith(
-        "user: The gauge is in Porto. It rained. The gauge is old. …"
-    )
-
-
-@settings(max_examples=40, deadline=None)
-@given(texts=st.lists(st.text(min_size=1, max_size=60), max_size=14), budget=st.integers(0, 90))
-def test_bounds_hold_for_any_talk(texts: list[str], budget: int) -> None:
-    turns = turns_of(tuple(texts), capacity=5, recent=2)
-    recalled = turns.recall("anything", budget)
-    spent = sum(tokens + TEMPLATE_TOKENS for tokens in count([turn["content"] for turn in recalled.recent]))
-    spent += sum(tokens + LINE_TOKENS for tokens in count([one.text for one in recalled.shown]))
-    assert spent <= budget
-    assert len(turns.active.traces) <= 5 or len(texts) <= 5
-    assert all(0 <= turns.active.compute_strength(trace) <= 1 for trace in turns.active.traces)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.chat.talk import INSTRUCTIONS, Conversation
-from slowwave.chat.turns import TEMPLATE_TOKENS
 from slowwave.cli.main import app
+from slowwave.context.conversation import TEMPLATE_TOKENS
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.llm.protocol import EngineUnavailable, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
@@ -105,7 +105,7 @@ def test_a_long_conversation_fits_a_small_window_and_fills_it(settings: Settings
     for n in range(24):
         "".join(talk.say(f"Where are the tide gauge readings kept, {n}?"))
     asked = [request for request in model.asked if request.messages[0]["role"] == "system"]  # the others: summaries
-    assert any("In short, turns 1 to " in request.messages[-1]["content"] for request in asked)
+    assert any("\nturns 1 to " in request.messages[-1]["content"] for request in asked)
     assert all(request.messages[1]["role"] == "user" for request in asked)
     known = model.asked[0].messages[0]["content"].removeprefix(INSTRUCTIONS)
     most = 0.05 * 2_048 + TEMPLATE_TOKENS
@@ -186,11 +186,11 @@ def test_what_breaks_off_or_is_stopped_is_kept(tmp_path: Path) -> None:
     talk = Conversation(Breaks(), None, Settings(store=tmp_path))
     with pytest.raises(EngineUnavailable):
         "".join(talk.say("Go on"))
-    assert talk.turns.said[-1] == {"role": "assistant", "content": "Half an answer"}
+    assert talk.turns.said[-1] == ("assistant", "Half an answer")
     answer = talk.say("Again")
     next(answer)
     answer.close()
-    assert talk.turns.said[-1] == {"role": "assistant", "content": "Half an"}
+    assert talk.turns.said[-1] == ("assistant", "Half an")
 
 
 def test_a_turn_without_an_answer_is_written_down_and_not_sent_again(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_a_fact_told_long_ago_comes_back_without_a_memory_of_earlier_sessions(tm
     for n in range(40):
         "".join(talk.say(f"Idle chatter about the weather, number {n}."))
     "".join(talk.say("What is the code of my bicycle lock?"))
-    assert "user: The code of my bicycle lock is 4471." in model.asked[-1].messages[-1]["content"]
+    assert "1. user: The code of my bicycle lock is 4471." in model.asked[-1].messages[-1]["content"]
     for request in model.asked:
         assert sum(model.count_tokens([m["content"] for m in request.messages])) + 1_024 <= 2_048
 

@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.context.build import Context, assemble_context
-from slowwave.context.packing import Piece, Snippet, pack
+from slowwave.context.packing import cover_words, make_line, show_pieces
 from slowwave.context.projects.briefing import collect_facts
-from slowwave.context.rendering import Format, LineSource
+from slowwave.context.rendering import Format, Line, LineSource, Measure
 from slowwave.context.report import (
     SENTENCE_SIGNS,
     PastMessage,
-    _select_around_hits,
     compute_sentence_signs,
     extract_sentences,
     score_session,
@@ -33,7 +32,6 @@ from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.settings import ActiveSettings, ContextSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store import Store
-from slowwave.text.words import extract_content_words
 from tests.command_line import typed
 from tests.talk_files import session
 
@@ -82,11 +80,8 @@ REPORT = (
 QUERY = "supplier import rejected the file, bad lines umlauts encoding"
 
 
-def said(texts: list[str], session: str = "s") -> list[Snippet]:
-    return [
-        Snippet(text, dict.fromkeys(extract_content_words(text), 0.5), 0.5, LineSource(session, f"m{n}", n), (1, n, 0))
-        for n, text in enumerate(texts)
-    ]
+def said(texts: list[str]) -> list[Line]:
+    return [make_line(text, LineSource("s", f"m{n}", n), 1 / (1 + n)) for n, text in enumerate(texts)]
 
 
 def test_the_amended_decision_is_kept_when_there_is_little_room(memory: Memory) -> None:
@@ -199,8 +194,8 @@ def test_turns_without_room_are_told_by_summaries_of_named_turns() -> None:
     block = show(1_000, 0.2)
     assert block.tokens <= 1_000
     summed = [line.source.message for line in block.parts[0].lines if line.source.seq == -1]
-    assert summed[:2] == ["turns 1 to 200", "turns 1 to 54"]
-    assert "\nturns 1 to 200. " in block.text
+    assert summed[:2] == ["turns 1 to 198", "turns 1 to 54"]  # of the older turns, whole groups
+    assert "\nturns 1 to 198. " in block.text
     assert turns[12][1] in block.text
     assert show(200, 0.05) == show(200, 0)  # too little for any
     assert all(line.source.seq != -1 for line in show(9_000, 0.2).parts[0].lines)  # all turns fit
@@ -280,13 +275,6 @@ def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
     assert found[1].relevance > found[2].relevance
 
 
-def test_of_a_long_session_what_is_nearest_to_a_hit_is_read_or_else_its_end() -> None:
-    talk = heard([(True, f"Message {n}.") for n in range(9)])
-    for hits, seqs in (({"m2"}, [1, 2, 3]), ({"m0", "m8"}, [0, 1, 8]), (set(), [6, 7, 8])):
-        assert [one.source.seq for one in _select_around_hits(talk, hits, 3)] == seqs
-    assert _select_around_hits(talk, set(), 9) == talk
-
-
 @pytest.mark.parametrize(
     "later",
     [
@@ -301,35 +289,23 @@ def test_a_figure_that_is_only_named_again_stays(later: str) -> None:
     assert found[0].text == "Payments time out after 30 seconds"
 
 
-def test_a_word_that_hundreds_of_sentences_hold_is_weighed_too() -> None:
-    talk = [
-        (True, f"We decided that ferry {n} calls at Aurora, and must call there until May {n}.") for n in range(900)
-    ]
-    found = score_session(heard(talk), 0.9)
-    assert found
-    assert all(0 <= worth <= 1 for one in found for worth in one.worths.values())
+def test_a_report_is_told_by_sentences_that_say_something_new_within_the_budget() -> None:
+    measure, sources = Measure(len), [LineSource("s", f"m{n}", n) for n in range(3)]
+    worths = ({"port": 0.9, "9090": 0.9}, {"port": 0.8, "9090": 0.8}, {"utc": 0.3})
+    texts = ("The port is 9090.", "So 9090 is our port.", "Times are UTC.")
+    lines = [Line(text, source, pieces=(text,)) for text, source in zip(texts, sources, strict=True)]
+    lines = [replace(line, worths=(some,)) for line, some in zip(lines, worths, strict=True)]
 
+    def show(budget: int, some: list[Line] = lines) -> list[str]:
+        chosen = cover_words(some, budget, measure)
+        assert measure.count_part("memories", chosen) <= budget
+        return [line.text for line in chosen]
 
-def test_a_session_without_words_has_no_statements() -> None:
-    assert score_session([], 0.9) == []
-    assert score_session(heard([(True, "???"), (False, "")]), 0.9) == []
-
-
-def test_packing_prefers_new_words_and_keeps_the_budget() -> None:
-    worths = [{"port": 0.9, "9090": 0.9}, {"port": 0.8, "9090": 0.8}, {"utc": 0.3}]
-    pieces = [Piece(some, 5, line) for line, some in enumerate(worths)]
-    assert pack(pieces, 10, lambda some: 5 * len(some)) == [0, 2]
-    assert pack(pieces, 4, lambda some: 5 * len(some)) == []
-    assert pack(pieces, 10, lambda some: 8 * len(some)) == [0]  # a block may have more tokens than its parts
-    assert pack(pieces, 90, lambda some: 5 * len(some)) == [0, 2]  # what says nothing new is not shown, room or not
-    large = Piece(
-        {"key": 0.9, "lock": 0.9, "door": 0.9}, 12, 0
-    )  # worth most, and in nobody's way where it does not fit
-    assert pack([large, pieces[2]], 6, lambda some: sum((12, 5)[n] for n in some)) == [1]
-    lines = (0, 0, 1)
-    tagged = [Piece({word: worth}, 5, line, 5) for word, worth, line in zip("abc", (0.9, 0.4, 0.8), lines, strict=True)]
-    # the second has the tag of its line already, the third would need one that there is no room for
-    assert pack(tagged, 15, lambda some: 5 * len(some) + 5 * len({lines[n] for n in some})) == [0, 1]
+    assert show(9_999) == [texts[0], texts[2]]  # room or not
+    assert show(45) == [texts[0]]
+    assert show(10) == []
+    whole = replace(show_pieces(lines[0], texts), worths=worths)
+    assert show(9_999, [whole]) == ["The port is 9090. … Times are UTC."]
 
 
 TEXT = st.text(max_size=200) | st.sampled_from([text for _, text in TALK]) | st.just("word " * 60 + "end. Next one.")
@@ -337,7 +313,7 @@ TEXT = st.text(max_size=200) | st.sampled_from([text for _, text in TALK]) | st.
 
 def any_block(name: str, texts: list[str], turns: list[str], budget: int, format: Format) -> Context:
     web = [{"url": f"https://x.example/{n}", "text": text} for n, text in enumerate(texts[:2]) if text]
-    memories = [one for one in said(texts) if one.text.strip()]
+    memories = [line for line in said(texts) if line.text]
     return assemble_context(
         "import",
         memories,

@@ -7,9 +7,10 @@ import pytest
 
 from slowwave import Memory
 from slowwave.context.build import Context, assemble_context
-from slowwave.context.direct import MessageLine, rank_messages, shorten
+from slowwave.context.direct import rank_messages
 from slowwave.context.handed_out import note_block, note_hits
-from slowwave.context.rendering import Line, LineSource, Part
+from slowwave.context.packing import make_line, shorten, show_pieces
+from slowwave.context.rendering import Line, LineSource, Measure, Part
 from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
@@ -53,12 +54,8 @@ def lines(memory: Memory, query: str, budget: int = 400) -> list[str]:
     return [line.text for line in parts["memories"]]
 
 
-def told(text: str, n: int = 0, *, opens: bool = True) -> MessageLine:
-    return MessageLine(text, LineSource("s", f"m{n}", n), 1 / (1 + n), opens)
-
-
-def count_line(line: Line) -> int:
-    return COUNT(line.text)
+def told(text: str, n: int = 0) -> Line:
+    return make_line(text, LineSource("s", f"m{n}", n), 1 / (1 + n))
 
 
 def test_of_two_messages_that_differ_in_a_value_the_later_opens_the_block(memory: Memory) -> None:
@@ -90,10 +87,10 @@ def test_the_budget_is_kept(memory: Memory) -> None:
 
 def test_what_was_said_next_may_answer_what_a_hit_asks(memory: Memory) -> None:
     (asks,) = (hit for hit in memory.recall(COFFEE, 10, "message") if hit.text == COFFEE)
-    found = rank_messages(memory.get_view(), build_query(COFFEE, 10, "message"), [asks], {})
+    found = rank_messages(memory.get_view(), build_query(COFFEE, 10, "message"), [asks])
     assert [one.text for one in found] == [COFFEE, "Ingrid, on Saturdays."]
     before = build_query(COFFEE, 10, "message", until="2026-03-05T10:00:30Z")
-    assert [one.text for one in rank_messages(memory.get_view(), before, [asks], {})] == [COFFEE]
+    assert [one.text for one in rank_messages(memory.get_view(), before, [asks])] == [COFFEE]
 
 
 def test_what_a_later_claim_has_changed_is_left_out_where_that_was_found_too(memory: Memory) -> None:
@@ -104,8 +101,8 @@ def test_what_a_later_claim_has_changed_is_left_out_where_that_was_found_too(mem
 
 def test_where_it_was_not_found_the_stale_message_tells_what_holds(memory: Memory) -> None:
     stale = [hit for hit in memory.recall(PORT, 10, "message") if "German" in hit.text]
-    (one,) = rank_messages(memory.get_view(), build_query(PORT, 10, "message"), stale, {})
-    assert one.line.text.endswith(f"(until 9 Mar 2026, then: {MOVED[:-1]})")
+    (one,) = rank_messages(memory.get_view(), build_query(PORT, 10, "message"), stale)
+    assert one.text.endswith(f"(until 9 Mar 2026, then: {MOVED[:-1]})")
 
 
 def test_in_the_json_of_a_block_every_message_has_its_source(memory: Memory) -> None:
@@ -149,22 +146,22 @@ def test_a_follow_up_is_asked_together_with_what_was_said_before(memory: Memory)
     assert any("10:40" in line.text for part in told.parts if part.name == "memories" for line in part.lines)
 
 
-def test_a_long_message_is_shown_by_whole_sentences_around_what_is_asked_for() -> None:
-    said = "The mast is oiled. The rudder costs 900 euros, paid in cash. Paint is blue. We sail on Sunday."
-    asked = frozenset({"rudder", "paid"})
-    part = "… The rudder costs 900 euros, paid in cash. …"
-    line = shorten(told(said), asked, COUNT(part), count_line)
-    assert line is not None
-    assert line.text == part
-    assert shorten(told(said), asked, 100, count_line) == told(said).line
-    opening = shorten(told(said), frozenset({"engine"}), 8, count_line)
-    assert opening is not None
-    assert opening.text == "The mast is oiled. …"
-    assert shorten(told(said), asked, 5, count_line) is None
-    end = "… Paint is blue. We sail on Sunday."
-    closing = shorten(told(said), frozenset({"blue"}), COUNT(end), count_line)
-    assert closing is not None
-    assert closing.text == end
+@pytest.mark.parametrize(
+    ("asked", "part"),
+    [
+        ({"rudder", "paid"}, "… The rudder costs 900 euros, paid in cash. …"),
+        ({"engine"}, "The mast is oiled. …"),
+        ({"blue"}, "… Paint is blue. We sail on Sunday."),
+    ],
+)
+def test_a_long_message_is_shown_by_whole_sentences_around_what_is_asked_for(asked: set[str], part: str) -> None:
+    line = told("The mast is oiled. The rudder costs 900 euros, paid in cash. Paint is blue. We sail on Sunday.")
+    most = Measure(COUNT).count_line(show_pieces(line, [part]))
+    short = shorten(line, asked, most, Measure(COUNT))
+    assert short is not None
+    assert short.text == part
+    assert shorten(line, asked, 100, Measure(COUNT)) == line
+    assert shorten(line, asked, 5, Measure(COUNT)) is None
 
 
 def test_no_message_takes_the_whole_block() -> None:
@@ -177,7 +174,7 @@ def test_no_message_takes_the_whole_block() -> None:
 
 def test_what_a_line_tells_of_a_change_is_no_news_when_a_model_repeats_it(tmp_path: Path) -> None:
     said, then = "we use SQLite for the gauges", "From now on the gauges go into PostgreSQL"
-    line = MessageLine(said, LineSource("s", "m"), 1.0, later=f"(perhaps until 2026-09-28, then: {then})").line
+    line = make_line(said, LineSource("s", "m"), later=f"(perhaps until 2026-09-28, then: {then})")
     assert note_block(tmp_path, Context(line.text, 30, (Part("memories", (line,)),)))
     recalled = load_recalled_spans(tmp_path)
     for text in (said, then):

@@ -12,10 +12,10 @@ from slowwave.context.report import (
     WORD_SIGNS,
     PastMessage,
     Weights,
-    collect_sentences,
     compute_meaning,
     extract_sentences,
     load_sessions,
+    rank_sentences,
     score_session,
 )
 from slowwave.engines.encoders.load import load_encoder
@@ -83,16 +83,16 @@ def test_vectors_of_another_encoder_count_for_nothing(tmp_path: Path, encoder: s
     run_night([chat(tmp_path / "chat.jsonl")], Settings(store=tmp_path / "store", **made))
     memory = Memory.open(tmp_path / "store")
     view, asked, settings = memory.get_view(), build_query(QUERY, 1, "message"), memory.settings.context
-    hits = [hit.id for hit in memory.recall(QUERY, 3, "message")]
+    hits = memory.recall(QUERY, 3, "message")
     vectors = memory._vectors.encode_texts(view.release.encoder, [QUERY]).get(QUERY)
     messages = next(
         some
-        for _, some in load_sessions(view, asked, vectors, hits, settings, WEIGHTS.encoder)
+        for _, some in load_sessions(view, asked, vectors, [hit.id for hit in hits], settings, WEIGHTS.encoder)
         if len(some) == len(TALK)
     )
     assert all((one.vector is not None) == (encoder == WEIGHTS.encoder) for one in messages)
     with_meaning, without = (
-        [dict(one.worths) for one in collect_sentences(view, asked, vectors, hits, settings, weights)]
+        [line.worths for line in rank_sentences(view, asked, vectors, hits, settings, weights)]
         for weights in (WEIGHTS, replace(WEIGHTS, direction=()))
     )
     assert (with_meaning == without != []) == (encoder != WEIGHTS.encoder)

@@ -11,7 +11,7 @@ from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.llm.protocol import Completion, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
-from slowwave.schemas.settings import RecallSettings, Settings
+from slowwave.schemas.settings import ContextSettings, RecallSettings, Settings
 from slowwave.store.notes import Journal, find_journals
 from tests.llm_scripts import kind, material
 from tests.talk_files import session
@@ -62,7 +62,12 @@ def sum_up(request: Request) -> object:
 def test_a_fact_stated_once_in_a_talk_is_told_in_the_next_by_its_gist(tmp_path: Path) -> None:
     model = f"scripted:{__name__}:sum_up > extractive"
     settings = Settings(
-        store=tmp_path / "store", encoder="hash-384", gists="llm", llm=model, recall=RecallSettings(automatic_floor=0)
+        store=tmp_path / "store",
+        encoder="hash-384",
+        gists="llm",
+        llm=model,
+        recall=RecallSettings(automatic_floor=0),
+        context=ContextSettings(budget=1_200),  # too little for the whole story
     )
     folder = settings.store / settings.space
     paths = write_works(tmp_path)

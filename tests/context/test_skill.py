@@ -140,8 +140,9 @@ def test_a_models_reasons_are_told_and_nothing_that_steers(tmp_path: Path) -> No
     add(made, PATTERNS, [*rows, pattern | {"pattern_id": "form", "items": ["make check"], "line": "make check 'x; y'"}])
     publish(made, "run", "hash-384")
     told = collect_skill_lines(Memory.open(made.root).get_view(), {"api"}, has_injection)
-    assert "Sessions live in PostgreSQL. — Redis lost them twice. (`src/login.py`)" in [line.text for line in told]
-    assert [line.text for line in told if line.section == "command"] == [
+    texts = {line.text.partition(" <!--")[0]: line.category for line in told}
+    assert "Sessions live in PostgreSQL. — Redis lost them twice. (`src/login.py`)" in texts
+    assert [text for text, category in texts.items() if category == "command"] == [
         "Test: `make check` (3 times in 3 turns)",
         "Test: `pytest -q` (3 times in 3 turns)",
     ]
@@ -156,8 +157,8 @@ def test_a_trap_that_an_agent_found_is_told_apart_once_a_second_session_bears_it
     add(made, OBSERVATIONS, rows)
     publish(made, "run", "hash-384")
     lines = collect_skill_lines(Memory.open(made.root).get_view(), {"api"}, has_injection)
-    assert [line.said for line in lines if line.section == "found"] == ["The cache outlives a deploy."]
-    assert any(line.text.endswith("outlives a deploy. (2 sessions)") for line in lines)
+    assert [line.said for line in lines if line.category == "found"] == ["The cache outlives a deploy."]
+    assert any("outlives a deploy. (2 sessions) <!--" in line.text for line in lines)
     assert not any("long headers" in line.text for line in lines)
 
 
@@ -167,7 +168,7 @@ def test_a_rule_that_names_relative_paths_is_told_whole(tmp_path: Path) -> None:
     turns = list(zip(["user", "assistant"] * len(rules), said, strict=True))
     run_night([session(tmp_path, "s", 1, turns, "tide")], Settings(store=tmp_path / "store", encoder="hash-384"))
     lines = collect_skill_lines(Memory.open(tmp_path / "store").get_view(), {"tide"}, has_injection, least=0)
-    assert {rule.rstrip(".") for rule in rules} <= {line.text for line in lines}
+    assert {rule.rstrip(".") for rule in rules} <= {line.said for line in lines}
 
 
 def test_a_claim_with_a_gate_shut_is_no_line_and_one_that_nobody_judged_is(tmp_path: Path) -> None:

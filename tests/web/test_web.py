@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.schemas.settings import Settings, WebSettings
-from slowwave.web.engines import Google, SearXNG, WebTrouble, make_engines
+from slowwave.web.engines import WebEngine, WebTrouble, make_engines
 from slowwave.web.pages import fetch_page_text, shorten_text
 from slowwave.web.scrub import scrub_personal_data
 from slowwave.web.search import Verdict, WebSearch, make_llm_judge
@@ -30,6 +30,10 @@ def web() -> Iterator[Web]:
 
 def settings(web: Web, **more: Any) -> WebSettings:
     return WebSettings(enabled=True, engines=("searxng",), searxng_url=web.url, private_pages=True, **more)
+
+
+def searxng(url: str) -> WebEngine:
+    return make_engines(WebSettings(engines=("searxng",), searxng_url=url))[0][0]
 
 
 def test_off_by_default_and_then_nothing_is_sent(web: Web) -> None:
@@ -66,7 +70,7 @@ def test_snippets_alone_and_the_query_without_personal_data(web: Web) -> None:
 
 def test_google_gets_its_key_as_a_header(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLOWWAVE_GOOGLE_KEY", "the-key")
-    monkeypatch.setattr(Google, "URL", f"{web.url}/customsearch/v1")
+    monkeypatch.setattr("slowwave.web.engines.GOOGLE_URL", f"{web.url}/customsearch/v1")
     chosen = WebSettings(enabled=True, engines=("google",), google_cx="cx1", pages=False)
     found = WebSearch(chosen).search("latest harbour fees")
     assert [one.text for one in found.results] == ["snippet of fees", "snippet of gone", "snippet of image"]
@@ -78,7 +82,7 @@ def test_google_gets_its_key_as_a_header(web: Web, monkeypatch: pytest.MonkeyPat
 def test_an_engine_that_fails_falls_through_to_the_next(web: Web) -> None:
     with serving(Web()) as broken:
         broken.status = 500
-        engines = [SearXNG(broken.url, 5), SearXNG("http://127.0.0.1:9", 5), SearXNG(web.url, 5)]
+        engines = [searxng(url) for url in (broken.url, "http://127.0.0.1:9", web.url)]
         found = WebSearch(settings(web, pages=False), engines=engines).search("latest harbour fees")
         assert len(found.results) == 3
         assert found.notes[0] == "searxng: status 500"
@@ -104,7 +108,7 @@ class Clumsy:
 
 def test_anybodys_engine_and_judge_may_fail_in_any_way(web: Web) -> None:
     troubles = [RuntimeError("no quota"), KeyError("items"), None, ["https://a.example"]]
-    engines = [*(Clumsy(one) for one in troubles), SearXNG(web.url, 5)]
+    engines = [*(Clumsy(one) for one in troubles), searxng(web.url)]
     found = WebSearch(settings(web, pages=False), engines=engines).search("latest harbour fees")
     assert len(found.results) == 3
     assert found.notes[:2] == ("clumsy: RuntimeError no quota", "clumsy: KeyError 'items'")

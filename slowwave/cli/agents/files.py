@@ -70,9 +70,9 @@ def project(
     if to or out:
         claims = collect_told_claims(view, places, STANDING, has_injection, min_confidence)
         count = resolve_tokenizer(None, memory.settings.context.tokenizer)
-        block, written_claims = build_block(claims, "What earlier sessions settled", budget, count)
+        block, written_lines = build_block(claims, "What earlier sessions settled", budget, count)
         if _keep_block(block, out or _find_file(to or Target.AGENTS, places), to):
-            log_recall(memory.root / memory.space, {claim.id: [claim.text] for claim in written_claims})
+            log_recall(memory.root / memory.space, {line.claim: [line.said] for line in written_lines})
     # The folder of pages.
     if pages is not None:
         due, written_claims = build_pages(view, places, has_injection, min_confidence)
@@ -130,9 +130,7 @@ def skill(
         changed = bool(before or written_lines) and write_whole(file, text)
         OUT.print(f"{file}: {_describe_lines(len(written_lines), changed)}")
     if changed:
-        log_recall(
-            memory.root / memory.space, {line.claim: [line.said] for line in written_lines if line.claim and line.said}
-        )
+        log_recall(memory.root / memory.space, {line.claim: [line.said] for line in written_lines if line.claim})
 
 
 def _find_places(memory: "Memory", workspace: str | None, *, needed: bool = True) -> tuple[str, ...]:

@@ -7,8 +7,6 @@ its id as tells it from all others of the store.
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from itertools import zip_longest
 from textwrap import shorten
 
 import pyarrow as pa
@@ -17,21 +15,23 @@ import pyarrow.compute as pc
 from slowwave.context.build import Context
 from slowwave.context.direct import tell_hit
 from slowwave.context.projects.standing import (
+    EARLIEST,
     STANDING,
     collect_standing_claims,
+    group_by_category,
     match_unshut_claims,
     take_in_turn,
 )
-from slowwave.context.rendering import Format, Line, LineSource, Part, get_renderer
+from slowwave.context.rendering import Format, Line, LineSource, Measure, Part
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.recall.hits import QUOTE_CHARS, Hit
 from slowwave.recall.release.chains import mark_changes
+from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import EXTRACTIVE, MODEL_KEY, Origin, Status, SummaryScope, is_shared
+from slowwave.text.pyramid import MASTER
 
-MASTER = -1
-EARLIEST = datetime.min.replace(tzinfo=UTC)
 MOST_LINES = 200
 """Lines that are looked at of each kind: the foremost ones."""
 
@@ -60,7 +60,7 @@ def collect_project_facts(view: View, places: Collection[str]) -> list[Line]:
         for claim in collect_standing_claims(view, places, ("context",))
         if claim.by_person and claim.observer != EXTRACTIVE
     ]
-    return [Line(claim.text, claim.source) for claim in (*take_in_turn(here), *others)][:MOST_LINES]
+    return [Line(claim.text, claim.source) for claim in (*take_in_turn(group_by_category(here)), *others)][:MOST_LINES]
 
 
 def collect_unreleased(hits: Sequence[Hit], places: Collection[str] = ()) -> list[Line]:
@@ -68,7 +68,7 @@ def collect_unreleased(hits: Sequence[Hit], places: Collection[str] = ()) -> lis
     statements = [
         hit for hit in reversed(hits) if not hit.text.endswith("?") and (not places or hit.workspace in places)
     ]
-    return [tell_hit(replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))).line for hit in statements]
+    return [tell_hit(replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))) for hit in statements]
 
 
 def pack_briefing(
@@ -83,23 +83,15 @@ def pack_briefing(
         format: how it reads.
         stale: what may stand in it is of the last briefing.
     """
-    in_turn = [line for round_ in zip_longest(*kinds) for line in round_ if line is not None]
-    render = get_renderer(format, "stale" if stale else None)
-    counted = cache_counts(count)
-
-    def size(lines: Sequence[Line]) -> int:
-        return counted(render([Part("briefing", tuple(lines))])) if lines else 0
-
-    # as many lines as fit whole
+    measure = Measure(cache_counts(count), format, "stale" if stale else None)
     chosen, used = list[Line](), 0
-    for line in in_turn:
-        if used + counted(line.text) > budget + 1:  # words alone are too many; at its ends a text may lose a token
+    for line in take_in_turn(kinds):
+        if used + measure.count(line.text) > budget + 1:
             continue
-        if (more := size(order_briefing_lines(kinds, [*chosen, line]))) <= budget:
-            chosen, used = [*chosen, line], more
-    part = Part("briefing", tuple(order_briefing_lines(kinds, chosen)))
-    parts = (part,) if part.lines else ()
-    return Context(render(parts), size(part.lines), parts, stale)
+        if (tokens := measure.count_part("briefing", order_briefing_lines(kinds, [*chosen, line]))) <= budget:
+            chosen, used = [*chosen, line], tokens
+    parts = (Part("briefing", tuple(order_briefing_lines(kinds, chosen))),) if chosen else ()
+    return Context(measure.render(parts), measure.count_parts(parts), parts, stale)
 
 
 def order_briefing_lines(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
@@ -127,11 +119,13 @@ def collect_facts(view: View) -> list[Line]:
     rows = [row for row in rows if row["observation_id"] in made and row["session_id"] in view.native_sessions]
     # a person's words, the surest, the latest
     sure = view.look_up_confidences(list(made))
-    rows.sort(key=lambda row: row["observation_id"])
-    rows.sort(key=lambda row: row["observed_at"] or EARLIEST, reverse=True)
-    rows.sort(key=lambda row: (made[row["observation_id"]]["origin"] != Origin.HUMAN, -sure[row["observation_id"]]))
+
+    def rank(row: Row) -> tuple[bool, float, float, str]:
+        key = row["observation_id"]
+        return made[key]["origin"] != Origin.HUMAN, -sure[key], -(row["observed_at"] or EARLIEST).timestamp(), key
+
     lines = []
-    for row in rows[:MOST_LINES]:
+    for row in sorted(rows, key=rank)[:MOST_LINES]:
         message, session = made[row["observation_id"]], view.native_sessions[row["session_id"]]
         where = session, message["native_id"], message["seq"], row["observed_at"], row["speaker"] or None
         source = LineSource(*where, short=view.session_tags[session])
@@ -177,8 +171,7 @@ def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[
         condition = condition & pc.field("workspace").isin(sorted(places))
     rows = view.read(SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], condition).to_pylist()
     rows = [row for row in rows if row["scope_id"] not in view.unconfirmed_notes]
-    rows.sort(key=lambda row: row["summary_id"])
-    rows.sort(key=lambda row: row["last_at"] or EARLIEST, reverse=True)
+    rows.sort(key=lambda row: (-(row["last_at"] or EARLIEST).timestamp(), row["summary_id"]))
     lines = []
     for row in rows[:MOST_LINES]:
         if row["text"] and (session := view.native_sessions.get(row["scope_id"])):

@@ -8,7 +8,8 @@ whatever the release is called and whenever that is written.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePath
 
@@ -41,7 +42,8 @@ INTRODUCTION = (
 MENTION = re.compile(r"(?<!\S)@\S+")
 UNSAFE = re.compile(r"[^\w.-]+")
 MOST_LINES = 200
-"""Claims of a page."""
+"""Of a page."""
+NOTHING = "Nothing stands about it yet."
 
 Steers = Callable[[str], bool]
 Pages = dict[str, str]
@@ -64,23 +66,55 @@ def collect_told_claims(
     return [claim for claim in claims if claim.is_told and not steers(claim.text)]
 
 
+@dataclass(frozen=True, slots=True)
+class PageLine:
+    """A line of a file, and the claim that it tells."""
+
+    category: str
+    text: str
+    claim: str = ""
+    """The claim's id; empty of what is no claim."""
+    said: str = ""
+    """The claim's own words."""
+
+
+def render_page(title: str, introduction: str, headings: Mapping[str, str], lines: Sequence[PageLine]) -> str:
+    """Return the lines by category under a title."""
+    page = [f"# {make_harmless(title)}", "", introduction if lines else NOTHING]
+    for category, heading in headings.items():
+        some = [f"- {line.text}" for line in lines if line.category == category]
+        page += ["", f"## {heading}", "", *some] if some else []
+    return "\n".join(page)
+
+
+def fill_page(
+    title: str,
+    introduction: str,
+    headings: Mapping[str, str],
+    lines: Sequence[PageLine],
+    budget: int,
+    count: Tokenizer,
+) -> tuple[str, list[PageLine]]:
+    """Return a page of at most `budget` tokens by `count`, its categories in turn, and its lines; `lines` are the
+    foremost of each category first.
+    """
+    chosen: list[PageLine] = []
+    by_category = ([line for line in lines if line.category == category] for category in headings)
+    for line in islice(take_in_turn(by_category), MOST_LINES):
+        if count(render_page(title, introduction, headings, [*chosen, line])) <= budget:
+            chosen.append(line)
+    return render_page(title, introduction, headings, chosen), chosen
+
+
 def build_block(
     claims: Sequence[StandingClaim], title: str, budget: int, count: Tokenizer
-) -> tuple[str, list[StandingClaim]]:
-    """Return the block about a project, its categories in turn as far as the budget goes, and the claims in it; the
-    block is empty without any.
-
-    Args:
-        claims: the foremost of each category first.
-        title: of the block.
-        budget: tokens by `count`, at most.
-        count: tokens of a text.
+) -> tuple[str, list[PageLine]]:
+    """Return the block about a project, at most `budget` tokens by `count`, and its lines; the block is empty without
+    any. `claims` are the foremost of each category first.
     """
-    chosen: list[StandingClaim] = []
-    for claim in islice(take_in_turn(claims), MOST_LINES):
-        if count(_render([*chosen, claim], title)) <= budget:
-            chosen.append(claim)
-    return _render(chosen, title), chosen
+    lines = [_make_line(claim, title) for claim in claims]
+    block, chosen = fill_page(title, INTRODUCTION, HEADINGS, lines, budget, count)
+    return block if chosen else "", chosen
 
 
 def build_pages(
@@ -103,34 +137,25 @@ def build_pages(
             groups["projects", claim.workspace].append(claim)
     # a file name for each that a person can read; where two would have one, with some of its hash
     paths: dict[tuple[str, str], str] = {}
-    for folder, name in groups:
+    for folder, name in sorted(groups):
         plain = PurePath(name.replace("\\", "/")).name if folder == "projects" else name
         paths[folder, name] = f"{folder}/{UNSAFE.sub('-', plain.casefold()).strip('-.')[:60] or 'other'}"
-    taken = list(paths.values())
-    pages = {
-        f"{path}{'-' + compute_content_id(*key)[:6] if taken.count(path) > 1 else ''}.md": _render(
-            groups[key][:MOST_LINES], key[1]
-        )
-        for key, path in sorted(paths.items())
-    }
+    taken, pages = list(paths.values()), Pages()
+    for (folder, name), path in paths.items():
+        apart = f"-{compute_content_id(folder, name)[:6]}" if taken.count(path) > 1 else ""
+        lines = [_make_line(claim, name) for claim in groups[folder, name][:MOST_LINES]]
+        pages[f"{path}{apart}.md"] = render_page(name, INTRODUCTION, HEADINGS, lines)
     return pages, claims
 
 
-def _render(claims: Sequence[StandingClaim], title: str) -> str:
-    """Return the claims by category under a title, each line with its day and id; empty without any."""
-    lines = [f"# {make_harmless(title)}", "", INTRODUCTION] if claims else []
-    for category, heading in HEADINGS.items():
-        some = [claim for claim in claims if claim.category == category]
-        lines += ["", f"## {heading}", "", *(_format_claim(claim, title) for claim in some)] if some else []
-    return "\n".join(lines)
-
-
-def _format_claim(claim: StandingClaim, title: str) -> str:
+def _make_line(claim: StandingClaim, title: str) -> PageLine:
+    """Return a claim with its day, what makes it a rule, and its id."""
     day = f"{claim.source.at:%Y-%m-%d}, " if claim.source.at else ""
     speaker = claim.source.speaker if claim.pack == "personal" else None
     who = f"{speaker}: " if speaker not in (None, title) else ""
     rule = f"{claim.standing}, " if claim.standing else ""
-    return f"- {make_harmless(who + claim.text)} ({day}{rule}{claim.id[:SHORT_ID]})"
+    text = f"{make_harmless(who + claim.text)} ({day}{rule}{claim.id[:SHORT_ID]})"
+    return PageLine(claim.category, text, claim.id, claim.text)
 
 
 def make_harmless(text: str) -> str:

@@ -10,19 +10,27 @@ message, as `slowwave show` takes them. Of one release come the same bytes.
 import json
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from itertools import islice, zip_longest
 from pathlib import PurePath
 
-from slowwave.context.projects.projection import MOST_LINES, Steers, collect_told_claims, make_harmless
+from slowwave.context.projects.projection import (
+    PageLine,
+    Steers,
+    collect_told_claims,
+    fill_page,
+    make_harmless,
+)
 from slowwave.context.projects.standing import (
+    EARLIEST,
     LIKELY,
     STANDING,
+    StandingClaim,
     addresses_nobody,
     collect_standing_claims,
 )
 from slowwave.context.tokens import Tokenizer
+from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.views.habits import Habit, find_habits
 from slowwave.schemas.ids import SHORT_ID
@@ -57,25 +65,9 @@ MOST_FILES = 3
 """Of a claim."""
 
 
-@dataclass(frozen=True, slots=True)
-class SkillLine:
-    """A line, and where it comes from."""
-
-    section: str
-    text: str
-    session: str
-    """Its tag, as blocks have it."""
-    message: str
-    """The first characters of its id."""
-    claim: str | None = None
-    """The id of the claim that it tells; None of a habit."""
-    said: str = ""
-    """The claim's own words."""
-
-
 def collect_skill_lines(
     view: View, places: Collection[str], steers: Steers, least: float = LIKELY, days: int | None = None
-) -> list[SkillLine]:
+) -> list[PageLine]:
     """Return the lines that may stand in a project's skill, the foremost of each section first.
 
     Args:
@@ -85,56 +77,45 @@ def collect_skill_lines(
         least: confidence from which a claim is told.
         days: only what was said or done in so many days before the release; None for all.
     """
-    since = view.release.created_at - timedelta(days=days) if days is not None else None
+    since = view.release.created_at - timedelta(days=days) if days is not None else EARLIEST
+    # what a person said, and what more than one agent found
     claims = collect_told_claims(view, places, STANDING, steers, least)
-    by_agents = [
-        replace(item, category="found")
-        for item in collect_standing_claims(view, places, ("gotcha",), least)
-        if not item.by_person and addresses_nobody(item.text)
+    for claim in collect_standing_claims(view, places, ("gotcha",), least):
+        if not claim.by_person and addresses_nobody(claim.text):
+            claims.append(replace(claim, category="found"))
+    claims = [claim for claim in claims if (claim.source.at or EARLIEST) >= since]
+    columns = ["detail", "files", "observer", "message_ids"]
+    more = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims], columns)
+    lines = [_tell_claim(claim, more[claim.id]) for claim in claims]
+    # what was done over and over
+    habits = [
+        habit for habit in find_habits(view) if habit.workspace in places and (habit.last_at or EARLIEST) >= since
     ]
-    claims += by_agents
-    claims = [item for item in claims if since is None or (item.source.at is not None and item.source.at >= since)]
-    habits = [item for item in find_habits(view) if item.workspace in places]
-    habits = [item for item in habits if since is None or (item.last_at is not None and item.last_at >= since)]
-    # with its reasons what a model wrote of a claim; without one they are what stands around it
-    more = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims], ["detail", "files", "observer", "message_ids"])
-    # with its reason and the files that it does not name itself
-    lines = []
-    for claim in claims:
-        row = more[claim.id]
-        detail = " ".join(str(row["detail"] or "").split()) if row["observer"] != EXTRACTIVE else ""
-        files = [file for file in row["files"][:MOST_FILES] if file not in claim.text]
-        because = (
-            f" — {detail}"
-            if detail and addresses_nobody(detail) and detail.casefold() not in claim.text.casefold()
-            else ""
-        )
-        named = f" ({', '.join(f'`{file}`' for file in files)})" if files else ""
-        rule = f" ({claim.standing})" if claim.standing else ""
-        text = make_harmless(f"{claim.text}{because}{named}{rule}")
-        session = claim.source.short or claim.source.session or ""
-        message = row["message_ids"][0][:SHORT_ID]
-        lines.append(SkillLine(claim.category, text, session, message, claim.id, claim.text))
     lines += [line for kind in HabitKind for line in _tell_habits(view, habits, kind)]
     return [line for line in lines if not steers(line.text)]
 
 
-def build_skill(lines: Sequence[SkillLine], title: str, budget: int, count: Tokenizer) -> tuple[str, list[SkillLine]]:
-    """Return the skill's text below its front matter, each section in turn as far as the budget goes; and its lines.
+def _tell_claim(claim: StandingClaim, row: Row) -> PageLine:
+    """Return a claim with its reasons, the files that it does not name itself, and what makes it a rule."""
+    # without a model its reasons are what stands around it
+    detail = " ".join(str(row["detail"] or "").split()) if row["observer"] != EXTRACTIVE else ""
+    told = not detail or detail.casefold() in claim.text.casefold() or not addresses_nobody(detail)
+    files = [f"`{file}`" for file in row["files"][:MOST_FILES] if file not in claim.text]
+    named = f" ({', '.join(files)})" if files else ""
+    rule = f" ({claim.standing})" if claim.standing else ""
+    text = f"{claim.text}{'' if told else f' — {detail}'}{named}{rule}"
+    session = claim.source.short or claim.source.session or ""
+    return PageLine(claim.category, _cite(text, session, row["message_ids"][0]), claim.id, claim.text)
 
-    Args:
-        lines: the foremost of each section first.
-        title: the project's name.
-        budget: tokens by `count`, at most.
-        count: tokens of a text.
-    """
-    chosen: list[SkillLine] = []
-    by_section = ([line for line in lines if line.section == section] for section in SECTIONS)
-    in_turn = (line for turn in zip_longest(*by_section) for line in turn if line is not None)
-    for line in islice(in_turn, MOST_LINES):
-        if count(_render([*chosen, line], title)) <= budget:
-            chosen.append(line)
-    return _render(chosen, title), chosen
+
+def _cite(text: str, session: str, message: str) -> str:
+    """Return a text with the session and the message that it comes from, in a comment."""
+    return f"{make_harmless(text)} <!-- {make_harmless(session).replace('`', '')}/{message[:SHORT_ID]} -->"
+
+
+def build_skill(lines: Sequence[PageLine], title: str, budget: int, count: Tokenizer) -> tuple[str, list[PageLine]]:
+    """Return the skill's text below its front matter, at most `budget` tokens by `count`, and its lines."""
+    return fill_page(title, INTRODUCTION, SECTIONS, lines, budget, count)
 
 
 def make_skill_name(wanted: str) -> str:
@@ -143,11 +124,13 @@ def make_skill_name(wanted: str) -> str:
     return NOT_IN_NAMES.sub("-", last.casefold()).strip("-")[:LONGEST_NAME].rstrip("-") or "project"
 
 
-def build_front_matter(name: str, project: str, lines: Sequence[SkillLine]) -> str:
+def build_front_matter(name: str, project: str, lines: Sequence[PageLine]) -> str:
     """Return a skill's front matter: its name, which the format wants to be its folder's, and when it is of use: at
     work on the project. YAML, its text quoted as in JSON.
     """
-    kinds = [heading.lower() for section, heading in SECTIONS.items() if any(line.section == section for line in lines)]
+    kinds = [
+        heading.lower() for section, heading in SECTIONS.items() if any(line.category == section for line in lines)
+    ]
     listed = f"{', '.join(kinds[:-1])} and {kinds[-1]}" if len(kinds) > 1 else "".join(kinds) or "what was settled"
     text = (
         f"What earlier sessions settled about {project}: {listed}. Use when working on {project}, before changing its "
@@ -156,19 +139,17 @@ def build_front_matter(name: str, project: str, lines: Sequence[SkillLine]) -> s
     return f"---\nname: {name}\ndescription: {json.dumps(text[:LONGEST_DESCRIPTION])}\n---\n"
 
 
-def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[SkillLine]:
+def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[PageLine]:
     """Return the foremost habits of a kind that tell somebody who works here what to do."""
-    some = [each for each in habits if each.kind == kind and each.sources and all(map(_is_plain, each.items))]
+    some = [habit for habit in habits if habit.kind == kind and habit.sources and all(map(_is_plain, habit.items))]
     if kind is HabitKind.COMMAND:
-        some = [each for each in some if each.role in CHECKED]
-        some.sort(key=lambda each: CHECKED.index(CommandRole(str(each.role))))
+        some = [habit for habit in some if habit.role in CHECKED]
+        some.sort(key=lambda habit: CHECKED.index(CommandRole(str(habit.role))))
     if kind is HabitKind.SEQUENCE:  # to look before one edits is nothing of this project
-        some = [each for each in some if any(item not in LOOKS for item in each.items)]
-    first = {each.items: each for each in reversed(some)}  # of two checkouts the one with more of it
-    some = [each for each in some if first[each.items] is each][:MOST_HABITS]
-    # what each says, with its latest source
-    lines: list[SkillLine] = []
-    for habit in some:
+        some = [habit for habit in some if any(item not in LOOKS for item in habit.items)]
+    # of two checkouts the one with more of it; each with its latest source
+    lines = []
+    for habit in list({habit.items: habit for habit in reversed(some)}.values())[::-1][:MOST_HABITS]:
         if kind is HabitKind.CO_EDIT:
             text = f"{' and '.join(f'`{item}`' for item in habit.items)}: {habit.count}"
         elif kind is HabitKind.SEQUENCE:
@@ -177,8 +158,8 @@ def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[S
             typed = habit.line if habit.line and _is_plain(habit.line) else habit.items[0]
             text = f"{str(habit.role).capitalize()}: `{typed}` ({habit.count})"
         source = habit.sources[0]
-        tag = view.session_tags.get(source.session, source.session)
-        lines.append(SkillLine(kind, make_harmless(text), tag, source.id[:SHORT_ID]))
+        session = view.session_tags.get(source.session, source.session)
+        lines.append(PageLine(kind, _cite(text, session, source.id)))
     return lines
 
 
@@ -187,15 +168,3 @@ def _is_plain(item: str) -> bool:
     word = r"[\w@%+=:,./-]+"
     is_plain = len(item.split()) == 1 or re.fullmatch(rf"(cd {word} && )?{word}( {word})*", item)
     return bool(is_plain) and "`" not in item
-
-
-def _render(lines: Sequence[SkillLine], title: str) -> str:
-    text_lines = [f"# {make_harmless(title)}", "", INTRODUCTION if lines else "Nothing stands about it yet."]
-    for section, heading in SECTIONS.items():
-        some = [
-            f"- {line.text} <!-- {make_harmless(line.session).replace('`', '')}/{line.message} -->"
-            for line in lines
-            if line.section == section
-        ]
-        text_lines += ["", f"## {heading}", "", *some] if some else []
-    return "\n".join(text_lines)

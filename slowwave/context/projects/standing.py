@@ -8,10 +8,11 @@ whatever its document says of its speakers.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import groupby, zip_longest
+from itertools import zip_longest
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,6 +39,7 @@ PARTIES = frozenset((*TALKING, "you", "your", "yours", "yourself"))
 """Words for those who talk and for who reads."""
 CHAINS = ("|", "&", "$(", "<(")
 """What a shell runs one command by another with."""
+Item = TypeVar("Item")
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMNS = [
     *("observation_id", "session_id", "workspace", "summary", "category", "pack", "message_ids", "speaker"),
@@ -116,14 +118,13 @@ def collect_standing_claims(
         messages = [by_id[key] for key in quoted[row["observation_id"]] if key in by_id]
         if claim := _make_claim(view, row, sure[row["observation_id"]], messages):
             standing.append(claim)
+
     # the best borne out first, then the surest, then the latest; of equal texts the first
-    standing.sort(key=lambda claim: claim.id)
-    standing.sort(key=lambda claim: claim.source.at or EARLIEST, reverse=True)
-    standing.sort(key=lambda claim: (-claim.sessions, -claim.confidence))
-    first: dict[str, StandingClaim] = {}
-    for claim in standing:
-        first.setdefault(claim.text.casefold(), claim)
-    return list(first.values())
+    def rank(claim: StandingClaim) -> tuple[int, float, float, str]:
+        return -claim.sessions, -claim.confidence, -(claim.source.at or EARLIEST).timestamp(), claim.id
+
+    standing.sort(key=rank)
+    return list({claim.text.casefold(): claim for claim in reversed(standing)}.values())[::-1]
 
 
 def match_unshut_claims() -> pc.Expression:
@@ -134,11 +135,16 @@ def match_unshut_claims() -> pc.Expression:
     return condition
 
 
-def take_in_turn(claims: Iterable[StandingClaim]) -> Iterator[StandingClaim]:
-    """Yield the claims of each category in turn, so that none crowds the others out."""
-    by_category = groupby(sorted(claims, key=lambda claim: claim.category), key=lambda claim: claim.category)
-    for turn in zip_longest(*[list(group) for _, group in by_category]):
-        yield from (claim for claim in turn if claim is not None)
+def take_in_turn(groups: Iterable[Sequence[Item]]) -> Iterator[Item]:
+    """Yield the items of each group in turn, so that none crowds the others out."""
+    for turn in zip_longest(*groups):
+        yield from (item for item in turn if item is not None)
+
+
+def group_by_category(claims: Sequence[StandingClaim]) -> list[list[StandingClaim]]:
+    """Return the claims of each category."""
+    categories = sorted({claim.category for claim in claims})
+    return [[claim for claim in claims if claim.category == category] for category in categories]
 
 
 def _make_claim(view: View, row: Row, confidence: float, messages: list[Row]) -> StandingClaim | None:

@@ -1,0 +1,259 @@
+"""A conversation while it runs: its latest turns, the older ones that a question calls up, and summaries of the rest.
+
+The latest go as they are. Of the older ones the most activated by the question are shown (`active.py`), in the order
+they were said, until the budget is full. Of what does not fit the summaries tell, as far as their share and what is
+left over reach: the master, then the higher levels before the lower ones, each with the turns that it covers. They are
+the pyramid's own, turn by turn: the night that reads the transcript makes the same of the same turns, where neither has
+a model.
+"""
+
+from collections.abc import Collection, Iterable, Sequence, Set
+from dataclasses import dataclass
+
+from slowwave.context.active import ActiveMemory, Trace
+from slowwave.context.packing import arrange_lines, make_line, pack_lines
+from slowwave.context.rendering import OMITTED, Line, LineSource, Measure, Part
+from slowwave.engines.encoders.protocol import Encoder
+from slowwave.engines.llm.protocol import Message
+from slowwave.schemas.settings import ContextSettings, PyramidSettings
+from slowwave.text.pyramid import MASTER, Member, Pyramid, Shape, Writer, grow_by_tier, grow_many, summarize_draft
+
+TEMPLATE_TOKENS = 12
+"""What a chat template adds to a turn, at most."""
+TITLE = 2
+"""Tokens of a part's title, about."""
+
+
+def build_conversation_shape(settings: PyramidSettings) -> Shape:
+    """Return n_sum turns, then n_sum_sum summaries a group, max_sum_lvl tiers, and a master."""
+    return Shape(
+        first=settings.n_sum,
+        above=settings.n_sum_sum,
+        tiers=settings.max_sum_lvl,
+        window=settings.sum_window,
+        master=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary, and the turns that it covers, from 1."""
+
+    tier: int
+    first: int
+    last: int
+    text: str
+
+    @property
+    def turns(self) -> str:
+        """The turns in words: turns 1 to 40."""
+        return f"turns {self.first} to {self.last}"
+
+    @property
+    def line(self) -> Line:
+        """As it is shown: before all turns."""
+        return make_line(self.text, LineSource(message=self.turns, seq=-1))
+
+
+class RunningSummary:
+    """The pyramid over one conversation, extended as it goes on; its texts are written when they are asked for."""
+
+    def __init__(self, settings: PyramidSettings, write: Writer | None = None) -> None:
+        """Begin with no turn; `write` gives each of the drafts a text, extractive by default."""
+        self.shape = build_conversation_shape(settings)
+        self.turns: list[Member] = []
+        self.pyramid = Pyramid()
+        self._write = write or (
+            lambda drafts: [summarize_draft(draft, settings.get_words(draft.tier)) for draft in drafts]
+        )
+        self._grown = 0
+
+    def extend(self, turns: Sequence[tuple[str, str]]) -> None:
+        """Add turns: several at once give the same groups as one by one."""
+        self.turns += [
+            Member(f"conversation-{number}", text, None, speaker=speaker)
+            for number, (speaker, text) in enumerate(turns, len(self.turns))
+        ]
+
+    def grow(self) -> Pyramid:
+        """Return the groups of all turns, and the master over all that is sealed and all that is not."""
+        if self._grown < len(self.turns):
+            grow_many([grow_by_tier(self.pyramid, self.turns, self.shape, "session", "conversation")], self._write)
+            self._grown = len(self.turns)
+        return self.pyramid
+
+    def list_summaries(self) -> list[Summary]:
+        """Return the master, then what stands for the sealed turns, the highest level first, each turn under exactly
+        one; nothing before the first turn.
+        """
+        pyramid, levels = self.grow(), list[Summary]()
+        spans = {turn.id: (number, number) for number, turn in enumerate(self.turns, 1)}
+        for tier in sorted(pyramid.tiers):
+            above, free = pyramid.collect_covered_ids(tier + 1), list[Summary]()
+            for group in pyramid.tiers[tier]:
+                key = group.compute_id("session", "conversation")
+                spans[key] = spans[group.members[0]][0], spans[group.members[-1]][1]
+                free += [Summary(tier, *spans[key], group.text)] if key not in above else []
+            levels = [*free, *levels]
+        return [Summary(MASTER, 1, len(self.turns), pyramid.master.text), *levels] if pyramid.master else []
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What a question called up of the conversation so far."""
+
+    recent: tuple[Message, ...] = ()
+    """The latest turns, as they are."""
+    shown: tuple[Line, ...] = ()
+    """Older ones, in the order they were said, with their activation as relevance."""
+    left_out: tuple[Line, ...] = ()
+    """Older ones that found no room, the most activated first."""
+    recap: tuple[Line, ...] = ()
+    """Summaries of what does not stand in the prompt, each with the turns that it covers."""
+    text: str = ""
+    """Summaries and older turns as a part of a prompt."""
+
+
+class Turns:
+    """All turns of one conversation, the latest last."""
+
+    def __init__(
+        self,
+        settings: ContextSettings,
+        pyramid: PyramidSettings,
+        measure: Measure,
+        encoder: Encoder | None = None,
+        write: Writer | None = None,
+    ) -> None:
+        """Begin with no turn; `encoder` None calls up turns by their words alone, `write` as `RunningSummary`."""
+        self.settings, self.measure = settings, measure
+        self.said: list[tuple[str, str]] = []
+        """Role and text of each."""
+        self.active = ActiveMemory(encoder, settings.active)
+        self.summary = RunningSummary(pyramid, write)
+        self._least = pyramid.get_words(MASTER)
+        """Tokens of a summary, about: with less room none is made."""
+
+    def add(self, role: str, text: str, effect: float = 0.0) -> Trace:
+        """Add one more turn; `effect` as `ActiveMemory.add_turn` has it."""
+        self.said.append((role, text))
+        return self.active.add_turn(role, text, effect)
+
+    def render_summary(self) -> str:
+        """Return the master summary of all that was said and those of each level below it, a line each."""
+        self._summarise(len(self.said))
+        return "\n".join(
+            f"{'So far' if summary.tier == MASTER else f'Level {summary.tier + 1}'}, {summary.turns}: {summary.text}"
+            for summary in self.summary.list_summaries()
+        )
+
+    def _summarise(self, turns: int) -> None:
+        """Have the summaries cover so many turns, at least."""
+        self.summary.extend(self.said[len(self.summary.turns) : turns])
+
+    def list_latest(self, latest: int) -> list[Line]:
+        """Return the latest turns that say something, the last one first."""
+        first = max(0, len(self.said) - latest)
+        return self._make_lines((number, 1.0) for number in reversed(range(first, len(self.said))))
+
+    def rank_older(self, query: str, latest: int) -> list[Line]:
+        """Return what the query calls up of the turns before the latest, the most activated first."""
+        called = self.active.rank_older(query, len(self.said) - latest)
+        return self._make_lines((trace.number, activation) for trace, activation in called)
+
+    def _make_lines(self, numbers: Iterable[tuple[int, float]]) -> list[Line]:
+        lines = []
+        for number, relevance in numbers:
+            role, text = self.said[number]
+            source = LineSource(message=str(number + 1), seq=number, speaker=role or None)
+            lines += [make_line(text, source, relevance)] if text.strip() else []
+        return lines
+
+    def pack(self, ranked: Sequence[Line], query: str, room: int, latest: int = 0) -> list[Line]:
+        """Return summaries and turns that fit a room of tokens, as they were said.
+
+        Args:
+            ranked: turns, the likeliest first.
+            query: by whose words long turns are cut.
+            room: tokens.
+            latest: turns that go along anyhow.
+        """
+        share, budget = self.settings.message_share, room - TITLE
+        lines, recap = pack_lines(ranked, query, budget, share, self.measure), list[Line]()
+        # Summaries have a share where a turn finds no room, or cede it where none fits.
+        held_back = int(budget * self.settings.active.recap_share)
+        if held_back and self._list_missing(lines, latest):
+            fewer = pack_lines(ranked, query, budget - held_back, share, self.measure)
+            left = budget - sum(map(self.measure.count_line, fewer))
+            recap = self._select_summaries(self._list_missing(fewer, latest), left, len(self.said) - latest)
+            lines = fewer if recap else lines
+        chosen = [*recap, *lines]
+        while chosen and self.measure.count_part("conversation", arrange_lines(chosen)) > room:
+            chosen.pop()
+        return [*arrange_lines(chosen)]
+
+    def _list_missing(self, shown: Collection[Line], latest: int) -> set[int]:
+        """Return the turns, from 1, that do not stand whole among the lines, say something and are not the latest."""
+        whole = {line.source.seq for line in shown if OMITTED not in line.pieces}
+        older = self.said[: len(self.said) - latest]
+        return {number + 1 for number, (_, text) in enumerate(older) if number not in whole and text.strip()}
+
+    def _select_summaries(self, missing: Set[int], room: int, older: int) -> list[Line]:
+        """Return the summaries of missing turns, of so many older ones, that fit a room: the master before all others,
+        and the higher levels before the lower ones; of the same turns one alone.
+        """
+        if room < self._least:
+            return []
+        self._summarise(older - older % self.summary.shape.first)  # else the master changes with each turn
+        chosen = dict[str, Line]()
+        for summary in self.summary.list_summaries():
+            cost = self.measure.count_line(summary.line)
+            covered = range(summary.first, summary.last + 1)
+            if cost <= room and summary.turns not in chosen and not missing.isdisjoint(covered):
+                chosen[summary.turns] = summary.line
+                room -= cost
+        return list(chosen.values())
+
+    def recall(self, query: str, budget: int) -> Recalled:
+        """Return the turns for a question within a budget of tokens.
+
+        All of them, as they are, where they fit; else the latest within their share, and older ones by activation.
+        """
+        recent = self._select_recent(budget, len(self.said))
+        if len(recent) < len(self.said):
+            active = self.settings.active
+            recent = self._select_recent(int(budget * active.recent_share), active.recent)
+        latest = tuple[Message, ...](
+            {"role": "user" if role == "user" else "assistant", "content": text} for role, text in recent
+        )
+        if len(recent) == len(self.said):
+            return Recalled(latest)
+        # what is called up of the others, and what of it fits
+        room = budget - sum(map(self._count_turn, recent))
+        ranked = self.rank_older(query, len(recent))
+        lines = self.pack(ranked, query, room, len(recent))
+        shown = [line for line in lines if line.source.seq != -1]
+        places = {line.source.seq for line in shown}
+        most = sorted(shown, key=lambda line: -line.relevance)[: self.settings.active.recent]
+        self.active.note_used(line.source.seq or 0 for line in most)
+        return Recalled(
+            latest,
+            tuple(shown),
+            tuple(line for line in ranked if line.source.seq not in places),
+            tuple(line for line in lines if line.source.seq == -1),
+            self.measure.render([Part("conversation", tuple(lines))]),
+        )
+
+    def _select_recent(self, budget: int, most: int) -> list[tuple[str, str]]:
+        """Return the latest turns that fit the budget of tokens, `most` at most, from a person's on."""
+        kept = list[tuple[str, str]]()
+        for turn in reversed(self.said[max(0, len(self.said) - most) :]):
+            budget -= self._count_turn(turn)
+            if budget < 0:
+                break
+            kept = [turn, *kept]
+        first = next((at for at, (role, _) in enumerate(kept) if role == "user"), len(kept))
+        return kept[first:]
+
+    def _count_turn(self, turn: tuple[str, str]) -> int:
+        return self.measure.count(f"{turn[0]}: {turn[1]}") + TEMPLATE_TOKENS
