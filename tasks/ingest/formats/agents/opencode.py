@@ -5,28 +5,24 @@ program: it is opened read-only. A damaged row goes to quarantine under its rowi
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import orjson
 
-from slowwave.tasks.ingest.parsing.lines import format_excerpt, has_leading_keys, iter_documents
+from slowwave.tasks.ingest.formats.chats import Chat, ChatFormat, Fields, get, get_id, get_objects, get_text
+from slowwave.tasks.ingest.parsing.lines import has_leading_keys
 from slowwave.tasks.ingest.parsing.records import (
-    HUMAN,
-    MODEL,
     Block,
     Head,
-    Inactive,
     Limits,
-    Message,
     Reader,
     Record,
     Rejected,
+    Role,
     Session,
-    Skipped,
     lies_below,
-    read_each,
 )
 from slowwave.tasks.ingest.parsing.sqlite_readonly import (
     MAGIC,
@@ -38,20 +34,10 @@ from slowwave.tasks.ingest.parsing.sqlite_readonly import (
     list_columns,
     open_read_only,
 )
-from slowwave.tasks.ingest.parsing.values import (
-    coerce_dict,
-    coerce_id,
-    coerce_list,
-    coerce_text,
-    coerce_time,
-    encode_json,
-    join_text_blocks,
-)
+from slowwave.tasks.ingest.parsing.values import coerce_dict, encode_json
 
 _NOISE = frozenset(("step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction"))
 """Parts that tell of the program's own doing."""
-
-Fields = dict[str, object]
 
 
 def sniff(head: Head) -> bool:
@@ -61,17 +47,8 @@ def sniff(head: Head) -> bool:
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Yield records of each session; `line` is the message's rowid, or the export's number."""
-    if is_database(path):
-        return _read_database(path, limits)
-    return read_each(
-        iter_documents(path, limits),
-        lambda number, document: _read_session(
-            number,
-            coerce_dict(document.get("info")),
-            ((number, coerce_dict(message)) for message in coerce_list(document.get("messages"))),
-        ),
-    )
+    """Yield records of each session; `line` is the session's or a bad row's rowid, or the export's number."""
+    return _read_database(path, limits) if is_database(path) else OPENCODE.read(path, limits)
 
 
 def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
@@ -84,13 +61,17 @@ def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
                 yield from (Rejected(rowid, f"session's {name}: {explain_long_cell(limits)}") for name in long)
                 info: Fields = dict(zip(("id", "parentID", "directory", "title"), cells, strict=False))
                 info["revert"] = _parse_data(cells[-1])
-                yield from _read_session(0, info, _query_messages(db, cells[0], limits))
+                # One session at a time, as an export has it.
+                items = list(_query_messages(db, cells[0], limits))
+                yield from (item for item in items if isinstance(item, Rejected))
+                messages = [item for item in items if not isinstance(item, Rejected)]
+                yield from OPENCODE.read_document(path, rowid, {"info": info, "messages": messages})
     except TROUBLE as error:
         yield Rejected(0, f"the database cannot be read: {error}")
 
 
-def _query_messages(db: sqlite3.Connection, session: str, limits: Limits) -> Iterator[tuple[int, Fields] | Rejected]:
-    """Yield rowid and message of each, as an export has them."""
+def _query_messages(db: sqlite3.Connection, session: str, limits: Limits) -> Iterator[Fields | Rejected]:
+    """Yield each message as an export has it, and before them the parts that can't be used."""
     parts: dict[str, list[object]] = {}
     for rowid, owner in db.execute("SELECT rowid, message_id FROM part WHERE session_id = ? ORDER BY id", (session,)):
         part = _fetch_data(db, "part", f"part of message {owner}", rowid, limits)
@@ -101,18 +82,14 @@ def _query_messages(db: sqlite3.Connection, session: str, limits: Limits) -> Ite
     messages = "SELECT rowid, id FROM message WHERE session_id = ? ORDER BY time_created, id"
     for rowid, key in db.execute(messages, (session,)):
         info = _fetch_data(db, "message", f"message {key}", rowid, limits)
-        if isinstance(info, Rejected):
-            yield info
-        else:
-            yield rowid, {"info": info | {"id": key}, "parts": parts.get(key, [])}
+        yield info if isinstance(info, Rejected) else {"info": info | {"id": key}, "parts": parts.get(key, [])}
 
 
 def _fetch_data(db: sqlite3.Connection, table: str, what: str, rowid: int, limits: Limits) -> Fields | Rejected:
     (data,), long = fetch_row(db, table, ["data"], "rowid", rowid)
-    if long:
-        return Rejected(rowid, f"{what}: {explain_long_cell(limits)}")
     fields = _parse_data(data)
-    return Rejected(rowid, f"{what} is no JSON object", str(data)[:200]) if fields is None else fields
+    why = explain_long_cell(limits) if long else "it is no JSON object" if fields is None else None
+    return Rejected(rowid, f"{what}: {why}", str(data or "")[:200]) if why or fields is None else fields
 
 
 def _parse_data(data: object) -> Fields | None:
@@ -122,66 +99,64 @@ def _parse_data(data: object) -> Fields | None:
     return None
 
 
-def _read_session(line: int, info: Fields, messages: Iterable[tuple[int, Fields] | Rejected]) -> Iterator[Record]:
-    session, parent = coerce_id(info.get("id")), coerce_id(info.get("parentID"))
+def _open(path: Path, number: int, fields: Fields) -> Chat | None:
+    """Return the session; what was said from the message on that `revert` names was taken back."""
+    info = coerce_dict(fields.get("info"))
+    session, parent = get_id(info, "id"), get_id(info, "parentID")
     if session is None:
-        yield Rejected(line, "session without an id", format_excerpt(info))
-        return
-    workspace, title = coerce_text(info.get("directory")), coerce_text(info.get("title"))
-    yield Session(session, workspace, title, "subagent" if parent else None, parent)
-    back, is_back = coerce_id(coerce_dict(info.get("revert")).get("messageID")), False
-    for item in messages:
-        record = item if isinstance(item, Rejected) else _parse_message(session, *item)
-        yield record
-        if isinstance(record, Message):
-            is_back = is_back or record.native_id == back
-            if is_back:
-                yield Inactive(session, record.native_id, "reverted")
+        return None
+    ids = [get_id(message, "info.id") or "" for message in get_objects(fields, "messages")]
+    back = get_id(info, "revert.messageID")
+    about = Session(
+        session, get_text(info, "directory"), get_text(info, "title"), "subagent" if parent else None, parent
+    )
+    return Chat(about, fields.get("messages"), inactive=ids[ids.index(back) :] if back in ids else ())
 
 
-def _parse_message(session: str, line: int, message: Fields) -> Message | Rejected | Skipped:
-    info, parts = coerce_dict(message.get("info")), message.get("parts")
-    key, role = coerce_id(info.get("id")), info.get("role")
-    if key is None or role not in ("user", "assistant") or not isinstance(parts, list):
-        return Rejected(line, f"message {key!r} of role {role!r}, or without parts", format_excerpt(message))
-    blocks = [block for part in map(coerce_dict, parts) for block in _parse_part(part)]
-    if not blocks:
-        return Skipped("failed answer" if info.get("error") else "empty message", line)
-    text, at = join_text_blocks(blocks), coerce_time(coerce_dict(info.get("time")).get("created"))
-    if role == "user":
-        who = HUMAN if text else ("user", "synthetic")
-    else:  # a summary is what was said so far, for the model itself
-        who = ("assistant", "synthetic") if info.get("summary") is True else MODEL
-    return Message(session, key, *who, blocks, text, at, coerce_id(info.get("parentID")), line=line)
+def _parse_parts(message: Fields, role: Role) -> list[Block] | None:
+    if not isinstance(message.get("parts"), list):
+        return None
+    return [block for part in get_objects(message, "parts") for block in _parse_part(part)]
+
+
+def _is_synthetic(message: Fields) -> bool:
+    """Return whether nobody said it: a summary, for the model itself, or what the program alone put in a turn."""
+    if get(message, "info.role") != "user":
+        return get(message, "info.summary") is True
+    return not any(block.type == "text" for block in _parse_parts(message, "user") or ())
 
 
 def _parse_part(part: Fields) -> Iterator[Block]:
-    match kind := coerce_text(part.get("type")) or "unknown":
+    match kind := get_text(part, "type") or "unknown":
         case "text":
-            if text := coerce_text(part.get("text")):  # what the program adds (a file's content) nobody said
+            if text := get_text(part, "text"):  # what the program adds (a file's content) nobody said
                 added = part.get("synthetic") is True or part.get("ignored") is True
                 yield Block("other", text, name="synthetic") if added else Block("text", text)
         case "reasoning":
-            if thought := coerce_text(part.get("text")):
+            if thought := get_text(part, "text"):
                 yield Block("thinking", thought)
         case "tool":
             # A call, and its result once there is one.
-            tool, call_id, state = (
-                coerce_text(part.get("tool")),
-                coerce_id(part.get("callID")),
-                coerce_dict(part.get("state")),
-            )
+            tool, call_id, state = get_text(part, "tool"), get_id(part, "callID"), coerce_dict(part.get("state"))
             yield Block("tool_call", encode_json(coerce_dict(state.get("input"))), name=tool, call_id=call_id)
             if (status := state.get("status")) in ("completed", "error"):
-                output = coerce_text(state.get("output")) or coerce_text(state.get("error")) or ""
-                exit_code = coerce_dict(state.get("metadata")).get("exit")
+                output, exit_code = get_text(state, "output", "error") or "", get(state, "metadata.exit")
                 failed = status == "error" or (isinstance(exit_code, int) and exit_code != 0)
                 yield Block("tool_result", output, name=tool, call_id=call_id, is_error=failed)
         case "file":
-            media, name = coerce_text(part.get("mime")), coerce_text(part.get("filename"))
+            media, name = get_text(part, "mime"), get_text(part, "filename")
             yield Block("image" if (media or "").startswith("image/") else "other", name, name="file", media=media)
         case _ if kind not in _NOISE:
             yield Block("other", encode_json(part), name=kind)
 
 
+OPENCODE = ChatFormat(
+    open=_open,
+    parse=_parse_parts,
+    id="info.id",
+    role="info.role",
+    time=("info.time.created",),
+    parent="info.parentID",
+    hides=_is_synthetic,
+)
 READER = Reader("opencode", 1, sniff, read, lies_below((".local/share/opencode",), "opencode*.db"))
