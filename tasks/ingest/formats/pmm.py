@@ -12,7 +12,7 @@ says who speaks; its tags, and what else it holds, stay with the message in bloc
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -46,6 +46,8 @@ from slowwave.tasks.ingest.parsing.sqlite_readonly import (
     open_read_only,
 )
 from slowwave.tasks.ingest.parsing.values import (
+    coerce_dict,
+    coerce_list,
     coerce_text,
     coerce_time,
     encode_json,
@@ -70,20 +72,19 @@ class Event(NamedTuple):
     meta: object
     prev_hash: str | None
     hash: str | None
-    long: str | None = None
-    """Why content or meta was not read, where one is over the limit of a line."""
     summary: object = None
     keywords: object = None
     """What the mind itself made of it, where its table has these columns; no hash covers them."""
+    long: str | None = None
+    """Why content or meta was not read, where one is over the limit of a line."""
 
 
-def parse_meta(event: Event) -> dict[str, object]:
-    """Return a row's meta; an empty one where it is no JSON object."""
+def _load_json(value: object) -> object:
+    """Return the value of a JSON text, None where it is none; any other value as it is."""
     try:
-        meta = json.loads(str(event.meta)) if event.meta else {}
-    except json.JSONDecodeError:
-        return {}
-    return meta if isinstance(meta, dict) else {}
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
 
 
 class Chain:
@@ -149,13 +150,10 @@ class Chain:
 
     def _compute_hashes(self, event: Event) -> Iterator[str]:
         """Yield the row's hash under each recipe."""
-        meta = parse_meta(event)
+        meta = coerce_dict(_load_json(event.meta))
         row = {"kind": event.kind, "content": event.content, "meta": meta, "prev_hash": event.prev_hash}
-        try:
-            for payload in (row, {"id": event.id, "ts": event.ts, **row}):
-                yield _compute_sha256(json.dumps(payload, sort_keys=True, separators=(",", ":")))
-        except TypeError:
-            return  # a column holds bytes: no recipe gives a hash for that
+        for payload in (row, {"id": event.id, "ts": event.ts, **row}):
+            yield _compute_sha256(json.dumps(payload, sort_keys=True, separators=(",", ":"), default=repr))
         yield _compute_sha256(f"{event.prev_hash or ''}|{event.kind}|{event.content}|{event.meta}")
         ids = [own for own in (meta.get("event_id") or meta.get("id"), event.id) if own is not None]
         rest = {key: meta.get(key) or [] for key in ("tags", "effects")}
@@ -163,7 +161,7 @@ class Chain:
             texts = [f"{ts}|{event.kind}|{event.content}|{own}" for own in ids]
             payload = {"ts": ts, "kind": event.kind, "summary": event.content, "id": ids[0], **rest}
             payload |= {"evidence": meta.get("evidence"), "prev_hash": event.prev_hash}
-            for text in (*texts, json.dumps(payload, sort_keys=True, ensure_ascii=False)):
+            for text in (*texts, json.dumps(payload, sort_keys=True, ensure_ascii=False, default=repr)):
                 if (digest := _compute_sha256(text)) == event.hash:
                     self.zone = zone
                 yield digest
@@ -215,17 +213,13 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records in order of the ids; `line` is the row's id. Each break of the chain is one `Rejected`."""
-    stem = path.name.split(".")[0]
+    stem, last = path.name.split(".")[0], 0
     if not is_database(path):
-        bad: list[Rejected] = []
-        yield from _read_ledger(_iter_lines(path, limits, bad), stem, limits)
-        yield from bad
+        yield from _read_ledger(_iter_lines(path, limits), stem)
         return
-    last = 0
     try:
         with open_read_only(path, limits) as database:
-            database.text_factory = _decode_text
-            for record in _read_ledger(_fetch_events(database, limits), stem, limits):
+            for record in _read_ledger(_fetch_events(database, limits), stem):
                 last = getattr(record, "line", last)
                 yield record
     except TROUBLE as error:
@@ -240,79 +234,65 @@ def _fetch_events(database: sqlite3.Connection, limits: Limits) -> Iterator[Even
         yield Event(**dict(zip(columns, cells, strict=True)), long=whole)
 
 
-def _iter_lines(path: Path, limits: Limits, bad: list[Rejected]) -> Iterator[Event]:
-    """Yield the rows of JSON lines; a row without an id has its line's number. What is no row goes to `bad`."""
+def _iter_lines(path: Path, limits: Limits) -> Iterator[Event | Rejected]:
+    """Yield the rows of JSON lines; a row without an id has its line's number."""
     for item in iter_documents(path, limits):
         if isinstance(item, Rejected):
-            bad.append(item)
+            yield item
             continue
-        line, row = item
-        number, meta = row.get("id"), row.get("meta")
-        before, digest = (value if isinstance(value := row.get(key), str) else None for key in ("prev_hash", "hash"))
-        yield Event(
-            number if isinstance(number, int) else line,
-            row.get("ts"),
-            row.get("kind"),
-            row.get("content"),
-            meta if isinstance(meta, str) else json.dumps(meta or {}, ensure_ascii=False),
-            before,
-            digest,
-            summary=row.get("summary"),
-            keywords=row.get("keywords"),
-        )
+        fields = {name: item[1].get(name) for name in (*COLUMNS, *OWN)}
+        fields |= {name: coerce_text(fields[name]) for name in ("prev_hash", "hash")}
+        if not isinstance(fields["id"], int):
+            fields["id"] = item[0]
+        if not isinstance(fields["meta"], str):
+            fields["meta"] = json.dumps(fields["meta"] or {}, ensure_ascii=False)
+        yield Event(**fields)  # type: ignore[arg-type]  # as the lines above have made them
 
 
-def _decode_text(raw: bytes) -> str | bytes:
-    """Return a text; one that is no UTF-8 as it is."""
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return raw
-
-
-def _read_ledger(events: Iterator[Event], stem: str, limits: Limits) -> Iterator[Record]:
+def _read_ledger(events: Iterator[Event | Rejected], stem: str) -> Iterator[Record]:
     session: str | None = None
     chain, heard = Chain(), dict[str, tuple[str, bool]]()
     for event in events:
+        if isinstance(event, Rejected):
+            yield event
+            continue
         if session is None:
             # Every ledger is called pmm.db: its first row tells one mind's from another's.
             session = f"{stem}:{compute_content_id(str(event.ts), str(event.content), event.hash)[:8]}"
             yield Session(session, title=stem)
         if why := chain.check(event):
             yield Rejected(event.id, f"the hash chain breaks at row {event.id}: {why}")
-        yield _parse_ledger_row(session, event, limits, heard)
+        yield _parse_ledger_row(session, event, heard)
     yield from chain.judge_unverified()
     if session:
         yield from (Inactive(session, str(row), "its hash is not its content's") for row in chain.forged)
 
 
-def _parse_ledger_row(
-    session: str, event: Event, limits: Limits, heard: dict[str, tuple[str, bool]]
-) -> Message | Rejected | Skipped:
+def _parse_ledger_row(session: str, event: Event, heard: dict[str, tuple[str, bool]]) -> Message | Rejected | Skipped:
     """Return a row's message; `heard` holds each role's last one, and whether it came from a row of kind event."""
-    if event.long:
-        return Rejected(event.id, event.long)
-    if not isinstance(event.kind, str) or not isinstance(event.content, str):
-        return Rejected(event.id, "kind or content is no UTF-8 text", repr(event.content)[:200])
-    meta = parse_meta(event)
+    if event.long or not isinstance(event.kind, str) or not isinstance(event.content, str):
+        return Rejected(event.id, event.long or "kind or content is no text", repr(event.content)[:200])
+    meta = coerce_dict(_load_json(event.meta))
     known = _KINDS.get(event.kind) or (_TYPES.get(str(meta.get("type"))) if event.kind == EVENT else None)
     known = known and (parse_role(meta.get("role")) or known)
     if known is None:
         return Skipped(event.kind, event.id)
     text, condensed = _extract_said(event.kind, event.content, meta)
-    if len(text) > limits.max_line_bytes:
-        return Rejected(event.id, f"content of {len(text)} characters is over the limit", text[:200])
-    if not coerce_text(text.strip()):
+    if not text.strip():
         return Skipped("empty message", event.id)
     role, origin = known
     before, by_event = heard.get(role, ("", False))
     heard[role] = text, event.kind == EVENT
     if by_event != heard[role][1] and before.startswith(text.removesuffix(CUT) if condensed else text):
         return Skipped("message told twice", event.id)
-    # What else its meta holds is kept as JSON.
+    # What else its meta holds is kept as JSON, and the mind's own summary and keywords as its gist.
     rest = {key: value for key, value in meta.items() if key not in (*FULL, TAGS) and value not in (None, "", [], {})}
-    meta_blocks = [Block("other", encode_json(rest), name="meta")] if rest else []
-    blocks = [Block("text", text), *make_tag_blocks(meta.get(TAGS)), *meta_blocks, *_keep_gist(event)]
+    blocks = [Block("text", text), *make_tag_blocks(meta.get(TAGS))]
+    blocks += [Block("other", encode_json(rest), name="meta")] if rest else []
+    if isinstance(event.summary, str) and event.summary.strip():
+        words = [word for word in coerce_list(_load_json(event.keywords)) if isinstance(word, str)]
+        gist = "\n".join(" ".join(line.split()) for line in (event.summary, *words))
+        blocks.append(Block("other", gist, name=GIST))
     # Ids start at 1 in every ledger: the row's hash makes it the same message in a copy, and another in another mind.
     identity = f"{event.ts}:{event.hash}" if event.hash else None
     who: Who = (role, "synthetic" if condensed else origin)  # a condensed text is nobody's words: no claim
@@ -320,20 +300,7 @@ def _parse_ledger_row(
     return Message(session, str(event.id), *who, blocks, spoken, at, identity=identity, line=event.id)
 
 
-def _keep_gist(event: Event) -> list[Block]:
-    """Return the mind's own summary and keywords of a row, in a block; none without a summary."""
-    if not isinstance(event.summary, str) or not event.summary.strip():
-        return []
-    words = event.keywords
-    try:
-        words = json.loads(words) if isinstance(words, str) else words
-    except ValueError:
-        words = None
-    keywords = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
-    return [Block("other", "\n".join(" ".join(line.split()) for line in (event.summary, *keywords)), name=GIST)]
-
-
-def _extract_said(kind: str, content: str, meta: Mapping[str, object]) -> tuple[str, bool]:
+def _extract_said(kind: str, content: str, meta: dict[str, object]) -> tuple[str, bool]:
     """Return a row's text, whole where the row keeps it, and whether it is condensed."""
     whole = next((text for key in FULL if isinstance(text := meta.get(key), str) and text.strip()), None)
     if whole is not None:
