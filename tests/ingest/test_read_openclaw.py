@@ -287,7 +287,6 @@ def test_archives_in_the_database_are_read(gateway: sqlite3.Connection) -> None:
         ("s1", "cold answer"),
     ]
     assert [(r.line, r.reason[:14]) for r in records if isinstance(r, Rejected)] == [(1, "archive line 3")]
-    assert [r for r in records if isinstance(r, Skipped)] == [Skipped("cold archive in a file of its own", 2)]
 
 
 def test_windows_and_nodes_give_kind_title_and_parent(gateway: sqlite3.Connection) -> None:

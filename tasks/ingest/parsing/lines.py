@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import ijson
 import orjson
@@ -54,8 +54,9 @@ class BoundedUnpacking(io.RawIOBase):
         EOFError: on reading over the bound.
     """
 
-    def __init__(self, packed: IO[bytes], size: int) -> None:
-        self._packed, self._left = cast(io.BufferedReader, packed), max(FREE_UNPACKED, MOST_UNPACKED * size)
+    def __init__(self, packed: Any, size: int) -> None:
+        self._packed, self._left = packed, max(FREE_UNPACKED, MOST_UNPACKED * size)
+        self._read = getattr(packed, "read1", packed.read)
 
     def readable(self) -> bool:
         """Return True."""
@@ -63,7 +64,7 @@ class BoundedUnpacking(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer with what one read gives, and return how much that is."""
-        data = self._packed.read1(len(buffer))
+        data = self._read(len(buffer))
         self._left -= len(data)
         if self._left < 0:
             raise EOFError(f"it unpacks to over {MOST_UNPACKED} times its size; unpacked by hand it is read whole")
@@ -80,10 +81,10 @@ def open_binary(path: Path) -> io.BufferedReader:
     """Open a transcript for reading; `.gz` and `.zst` are decompressed on the way, within bounds."""
     match path.suffix.lower():
         case ".gz":
-            packed = cast(IO[bytes], gzip.open(path, "rb"))  # noqa: SIM115 - closed with what is returned
+            packed: Any = gzip.open(path, "rb")  # noqa: SIM115 - closed with what is returned
         case ".zst" | ".zstd":
             # Archives written in several frames are one stream to us.
-            packed = cast(IO[bytes], zstandard.open(path, "rb", dctx=zstandard.ZstdDecompressor()))
+            packed = zstandard.open(path, "rb", dctx=zstandard.ZstdDecompressor())
         case _:
             return path.open("rb")
     return io.BufferedReader(BoundedUnpacking(packed, path.stat().st_size), CHUNK)

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import zstandard
 
@@ -24,7 +24,7 @@ from slowwave.tasks.ingest.parsing.lines import (
     iter_lines,
     parse_object,
 )
-from slowwave.tasks.ingest.parsing.records import Head, Limits, Reader, Record, Rejected, Session, Skipped, lies_below
+from slowwave.tasks.ingest.parsing.records import Head, Limits, Reader, Record, Rejected, Session, lies_below
 from slowwave.tasks.ingest.parsing.sqlite_readonly import (
     TROUBLE,
     explain_long_cell,
@@ -51,7 +51,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of every session in the database: its archives first, then its live events."""
     try:
         with open_read_only(path, limits) as db:
-            for part in (_read_archives(db, limits), _read_events(db, limits), _skip_external_archives(db)):
+            for part in (_read_archives(db, limits), _read_events(db, limits)):
                 yield from _catch_damage(part)
     except TROUBLE as error:
         yield Rejected(0, f"the database cannot be opened: {error}")
@@ -147,10 +147,10 @@ def _read_archive(
 ) -> Iterator[Record]:
     """Yield each line under the archive's rowid: the place where a person finds it."""
     with db.blobopen(table, "archive_blob", rowid, readonly=True) as blob:  # read piece by piece
-        stream: io.BufferedReader = io.BufferedReader(_BlobBytes(blob))
+        source: Any = blob
         if packed:
-            unpacked = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True, closefd=False)
-            stream = io.BufferedReader(BoundedUnpacking(cast(IO[bytes], unpacked), len(blob)), CHUNK)
+            source = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True, closefd=False)
+        stream = io.BufferedReader(BoundedUnpacking(source, len(blob)), CHUNK)
         yield from _read_session(db, session_id, _read_archive_lines(stream, rowid, limits))
 
 
@@ -167,28 +167,6 @@ def _read_archive_lines(stream: io.BufferedReader, rowid: int, limits: Limits) -
             yield item
     except (*DAMAGE, sqlite3.Error) as error:
         yield Rejected(rowid, f"archive is damaged after line {number}: {error}")
-
-
-class _BlobBytes(io.RawIOBase):
-    """A blob as a raw stream: sqlite3's own has `read` alone."""
-
-    def __init__(self, blob: sqlite3.Blob) -> None:
-        self._blob = blob
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._blob.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def _skip_external_archives(db: sqlite3.Connection) -> Iterator[Skipped]:
-    """Yield cold sessions whose archive is a file: the reader of session files finds it in `sessions/cold/`."""
-    if "storage" in list_columns(db, "session_transcript_cold_archives"):
-        query = "SELECT rowid FROM session_transcript_cold_archives WHERE archive_blob IS NULL"
-        yield from (Skipped("cold archive in a file of its own", rowid) for (rowid,) in db.execute(query))
 
 
 def _fetch_row(db: sqlite3.Connection, table: str, key: str, value: str) -> dict[str, Any]:
