@@ -11,8 +11,8 @@ import pytest
 
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, find_installed
 from slowwave.tasks.ingest.parsing import lines
-from slowwave.tasks.ingest.parsing.records import Session
-from tests.transcript_rows import put, read, read_messages, read_rows
+from slowwave.tasks.ingest.parsing.records import Message, Session
+from tests.transcript_rows import put, read, read_messages, read_rows, select_messages
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 ROWS = sorted(TRANSCRIPTS.rglob("*.rows"))
@@ -25,33 +25,44 @@ def test_a_file_gives_its_rows(rows: Path) -> None:
     assert read_rows(transcript) == rows.read_text(encoding="utf-8")
 
 
-# Fixture, messages, blocks by type, rows of another kind; nothing is rejected in any of them.
-FIXTURES = [
-    ("exports/chatgpt_2026_sample.json", 6, {"text": 4, "image": 1, "tool_result": 1, "other": 1}, {"inactive": 1}),
-    (
-        "exports/claude_2026_sample.json",
-        2,
-        {"text": 2, "thinking": 1, "tool_call": 1, "tool_result": 1, "other": 2},
-        {},
-    ),
-    ("exports/gemini_2026_sample.json", 5, {"text": 5, "thinking": 1, "image": 1, "other": 2}, {}),
-    ("gemini/small.json", 2, {"text": 2, "thinking": 1}, {}),
-    ("gemini/large.json", 6, {"text": 4, "thinking": 1, "tool_call": 2, "tool_result": 2}, {"skipped": 1}),
-    ("gemini/jsonl_v040.jsonl", 3, {"text": 2, "tool_call": 1, "tool_result": 1}, {"skipped": 1}),
-    ("cursor/small.jsonl", 4, {"text": 4, "tool_call": 1}, {"skipped": 1}),
-    ("cursor/large.jsonl", 10, {"text": 7, "thinking": 1, "tool_call": 2, "tool_result": 2}, {}),
-]
+# Each fixture's messages by who speaks, blocks by type and other records, counted by reading it. Nothing is rejected.
+FIXTURES = """
+claude/large.jsonl: 4 user/human, 5 assistant/model, 1 tool/tool, 9 text, 1 thinking, 1 tool_call, 1 tool_result
+claude/small.jsonl: 8 user/human, 8 assistant/model, 3 tool/tool, 1 system/synthetic, 1 assistant/synthetic, \
+2 agent/model, 17 text, 6 thinking, 3 tool_call, 3 tool_result, 2 image, 1 other, 65 Skipped, 5 Inactive
+codex/large.jsonl: 6 user/human, 8 assistant/model, 1 tool/tool, 1 system/synthetic, 14 text, 1 tool_call, \
+1 tool_result, 3 Skipped
+codex/small.jsonl: 3 user/human, 12 assistant/model, 6 tool/tool, 2 agent/model, 6 system/synthetic, 20 text, 4 image, \
+1 thinking, 8 tool_call, 6 tool_result, 1 other, 88 Skipped
+openclaw/small.jsonl: 1 user/human, 1 assistant/model, 1 tool/tool, 2 text, 1 tool_call, 1 tool_result, 1 Skipped
+openclaw/large.jsonl: 1 user/human, 3 assistant/model, 2 tool/tool, 1 system/synthetic, 5 text, 2 tool_call, \
+2 tool_result, 3 Skipped
+pi/small.jsonl: 2 user/human, 2 assistant/model, 2 system/synthetic, 6 text, 2 Skipped
+pi/large-session.jsonl: 88 user/human, 439 assistant/model, 373 tool/tool, 332 text, 391 tool_call, 373 tool_result, \
+1 thinking, 118 Skipped
+exports/chatgpt_2026_sample.json: 1 user/human, 4 assistant/model, 1 system/synthetic, 4 text, 1 image, \
+1 tool_result, 1 other, 1 Inactive
+exports/claude_2026_sample.json: 1 user/human, 1 assistant/model, 2 text, 1 thinking, 1 tool_call, 1 tool_result, \
+2 other
+exports/gemini_2026_sample.json: 2 user/human, 2 assistant/model, 1 system/synthetic, 5 text, 1 thinking, 1 image, \
+2 other
+gemini/small.json: 1 user/human, 1 assistant/model, 2 text, 1 thinking
+gemini/large.json: 2 user/human, 4 assistant/model, 4 text, 1 thinking, 2 tool_call, 2 tool_result, 1 Skipped
+gemini/jsonl_v040.jsonl: 1 user/human, 2 assistant/model, 2 text, 1 tool_call, 1 tool_result, 1 Skipped
+cursor/small.jsonl: 2 user/human, 2 assistant/model, 4 text, 1 tool_call, 1 Skipped
+cursor/large.jsonl: 3 user/human, 5 assistant/model, 2 tool/tool, 7 text, 1 thinking, 2 tool_call, 2 tool_result
+""".strip().split("\n")
 
 
-@pytest.mark.parametrize(("name", "count", "blocks", "others"), FIXTURES)
-def test_a_fixture_holds_what_was_counted_in_it(
-    bench_data: Path, name: str, count: int, blocks: dict[str, int], others: dict[str, int]
-) -> None:
-    path = bench_data / "fixtures" / name
-    assert len(read_messages(path)) == count
-    assert Counter(block.type for message in read_messages(path) for block in message.blocks) == blocks
-    told = [type(record).__name__.lower() for record in read(path)]
-    assert {kind: told.count(kind) for kind in ("inactive", "skipped", "rejected") if kind in told} == others
+@pytest.mark.parametrize("row", FIXTURES)
+def test_a_fixture_holds_what_was_counted_in_it(bench_data: Path, row: str) -> None:
+    name, _, counts = row.partition(": ")
+    records = read(bench_data / "fixtures" / name)
+    messages = select_messages(records)
+    counted = Counter(f"{message.role}/{message.origin}" for message in messages)
+    counted.update(block.type for message in messages for block in message.blocks)
+    counted.update(type(record).__name__ for record in records if not isinstance(record, (Message, Session)))
+    assert counted == {kind: int(number) for number, kind in (part.split() for part in counts.split(", "))}
 
 
 FOREIGN = [

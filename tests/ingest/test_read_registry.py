@@ -147,9 +147,13 @@ def test_installed_tools_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ]
 
 
-def test_nothing_installed_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CODEX_HOME", raising=False)
+def test_codex_is_found_where_its_variable_says_and_nothing_installed_is_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "elsewhere"))
     assert find_installed(tmp_path) == []
+    path = put(tmp_path / "elsewhere/sessions/rollout-1.jsonl", CODEX)
+    assert [(reader.name, found) for reader, found in find_installed(tmp_path)] == [("codex", path)]
 
 
 # Order.
