@@ -150,7 +150,7 @@ def _read_archive(
         source: Any = blob
         if packed:
             source = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True, closefd=False)
-        stream = io.BufferedReader(BoundedUnpacking(source, len(blob)), CHUNK)
+        stream: io.BufferedReader = io.BufferedReader(BoundedUnpacking(source, len(blob)), CHUNK)
         yield from _read_session(db, session_id, _read_archive_lines(stream, rowid, limits))
 
 
