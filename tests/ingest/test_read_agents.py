@@ -6,12 +6,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from slowwave.tasks.ingest.formats.agents import opencode
-from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Rejected, Session
+from slowwave.tasks.ingest.parsing.records import Inactive, Message, Rejected, Session
 from tests.transcript_rows import put, read
 
 Fields = dict[str, Any]
@@ -55,29 +51,3 @@ def test_an_export_and_the_database_of_opencode_tell_the_same(tmp_path: Path) ->
     place = tmp_path / ".local/share/opencode"
     place.mkdir(parents=True)
     assert [one.root.is_dir() for one in opencode.READER.locations(tmp_path)] == [True]
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["role", "content", "id", "action", "args", "parts", "info", "history"]), inner
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@settings(max_examples=100, deadline=None)
-@given(JSON, st.data())
-def test_whatever_stands_in_a_field_nothing_raises_and_every_record_is_told(
-    tmp_path_factory: pytest.TempPathFactory, odd: object, data: st.DataObject
-) -> None:
-    rows: list[Fields] = [info | {"parts": parts} for info, parts in MESSAGES]
-    row = data.draw(st.sampled_from(rows))
-    row[data.draw(st.sampled_from(sorted(row)))] = odd
-    document = {"info": INFO, "messages": [{"info": row, "parts": row.get("parts")} for row in rows]}
-    path = put(tmp_path_factory.getbasetemp() / "odd-opencode.json", document)
-    records = [one for one in opencode.READER.read(path, Limits()) if not isinstance(one, (Session, Inactive))]
-    assert len(records) >= len(rows)

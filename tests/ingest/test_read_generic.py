@@ -146,21 +146,6 @@ def test_compressed_files_read_the_same(name: str, suffix: str, pack: Callable[[
     assert read(packed) == read(plain)
 
 
-FOREIGN = [
-    '{"id":"x","timestamp":"2025-05-07T17:24:21.597Z","instructions":null}',
-    '{"type":"user","uuid":"u","sessionId":"s","message":{"role":"user","content":"x"}}',
-    '{"type":"message","role":"user","content":[{"type":"input_text","text":"x"}]}',
-    '{"messages":[{"role":"user","content":"x"}]}',
-    '{"role":"user","message":{"content":[{"type":"text","text":"x"}]}}',
-]
-
-
-@pytest.mark.parametrize("line", FOREIGN)
-def test_another_tools_lines_are_not_claimed(line: str, tmp_path: Path) -> None:
-    (tmp_path / "f.jsonl").write_text(line + "\n")
-    assert not generic.READER.sniff(read_head(tmp_path / "f.jsonl"))
-
-
 def test_a_first_line_longer_than_the_head_is_recognised_and_over_the_limit_rejected(tmp_path: Path) -> None:
     path = lines_of(tmp_path / "long.jsonl", [{"role": "user", "content": "x" * 100_000}, ROWS[0]])
     assert generic.READER.sniff(read_head(path))

@@ -258,15 +258,3 @@ def test_a_database_without_the_newer_columns_is_read(tmp_path: Path) -> None:
     db.close()
     records = list(openclaw_sqlite.READER.read(path, Limits()))
     assert [(m.session, m.text) for m in records if isinstance(m, Message)] == [("s1", "hello")]
-
-
-def test_other_databases_are_not_claimed(tmp_path: Path) -> None:
-    path = tmp_path / "events.sqlite"
-    db = sqlite3.connect(path)
-    db.execute("CREATE TABLE events (id INTEGER, ts TEXT, kind TEXT, content TEXT)")
-    db.close()
-    assert not openclaw_sqlite.READER.sniff(read_head(path))
-    (tmp_path / "broken.sqlite").write_bytes(b"SQLite format 3\x00" + b"\xff" * 5000)
-    assert not openclaw_sqlite.READER.sniff(read_head(tmp_path / "broken.sqlite"))
-    (rejected,) = openclaw_sqlite.READER.read(tmp_path / "broken.sqlite", Limits())
-    assert isinstance(rejected, Rejected)

@@ -171,11 +171,6 @@ def test_what_was_said_is_read_and_a_whole_chain_is_silent(recipe: Recipe, tmp_p
     assert list(breaks(records)) == []
 
 
-def test_reading_leaves_no_file_beside_the_ledger(tmp_path: Path) -> None:
-    read(ledger(tmp_path / "pmm.db"))
-    assert [file.name for file in tmp_path.iterdir()] == ["pmm.db"]
-
-
 @pytest.mark.parametrize(
     ("recipe", "hours"), [(by_manager, -7), (by_table, -7), (by_later_manager, 2), (by_later_manager, 0)]
 )
@@ -303,13 +298,8 @@ def test_a_copy_holds_the_same_messages_and_another_mind_is_another_session(tmp_
     assert len(set(sessions)) == 1
 
 
-def test_bytes_that_are_no_text_break_the_chain_and_other_databases_are_not_claimed(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_break_the_chain(tmp_path: Path) -> None:
     path = changed(ledger(tmp_path / "pmm.db"), "UPDATE events SET content = CAST(x'ff41' AS TEXT) WHERE id = 6")
     records = read(path)
     assert [line for line, _ in breaks(records)] == [6]
     assert [record.native_id for record in records if isinstance(record, Inactive)] == ["6"]
-    with closing(sqlite3.connect(tmp_path / "other.db")) as database:
-        database.execute("CREATE TABLE events (id INTEGER, name TEXT)")
-    assert not pmm.READER.sniff(read_head(tmp_path / "other.db"))
-    (tmp_path / "junk.db").write_bytes(b"SQLite format 3\0" + b"\7" * 4096)
-    assert not pmm.READER.sniff(read_head(tmp_path / "junk.db"))

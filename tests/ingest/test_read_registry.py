@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -79,13 +80,15 @@ def test_missing_and_damaged_files_say_why(tmp_path: Path) -> None:
         detect_reader(put(tmp_path / "a.jsonl.gz", "no gzip"))
 
 
-def test_a_foreign_database_is_unknown(tmp_path: Path) -> None:
-    database = sqlite3.connect(tmp_path / "a.sqlite")
-    database.execute("create table pots (name text)")
-    database.commit()
-    database.close()
+@pytest.mark.parametrize("table", ["pots (name)", "events (id, ts, kind, content)", "session (id)", ""])
+def test_a_foreign_or_broken_database_is_unknown(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "a.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"CREATE TABLE {table or 'x (y)'}")
+    if not table:
+        path.write_bytes(b"SQLite format 3\0" + b"\7" * 4096)
     with pytest.raises(UnknownFormat):
-        detect_reader(tmp_path / "a.sqlite")
+        detect_reader(path)
 
 
 # Files.

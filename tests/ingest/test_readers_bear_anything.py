@@ -33,6 +33,7 @@ TRANSCRIPTS["generic"] = [SAMPLES / "generic" / "marit-and-theo.jsonl"]
 EXPORTS = {
     **{name: SAMPLES / name / "conversations.json" for name in ("chatgpt", "claude-ai")},
     "gemini": CHATS / "gemini/studio.json",
+    "opencode": CHATS / "opencode/ses_1.json",
     "openhands": CHATS / "openhands/trajectory-7.json",
     "sharegpt": CHATS / "sharegpt/sg.json",
     "swe-agent": CHATS / "swe-agent/run.traj.json",
