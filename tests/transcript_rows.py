@@ -62,7 +62,7 @@ def spell(record: Record) -> str:
             said = [block for block in record.blocks if block != Block("text", record.text)]
             return "\n".join([f"{' '.join(filter(None, about))}: {record.text}", *map(spell_block, said)])
         case Inactive():
-            return f"inactive {record.native_id}: {record.reason}"
+            return f"inactive {record.native_id}"
         case Rejected():
             return f"rejected {record.line}: {record.reason}"
         case _:

@@ -112,7 +112,7 @@ class ChatFormat:
         yield chat.session
         for position, item in zip(chat.positions or map(str, count()), chat.messages, strict=False):
             yield self.parse_message(chat, position, item, number)
-        yield from (Inactive(chat.session.native_id, gone, "regenerated or edited") for gone in chat.inactive)
+        yield from (Inactive(chat.session.native_id, gone) for gone in chat.inactive)
 
     def parse_message(self, chat: Chat, position: str, item: object, line: int) -> Message | Rejected | Skipped:
         """Return the message that an item is; `position` is its id where it has none."""
@@ -432,7 +432,7 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
             ids = list(live)
             for gone in ids[ids.index(back) if back in live else 0 :]:  # all, where it names none of them
                 del live[gone]
-                yield Inactive(session.native_id, gone, "rewound")
+                yield Inactive(session.native_id, gone)
         elif patch := coerce_dict(fields.get("$set")):
             if title := get_text(patch, "summary"):
                 yield Session(session.native_id, title=title)

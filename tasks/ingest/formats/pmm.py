@@ -265,7 +265,7 @@ def _read_ledger(events: Iterator[Event | Rejected], stem: str) -> Iterator[Reco
         yield _parse_ledger_row(session, event, heard)
     yield from chain.judge_unverified()
     if session:
-        yield from (Inactive(session, str(row), "its hash is not its content's") for row in chain.forged)
+        yield from (Inactive(session, str(row)) for row in chain.forged)
 
 
 def _parse_ledger_row(session: str, event: Event, heard: dict[str, tuple[str, bool]]) -> Message | Rejected | Skipped:

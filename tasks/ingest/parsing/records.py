@@ -109,7 +109,6 @@ class Inactive:
 
     session: str
     native_id: str
-    reason: str
 
 
 @dataclass(slots=True)

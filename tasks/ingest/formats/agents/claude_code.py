@@ -201,7 +201,7 @@ class Tree:
             if uuid in dead or parent in dead:
                 dead.add(uuid)
                 if session:
-                    yield Inactive(session, uuid, "rewound")
+                    yield Inactive(session, uuid)
 
 
 class _Transcript:
@@ -239,15 +239,10 @@ class _Transcript:
     def feed(self, line: int, record: Json) -> Iterator[Record]:
         """Yield the records of one line."""
         # Messages that this record takes back.
-        taken_back = {
-            "superseded": coerce_list(record.get("supersedesUuids")),
-            "retracted": coerce_list(record.get("retractedMessageUuids")),
-            "refused": [record.get("refusedUserMessageUuid")],
-        }
-        for reason, uuids in taken_back.items():
-            for uuid in uuids:
-                if isinstance(uuid, str):
-                    yield Inactive(self._find_session(record), self._alias.get(uuid, uuid), reason)
+        superseded, retracted = (coerce_list(record.get(f"{name}Uuids")) for name in ("supersedes", "retractedMessage"))
+        for uuid in (*superseded, *retracted, record.get("refusedUserMessageUuid")):
+            if isinstance(uuid, str):
+                yield Inactive(self._find_session(record), self._alias.get(uuid, uuid))
         kind = str(record.get("type"))
         handler = self._handlers.get(kind)
         if handler is None or self._is_warm_up(record):

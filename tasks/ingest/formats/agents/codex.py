@@ -350,7 +350,7 @@ class _Rollout:
                 count = min(turns, len(self._turns)) if isinstance(turns, int) else 0
                 if count > 0:
                     start = self._turns[-count]
-                    yield from (Inactive(self._id, str(line), "rolled back") for line in self._lines[start:])
+                    yield from (Inactive(self._id, str(line)) for line in self._lines[start:])
                     del self._turns[-count:], self._lines[start:]
                 yield self._skip("event_msg/thread_rolled_back")
             case "thread_name_updated":

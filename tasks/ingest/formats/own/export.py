@@ -247,7 +247,7 @@ def _read_document(path: Path, number: int, document: dict[str, object]) -> Iter
     for gone in map(coerce_dict, coerce_list(document.get(WITHDRAWN))):
         session, native = coerce_text(gone.get("session")), coerce_text(gone.get("id"))
         if session and native and session.split("/")[0] == name:
-            yield Inactive(session, native, "no longer shared")
+            yield Inactive(session, native)
 
 
 def read_claims(name: str, claims: list[dict[str, object]]) -> Iterator[Record]:

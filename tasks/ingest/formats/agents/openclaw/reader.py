@@ -70,10 +70,6 @@ SYSTEM_ROLES = frozenset(
 GATEWAY = ("gateway-injected", "delivery-mirror")
 """Models of assistant rows that no model wrote: the gateway's own notices, and copies of what was delivered."""
 
-REWOUND = "on a branch that was left"
-RETRY = "stored again for a provider retry"
-MIRROR = "delivery mirror: a copy of the reply before it"
-
 
 @dataclass(slots=True, frozen=True)
 class Dialect:
@@ -126,8 +122,8 @@ class SessionTree:
             self._leaf = number
         return number
 
-    def find_inactive(self) -> Iterator[tuple[str, str]]:
-        """Yield id and reason of each entry that was left behind or is a second copy, in the order of the file."""
+    def find_inactive(self) -> Iterator[str]:
+        """Yield the id of each entry that was left behind or is a second copy, in the order of the file."""
         # Entries off the path from the last leaf to the root, on a branch where somebody spoke.
         path, at = set[int](), self._leaf
         while at >= 0:
@@ -147,13 +143,12 @@ class SessionTree:
         left = {i for i, branch in branches.items() if branch in spoken and self._roles[i] in (*SPOKEN, *TOOLS)}
         # An entry that stands in the file twice is not left by its copy.
         standing = {entry for i, entry in enumerate(self._ids) if i not in left} if left else set()
-        off_path = {i for i in left if self._ids[i] not in standing}
-        reasons = dict.fromkeys(off_path, REWOUND)
+        gone = {i for i in left if self._ids[i] not in standing}
+        # Of a message that was sent again the first that was not left stands.
         for group in self.retries.values():
-            live = next((i for i in group if i not in reasons), None)
-            reasons |= {i: RETRY for i in group if i != live and i not in reasons}
-        for i in sorted(reasons):
-            yield self._ids[i], reasons[i]
+            live = next((i for i in group if i not in gone), None)
+            gone.update(i for i in group if i != live)
+        yield from (self._ids[i] for i in sorted(gone))
 
 
 def read_events(
@@ -215,8 +210,8 @@ class Transcript:
 
     def finish(self) -> Iterator[Record]:
         """Yield the messages that the session took back."""
-        for native_id, reason in [*self.tree.find_inactive(), *((mirror, MIRROR) for mirror in self.mirrored)]:
-            yield Inactive(self.session.native_id, native_id, reason)
+        for native_id in (*self.tree.find_inactive(), *self.mirrored):
+            yield Inactive(self.session.native_id, native_id)
 
     def _handle_header(self) -> Record:
         if self.begun:
