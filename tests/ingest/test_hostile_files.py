@@ -122,23 +122,20 @@ def test_a_cell_of_twenty_megabytes_is_not_loaded_and_its_row_alone_is_left_out(
     assert peak < 4_000_000
 
 
-STAMPS = {
-    "the hour that is there twice": ["2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00"],
-    "a clock that went back": ["2026-11-03T10:00:00Z", "2026-11-01T10:00:00Z", "2026-11-03T10:00:01Z"],
-    "a far future": ["9999-12-31T23:59:59Z", "2126-01-01"],
-    "none": [None, ""],
-    "no stamps": ["soon", -1, 1e300, {}, [], True, "2026-02-30T25:61:00Z"],
-}
+STAMPS: list[object] = [
+    *("2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00"),  # the hour that is there twice
+    *("2026-11-03T10:00:00Z", "2026-11-01T10:00:00Z"),  # a clock that went back
+    *("9999-12-31T23:59:59Z", "2126-01-01", None, "", "soon", -1, 1e300, {}, [], True, "2026-02-30T25:61:00Z"),
+]
 
 
-@pytest.mark.parametrize("stamps", STAMPS.values(), ids=STAMPS)
-def test_whatever_its_stamps_say_a_night_takes_in_every_line_once(stamps: list[object], tmp_path: Path) -> None:
+def test_whatever_its_stamps_say_a_night_takes_in_every_line_once(tmp_path: Path) -> None:
     path = tmp_path / "talk.jsonl"
-    path.write_text("".join(line(n, ts=stamp) for n, stamp in enumerate(stamps)))
+    path.write_text("".join(line(n, ts=stamp) for n, stamp in enumerate(STAMPS)))
     settings = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
     assert run_night([path], settings).failures == []
     store = Store.open(settings.store)
-    assert store.count(MESSAGES) + store.count(QUARANTINE) == len(stamps)
+    assert store.count(MESSAGES) + store.count(QUARANTINE) == len(STAMPS)
     assert run_night([path], settings).release is None  # and no news is made of it
 
 

@@ -6,7 +6,6 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from slowwave.tasks.ingest.formats.agents import opencode
 from slowwave.tasks.ingest.parsing.records import Inactive, Message, Rejected, Session
 from tests.transcript_rows import put, read
 
@@ -48,6 +47,3 @@ def test_an_export_and_the_database_of_opencode_tell_the_same(tmp_path: Path) ->
     assert len([one for one in stored if isinstance(one, Rejected)]) == 1
     session = next(one for one in stored if isinstance(one, Session))
     assert (session.workspace, session.kind, session.parent_id) == ("/home/ada/tidepool", "subagent", "ses_0")
-    place = tmp_path / ".local/share/opencode"
-    place.mkdir(parents=True)
-    assert [one.root.is_dir() for one in opencode.READER.locations(tmp_path)] == [True]

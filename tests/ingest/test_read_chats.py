@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, find_installed
+from slowwave.tasks.ingest.formats.registry import detect_reader
 from slowwave.tasks.ingest.parsing import lines
 from slowwave.tasks.ingest.parsing.records import Message, Session
 from tests.transcript_rows import put, read, read_messages, read_rows, select_messages
@@ -117,17 +117,6 @@ def test_two_openhands_runs_of_one_instance_are_two_sessions(tmp_path: Path) -> 
         "trajectory@2026-02-02T08:00:00",
         "tide-1@2026-02-01T00:14:00",
     ]
-
-
-def test_files_are_found_where_the_tools_keep_them(tmp_path: Path) -> None:
-    put(tmp_path / ".cursor/projects/my-app/agent-transcripts/u1.jsonl", "{}")
-    put(tmp_path / ".gemini/tmp/p/chats/session-1.json", {})
-    assert [(reader.name, path.name) for reader, path in find_installed(tmp_path)] == [
-        ("cursor", "u1.jsonl"),
-        ("gemini", "session-1.json"),
-    ]
-    run = put(tmp_path / "runs/tide-1.traj", {})
-    assert list(find_files([tmp_path / "runs"])) == [run]
 
 
 # Arrays that are parsed at once, or piece by piece.

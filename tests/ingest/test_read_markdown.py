@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slowwave.tasks.ingest.formats.agents import markdown
-from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
+from slowwave.tasks.ingest.formats.registry import detect_reader
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Limits, Message, Record, Rejected, Session
 from tests.transcript_rows import put, read
@@ -82,13 +82,6 @@ def test_a_file_that_grows_keeps_the_names_of_what_it_held(tmp_path: Path, name:
         part = list(named(upto).items())[:-1]
         inside = any(i < upto <= i + 12 for i in opened)  # a block that is not closed yet is read as text
         assert inside or all(whole.get(key) == blocks for key, blocks in part), upto
-
-
-def test_histories_are_found_below_a_folder(tmp_path: Path) -> None:
-    wanted = [put(tmp_path / markdown.AIDER_NAME, AIDER), put(tmp_path / SPECSTORY_NAME, EDITOR)]
-    put(tmp_path / "shop/README.md", "# shop")
-    put(tmp_path / ".aider.input.history", "+hi")
-    assert list(find_files([tmp_path])) == sorted(wanted)
 
 
 def is_utf8(line: bytes) -> bool:

@@ -95,12 +95,13 @@ def test_a_foreign_or_broken_database_is_unknown(tmp_path: Path, table: str) -> 
 
 
 def test_folders_are_searched_and_junk_is_left_out(tmp_path: Path) -> None:
-    wanted = [
-        put(tmp_path / name) for name in ("b/one.jsonl", "b/two.jsonl.zst", "a.json", "z/c.parquet", "z/d.sqlite")
-    ]
+    names = ("b/one.jsonl", "b/two.jsonl.zst", "a.json", "z/c.parquet", "z/d.sqlite", "tide-1.traj")
+    markdown = (".aider.chat.history.md", ".specstory/history/2025-04-29_18-49-x.md")
+    wanted = [put(tmp_path / name) for name in (*names, *markdown, "s1.jsonl.deleted.2026-01-01T00-00-00Z.zst")]
     for junk in (".git/x.jsonl", "node_modules/p/x.json", "d.sqlite-wal", "d.sqlite-shm", "readme.md", "sessions.json"):
         put(tmp_path / junk)
     put(tmp_path / "agent-x.meta.json")
+    put(tmp_path / ".aider.input.history")
     assert list(find_files([tmp_path])) == sorted(wanted)
 
 
@@ -108,11 +109,6 @@ def test_named_files_are_taken_whatever_they_are_called_and_once(tmp_path: Path)
     named = put(tmp_path / "log.txt")
     inside = put(tmp_path / "a.jsonl")
     assert list(find_files([named, tmp_path, inside])) == [inside, named]
-
-
-def test_archives_of_openclaw_are_candidates(tmp_path: Path) -> None:
-    archive = put(tmp_path / "s1.jsonl.deleted.2026-01-01T00-00-00Z.zst")
-    assert list(find_files([tmp_path])) == [archive]
 
 
 def test_symbolic_links_lead_nowhere(tmp_path: Path) -> None:
@@ -139,13 +135,19 @@ def test_installed_tools_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     put(tmp_path / ".codex/archived_sessions/rollout-0.jsonl", CODEX)
     put(tmp_path / ".pi/agent/sessions/--home-ada--/1_x.jsonl")
     put(tmp_path / ".openclaw/agents/main/sessions/s.jsonl")
+    put(tmp_path / ".cursor/projects/my-app/agent-transcripts/u1.jsonl", "{}")
+    put(tmp_path / ".gemini/tmp/p/chats/session-1.json", "{}")
+    put(tmp_path / ".local/share/opencode/opencode.db", "")
     found = [(reader.name, path.name) for reader, path in find_installed(tmp_path)]
     assert found == [
         ("claude-code", "agent-x.jsonl"),
         ("claude-code", "s1.jsonl"),
         ("codex", "rollout-0.jsonl"),
         ("codex", "rollout-1.jsonl"),
+        ("cursor", "u1.jsonl"),
+        ("gemini", "session-1.json"),
         ("openclaw", "s.jsonl"),
+        ("opencode", "opencode.db"),
         ("pi", "1_x.jsonl"),
     ]
 
