@@ -99,7 +99,9 @@ def test_a_file_elsewhere_takes_nothing_back_renames_nothing_and_is_not_let_in_b
         for row in before
     ]
     (tmp_path / "elsewhere" / "sessions.jsonl").write_text("\n".join(renamed))
-    run_night([tmp_path / "elsewhere" / "messages.jsonl"], settings)
+    manifest = {"format": "jsonl", "release_id": "r1", "tables": {}}
+    (tmp_path / "elsewhere" / "manifest.json").write_text(json.dumps(manifest))
+    run_night([tmp_path / "elsewhere" / "manifest.json"], settings)
     assert sorted(list_names(settings)) == sorted((note, "s1"))
     assert any(f"slowwave writes sessions such as {note} itself" in one for one in list_reasons(settings))
     assert FORGED[0][1] not in list_texts(settings)

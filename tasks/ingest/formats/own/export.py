@@ -1,9 +1,9 @@
 """What another slowwave wrote, read back: its exports and its learnings.
 
 An export (`slowwave export OUT` from one store, `slowwave run OUT` into another) is one transcript: its
-`manifest.json`, or its messages' file alone. What the store knew a message and its session by is kept: a message's
-identity hangs on its tool's own ids, so it can't be made again, and must be the same when the tool's transcript is read
-too. Without the sessions' file the sessions have no names of their own.
+`manifest.json`. What the store knew a message and its session by is kept: a message's identity hangs on its tool's own
+ids, so it can't be made again, and must be the same when the tool's transcript is read too. Without the sessions' table
+the sessions have no names of their own.
 
 Of learnings (`slowwave export OUT --learnings`) a claim is a message whose text is its quote and whose blocks keep what
 was claimed (`LEARNING` names them); one document is one session of source `shared` for each workspace.
@@ -27,7 +27,6 @@ from slowwave.tasks.ingest.parsing.lines import (
     has_leading_keys,
     iter_documents,
     iter_json,
-    open_binary,
     read_head,
 )
 from slowwave.tasks.ingest.parsing.records import (
@@ -58,8 +57,6 @@ from slowwave.tasks.ingest.parsing.values import (
 )
 
 MANIFEST = "manifest.json"
-_TOLD = frozenset(("message_id", "session_id", "native_id", "identity", "blocks", "prev_hash", "hash"))
-"""Columns that messages have, and no other table nor tool."""
 Id = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
 
@@ -94,45 +91,39 @@ Row = TypeVar("Row", bound=BaseModel)
 
 
 def sniff(head: Head) -> bool:
-    """Return whether it is an export's manifest, or the file of its messages."""
-    first = next(iter(head.lines), None)
-    try:
-        names = set(first if isinstance(first, dict) else generic.read_column_names(head))
-    except generic.DAMAGED:
-        return False
-    return names >= _TOLD or bool(_parse_format(head.data))
+    """Return whether it is an export's manifest."""
+    return bool(_parse_manifest(head.data))
 
 
 def is_export(folder: Path) -> bool:
     """Return whether the folder's manifest says that it is an export."""
     path = folder / MANIFEST
     try:
-        return path.is_file() and bool(_parse_format(read_head(path).data))
+        return path.is_file() and bool(_parse_manifest(read_head(path).data))
     except OSError:
         return False
 
 
-def _parse_format(manifest: bytes) -> str | None:
-    """Return the format that an export's manifest names; None when it is no such manifest."""
+def _parse_manifest(raw: bytes) -> dict[str, object]:
+    """Return an export's manifest; an empty one when it is none."""
     try:
-        parsed = coerce_dict(orjson.loads(manifest))
+        parsed = coerce_dict(orjson.loads(raw))
     except orjson.JSONDecodeError:
-        return None
-    form = parsed.get("format")
-    return form if form in ("parquet", "lance", "jsonl") and {"release_id", "tables"} <= parsed.keys() else None
+        return {}
+    tabular = parsed.get("format") in ("parquet", "lance", "jsonl")
+    return parsed if tabular and {"release_id", "tables"} <= parsed.keys() else {}
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records in order of the messages' rows; a session comes before its first message."""
     # Where its messages and sessions are; no name that it holds is followed.
-    messages, sessions = path, path.with_name(SESSIONS.name + path.name.removeprefix(MESSAGES.name))
-    if path.name == MANIFEST:
-        form = _parse_format(path.read_bytes())
-        messages, sessions = (path.with_name(f"{table.name}.{form}") for table in (MESSAGES, SESSIONS))
-    if not _is_there(messages):
+    manifest = _parse_manifest(path.read_bytes())
+    form, tables = manifest.get("format"), coerce_dict(manifest.get("tables"))
+    messages, sessions = (path.with_name(f"{table.name}.{form}") for table in (MESSAGES, SESSIONS))
+    if not (messages.is_file() or messages.is_dir()):  # whoever opens a pipe waits for one who writes
         yield Rejected(0, f"this export holds no messages: `slowwave export OUT --table {MESSAGES.name}` writes them")
         return
-    if messages.is_file() and _begins_with(messages, b"PARE"):
+    if "salt" in coerce_dict(tables.get(MESSAGES.name)):
         yield Rejected(0, "this export is encrypted, and only its passphrase opens it: nothing of it was read")
         return
     # Sessions, by the ids that the store gave them.
@@ -165,10 +156,10 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 def _read_table(path: Path, table: Table, form: type[Row], limits: Limits) -> Iterator[tuple[int, Row | Rejected]]:
     """Yield number and values of each row of a table's file; a row that is none is rejected with the reason."""
-    if not _is_there(path):
+    if not (path.is_file() or path.is_dir()):
         return
-    is_lines = not path.is_dir() and _begins_with(path, b"{")
-    for item in iter_json(path, limits) if is_lines else generic.read_rows(path, table.schema.names):
+    rows = iter_json(path, limits) if path.suffix == ".jsonl" else generic.read_rows(path, table.schema.names)
+    for item in rows:
         if isinstance(item, Rejected):
             yield item.line, item
             continue
@@ -179,16 +170,6 @@ def _read_table(path: Path, table: Table, form: type[Row], limits: Limits) -> It
             name = error.errors()[0]["loc"][0]
             why = f"{name} is {row.get(str(name))!r:.60}: no export has that"
             yield line, Rejected(line, why, format_excerpt(row))
-
-
-def _is_there(path: Path) -> bool:
-    """Return whether a table is there, and no pipe: whoever opens one waits for one who writes."""
-    return path.is_file() or path.is_dir()
-
-
-def _begins_with(path: Path, mark: bytes) -> bool:
-    with open_binary(path) as stream:
-        return stream.read(len(mark)) == mark
 
 
 # Learnings.
