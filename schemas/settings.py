@@ -100,7 +100,6 @@ class LLMSettings(Section):
 
     concurrency: int = Field(32, ge=1, description="Requests in flight at one server.")
     timeout: float = Field(300.0, gt=0, description="Seconds one answer may take in all, however slowly it drips.")
-    tokenizer: str | None = Field(None, description="Folder of the server model's tokenizer, to count as it does.")
 
     gpu_memory: float = Field(0.9, gt=0, le=1, description="Share of the GPU's memory that in-process vLLM takes.")
     tensor_parallel: int = Field(1, ge=1, description="GPUs one in-process model is spread over.")
@@ -326,8 +325,6 @@ class StoreSettings(Section):
 
     keep_releases: int = Field(14, ge=1, description="Newest releases kept on disk for reading and roll-back.")
     keep_daily: int = Field(14, ge=0, description="Days of which the last release is kept besides.")
-    keep_weekly: int = Field(0, ge=0, description="Weeks of which the last release is kept besides.")
-    keep_monthly: int = Field(0, ge=0, description="Months of which the last release is kept besides.")
     require_encrypted: bool = Field(False, description="Write only where the disk is known to be encrypted (Linux).")
     metrics_file: Path | None = Field(None, description="Where each run writes its figures for Prometheus (*.prom).")
 

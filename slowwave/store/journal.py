@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from slowwave.schemas.errors import StoreUnwritable
+from slowwave.store.private import replace_file
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import TERM
 
@@ -181,20 +182,15 @@ def rewrite(path: Path, keep: Callable[[Line], Line | None]) -> int:
         rows = [(raw, line, _keep_line(line, keep)) for raw, line in lines]
         if not (changed := sum(fresh is None or fresh != line for _, line, fresh in rows)):
             return 0
-        # the lines that stay, beside the file and then in its place
-        beside = path.with_name(f".{path.name}.new")
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as out:
-            out.writelines(raw + b"\n" if fresh == line else format_line(fresh) for raw, line, fresh in rows if fresh)
-            out.flush()
-            os.fsync(out.fileno())
-        is_empty = beside.stat().st_size == 0
-        beside.replace(path)
+        # The lines that stay take the file's place; what was appended meanwhile goes below them.
+        content = b"".join(
+            raw + b"\n" if fresh == line else format_line(fresh) for raw, line, fresh in rows if fresh is not None
+        )
+        replace_file(path, content)
         late = old.read()
-    # what was appended meanwhile
     if late:
         append_lines(path, late)
-    elif is_empty:
+    elif not content:
         path.unlink()
     return changed
 

@@ -38,8 +38,6 @@ PIECE = 1 << 20
 """Bytes of a file that are read at once."""
 LASTING = (RELEASES.name, COMPLETIONS.name)
 """Tables of which the newest whole version stays: releases are synced one by one, answers depend on nothing else."""
-STEPS_BACK = 8
-"""Versions that one write and the upkeep after it may have made."""
 GONE = "is gone"
 NEWEST = "newest"
 """What damage is called that lies in the tables as the next night goes on with them."""
@@ -276,7 +274,7 @@ def find_last_whole(path: Path, released: int = 0) -> lance.LanceDataset | None:
     None where neither is whole; what was `released` is never gone behind.
     """
     there = sorted((version for version in list_versions(path) if version >= released), reverse=True)
-    for version in there[: 1 + STEPS_BACK]:
+    for version in there:
         with suppress(*READ_TROUBLE):
             dataset = lance.dataset(str(path), version=version)
             if find_torn_file(dataset) is None:

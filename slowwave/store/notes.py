@@ -32,11 +32,9 @@ OWN_SESSIONS = (PREFIX, f"{TALK}-")
 """How the ids of sessions that slowwave writes down begin."""
 NOTED = "Noted."
 MAX_NOTE = 10_000
-"""Characters of a note: more is a document, and no one thing to be remembered."""
+"""Characters of a note, with its names: more is a document, and no one thing to be remembered."""
 MAX_DAY = 500_000
 """Most bytes of a day's notes by agents, so that a misled agent fills no disk; a person may add as much again."""
-MAX_NAME = 1_000
-"""Characters of the name of a workspace or a speaker."""
 Verdict = Literal["confirmed", "rejected"]
 
 
@@ -104,12 +102,9 @@ def write_note(
     """
     moment, write = at or datetime.now(UTC), partial(_format_message, redact)
     path = space_dir / NOTES / f"{moment:%Y-%m-%d}.jsonl"
-    if not 0 < (length := len(note.strip())) <= MAX_NOTE:
+    length = len("".join((note.strip(), workspace or "", speaker or "", *tags)))
+    if not note.strip() or length > MAX_NOTE:
         raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters, this one has {length:,}: nothing was noted")
-    if any(len(name) > MAX_NAME for name in (workspace or "", speaker or "", *tags)):
-        raise UsageError(
-            f"a workspace's, a speaker's or a tag's name has at most {MAX_NAME:,} characters: nothing was noted"
-        )
     if path.exists() and path.stat().st_size > (most := MAX_DAY * (1 + of_person)):
         raise UsageError(f"this day's notes have over {most:,} bytes: nothing was noted")
     session = f"{PREFIX}{secrets.token_hex(8)}"  # no hash of it: it stays when the note is forgotten

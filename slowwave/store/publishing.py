@@ -41,7 +41,7 @@ def publish(
     published = [r for r in known if r.restores is None]
     if published and not any(_has_changes(store, table, published[-1]) for table in RELEASED if table not in UNREAD):
         return None
-    draft = draft_newest(store, known, run_id, encoder)
+    draft = _draft_release(store, known, run_id, encoder)
     if not published and not any(draft.counts.values()):
         return None  # a first run that found nothing to read
     return _add_release(store, known, replace(draft, calibration=calibrate(draft)) if calibrate else draft)
@@ -50,14 +50,8 @@ def publish(
 def open_candidate(store: Store) -> Snapshot:
     """Return the newest version of every table, released or not, as the release that they would be."""
     known = read_releases(store)
-    draft = draft_newest(store, known, CANDIDATE, known[-1].encoder if known else None)
+    draft = _draft_release(store, known, CANDIDATE, known[-1].encoder if known else None)
     return Snapshot.of_release(store.dir, draft)
-
-
-def draft_newest(store: Store, known: list[Release], run_id: str, encoder: str | None) -> Release:
-    """Return the release that the newest version of every table would be, after those known; nothing is written."""
-    versions, counts = store.read_versions(RELEASED), {table.name: store.count(table) for table in RELEASED}
-    return _draft_release(store, known, run_id, versions, counts, encoder)
 
 
 def _has_changes(store: Store, table: Table, published: Release) -> bool:
@@ -69,24 +63,18 @@ def _has_changes(store: Store, table: Table, published: Release) -> bool:
     if store.open_dataset(table).version == then:
         return False
     try:
-        old, new = lance.dataset(path, version=then), lance.dataset(path)
-        if _list_indexes(old) != _list_indexes(new) or old.count_rows() != new.count_rows():
+        both = old, new = lance.dataset(path, version=then), lance.dataset(path)
+        indexes = [sorted(index.name for index in dataset.describe_indices()) for dataset in both]
+        if indexes[0] != indexes[1] or old.count_rows() != new.count_rows():
             return True
-        if _list_files(old) == _list_files(new):
+        # The same files again, after changes were taken back.
+        files = [[fragment.metadata.to_json() for fragment in dataset.get_fragments()] for dataset in both]
+        if files[0] == files[1]:
             return False
         check_release_files(store.dir, published.number, table.name)
         return compute_table_digest(table, old.to_table()) != compute_table_digest(table, new.to_table())
     except (*READ_TROUBLE, StoreUnreadable):  # cleaned up since, or damaged: the release can't be read as it was
         return True
-
-
-def _list_indexes(dataset: lance.LanceDataset) -> list[str]:
-    return sorted(index.name for index in dataset.describe_indices())
-
-
-def _list_files(dataset: lance.LanceDataset) -> list[object]:
-    """Return an identity of a version's files, which is equal again after changes were taken back."""
-    return [fragment.metadata.to_json() for fragment in dataset.get_fragments()]
 
 
 def roll_back(store: Store, name: str, run_id: str) -> Release:
@@ -100,18 +88,16 @@ def roll_back(store: Store, name: str, run_id: str) -> Release:
     old = pick_release(known, name, store.dir)
     if old.release_id in (known[-1].release_id, known[-1].restores):
         raise UsageError(f"{name} is live already: nothing was done")
-    draft = _draft_release(store, known, run_id, old.versions, old.counts, old.encoder)
-    return _add_release(store, known, replace(draft, restores=old.release_id, calibration=old.calibration))
+    draft = _draft_release(store, known, run_id, old.encoder, old.versions)
+    again = replace(draft, counts=old.counts, restores=old.release_id, calibration=old.calibration)
+    return _add_release(store, known, again)
 
 
 def _draft_release(
-    store: Store,
-    known: list[Release],
-    run_id: str,
-    versions: dict[str, int],
-    counts: dict[str, int],
-    encoder: str | None,
+    store: Store, known: list[Release], run_id: str, encoder: str | None, versions: dict[str, int] | None = None
 ) -> Release:
+    """Return what these versions of the tables, or their newest ones, would be as the next release."""
+    versions, counts = versions or store.read_versions(RELEASED), {table.name: store.count(table) for table in RELEASED}
     number = known[-1].number + 1 if known else 1
     release_id = compute_content_id(store.space, str(number), *(f"{k}={v}" for k, v in sorted(versions.items())))
     return Release(release_id, number, datetime.now(UTC), run_id, versions, counts, encoder, None)

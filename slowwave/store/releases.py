@@ -108,15 +108,13 @@ def check_columns(table: Table, found: pa.Schema) -> None:
     missing = [field.name for field in table.schema if field.name not in found.names]
     unknown = [name for name in found.names if name not in table.schema.names]
     pairs = [(field, found.field(field.name)) for field in table.build_disk_schema() if field.name in found.names]
-    wrong = [f"{field.name} as {there.type}" for field, there in pairs if not _has_type(there.type, field.type)]
+    wrong = [
+        f"{field.name} as {there.type}"
+        for field, there in pairs
+        if there.type != field.type and not pa.types.is_fixed_size_list(there.type)
+    ]
     if missing or wrong or unknown:
         raise SchemaMismatch(table.name, missing, [*wrong, *unknown])
-
-
-def _has_type(found: pa.DataType, expected: pa.DataType) -> bool:
-    if pa.types.is_fixed_size_list(expected) and pa.types.is_fixed_size_list(found):
-        return bool(found.value_type == expected.value_type)
-    return bool(found == expected)
 
 
 def check_tables_exist(folder: Path, releases: Iterable[Release], tables: Iterable[Table] = TABLES.values()) -> None:

@@ -37,7 +37,11 @@ IDS_AT_ONCE = 2_000
 
 
 class Store:
-    """The tables of one space, at their newest version. Writers hold `writer_lock`."""
+    """The tables of one space, at their newest version. Writers hold `writer_lock`.
+
+    What reads raises `StoreUnreadable` for a table that is broken; what writes raises `StoreUnwritable`, also where
+    there is no room or no right.
+    """
 
     def __init__(self, root: Path, space: str) -> None:
         self.root, self.space = root, space
@@ -98,9 +102,6 @@ class Store:
         """Make room for vectors of another dimension, in a store that has none yet; returns whether that is so.
 
         Passages are the last: a run that dies before finds the store as it was, and does it again.
-
-        Raises:
-            StoreUnwritable: there is no room, or no right.
         """
         tables = sorted((table for table in TABLES.values() if table.vector), key=lambda table: table == PASSAGES)
         if any(self.open_dataset(table).count_rows(f"{table.vector} IS NOT NULL") for table in tables):
@@ -138,11 +139,7 @@ class Store:
         return opened
 
     def read(self, table: Table, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
-        """Return rows of a table in Arrow, in no order that may be relied on.
-
-        Raises:
-            StoreUnreadable: the table is broken.
-        """
+        """Return rows of a table in Arrow, in no order that may be relied on."""
         with translate_read_errors(self.dir):
             rows = self.open_dataset(table).to_table(columns=columns or table.schema.names, filter=where)
         return rows.cast(pa.schema([table.schema.field(name) for name in rows.schema.names]))
@@ -174,7 +171,6 @@ class Store:
 
         Raises:
             BadRows: a null or repeated key among them.
-            StoreUnwritable: no room, no right, or a table that is broken.
         """
         return self._write(table, rows, lambda opened, fit: opened.add(fit, on_bad_vectors="null"))
 
@@ -183,7 +179,6 @@ class Store:
 
         Raises:
             BadRows: a null or repeated key among them.
-            StoreUnwritable: no room, no right, or a table that is broken.
         """
 
         def merge(opened: "LanceTable", fit: pa.Table) -> None:
@@ -199,11 +194,7 @@ class Store:
         return self.merge(table, pa.Table.from_pylist(fresh, schema=table.schema))
 
     def delete_ids(self, table: Table, ids: Iterable[str]) -> None:
-        """Remove rows by key. The vault has no such call on its way through the night.
-
-        Raises:
-            StoreUnwritable: no room, no right, or a table that is broken.
-        """
+        """Remove rows by key. The vault has no such call on its way through the night."""
         if not (chunks := list(_split_chunks(ids))):
             return
         from lancedb.expr import col
@@ -219,11 +210,7 @@ class Store:
             return {t.name: int(self.open_dataset(t).version) for t in tables}
 
     def restore_versions(self, versions: Mapping[str, int]) -> None:
-        """Make the tables again what they were at these versions; one that has not changed is left alone.
-
-        Raises:
-            StoreUnwritable: no room, no right, or a table that is broken.
-        """
+        """Make the tables again what they were at these versions; one that has not changed is left alone."""
         with translate_write_errors(self.dir):
             for name, version in versions.items():
                 if int((table := self.open_table(TABLES[name])).version) != version:

@@ -1,4 +1,7 @@
-"""Upkeep at the end of a run: indexes over what is new, small files compacted, old versions dropped."""
+"""Upkeep at the end of a run: indexes over what is new, small files compacted, old versions dropped.
+
+A failure is `StoreUnwritable`: no room, no right, or a table that is broken.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -104,9 +107,6 @@ def compact_store(store: Store, fragments: int = 20, fewest: int = INDEXED_ROWS)
     """Compact and index what this run made; names the tables that were touched. Runs before a release.
 
     A table of more than so many `fragments` is compacted, one of `fewest` vectors gets an index of them.
-
-    Raises:
-        StoreUnwritable: no room, no right, or a table that is broken.
     """
     with translate_write_errors(store.dir):
         mark_synced(store.dir)  # what is compacted may be cleaned up, and there must be something to go back to
@@ -124,15 +124,10 @@ def compact_store(store: Store, fragments: int = 20, fewest: int = INDEXED_ROWS)
 
 
 def pick_kept(releases: Sequence[Release], settings: StoreSettings) -> list[Release]:
-    """Return the releases that settings keep, oldest first: the newest, and the last of so many days, weeks, months."""
-    kept = {release.number for release in releases[-settings.keep_releases :]}
-    for count, period in (
-        (settings.keep_daily, "%Y-%m-%d"),
-        (settings.keep_weekly, "%G-%V"),
-        (settings.keep_monthly, "%Y-%m"),
-    ):
-        last = {f"{release.created_at:{period}}": release.number for release in releases}
-        kept |= {last[name] for name in sorted(last)[len(last) - count :]} if count else set()
+    """Return the releases that settings keep, oldest first: the newest, and the last of so many days."""
+    last = {release.created_at.date(): release.number for release in releases}
+    days = sorted(last)[max(0, len(last) - settings.keep_daily) :]
+    kept = {*(release.number for release in releases[-settings.keep_releases :]), *(last[day] for day in days)}
     return [release for release in releases if release.number in kept]
 
 
@@ -140,9 +135,6 @@ def drop_old_versions(store: Store, settings: StoreSettings) -> int:
     """Unpin all releases that settings don't keep, and delete the versions that none pins; returns the bytes freed.
 
     `lancedb`'s own clean-up stops at the first tagged version, so this goes through `lance`.
-
-    Raises:
-        StoreUnwritable: no right, or a table that is broken.
     """
     releases = read_releases(store)
     kept = {one.number for one in pick_kept(releases, settings)}
@@ -163,9 +155,6 @@ def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> N
     """Rewrite every file that holds a row which is gone, and build the indexes anew.
 
     What is deleted in Lance is only marked so, and an index keeps the words of rows that went.
-
-    Raises:
-        StoreUnwritable: no room, no right, or a table that is broken.
     """
     with translate_write_errors(store.dir):
         for table in tables:
@@ -180,11 +169,7 @@ def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> N
 
 
 def drop_all_but_live(store: Store) -> int:
-    """Unpin every release but the live one, and delete all that no pinned version names, at once; returns bytes freed.
-
-    Raises:
-        StoreUnwritable: no right, or a table that is broken.
-    """
+    """Unpin all releases but the live one, and delete at once all that no pinned version names; returns bytes freed."""
     kept = read_releases(store)[-1:]
     live = {release.name for release in kept}
     with translate_write_errors(store.dir):
@@ -204,9 +189,6 @@ def drop_versions_at_once(store: Store, table: Table) -> int:
     """Delete all that no pinned version of a table names, without a day of grace; returns bytes freed.
 
     A reader that has one open finds its files gone. The writer's lock is held, so what no version names is nobody's.
-
-    Raises:
-        StoreUnwritable: no right, or a table that is broken.
     """
     with translate_write_errors(store.dir):
         done = store.open_dataset(table).cleanup_old_versions(

@@ -8,8 +8,7 @@ what is left.
 
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -63,7 +62,8 @@ def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
     from lance.file import LanceFileReader
 
     result = Scan()
-    for path in (file for root in paths for file in _iter_files(root)):
+    places = [place for root in paths for place in (root, *sorted(root.rglob("*")))]
+    for path in filter(Path.is_file, places):
         hits: set[str] = set()
         try:
             with path.open("rb") as stream:
@@ -87,13 +87,6 @@ def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
         if hits:
             result.found[str(path)] = len(hits)
     return result
-
-
-def _iter_files(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        yield path
-    for folder, _, names in os.walk(path):
-        yield from (file for name in sorted(names) if (file := Path(folder, name)).is_file())
 
 
 def write_certificate(plan: Plan, store: Store, live: Release | None) -> Path:

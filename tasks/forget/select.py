@@ -28,8 +28,6 @@ AT_ONCE = 2_048
 """Messages that are held in memory at once."""
 ESCAPED = re.compile(r'\\(?:u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*|["\\/bfnrt])')
 """JSON's escapes; two numbers in a row may be one letter."""
-BETWEEN = "\ue000"
-"""Stands between texts that are read as one, and in none of them."""
 Row = dict[str, Any]
 
 
@@ -37,26 +35,25 @@ class Words:
     """Words to find, whatever their case, letter forms, white space, JSON escapes, invisible characters and marks."""
 
     def __init__(self, phrases: Sequence[str]) -> None:
-        self.folded = {phrase.strip() for phrase in _fold(phrases)}
+        self.folded = {_fold(phrase) for phrase in phrases}
         self.width = 6 * max(len(phrase.encode("utf-8", "replace")) for phrase in self.folded)
 
     def stand_in(self, texts: Sequence[str | None]) -> list[bool]:
         """Return of each text whether it holds any of them."""
-        return [any(phrase in text for phrase in self.folded) for text in _fold(texts)]
+        folded = (_fold(text or "") for text in texts)
+        return [any(phrase in text for phrase in self.folded) for text in folded]
 
     def find(self, data: bytes | memoryview) -> set[str]:
         """Return the words where some bytes hold any of them."""
         return self.folded if self.stand_in([str(data, "utf-8", "ignore")])[0] else set()
 
 
-def _fold(texts: Sequence[str | None]) -> list[str]:
-    """Return texts in the form that they are compared in: all as one, since a call for each would take longer."""
-    text = f"\n{BETWEEN}\n".join((one or "").replace(BETWEEN, "") for one in texts)
-    while text != (text := ESCAPED.sub(lambda match: json.loads(f'"{match[0]}"').replace(BETWEEN, ""), text)):
+def _fold(text: str) -> str:
+    """Return a text in the form that it is compared in."""
+    while text != (text := ESCAPED.sub(lambda match: json.loads(f'"{match[0]}"'), text)):
         pass
     unseen = {ord(char): None for char in set(text) if category(char) in CONTROLS and not char.isspace()}
-    seen = neutralize_template_marks(text.translate(unseen) if unseen else text)
-    return " ".join(normalize("NFKC", seen.casefold()).split()).split(BETWEEN)
+    return " ".join(normalize("NFKC", neutralize_template_marks(text.translate(unseen)).casefold()).split())
 
 
 @dataclass(frozen=True)

@@ -180,17 +180,10 @@ def _parse_prompt(name: str, path: Path, text: str) -> Prompt:
     # Every `$` stands for a value that the prompt which ships is given, or for itself as `$$`.
     shipped, turns = SHIPPED / "prompts" / f"{name}.md", (Template(system.strip()), Template(user.strip()))
     values = set(Template(shipped.read_text(encoding="utf-8")).get_identifiers() if shipped.is_file() else ())
-    for turn in turns:
-        for wrong in turn.pattern.finditer(turn.template):
-            if wrong["invalid"] is not None:
-                place = turn.template[wrong.start() : wrong.start() + 20].splitlines()[0]
-                raise UsageError(f"{where} has {place!r}: write $$ for a dollar sign")
     used = {value for turn in turns for value in turn.get_identifiers()}
-    if values and (strange := sorted(used - values)):
+    if not all(turn.is_valid() for turn in turns) or (values and used - values):
         known = ", ".join(f"${value}" for value in sorted(values))
-        raise UsageError(
-            f"{where} has ${strange[0]}, which is none of its values ({known}): write $$ for a dollar sign"
-        )
+        raise UsageError(f"{where} has a $ that is none of its values ({known}): write $$ for a dollar sign")
     if "fenced" in values - used:
         raise UsageError(f"{where} shows no transcript: put $fenced where it is to stand")
     return Prompt(name, *turns, compute_content_id("prompt", text))

@@ -348,10 +348,11 @@ def test_the_command(settings: Settings) -> None:
 def test_notes_are_limited_in_names_and_by_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slowwave.store.notes.MAX_DAY", 25_000)
     at = datetime(2026, 11, 24, tzinfo=UTC)
-    with pytest.raises(UsageError, match="name has at most"):
-        write_note(tmp_path, "The kettle leaks.", workspace="w" * 1_001, at=at)
+    with pytest.raises(UsageError, match="a note has 1 to 10,000 characters"):
+        write_note(tmp_path, "The kettle leaks.", workspace="w" * 10_001, at=at)
     for number in range(3):
         write_note(tmp_path, f"{number} " + "leak " * 1_990, at=at)
     with pytest.raises(UsageError, match="this day's notes"):
         write_note(tmp_path, "The kettle leaks.", at=at)
+    write_note(tmp_path, "The kettle is new.", at=at, of_person=True)  # an agent's leave the person theirs
     write_note(tmp_path, "The kettle leaks.", at=at.replace(day=25))

@@ -243,6 +243,13 @@ def test_a_transcript_on_disk_is_not_read_again_and_what_it_gains_is(root: Path)
     assert find_broken_chains(store)[1] == []
     told = store.read(QUARANTINE, where=pc.field("path") == said["path"]).to_pylist()
     assert SECRET not in str(told)
+    # A repair without the list of what was forgotten keeps it blank, and says that it may be back.
+    shutil.rmtree(root / "store" / "default" / "forgotten.lance")
+    assert "may be back from a transcript: forget it again" in str(run_repair(settings).notes)
+    os.utime(root / "in" / "told.jsonl", (2, 2))
+    run_night([root / "in"], settings).check_complete()
+    assert not find_word(root / "store", "blue cabinet")
+    assert find_broken_chains(store)[1] == []
     assert f"The {SECRET} budget is nine thousand euros." in store.read(MESSAGES, ["text"])["text"].to_pylist()
 
 
@@ -495,18 +502,6 @@ def test_a_reader_goes_on_with_answers_or_a_clear_error(root: Path) -> None:
         assert not any(SECRET in hit.text for hit in hits if not hits.stale)
     with suppress(SlowwaveError):  # nothing else
         old.recall(f"the {SECRET} password file")
-
-
-def test_a_repair_keeps_blank_what_is_forgotten_or_says_that_it_may_be_back(root: Path) -> None:
-    settings, space = make_settings(root / "store"), root / "store" / "default"
-    run_forget(Wanted(sessions=("told",)), settings)
-    shutil.rmtree(space / "forgotten.lance")
-    report = run_repair(settings)
-    assert "may be back from a transcript: forget it again" in str(report.notes)
-    write_transcript(root / "in" / "told.jsonl", "told", [*TALK["told"], "The kettle in the kitchen is broken again."])
-    run_night([root / "in"], settings).check_complete()
-    assert not find_word(root / "store", "blue cabinet")
-    assert find_broken_chains(Store.open(root / "store"))[1] == []
 
 
 @pytest.mark.parametrize("altered", [b"\xff", b"{}", b"[]", b'{"canaries": 1}'])

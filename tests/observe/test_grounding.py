@@ -119,13 +119,6 @@ def test_a_detail_nobody_gave_is_left_off_and_quarantined_by_itself() -> None:
         assert [(r.row_id, r.excerpt) for r in got.rejected] == ([] if kept else [("s/0#0/detail", detail)])
 
 
-def test_of_two_claims_that_read_alike_on_one_quote_the_first_stays() -> None:
-    one, other = "Ada will not use Redis for the queue.", "Ada will not use Redis for their queue."
-    whole = drop_repeated_claims([("s/0", read([claim(3, SAID[2][1][:60], summary=text) for text in (one, other)]))])
-    assert [c["summary"] for c in whole.claims] == [one]
-    assert [(r.reason, r.excerpt) for r in whole.rejected] == [(f"repeats {whole.claims[0]['observation_id']}", other)]
-
-
 def test_claims_that_differ_by_a_number_are_no_repeats() -> None:
     one, other = "The retries of the API port are 5 in all.", "The retries of the API port are 8080 in all."
     whole = drop_repeated_claims([("s/0", read([claim(1, SAID[0][1], summary=s) for s in (one, other)]))])

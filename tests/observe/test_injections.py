@@ -119,7 +119,6 @@ def test_only_the_paragraph_that_addresses_the_memory_is_left_out() -> None:
 
 
 def test_no_harmless_line_is_left_out() -> None:
-    assert [text for text in HARMLESS if has_injection(text)] == []
     assert count_injections(HARMLESS) == (0, 0)
     assert count_injections([case["text"] for case in ATTACKS if case["kind"] != "tool"])[0] == 30
 

@@ -24,13 +24,11 @@ def release(number: int, day: int) -> Release:
     return Release(f"id{number}", number, START + timedelta(days=day), None, {}, {}, None, None)
 
 
-def test_the_newest_are_kept_and_the_last_of_each_day_week_and_month() -> None:
+def test_the_newest_are_kept_and_the_last_of_each_day() -> None:
     nights = [release(number, day) for number, day in enumerate([0, 0, 1, 10, 31, 33, 33, 34], 1)]
-    kept = pick_kept(nights, StoreSettings(keep_releases=1, keep_daily=2, keep_monthly=9))
-    assert [one.number for one in kept] == [4, 7, 8]  # the last of January; of 3 February; the newest
+    kept = pick_kept(nights, StoreSettings(keep_releases=1, keep_daily=3))
+    assert [one.number for one in kept] == [5, 7, 8]  # the last of 1 and of 3 February; the newest
     assert [one.number for one in pick_kept(nights, StoreSettings(keep_releases=2, keep_daily=0))] == [7, 8]
-    weekly = pick_kept(nights, StoreSettings(keep_releases=1, keep_daily=0, keep_weekly=2))
-    assert [one.number for one in weekly] == [5, 8]  # Sunday 1 and Wednesday 4 February
 
 
 def test_what_is_not_kept_is_freed_once_it_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

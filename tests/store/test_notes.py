@@ -12,7 +12,7 @@ from slowwave.context.build import Context
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
-from slowwave.schemas.errors import StoreMissing, UsageError
+from slowwave.schemas.errors import StoreMissing
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import read_notes, write_note
 from tests.talk_files import session
@@ -106,15 +106,3 @@ def test_the_list_says_who_noted_what_and_hides_nothing_from_the_terminal(
     listed = orjson.loads(typed(settings, "inspect", "notes", "--json").stdout)
     assert [one["verdict"] for one in listed].count("unconfirmed") == 3
     assert "rejected" not in {one["verdict"] for one in listed}
-
-
-def test_an_agent_that_notes_on_and_on_leaves_the_person_their_notes(tmp_path: Path) -> None:
-    space = tmp_path / "default"
-    write_note(space, "word")
-    (file,) = (space / "notes").glob("*.jsonl")
-    while file.stat().st_size <= 500_000:
-        write_note(space, "word " * 1_900)
-    with pytest.raises(UsageError, match="this day's notes"):
-        write_note(space, "word")
-    write_note(space, "The kettle is new.", of_person=True)
-    assert read_notes(space)[-1].text == "The kettle is new."

@@ -109,11 +109,9 @@ def test_broken_releases_with_nothing_cached_are_an_error_in_one_line(root: Path
     assert result.stderr.count("\n") == 1
 
 
-def test_a_briefing_never_given_is_an_error_of_the_store(root: Path) -> None:
+def test_a_block_never_asked_for_says_so_and_has_the_conversation(root: Path) -> None:
     memory = Memory.open(root)
     away(root)
-    with pytest.raises((StoreMissing, StoreUnreadable)):
-        memory.briefing()
     block = memory.context("tide gauge readings?", conversation=["The gauge again."])
     assert block.stale
     assert [part.name for part in block.parts] == ["conversation"]
@@ -152,14 +150,6 @@ def test_a_command_tells_a_trouble_once(root: Path) -> None:
     assert len(told) == len(commands)
     assert all(line.startswith("note: the store can't be read") for line in told)
     assert all("answered from the last" in line for line in told)
-
-
-def test_the_blocks_commands_tell_what_could_not_be_used(tmp_path: Path) -> None:
-    build(tmp_path / "store", encoder="no such model")
-    told = typed("context", "Why did we drop Redis?", "--store", tmp_path / "store")
-    assert "Redis" in told.stdout
-    assert told.stderr.startswith("note: ")
-    assert "can't be loaded: answered by full text alone" in told.stderr
 
 
 def test_a_release_that_can_not_be_read_at_first_is_looked_for_again(tmp_path: Path) -> None:

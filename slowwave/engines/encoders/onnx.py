@@ -66,18 +66,13 @@ class OnnxEncoder:
             share = np.full((len(rows), 1, tokens.shape[1]), 1 / tokens.shape[1], dtype=np.float32)
             vectors[rows] = self._session.run(["vectors"], {"ids": tokens, "share": share})[0]
 
-        batches = list(_split_batches([len(tokens) for tokens in ids]))
         set_threads = os.environ.get("OMP_NUM_THREADS", "")
         if set_threads.isdecimal() and int(set_threads):
             threads = int(set_threads)
         else:
             threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        if len(batches) < 2 or threads < 2:
-            for batch in batches:
-                compute(batch)
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(compute, batches))
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(compute, _split_batches([len(tokens) for tokens in ids])))
         return vectors
 
 

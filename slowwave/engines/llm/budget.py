@@ -7,15 +7,12 @@ budget is never let through, says so, and holds up nothing else.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 from slowwave.engines.llm.protocol import (
     LLM,
     Completion,
-    EngineUnavailable,
     Layer,
     Request,
     count_prompt_tokens,
@@ -74,30 +71,9 @@ class BudgetedLLM(Layer):
         return (completion.prompt_tokens or prompt) + answer
 
 
-TokenCounter = Callable[[Sequence[str]], list[int]]
-
 PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]{1,2}|\d|[^\S\n]*\n\s*|[^\S\n]{2,}|[^\x00-\x7f]|[^\w\s]+|_")
 LETTERS_A_TOKEN = 5
 """Tokens of a word, a hump of camel case or a run of random letters: one for each five letters begun."""
-
-
-@cache
-def load_token_counter(folder: str | None) -> TokenCounter:
-    """Return counts by the `tokenizer.json` in `folder`; without a folder, by estimate.
-
-    Raises:
-        EngineUnavailable: there is no tokenizer in that folder.
-    """
-    if folder is None:
-        return estimate_tokens
-    file = Path(folder).expanduser() / "tokenizer.json"
-    if not file.is_file():
-        raise EngineUnavailable("tokenizer", f"no tokenizer.json in {folder}; name a model's folder, or leave it unset")
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(file))
-    tokenizer.no_truncation()
-    return lambda texts: [len(read.ids) for read in tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
 
 def estimate_tokens(texts: Sequence[str]) -> list[int]:

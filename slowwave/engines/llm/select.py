@@ -14,7 +14,7 @@ one; without it, such work is quarantined with its reason and tried again in the
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -213,9 +213,8 @@ def make_engine(name: str, settings: LLMSettings) -> LLM:
 
 def _import_function(name: str, path: str) -> Script:
     """Return the function at `module:function`."""
-    module, _, function = path.partition(":")
     try:
-        script: Script = getattr(import_module(module), function)
+        script: Script = resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(f"no LLM engine {name!r}: {error}; expected scripted:<module>:<function>") from error
     if not callable(script):
