@@ -28,7 +28,6 @@ from slowwave.schemas.tables import (
     RUNS,
     SESSIONS,
     TABLES,
-    VECTOR,
     VECTOR_DIM,
     Table,
 )
@@ -255,10 +254,8 @@ def drop_unreadable(store: Store) -> list[str]:
 def _find_dim(folder: Path, broken: Collection[str]) -> int:
     """Return the dimensions of the store's vectors, by a table that is whole."""
     for table in TABLES.values():
-        if VECTOR in table.schema.types and table.name not in broken and has_table(folder, table.name):
-            schema = lance.dataset(str(folder / f"{table.name}.lance")).schema
-            sizes = (field.type.list_size for field in schema if pa.types.is_fixed_size_list(field.type))
-            return next(sizes, VECTOR_DIM)
+        if table.vector and table.name not in broken and has_table(folder, table.name):
+            return int(lance.dataset(str(folder / f"{table.name}.lance")).schema.field(table.vector).type.list_size)
     return VECTOR_DIM
 
 

@@ -137,18 +137,22 @@ def drop_old_versions(store: Store, settings: StoreSettings) -> int:
     `lancedb`'s own clean-up stops at the first tagged version, so this goes through `lance`.
     """
     releases = read_releases(store)
-    kept = {one.number for one in pick_kept(releases, settings)}
-    old = [one for one in releases if one.number not in kept]
     with translate_write_errors(store.dir):
-        drop_release_manifests(store.dir, kept)
-        for table in RELEASED if old else ():
-            opened = store.open_table(table)
-            tagged = opened.tags.list()
-            for name in (one.name for one in old if one.name in tagged):
-                opened.tags.delete(name)
+        if len(kept := pick_kept(releases, settings)) < len(releases):
+            _unpin_all_but(store, kept)
         datasets = [lance.dataset(str(store.dir / f"{table.name}.lance")) for table in TABLES.values()]
-        done = [old.cleanup_old_versions(GRACE, error_if_tagged_old_versions=False) for old in datasets]
-        return sum(int(one.bytes_removed) for one in done)
+        done = [dataset.cleanup_old_versions(GRACE, error_if_tagged_old_versions=False) for dataset in datasets]
+        return sum(int(freed.bytes_removed) for freed in done)
+
+
+def _unpin_all_but(store: Store, kept: Sequence[Release]) -> None:
+    """Drop the manifests and tags of all releases but some; their rows stay in the ledger."""
+    drop_release_manifests(store.dir, {release.number for release in kept})
+    names = {release.name for release in kept}
+    for table in RELEASED:
+        tags = store.open_table(table).tags
+        for name in tags.list().keys() - names:
+            tags.delete(name)
 
 
 def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> None:
@@ -170,15 +174,9 @@ def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> N
 
 def drop_all_but_live(store: Store) -> int:
     """Unpin all releases but the live one, and delete at once all that no pinned version names; returns bytes freed."""
-    kept = read_releases(store)[-1:]
-    live = {release.name for release in kept}
     with translate_write_errors(store.dir):
         mark_synced(store.dir)
-        drop_release_manifests(store.dir, {release.number for release in kept})
-        for table in TABLES.values():
-            tags = store.open_table(table).tags
-            for name in set(tags.list()) - live:
-                tags.delete(name)
+        _unpin_all_but(store, read_releases(store)[-1:])
     freed = sum(drop_versions_at_once(store, table) for table in TABLES.values())
     with translate_write_errors(store.dir):
         sync_changes(store.dir)  # what is gone does not come back

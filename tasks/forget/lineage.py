@@ -26,7 +26,6 @@ from slowwave.schemas.tables import (
     SESSIONS,
     SUMMARIES,
     TOPICS,
-    Table,
 )
 from slowwave.store.journal import Rating, hash_spans, read
 from slowwave.store.private import make_private_folder, replace_file
@@ -79,8 +78,8 @@ def make_plan(
         "messages": len(plan.messages),
         "sessions": len(plan.whole),
         "titles": pc.count(store.read_ids(SESSIONS, plan.sessions, ["title"])["title"]).as_py(),
-        "passages": _count_among(store, PASSAGES, plan.messages),
-        "gists": _count_among(store, GISTS, plan.messages),
+        "passages": store.read_ids(PASSAGES, plan.messages, ["passage_id"], by="message_id").num_rows,
+        "gists": store.read_ids(GISTS, plan.messages, ["message_id"]).num_rows,
         "observations": len(plan.claims),
         "topics": len(plan.topics),
         "summaries": len(plan.summaries),
@@ -183,12 +182,6 @@ def _find_reasons(store: Store, plan: Plan, words: Words | None) -> set[str]:
         for (key, session, why), has_words in zip(given, holds, strict=True)
         if why != FORGOTTEN_REASON and (about & {key, session} or has_words)
     }
-
-
-def _count_among(store: Store, table: Table, messages: list[str]) -> int:
-    """Return the number of rows of a table that derive from some messages."""
-    of = store.read(table, ["message_id"])["message_id"]
-    return int(pc.sum(pc.is_in(of, pa.array(messages, pa.string()))).as_py() or 0)
 
 
 def _iter_rows(store: Store, ids: list[str]) -> Iterator[dict[str, Any]]:

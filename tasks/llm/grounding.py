@@ -31,15 +31,6 @@ FEWEST_INNER, CAPITALS = 20, 0.2
 """Share of capitals within sentences that no text of English reaches, and any of German does."""
 ROLES = frozenset({"user", "assistant", "speaker", "agent", "team", "utc", "ok", "mr", "mrs", "ms", "dr"})
 """Names for those who speak, titles, and what a prompt itself says."""
-COMMON = frozenset(
-    {"people", "person", "team", "code", "project", "work", "support", "time", "today", "yesterday", "tomorrow", "test"}
-    | {"data", "file", "new", "old", "use", "due", "friend", "family", "life", "home", "there", "release", "server"}
-    | {"client", "token", "build", "login", "database", "app", "config", "error", "cache", "queue", "page", "module"}
-    | {"package", "branch", "script", "table", "query", "timeout", "limit", "default", "backup", "storage", "failure"}
-    | {"user", "developer", "customer", "child", "son", "daughter", "mother", "father", "partner", "husband", "wife"}
-    | {"dinner", "lunch", "school", "house", "health", "music", "travel", "money", "art", "pet", "food", "only", "both"}
-)
-"""Words that open a sentence as its subject though nobody said them."""
 COMMON_ENDING = re.compile(r"(?:ing|tion|sion|ment|ity|ness|ance|ence|ship|ism|ed|ly|able|ive|ous|[^aious]s)$")
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 NEGATIVE = re.compile(
@@ -198,7 +189,7 @@ def _has_spelling_variant(identifier: str, folded: str) -> bool:
 def _is_common_word(word: str) -> bool:
     """Return whether a word that opens a sentence may be no name."""
     low = _strip_possessive(word)
-    return low in ENGLISH_STOP or low in COMMON or not is_content_word(low) or bool(COMMON_ENDING.search(low))
+    return low in ENGLISH_STOP or not is_content_word(low) or bool(COMMON_ENDING.search(low))
 
 
 def _is_mentioned(word: str, known: frozenset[str], initials: str) -> bool:

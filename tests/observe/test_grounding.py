@@ -126,7 +126,7 @@ def test_claims_that_differ_by_a_number_are_no_repeats() -> None:
 
 
 SHORT = {
-    "Release 17.2 is chosen.": True,
+    "The release 17.2 is chosen.": True,
     "The retry count is five.": True,
     "The account is locked.": False,
     "The queue loses writes.": False,
