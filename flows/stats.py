@@ -10,7 +10,7 @@ from statistics import quantiles
 from typing import Any
 
 from slowwave.flows.parts.report import ERRORS, parse_steps, parse_usage
-from slowwave.recall.release.chains import is_linked
+from slowwave.recall.release.chains import is_perhaps_changed
 from slowwave.recall.views.usage import count_usage
 from slowwave.schemas.errors import TROUBLE, explain_unreadable
 from slowwave.schemas.settings import LLMSettings, Settings
@@ -49,7 +49,7 @@ def collect_stats(settings: Settings) -> Facts:
     last_good = ends[-1].replace(tzinfo=UTC).timestamp() if ends else None
     # Claims by state, those that the last run made, and those that perhaps changed.
     claims = live.read(OBSERVATIONS, ["status", *CHAIN]).to_pylist()
-    linked = sum(claim["status"] == Status.ACTIVE and is_linked(claim) for claim in claims)
+    linked = sum(claim["status"] == Status.ACTIVE and is_perhaps_changed(claim) for claim in claims)
     new = sum(step.rows_out for step in (reports or [[]])[-1] if step.step == "observe")
     claim_states = {**Counter(claim["status"] for claim in claims), "new": new, "linked": linked}
     trouble = None

@@ -51,8 +51,8 @@ class LedgerKind(StrEnum):
     JUDGEMENT = "judgement"
 
 
-LINKED = 0.4
-"""Probability of a change from which two claims are linked, and a reader is told so: about as likely changed as not."""
+PERHAPS_CHANGED = 0.4
+"""Probability from which a later claim perhaps changed another one, and a reader is told so: about as likely as not."""
 LEADS = "leads"
 """Rule of a doubt that is less likely: the later is told first where both are found, without a word of it."""
 

@@ -44,7 +44,7 @@ from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
-from slowwave.schemas.vocabulary import LINKED, Status
+from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
 from slowwave.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
@@ -53,7 +53,7 @@ from slowwave.tasks.supersede.judge import SUPERSEDED
 from slowwave.tasks.supersede.model import CHANGES_FILE
 
 WRITTEN = ROOT / "tasks" / CHANGES_FILE
-THRESHOLDS = (LINKED, 0.5, 0.6, 0.7, SUPERSEDED, 0.9)
+THRESHOLDS = (PERHAPS_CHANGED, 0.5, 0.6, 0.7, SUPERSEDED, 0.9)
 FEW = (2, 4, 8)
 """Sessions that a small store is drawn of."""
 BESIDE = 3

@@ -239,12 +239,12 @@ def collect_news(new: View, old: View | None) -> News:
     foremost = [*(claim.id for claim in take_in_turn(group_by_category(standing))), *surest]
     # What became of earlier claims: certain changes, then possible ones.
     before = set(known["observation_id"].to_pylist())
-    linked = old.chains.linked if old else {}
-    doubted = [row for key, row in new.chains.linked.items() if key in before and key not in linked]
+    before_too = old.chains.perhaps_changed if old else {}
+    perhaps = [row for key, row in new.chains.perhaps_changed.items() if key in before and key not in before_too]
     changed = [(one.claim_id, "is now", one.by_summary, one.by) for one in differences if one.by_summary and one.by]
     changed += [
         (str(row["observation_id"]), "is perhaps now", str(later["summary"]), str(later["observation_id"]))
-        for row in doubted
+        for row in perhaps
         if (later := new.chains.find_successor(row))
     ]
     return News(
@@ -260,8 +260,8 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
     for n, claim in enumerate(news.learnt[: BOUNDS.examples]):
         yield fill(claim.summary, width, initial_indent="Learnt: " if n == 0 else INDENT, subsequent_indent=INDENT)
     changes = [f"{kind} {n:,}" for kind, n in news.lost.items()]
-    doubted = sum(how == "is perhaps now" for _, how, _, _ in news.changed)
-    changes += [f"perhaps changed {doubted:,} (`slowwave inspect changes`)"] if doubted else []
+    perhaps = sum(how == "is perhaps now" for _, how, _, _ in news.changed)
+    changes += [f"perhaps changed {perhaps:,} (`slowwave inspect changes`)"] if perhaps else []
     for key, how, now, _ in news.changed[:1]:
         was = str(new.read_by_id(OBSERVATIONS, [key], ["summary"])[key]["summary"])
         changes.append(f"“{shorten(was, width, placeholder=' …')}” {how} “{shorten(now, width, placeholder=' …')}”")

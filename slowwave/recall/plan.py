@@ -11,9 +11,9 @@ import numpy as np
 
 from slowwave.recall.hits import GROUPS, Kind
 from slowwave.recall.query import Query, build_query
+from slowwave.recall.release.calibration import SEARCHED
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import ROWS_A_WORD, search_words
-from slowwave.recall.retrieve.pools import POOLS
 from slowwave.recall.retrieve.rows import Vector
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import PASSAGES
@@ -29,46 +29,46 @@ ROWS_A_NAME = 50
 
 
 @dataclass(frozen=True)
-class Plan:
+class QueryPlan:
     """What of a query hangs on the release, computed once."""
 
     query: Query
-    searchable: frozenset[Kind]
-    """Kinds that have rows, and what the conditions are about."""
-    text: str
-    """What is compared with what was said: the query without those who said it, and where."""
+    """With the names of speakers as memory spells them."""
+    kinds: tuple[Kind, ...]
+    """Those asked for that have rows, and what the conditions are about."""
+    nameless_text: str
+    """The query without those who said it, and where: what is compared with what was said."""
     is_time_only: bool
     """Whether it asks for nothing but what was said at a time."""
-    vector: Vector | None = None
-    """Of `text`; None without an encoder."""
-    whole: Vector | None = None
+    nameless_vector: Vector | None = None
+    """Of `nameless_text`; None without an encoder."""
+    full_vector: Vector | None = None
     """Of the query as it was put."""
 
     @property
-    def kinds(self) -> list[Kind]:
-        """The kinds asked for that can answer."""
-        return [kind for kind in self.query.kinds if kind in self.searchable]
-
-    @property
-    def named(self) -> Vector | None:
-        """The vector with the names, where it is another."""
-        return None if self.text == self.query.text else self.whole
+    def vector_with_names(self) -> Vector | None:
+        """The vector of the query as it was put, where names make it another."""
+        return None if self.nameless_text == self.query.text else self.full_vector
 
 
-def plan_query(view: View, query: Query) -> Plan:
+def plan_query(view: View, query: Query) -> QueryPlan:
     """Return the plan, still without vectors: those of many queries are made in one call."""
-    rows = {kind: view.count(POOLS[kind].table) for kind in POOLS if not query.is_of_claims or kind == "observation"}
-    searchable = frozenset(kind for kind in rows if rows[kind] and not (query.is_narrowed and kind in GROUPS))
-    if not searchable.intersection(query.kinds):
-        return Plan(query, searchable, query.text, False)
+    of_claims, narrowed = query.is_of_claims, query.is_narrowed
+    able = [
+        kind for kind in query.kinds if not (of_claims and kind != "observation") and not (narrowed and kind in GROUPS)
+    ]
+    kinds = tuple(kind for kind in able if view.count(SEARCHED[kind]))
+    if not kinds:
+        return QueryPlan(query, kinds, query.text, False)
     try:
-        query = correct_names(view, query, full_text=view.has_full_text(PASSAGES))
-        text = strip_names(view, query, full_text=view.has_full_text(PASSAGES))
+        full_text = view.has_full_text(PASSAGES)
+        query = correct_names(view, query, full_text=full_text)
+        text = strip_names(view, query, full_text=full_text)
     except READ_TROUBLE:  # told of when its words are looked up
         query = correct_names(view, query, full_text=False)
         text = strip_names(view, query, full_text=False)
     timed = query.times is not None and view.passages.is_time_only(query)
-    return Plan(query, searchable, text, timed)
+    return QueryPlan(query, kinds, text, timed)
 
 
 def correct_names(view: View, query: Query, *, full_text: bool) -> Query:

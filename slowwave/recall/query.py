@@ -64,9 +64,10 @@ class QueryTimes:
         dates = (_mask_date(calendar, date) for date in (*single, *whole))
         return [mask & (moment != NO_TIME) for mask in (*self._mask_spans(moment), *dates)]
 
-    def mask_inside(self, first: Ints, last: Ints) -> Mask:
+    def mask_inside(self, stretches: Sequence[tuple[object, object]]) -> Mask:
         """Return which stretches, from first to last, lie in a time named; of a year beside a month only that month."""
-        return self._mask_moments(first) & self._mask_moments(last)
+        first, last = (self._mask_moments(convert_datetimes(ends)) for ends in zip(*stretches, strict=True))
+        return first & last
 
     def is_named_in(self, text: str) -> bool:
         """Return whether a text names a date that is asked for."""

@@ -1,11 +1,12 @@
-"""One release asked one or more questions: the hits with their sources, best first.
+"""One release asked one or more questions: the hits with their sources, best first. In this order:
 
+    plan              names spelt as in memory, the times named, kinds that can answer, vectors (`plan.py`)
     conditions        rows that do not pass are never scored (`filters.py`)
-    score             of each kind: messages and claims a weighted sum of signals (`retrieve/`),
-                      summaries and topics reciprocal ranks (`retrieve/pools.py`); relevance is told, and decides only
-                      whether who did not ask gets anything
+    score             of each kind a weighted sum of signals (`retrieve/candidates.py`)
+    relevance         on the release's scale, by cosine and words; it decides only whether who did not ask gets anything
     kinds             messages first, in their own order; claims beside them (`ranking/order.py`)
     order             what changed another before it, what is of the time asked about (`ranking/order.py`)
+    sources           each hit with the messages that it stands on (`ranking/sources.py`)
 
 A search lives as long as its questions and reads one view throughout, so that a release that arrives meanwhile changes
 nothing under it.
@@ -21,29 +22,22 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from slowwave.recall.filters import explain_empty_filters, place_query
-from slowwave.recall.hits import CONFIDENT, GROUPS, Hits
-from slowwave.recall.plan import Plan, plan_query
+from slowwave.recall.hits import CONFIDENT, GROUPS, Hits, Kind
+from slowwave.recall.plan import QueryPlan, plan_query
 from slowwave.recall.query import Query
-from slowwave.recall.ranking.order import (
-    ABOUT,
-    ScoredPool,
-    ScoredRow,
-    add_successors,
-    mask_candidates_in_time,
-    merge_kinds,
-    order,
-    score_by_time_alone,
-    trace_places,
-)
+from slowwave.recall.ranking.order import ABOUT, add_successors, merge_kinds, order, trace_places
 from slowwave.recall.ranking.sources import build_hits
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.candidates import (
+    POOLS,
+    Candidate,
+    Candidates,
     PassageEvidence,
     compute_passage_evidence,
-    retrieve_claim_candidates,
-    retrieve_message_candidates,
+    retrieve_claims,
+    retrieve_groups,
+    retrieve_messages,
 )
-from slowwave.recall.retrieve.pools import POOLS, Pool, retrieve_group_candidates
 from slowwave.recall.retrieve.rows import Vector
 from slowwave.recall.sessions import SessionHits, find_sessions
 from slowwave.schemas.errors import READ_TROUBLE
@@ -93,33 +87,35 @@ class Search:
         (plan,) = self._plan_queries([query])
         if reason := explain_empty_filters(self.view, plan.query):
             return SessionHits(reason=reason)
-        if not plan.kinds:
-            return SessionHits(reason=explain_no_rows(plan))
         evidence = self._compute_evidence(plan)
-        scored = self._score_pool(POOLS["message"], plan, evidence)
-        if not scored.candidates.rows:
+        candidates = self._score_kind("message", plan, evidence) if evidence else None
+        if evidence is None or candidates is None or not candidates.rows:
             return SessionHits(reason=explain_no_rows(plan))
-        if automatic and (reason := self._explain_floor(plan, scored.best)):
-            return SessionHits(reason=reason, relevance=scored.best)
-        return SessionHits(find_sessions(self.view, plan, evidence, scored), relevance=scored.best)
+        if automatic and (reason := self._explain_floor(plan, candidates.best)):
+            return SessionHits(reason=reason, relevance=candidates.best)
+        return SessionHits(find_sessions(self.view, plan, evidence, candidates), relevance=candidates.best)
 
-    def _plan_queries(self, queries: Sequence[Query]) -> list[Plan]:
+    def _plan_queries(self, queries: Sequence[Query]) -> list[QueryPlan]:
         """Return the queries' plans with their vectors, made in one call of the encoder."""
         plans = [plan_query(self.view, place_query(self.view, query)) for query in queries]
-        texts = {text for plan in plans if plan.kinds for text in (plan.text, plan.query.text)}
+        texts = {text for plan in plans if plan.kinds for text in (plan.nameless_text, plan.query.text)}
         vectors = self._encode(sorted(texts)) if texts else {}
-        return [replace(plan, vector=vectors.get(plan.text), whole=vectors.get(plan.query.text)) for plan in plans]
+        return [
+            replace(plan, nameless_vector=vectors.get(plan.nameless_text), full_vector=vectors.get(plan.query.text))
+            for plan in plans
+        ]
 
-    def _answer_query(self, plan: Plan, automatic: bool) -> Hits:
+    def _answer_query(self, plan: QueryPlan, automatic: bool) -> Hits:
         """Return the hits of a query, in order; none, and why, where there is nothing or, unasked, nothing above the
         floor. A query for a time alone is answered by what is of that time; by the nearest, where nothing is.
         """
         query = plan.query
         if reason := explain_empty_filters(self.view, query):
             return Hits(reason=reason)
-        evidence = None if GROUPS.issuperset(plan.kinds) else self._compute_evidence(plan)
-        pools = [self._score_pool(POOLS[kind], plan, evidence) for kind in plan.kinds]
-        if not any(pool.candidates.rows for pool in pools):
+        # of each kind the candidates, scored
+        evidence = self._compute_evidence(plan)
+        pools = [self._score_kind(kind, plan, evidence) for kind in plan.kinds]
+        if not any(pool.rows for pool in pools):
             return Hits(reason=explain_no_rows(plan))
         best = max(pool.best for pool in pools)
         if automatic and (reason := self._explain_floor(plan, best)):
@@ -127,7 +123,7 @@ class Search:
 
         # the best of each kind as one list
         depth = max(query.k, ABOUT)  # whoever asks for fewer gets the first of the same
-        rows = merge_kinds([pool.select_best(depth, self.view.is_copy) for pool in pools])
+        rows = merge_kinds([pool.select_best(depth, self.view.is_copy) for pool in pools if pool.rows])
         least = self.settings.automatic_floor if automatic else 0.0
         of_time = plan.is_time_only and any(row.relevance for row in rows)
         rows = [row for row in rows if row.relevance >= least and (row.relevance or not of_time)]
@@ -141,7 +137,57 @@ class Search:
         hits.trace = trace_places({"by signals": rows, "in order": ordered})
         return hits
 
-    def _rerank(self, query: Query, rows: list[ScoredRow]) -> list[ScoredRow]:
+    def _compute_evidence(self, plan: QueryPlan) -> PassageEvidence | None:
+        """Return the evidence for a query at every passage; None where neither messages nor claims are to answer."""
+        if GROUPS.issuperset(plan.kinds):
+            return None
+        search = partial(compute_passage_evidence, self.view, plan, self.settings.fade)
+        return self._try_full_text(PASSAGES, search)
+
+    def _score_kind(self, kind: Kind, plan: QueryPlan, evidence: PassageEvidence | None) -> Candidates:
+        """Return the candidates of a kind with their scores and relevance."""
+        pool, times, limit = POOLS[kind], plan.query.times, max(100, 2 * plan.query.k)
+        # what the indexes find, and its scores
+        if evidence is None or kind in GROUPS:
+            of_groups = partial(retrieve_groups, self.view, plan, pool, limit)
+            candidates = self._try_full_text(pool.table, of_groups)
+        elif kind == "message":
+            candidates = retrieve_messages(self.view, plan, limit, evidence, self.settings.vector)
+        else:
+            of_claims = partial(retrieve_claims, self.view, plan, limit, evidence, self.settings.later)
+            candidates = self._try_full_text(pool.table, of_claims)
+        if not candidates.rows:
+            return candidates
+        # relevance on the release's scale, 0 to 1: by a row's cosine and the share of the query's words heard there, or
+        # by the share alone; and that of what is nearest to the whole query, candidate or not
+        scales = self.view.calibration.scales if self.view.calibration else {}
+        relevance, nearest = candidates.covered, 0.0
+        if (scale := scales.get(kind)) is not None and candidates.cosine is not None:
+            cosines = np.append(np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest)
+            relevances = scale.compute_relevances(cosines, np.append(candidates.covered, 0.0))
+            relevance, nearest = relevances[:-1], float(relevances[-1])
+        # of a time that is named what was said then comes first; messages and claims know it already, unless nothing
+        # else is asked for: then it alone is relevant, as what names that time is
+        if times is not None and (plan.is_time_only or kind in GROUPS):
+            inside = times.mask_inside([(row[pool.first], row[pool.last]) for row in candidates.rows])
+            if plan.is_time_only:
+                named = np.array([times.is_named_in(str(row[pool.text])) for row in candidates.rows], dtype=bool)
+                relevance, nearest = (inside | named).astype(np.float64), 0.0
+            first = inside & (relevance >= CONFIDENT)
+            candidates = candidates.add_signal("time", first * (np.ptp(candidates.scores) + 1.0))
+        return replace(candidates, relevance=relevance, best=max(float(relevance.max()), nearest))
+
+    def _explain_floor(self, plan: QueryPlan, best: float) -> str | None:
+        """Return the reason why nothing is relevant enough for who did not ask; None where something is."""
+        floor = self.settings.automatic_floor
+        if best >= floor:
+            return None
+        if plan.is_time_only:
+            return "nothing in memory is of the time that is asked about"
+        reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
+        return f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
+
+    def _rerank(self, query: Query, rows: list[Candidate]) -> list[Candidate]:
         """Return rows in the order of the reranker, where there is one; as they were, and noted, where it fails."""
         if self._reranker is None or not rows:
             return rows
@@ -162,53 +208,6 @@ class Search:
             return rows
         return [rows[at] for at in sorted(range(len(rows)), key=lambda at: -scores[at])]
 
-    def _explain_floor(self, plan: Plan, best: float) -> str | None:
-        """Return the reason why nothing is relevant enough for who did not ask; None where something is."""
-        floor = self.settings.automatic_floor
-        if best >= floor:
-            return None
-        if plan.is_time_only:
-            return "nothing in memory is of the time that is asked about"
-        reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
-        return f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
-
-    def _compute_evidence(self, plan: Plan) -> PassageEvidence:
-        """Return the evidence for a query at every passage."""
-        search = partial(compute_passage_evidence, self.view, plan.query, plan.vector, self.settings.fade)
-        return self._try_full_text(PASSAGES, search)
-
-    def _score_pool(self, pool: Pool, plan: Plan, evidence: PassageEvidence | None) -> ScoredPool:
-        """Return a pool's candidates with their scores and relevance."""
-        query, times = plan.query, plan.query.times
-        limit = max(100, 2 * query.k)  # rows that each index hands to the fusion
-        if evidence is None or pool.kind in GROUPS:
-            search = partial(retrieve_group_candidates, self.view, pool, query, limit, plan.whole)
-            candidates, scores = self._try_full_text(pool.table, search)
-        elif pool.kind == "message":
-            candidates, scores = retrieve_message_candidates(
-                self.view, query, limit, evidence, self.settings.vector, plan.named
-            )
-        else:
-            of_claims = partial(
-                retrieve_claim_candidates, self.view, query, limit, evidence, self.settings.later, plan.named
-            )
-            candidates, scores = self._try_full_text(pool.table, of_claims)
-        if not candidates.rows:
-            return ScoredPool(candidates, scores, scores, 0.0)
-        if plan.is_time_only and times is not None:
-            return score_by_time_alone(candidates, scores, times)
-        # relevance on the release's scale, 0 to 1: by a row's cosine and the share of the query's words heard there, or
-        # by the share alone; and that of what is nearest to the whole query, candidate or not
-        scales = self.view.calibration.scales if self.view.calibration else {}
-        relevance, nearest = candidates.covered, 0.0
-        if (scale := scales.get(pool.kind)) is not None and candidates.cosine is not None:
-            cosines = np.append(np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest)
-            relevances = scale.compute_relevances(cosines, np.append(candidates.covered, 0.0))
-            relevance, nearest = relevances[:-1], float(relevances[-1])
-        if pool.kind in GROUPS and times is not None:  # messages and claims know their times already
-            scores = scores + (mask_candidates_in_time(candidates, times) & (relevance >= CONFIDENT))
-        return ScoredPool(candidates, scores, relevance, max(float(relevance.max()), nearest))
-
     def _try_full_text(self, table: Table, search: Callable[[bool], T]) -> T:
         """Return the result of a search that is told whether it may ask a table's full text; if that turns out to be
         broken, its result without.
@@ -227,6 +226,6 @@ class Search:
             return search(False)
 
 
-def explain_no_rows(plan: Plan) -> str:
+def explain_no_rows(plan: QueryPlan) -> str:
     """Return the reason why there are no candidates."""
     return "nothing in memory matches" if plan.kinds else "nothing of that kind is in memory yet"

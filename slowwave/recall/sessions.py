@@ -20,16 +20,14 @@ from pydantic import TypeAdapter
 
 from slowwave.recall.filters import find_passages
 from slowwave.recall.hits import Answer, Shown, Source
-from slowwave.recall.plan import Plan
+from slowwave.recall.plan import QueryPlan
 from slowwave.recall.query import NO_TIME, Ints, Query
-from slowwave.recall.ranking.order import ScoredPool
 from slowwave.recall.release.chains import mark_changes
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.candidates import PassageEvidence
+from slowwave.recall.retrieve.candidates import Candidates, PassageEvidence, weigh_signals
 from slowwave.recall.retrieve.lexical import search_words
-from slowwave.recall.retrieve.pools import standardise_signal
-from slowwave.recall.retrieve.rows import Nearness, Scores, Vector
+from slowwave.recall.retrieve.rows import Nearness, Vector
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.text.pyramid import compute_master_id
 from slowwave.text.words import compute_idf
@@ -65,20 +63,19 @@ def rank_sessions(
     """
     words = score_sessions_by_words(view, query) if whole and full_text else {}
     meaning = score_sessions_by_cosine(view, query, vector) if whole and vector is not None else {}
-    numbers = sorted({*(turns or ()), *words, *meaning})
+    by_signal = {"turn": turns or {}, "words": words, "nearest": meaning}
+    numbers = sorted(set().union(*by_signal.values()))
     if not numbers:
         return []
-    total = _standardise(turns or {}, numbers)
-    total += whole * (_standardise(words, numbers) + NEAR * _standardise(meaning, numbers))
+    # a session without a score counts as the lowest
+    low = {name: min(scores.values(), default=0.0) for name, scores in by_signal.items()}
+    signals = {
+        name: np.array([scores.get(number, low[name]) for number in numbers]) for name, scores in by_signal.items()
+    }
+    total = np.sum([*weigh_signals(signals, {"turn": 1.0, "words": whole, "nearest": whole * NEAR}).values()], axis=0)
     shares = np.exp(total - total.max())
     order = np.argsort(-shares, kind="stable").tolist()
     return [(numbers[i], float(shares[i] / shares.sum())) for i in order]
-
-
-def _standardise(scores: Mapping[int, float], keys: Sequence[int]) -> Scores:
-    """Return scores brought to mean 0 and deviation 1 over the keys; one without a score counts as the lowest."""
-    low = min(scores.values(), default=0.0)
-    return standardise_signal(np.array([scores.get(key, low) for key in keys]))
 
 
 def is_visible_as_of(at: object, as_of: datetime | None) -> bool:
@@ -168,7 +165,7 @@ class SessionHits(Answer[SessionHit]):
     """The sessions of one query, likeliest first."""
 
 
-def find_sessions(view: View, plan: Plan, evidence: PassageEvidence, turns: ScoredPool) -> list[SessionHit]:
+def find_sessions(view: View, plan: QueryPlan, evidence: PassageEvidence, turns: Candidates) -> list[SessionHit]:
     """Return up to k sessions, likeliest first.
 
     Args:
@@ -180,7 +177,7 @@ def find_sessions(view: View, plan: Plan, evidence: PassageEvidence, turns: Scor
     of_time = plan.is_time_only and turns.best > 0.0
     is_answer = turns.relevance > 0.0 if of_time else np.ones(len(turns.scores), dtype=bool)
     # the best turn of each session
-    positions = np.array([row["position"] for row in turns.candidates.rows], dtype=np.int64)[is_answer]
+    positions = np.array([row["position"] for row in turns.rows], dtype=np.int64)[is_answer]
     scores = turns.scores[is_answer]
     best: dict[int, float] = {}
     for number, score in zip(layout.session[positions].tolist(), scores.tolist(), strict=True):
@@ -188,7 +185,7 @@ def find_sessions(view: View, plan: Plan, evidence: PassageEvidence, turns: Scor
     # the likeliest sessions, and what is quoted of each
     full_text = evidence.share is not None
     whole = 0.0 if plan.is_time_only else WHOLE
-    ranked = rank_sessions(view, query, plan.whole, full_text, best, whole)[: query.k]
+    ranked = rank_sessions(view, query, plan.full_vector, full_text, best, whole)[: query.k]
     order = positions[np.argsort(-scores, kind="stable")]
     quoted = [_select_quoted(view, evidence, order, number) for number, _ in ranked]
     return _build_hits(view, query, ranked, quoted)

@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from slowwave.schemas.tables import CHAIN
-from slowwave.schemas.vocabulary import LEADS, LINKED, Status
+from slowwave.schemas.vocabulary import LEADS, PERHAPS_CHANGED, Status
 
 CHAINS = "chains/1"
 CLAIMS = ["observation_id", "workspace", "status", "canonical_id", "superseded_by", "valid_to", "observed_at"]
@@ -33,7 +33,7 @@ Links = Mapping[str, tuple[str, float]]
 def read_likely(row: Row) -> float:
     """Return a doubt's probability in the ledger; one that is linked by a model's word alone is as likely as not."""
     likely = float(dict(row["scores"])["likely"])
-    return likely if row["rule"] == LEADS else max(likely, LINKED)
+    return likely if row["rule"] == LEADS else max(likely, PERHAPS_CHANGED)
 
 
 def find_linked_claims(claims: pa.Table, links: Links) -> list[str]:

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from slowwave.engines.llm.protocol import AnswerModel, Completion
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.vocabulary import LINKED, LedgerKind
+from slowwave.schemas.vocabulary import PERHAPS_CHANGED, LedgerKind
 from slowwave.tasks.llm.fence import mask_injections
 from slowwave.tasks.llm.library import Library, Question, limit_answer
 from slowwave.tasks.llm.quotes import find_anchor, normalise_text
@@ -99,7 +99,7 @@ class Verdict:
         if self.answer is Answer.REPLACES:
             return Outcome.RETIRE
         if self.answer is Answer.CHANGES:
-            return Outcome.RETIRE if self.likely >= LINKED else Outcome.LINK
+            return Outcome.RETIRE if self.likely >= PERHAPS_CHANGED else Outcome.LINK
         if self.answer is Answer.UNSURE:
             return Outcome.LINK
         return Outcome.LINK if self.likely >= SUPERSEDED else Outcome.NOTHING
@@ -128,7 +128,7 @@ class Judge:
 
 def find_outcome(likely: float) -> Outcome:
     """Return the classifier's own outcome of a pair."""
-    return Outcome.RETIRE if likely >= SUPERSEDED else Outcome.LINK if likely >= LINKED else Outcome.NOTHING
+    return Outcome.RETIRE if likely >= SUPERSEDED else Outcome.LINK if likely >= PERHAPS_CHANGED else Outcome.NOTHING
 
 
 def read_verdicts(merges: pa.Table) -> dict[Ids, Verdict]:

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from slowwave.recall.query import build_query
-from slowwave.recall.ranking.order import ScoredRow, order
+from slowwave.recall.ranking.order import order
 from slowwave.recall.release.chains import Chains
+from slowwave.recall.retrieve.candidates import Candidate
 
 PORT, NOW = "The API listens on port 8080.", "The API listens on port 9090 now."
 ASKED = "On which port does the API listen?"
@@ -19,10 +20,10 @@ def day(number: int) -> datetime:
 def said(
     key: str, text: str, at: int, chain: str | None = None, since: int | None = None, likely: float | None = None,
     workspace: str = "tide",
-) -> ScoredRow:  # fmt: skip
+) -> Candidate:  # fmt: skip
     changed = {"chain_id": chain, "chain_at": since and day(since), "chain_likely": likely}
     row = {"text": text, "ts": day(at), "workspace": workspace, "speaker": None, **changed}
-    return ScoredRow("message", key, row, 1.0, 0.5, 0.9)
+    return Candidate("message", key, row, 1.0, 0.9)
 
 
 END = {
@@ -63,7 +64,7 @@ TEA = said("tea", "Tea is served at five.", 3)
         ([OLD, *[said(f"t{n}", "Tea.", 3) for n in range(9)], NEW], {}, "old t0 t1 t2 t3 t4 t5 t6 t7 t8 new"),
     ],
 )
-def test_rows_stand_in_order_and_keep_their_scores(found: list[ScoredRow], more: dict[str, str], shown: str) -> None:
+def test_rows_stand_in_order_and_keep_their_scores(found: list[Candidate], more: dict[str, str], shown: str) -> None:
     ordered = order(found, build_query(ASKED, 5, "message", **more), CHAINS)  # type: ignore[arg-type]
     assert [one.id for one in ordered] == shown.split()
     assert {one.id: one.score for one in ordered} == {one.id: one.score for one in found}

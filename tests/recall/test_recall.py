@@ -13,8 +13,8 @@ from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.lexical import compute_word_evidence
-from slowwave.recall.retrieve.pools import POOLS, Candidates, fuse_reciprocal_ranks
+from slowwave.recall.retrieve.candidates import weigh_signals
+from slowwave.recall.retrieve.lexical import hear_words
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
 from tests.command_line import typed
 from tests.recall_store import START, TALK, build, build_wordless
@@ -187,7 +187,7 @@ def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(me
     every = np.ones(len(view.passages.offsets), dtype=bool)
 
     def share(text: str) -> float:
-        return float(compute_word_evidence(view, build_query(text, 3, "message"), every, 0.75).share.max())
+        return float(hear_words(view, build_query(text, 3, "message"), every, 0.75)[1].max())
 
     assert share("Who does Ann say surfs?") == pytest.approx(share("surfs says")) == pytest.approx(share("say surfs"))
     assert share("What is it that surfs?") == 1.0
@@ -221,11 +221,10 @@ def test_an_empty_release_answers_nothing(tmp_path: Path) -> None:
     assert Memory.open(tmp_path).recall("anything at all") == []
 
 
-def test_reciprocal_rank_by_hand() -> None:
-    rows: list[dict[str, object]] = [{"summary_id": key} for key in "abc"]
-    signals = {"text": np.array([3.0, 1.0, np.nan]), "vector": np.array([np.nan, 0.9, 0.2])}
-    fused = fuse_reciprocal_ranks(Candidates(POOLS["summary"], rows, signals), 60)
-    assert fused == pytest.approx([1 / 61, 1 / 62 + 1 / 61, 1 / 62])
+def test_weighted_signals_by_hand() -> None:
+    signals = {"text": np.array([3.0, 1.0, np.nan]), "vector": np.array([0.5, 0.5, 0.5])}
+    weighed = weigh_signals(signals, {"text": 2.0, "vector": 1.0})
+    assert {name: values.tolist() for name, values in weighed.items()} == {"text": [2, -2, 0], "vector": [0, 0, 0]}
 
 
 def test_the_command_prints_what_memory_returns(root: Path) -> None:

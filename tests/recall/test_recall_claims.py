@@ -12,7 +12,6 @@ from slowwave.recall.hits import Kind
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
-from slowwave.recall.retrieve.pools import POOLS
 from slowwave.recall.search import Search
 from slowwave.schemas.settings import RecallSettings, Settings
 
@@ -64,7 +63,6 @@ def test_each_weight_among_the_settings_moves_the_scores_of_its_kind(memory: Mem
     def score(recall: dict[str, float]) -> list[float]:
         vectors = QueryVectors("hash-384", HashEncoder(), print)
         search = Search(view, RecallSettings(**recall), partial(vectors.encode_texts, view.release.encoder), print)  # type: ignore[arg-type]
-        (plan,) = search._plan_queries([asked])
-        return search._score_pool(POOLS[kind], plan, search._compute_evidence(plan)).scores.tolist()
+        return [hit.score for hit in search.answer_queries([asked])[0]]
 
     assert score({}) == score({name: RecallSettings.model_fields[name].default}) != score({name: 0.1})

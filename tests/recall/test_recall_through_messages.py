@@ -10,8 +10,8 @@ import pytest
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Kind
-from slowwave.recall.ranking.order import ScoredRow, merge_kinds
-from slowwave.recall.retrieve.candidates import compute_statement_length
+from slowwave.recall.ranking.order import merge_kinds
+from slowwave.recall.retrieve.candidates import Candidate, compute_statement_length
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
@@ -80,8 +80,8 @@ def test_what_is_asked_does_not_count_as_stated() -> None:
     assert compute_statement_length(pa.chunked_array([texts])).tolist() == pytest.approx([np.log(5), np.log(5), 0.0])
 
 
-def _found(kind: Kind, key: str, text: str, messages: list[str] | None = None) -> ScoredRow:
-    return ScoredRow(kind, key, {"text": text, "summary": text, "message_ids": messages}, 1.0, 0.0)
+def _found(kind: Kind, key: str, text: str, messages: list[str] | None = None) -> Candidate:
+    return Candidate(kind, key, {"text": text, "summary": text, "message_ids": messages}, 1.0)
 
 
 def test_each_hit_is_another_piece_of_evidence() -> None:

@@ -9,7 +9,7 @@ from bench.recall.changes import Case
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.supersede.claims import build_candidate_claims
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
-from slowwave.tasks.supersede.judge import LINKED, SUPERSEDED
+from slowwave.tasks.supersede.judge import PERHAPS_CHANGED, SUPERSEDED
 from slowwave.tasks.supersede.model import ChangeModel, load_change_model, predict_changes
 from tests.claim_rows import observation
 from tests.supersede.test_supersede import AGAIN, COMPANY, MOVED, SAME, claim, told_by
@@ -44,7 +44,7 @@ def test_likelihoods_are_between_none_and_certain_and_order_what_is_plain() -> N
     likely = predict_changes(known)
     assert ((likely >= 0) & (likely <= 1)).all()
     assert known.pairs[int(likely.argmax())].tolist() == [0, 1]
-    assert LINKED < SUPERSEDED <= likely.max()
+    assert PERHAPS_CHANGED < SUPERSEDED <= likely.max()
     empty = Evidence.from_candidates(build_candidate_claims(OBSERVATIONS.make_empty_table(), {}))
     assert predict_changes(empty).tolist() == []
 
@@ -81,4 +81,4 @@ def test_a_file_is_learnt_from_whole_bare_and_small_and_counted_by_its_cases() -
     told = model.predict_proba(build_matrix(one.whole.known.features, names))[:, 1]
     assert one.whole.labels[int(told.argmax())] == 1.0
     called = count_called(one, one.whole.labels)  # what is labelled a change, and nothing else, called one
-    assert (called["cases"], called[f"{LINKED:g}"]) == (1, "0 | 1")
+    assert (called["cases"], called[f"{PERHAPS_CHANGED:g}"]) == (1, "0 | 1")

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.rendering import LineSource
-from slowwave.recall.release.chains import is_linked
+from slowwave.recall.release.chains import is_perhaps_changed
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import CHAIN, GATES, MESSAGES, OBSERVATIONS
@@ -100,7 +100,7 @@ def collect_standing_claims(
         for row in rows
         if sure[row["observation_id"]] >= least
         and len(row["summary"]) <= LONGEST
-        and not is_linked(row)
+        and not is_perhaps_changed(row)
         and not is_shared(row["observer"])
     ]
     # the message that each quotes, then those quoted by the claims that were merged into it

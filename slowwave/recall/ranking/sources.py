@@ -7,9 +7,9 @@ from itertools import chain, zip_longest
 import numpy as np
 
 from slowwave.recall.hits import GROUPS, LEANING_WORDS, QUOTE_CHARS, Fragment, Hit, Source, fold_text
-from slowwave.recall.ranking.order import ScoredRow
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.candidates import Candidate
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
 from slowwave.text.words import extract_content_words
 
@@ -20,7 +20,7 @@ MAX_SOURCES = 5
 """Messages named under one summary; more are reached by drilling down."""
 
 
-def build_hits(view: View, ranked: Sequence[ScoredRow]) -> list[Hit]:
+def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
     """Return rows as hits, all their messages looked up at once."""
     # the messages that each stands on; a message in its exchange
     below = collect_message_ids_below(view, {row.id: row.row for row in ranked if row.kind in GROUPS})
@@ -53,7 +53,7 @@ def build_hits(view: View, ranked: Sequence[ScoredRow]) -> list[Hit]:
     return hits
 
 
-def _build_hit(view: View, scored: ScoredRow, messages: Sequence[Row], pair: tuple[Fragment, ...]) -> Hit:
+def _build_hit(view: View, scored: Candidate, messages: Sequence[Row], pair: tuple[Fragment, ...]) -> Hit:
     """Return a row as a hit; its messages as sources, a message in its exchange."""
     row, kind = scored.row, scored.kind
     # what is shown, and when it was said
@@ -85,7 +85,7 @@ def _build_hit(view: View, scored: ScoredRow, messages: Sequence[Row], pair: tup
     )
 
 
-def _read_exchanges(view: View, ranked: Sequence[ScoredRow]) -> dict[str, tuple[list[Row], tuple[Fragment, ...]]]:
+def _read_exchanges(view: View, ranked: Sequence[Candidate]) -> dict[str, tuple[list[Row], tuple[Fragment, ...]]]:
     """Return for each message that was found itself and its exchange, taken from where they stand."""
     if not ranked:
         return {}

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from slowwave.recall.hits import Successor, has_words
 from slowwave.recall.release.tables import Row, Tables
 from slowwave.schemas.tables import CHAIN, OBSERVATIONS
-from slowwave.schemas.vocabulary import LINKED, Status
+from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
 from slowwave.store.releases import Snapshot
 from slowwave.text.dates import format_day
 from slowwave.text.sentences import split_sentences
@@ -42,9 +42,9 @@ class Chains:
     """Without those that repeat another, in the order they were said."""
 
     @property
-    def linked(self) -> dict[str, Row]:
-        """Those that stand and that a later one likely changed, the likeliest first."""
-        rows = [row for row in self.claims.values() if row["status"] == Status.ACTIVE and is_linked(row)]
+    def perhaps_changed(self) -> dict[str, Row]:
+        """Those that stand and that a later one perhaps changed, the likeliest first."""
+        rows = [row for row in self.claims.values() if row["status"] == Status.ACTIVE and is_perhaps_changed(row)]
         rows.sort(key=lambda row: (-row["chain_likely"], str(row["observation_id"])))
         return {str(row["observation_id"]): row for row in rows}
 
@@ -73,9 +73,9 @@ def is_superseded(row: Row, as_of: datetime | None = None) -> bool:
     return is_changed(row, as_of, 1.0)
 
 
-def is_linked(row: Row, as_of: datetime | None = None) -> bool:
-    """Return whether it likely had, but the row stands."""
-    return is_changed(row, as_of, LINKED) and not is_superseded(row, as_of)
+def is_perhaps_changed(row: Row, as_of: datetime | None = None) -> bool:
+    """Return whether it perhaps had, and the row stands."""
+    return is_changed(row, as_of, PERHAPS_CHANGED) and not is_superseded(row, as_of)
 
 
 def read_chains(view: Tables | Snapshot) -> Chains:
@@ -102,7 +102,7 @@ def mark_changes(chains: Chains, text: str, scope: str, as_of: datetime | None =
     """
     marked, done = "", 0
     changed = [row for row in chains.claims.values() if scope in (row["session_id"], row["topic_id"])]
-    changed = [row for row in changed if is_changed(row, as_of, LINKED)]
+    changed = [row for row in changed if is_changed(row, as_of, PERHAPS_CHANGED)]
     changed.sort(key=lambda row: not is_superseded(row))
     for sentence in split_sentences(text) if changed else ():
         row = next((row for row in changed if _tells(sentence.text, row, chains.find_successor(row, as_of))), None)
@@ -162,5 +162,7 @@ def read_confidences(view: Tables, unconfirmed: Set[str] = frozenset()) -> Float
     ]
     sessions = np.array(witnesses, dtype=np.float64)
     first = np.where(sessions > 0, first, UNCONFIRMED * first)
-    changed = np.array([row["chain_likely"] if is_linked(row) else 0.0 for row in rows.select(CHAIN).to_pylist()])
+    changed = np.array(
+        [row["chain_likely"] if is_perhaps_changed(row) else 0.0 for row in rows.select(CHAIN).to_pylist()]
+    )
     return compute_confidence(first, sessions, changed).round(DECIMALS)

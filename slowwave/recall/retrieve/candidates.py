@@ -1,4 +1,4 @@
-"""Which messages and claims answer: what words, dates and vectors say of every passage, and the candidates of both.
+"""The candidates of each kind, what each signal says of them, and the weighted sum of signals that is their score.
 
     words, each looked up in full text, heard over neighbouring passages (lexical.py)
     the nearest passages by vector                                        → candidates, each with every signal
@@ -7,36 +7,202 @@
 A claim is terse ("approved, go with MessagePack"), and what it is about is said around it. So it is scored by what is
 heard where it was said (the words of the query in that stretch of talk, the vector of its message) and by its own
 vector; the named speaker's own words, a statement of some length and the later of two equals weigh a little. Where one
-of these is missing (no encoder, no full text of passages) the claim's own words count instead.
+of these is missing (no encoder, no full text of passages) the claim's own words count instead. Summaries and topics are
+scored by their own words and vectors.
 
 Weights were found on LoCoMo's open part and kept round; those that are settings `slowwave experiment` compares.
 `docs/decisions/001-claims.md` tells what each signal of claims is worth.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from itertools import islice
+from operator import and_
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slowwave.recall.filters import find_claims, find_passages
-from slowwave.recall.query import Ints, Mask, Query
+from slowwave.recall.hits import Kind
+from slowwave.recall.plan import QueryPlan
+from slowwave.recall.query import Ints, Mask
 from slowwave.recall.release.indexes import PassageIndex
+from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.lexical import compute_word_evidence
-from slowwave.recall.retrieve.pools import POOLS, Candidates, fuse_standardised
-from slowwave.recall.retrieve.rows import Nearness, Scores, Vector, select_top
-from slowwave.text.words import QUESTION, TERM, compute_idf, compute_word_share
+from slowwave.recall.retrieve.lexical import hear_words
+from slowwave.recall.retrieve.rows import Nearness, Rows, Scores, select_top
+from slowwave.schemas.tables import CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, UTC_US, Table
+from slowwave.text.words import QUESTION, STOP, TERM, compute_idf, compute_word_share
 
 MESSAGE_WEIGHTS = {"lexical": 1.0, "speaker": 0.35, "length": 0.6}
 """Of each signal, after it has been standardised; the vector's is a setting."""
 CLAIM_WEIGHTS = {"lexical": 1.0, "vector": 1.0, "message": 1.0, "words": 0.3, "speaker": 0.35, "length": 0.5}
 """Of each signal, after it has been standardised; `message` is the vector of the message a claim is made of."""
+GROUP_WEIGHTS = {"text": 1.0, "vector": 1.0}
 
 DATED = 2.0
 """What a date weighs against a word as rare."""
-
 LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
+MIN_STATED = 4
+"""Words beside its questions from which a message says something of its own."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Where hits of one kind are searched."""
+
+    kind: Kind
+    table: Table
+    owner: str
+    """The column a hit's id comes from: several passages belong to one message."""
+    first: str
+    last: str
+    """When it was said: rows that overlap since … until are kept, rows without a time are not."""
+    columns: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The column full text searches."""
+        return self.table.full_text or ""
+
+
+CLAIM_COLUMNS = (
+    *("observation_id", "summary", "observed_at", "status", "quote", "message_ids", "speaker", "workspace"),
+    *(*GATES, *CHAIN),
+)
+PASSAGE_COLUMNS = (
+    *("passage_id", "message_id", "session_id", "seq", "part", "speaker", "workspace", "text", "ts"),
+    *CHAIN,
+)
+SUMMARY_COLUMNS = ("summary_id", "text", "scope", "scope_id", "tier", "member_ids", "first_at", "last_at", "workspace")
+TOPIC_COLUMNS = ("topic_id", "name", "text", "samples", "first_at", "last_at", "workspace")
+POOLS: Mapping[Kind, Pool] = {
+    pool.kind: pool
+    for pool in (
+        Pool("observation", OBSERVATIONS, "observation_id", "observed_at", "observed_at", CLAIM_COLUMNS),
+        Pool("message", PASSAGES, "message_id", "ts", "ts", PASSAGE_COLUMNS),
+        Pool("summary", SUMMARIES, "summary_id", "first_at", "last_at", SUMMARY_COLUMNS),
+        Pool("topic", TOPICS, "topic_id", "first_at", "last_at", TOPIC_COLUMNS),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A row that may answer: its kind, the id of its hit, its columns, its score."""
+
+    kind: Kind
+    id: str
+    row: Row
+    score: float
+    relevance: float = 0.0
+    claim: "Candidate | None" = None
+    """Of a message: the best claim found that was made of it."""
+    contributions: Mapping[str, float] = field(default_factory=dict)
+    """What each signal added to its score, before it became one with those of other kinds."""
+    copies: tuple[str, ...] = ()
+    """Of a message: others in the same words, by the same speaker and of the same workspace."""
+
+    @property
+    def text(self) -> str:
+        """What full text searches of it: the claim, the passage or the summary."""
+        return str(self.row[POOLS[self.kind].text])
+
+    @property
+    def edges(self) -> tuple[object, object]:
+        """When it was said, from first to last."""
+        return self.row[POOLS[self.kind].first], self.row[POOLS[self.kind].last]
+
+    @property
+    def seconds(self) -> float:
+        """When it was said last, since 1970; 0 where that is not known."""
+        at = self.row[POOLS[self.kind].last]
+        return at.timestamp() if at is not None else 0.0
+
+    @property
+    def is_only_question(self) -> bool:
+        """Whether it is a message that says hardly anything beside its questions."""
+        return self.kind == "message" and "?" in self.text and len(QUESTION.sub(" ", self.text).split()) < MIN_STATED
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The rows of one kind that some index found; arrays and rows are aligned."""
+
+    pool: Pool
+    rows: list[Row] = field(default_factory=list)
+    contributions: Mapping[str, Scores] = field(default_factory=dict)
+    """What each signal adds to each row's score."""
+    covered: Scores = field(default_factory=lambda: np.zeros(0))
+    """Share of the query's words, by their worth, that is heard at each row; 0 to 1."""
+    cosine: Scores | None = None
+    """Of each row to the query, the nearer of with and without names; NaN where it has no vector; None without an
+    encoder. Relevance is told by it."""
+    nearest: float = -1.0
+    """Cosine of the nearest of all rows to the whole query, where that is known."""
+    relevance: Scores = field(default_factory=lambda: np.zeros(0))
+    """0 to 1 a row, on the release's scale."""
+    best: float = 0.0
+    """Relevance of the most relevant row, candidate or not."""
+
+    @cached_property
+    def scores(self) -> Scores:
+        """The sum of what the signals add."""
+        total: Scores = np.sum(list(self.contributions.values()), axis=0)
+        return total
+
+    def add_signal(self, name: str, added: Scores) -> "Candidates":
+        """Return the candidates with something more in their scores."""
+        return replace(self, contributions={**self.contributions, name: added})
+
+    def select_best(self, depth: int, is_copy: Callable[[str, str], bool]) -> list[Candidate]:
+        """Return the best rows, one an owner, best first: of several passages of a message the best.
+
+        Messages that are copies of an earlier one (`View.is_copy`) are left out; of several in the same words the best
+        stands for all.
+        """
+        # by falling score, equal ones by key
+        keys = np.array([str(row[self.pool.table.key]) for row in self.rows])
+        owners, best = [str(row[self.pool.owner]) for row in self.rows], dict[str, int]()
+        for at in np.lexsort((keys, -self.scores)).tolist():
+            best.setdefault(owners[at], at)
+        # messages in the same words stand together, copies of an earlier one are left out
+        alike = dict[object, list[int]]()
+        for owner, at in best.items():
+            row = self.rows[at]
+            if self.pool.kind != "message":
+                alike[owner] = [at]
+            elif not is_copy(str(row["session_id"]), str(row["text"])):
+                words = row["workspace"], row["speaker"], " ".join(str(row["text"]).split())
+                alike.setdefault(words, []).append(at)
+        return [
+            Candidate(
+                *(self.pool.kind, owners[at], self.rows[at], float(self.scores[at]), float(self.relevance[at])),
+                contributions={name: float(part[at]) for name, part in self.contributions.items()},
+                copies=tuple(owners[other] for other in others),
+            )
+            for at, *others in islice(alike.values(), depth)
+        ]
+
+
+def weigh_signals(signals: Mapping[str, Scores], weights: Mapping[str, float]) -> dict[str, Scores]:
+    """Return what each signal adds to each row's score: brought to mean 0 and deviation 1 over the rows, and weighted.
+
+    Unlike ranks, scores keep by how much one row beats the next. A row that a signal does not know (NaN) gets that
+    signal's mean; a signal that is the same everywhere says nothing.
+    """
+    return {name: weights[name] * _standardise(signal) for name, signal in signals.items()}
+
+
+def _standardise(signal: Scores) -> Scores:
+    known = ~np.isnan(signal)
+    if not known.any() or (spread := float(signal[known].std())) < 1e-12:
+        return np.zeros(len(signal))
+    scaled: Scores = np.where(known, (signal - signal[known].mean()) / spread, 0.0)
+    return scaled
 
 
 @dataclass(frozen=True)
@@ -49,79 +215,73 @@ class PassageEvidence:
     """Worth of the query's words; all 0 when full text can't be read."""
     share: Scores | None
     """Share of the query's telling words, 0 to 1; None when full text can't be read."""
-    dated: Scores | None
-    """Worth of the dates that the query names; None when it names none."""
+    dated: Scores
+    """Worth of the dates that the query names."""
     near: Nearness
 
-    @property
+    @cached_property
     def word_date_score(self) -> Scores:
         """Of words and dates together."""
-        return self.lexical if self.dated is None else self.lexical + self.dated
+        return self.lexical + self.dated
 
     def select_top_positions(self, limit: int) -> Ints:
         """Return the positions that some kind of evidence puts among its first."""
-        dated = [] if self.dated is None else [select_top(self.dated, limit)]
-        return np.unique(np.concatenate([select_top(self.lexical, limit), *dated, self.near.find_nearest(limit)]))
+        tops = select_top(self.lexical, limit), select_top(self.dated, limit), self.near.find_nearest(limit)
+        return np.unique(np.concatenate(tops))
 
 
-def compute_passage_evidence(
-    view: View, query: Query, vector: Vector | None, fade: float, full_text: bool
-) -> PassageEvidence:
+def compute_passage_evidence(view: View, plan: QueryPlan, fade: float, full_text: bool) -> PassageEvidence:
     """Return the evidence for a query over all passages.
 
     Args:
-        vector: the query's; None without an encoder.
         fade: what is left of a word one passage further on.
         full_text: whether the index of full text may be asked.
     """
-    rows = find_passages(view, query)
+    query, rows = plan.query, find_passages(view, plan.query)
+    layout, times, dated = view.passages, query.times, np.zeros(len(rows.allowed))
     # passages said on a date that the query names, the more the rarer it is
-    layout, times, dated = view.passages, query.times, None
-    masks = [mask & rows.allowed for mask in times.build_masks(layout.moment, layout.calendar)] if times else []
-    if any(mask.any() for mask in masks):
-        rarity = np.array([compute_idf(int(mask.sum()), int(rows.allowed.sum())) for mask in masks])
-        dated = DATED * (rarity @ np.array(masks, dtype=np.float64))
-    of_time = times.words if times and dated is not None else frozenset[str]()
+    for mask in times.build_masks(layout.moment, layout.calendar) if times else []:
+        dated += DATED * compute_idf(int((mask & rows.allowed).sum()), int(rows.allowed.sum())) * (mask & rows.allowed)
     # passages that hear its words
-    words = compute_word_evidence(view, query, rows.allowed, fade, of_time) if full_text else None
-    lexical, share = (words.worth, words.share) if words else (np.zeros(len(rows.allowed)), None)
-    return PassageEvidence(layout, rows.allowed, lexical, share, dated, Nearness(rows, vector))
+    of_time = times.words if times and dated.any() else frozenset[str]()
+    heard = hear_words(view, query, rows.allowed, fade, of_time) if full_text else None
+    lexical, share = heard or (np.zeros(len(rows.allowed)), None)
+    return PassageEvidence(layout, rows.allowed, lexical, share, dated, Nearness(rows, plan.nameless_vector))
 
 
-def retrieve_message_candidates(
-    view: View, query: Query, limit: int, evidence: PassageEvidence, weight: float, named: Vector | None
-) -> tuple[Candidates, Scores]:
-    """Return candidates for a query, and their scores.
+def retrieve_messages(view: View, plan: QueryPlan, limit: int, evidence: PassageEvidence, weight: float) -> Candidates:
+    """Return candidates among the passages: the best `limit` each by words, dates and vector.
 
     Args:
-        limit: candidates each index brings.
-        evidence: the evidence for the query.
-        weight: of the vector.
-        named: vector of the query with the names of speakers and workspaces in it. It ranks nothing: greetings are
-            nearest to it. But it tells whether the memory knows whom the query names, and so how relevant a passage is.
+        weight: of the vector. That of the query with its names ranks nothing: greetings are nearest to it. But it tells
+            whether the memory knows whom the query names, and so how relevant a passage is.
     """
-    # candidates: the best by words, dates and vector
     pool, positions = POOLS["message"], evidence.select_top_positions(limit)
     if not len(positions):
-        return Candidates(pool), np.zeros(0)
+        return Candidates(pool)
     # what each signal says of them
     rows = view.take(pool.table, evidence.layout.offsets[positions], pool.columns)
+    cosine = evidence.near.compute_cosines(positions)
     signals = {
         "length": compute_statement_length(rows["text"]),
-        "speaker": evidence.layout.mask_speakers(query.text, positions).astype(np.float64),
+        "speaker": evidence.layout.mask_speakers(plan.query.text, positions).astype(np.float64),
         "lexical": evidence.word_date_score[positions],
-        "vector": evidence.near.compute_cosines(positions),
+        "vector": cosine,
     }
-    kept = [row | {"position": int(at)} for row, at in zip(rows.to_pylist(), positions, strict=True)]
-    candidates = Candidates(pool, kept, signals, cosine=None if evidence.near.vector is None else signals["vector"])
-    # how relevant they are, with and without the names in the query
-    candidates.covered = np.zeros(len(positions)) if evidence.share is None else evidence.share[positions]
-    if named is not None:
-        near = replace(evidence.near, vector=named)
-        candidates.nearest = float(np.nanmax(near.compute_cosines(near.find_nearest(1)), initial=-1.0))
-        candidates.cosine = np.fmax(signals["vector"], near.compute_cosines(positions))
-    candidates.weights = {**MESSAGE_WEIGHTS, "vector": weight}
-    return candidates, fuse_standardised(signals, candidates.weights)
+    # how near they are, with and without the names in the query
+    nearest = -1.0
+    if plan.vector_with_names is not None:
+        near = replace(evidence.near, vector=plan.vector_with_names)
+        nearest = float(np.nanmax(near.compute_cosines(near.find_nearest(1)), initial=-1.0))
+        cosine = np.fmax(cosine, near.compute_cosines(positions))
+    return Candidates(
+        pool,
+        [row | {"position": int(at)} for row, at in zip(rows.to_pylist(), positions, strict=True)],
+        weigh_signals(signals, {**MESSAGE_WEIGHTS, "vector": weight}),
+        covered=np.zeros(len(positions)) if evidence.share is None else evidence.share[positions],
+        cosine=None if evidence.near.vector is None else cosine,
+        nearest=nearest,
+    )
 
 
 def compute_statement_length(texts: pa.ChunkedArray) -> Scores:
@@ -131,35 +291,26 @@ def compute_statement_length(texts: pa.ChunkedArray) -> Scores:
     return np.log1p(np.array(words, dtype=np.float64))
 
 
-def retrieve_claim_candidates(
-    view: View,
-    query: Query,
-    limit: int,
-    evidence: PassageEvidence,
-    later: float,
-    named: Vector | None,
-    full_text: bool,
-) -> tuple[Candidates, Scores]:
-    """Return candidates among the observations, and their scores.
+def retrieve_claims(
+    view: View, plan: QueryPlan, limit: int, evidence: PassageEvidence, later: float, full_text: bool
+) -> Candidates:
+    """Return candidates among the observations: the nearest `limit`, and those made in as many passages that match.
 
     Args:
-        limit: passages and rows that each kind of evidence brings.
-        evidence: what is heard at the passages.
         later: weight of how late a claim was made.
-        named: vector of the query with the names; it ranks nothing, but tells how relevant a claim is.
         full_text: whether the observations' own full text may be asked; it is where something else is missing.
     """
-    pool, index, rows = POOLS["observation"], view.claims, find_claims(view, query)
-    near = Nearness(rows, evidence.near.vector)
+    pool, index, rows = POOLS["observation"], view.claims, find_claims(view, plan.query)
+    near = Nearness(rows, plan.nameless_vector)
     # candidates: the nearest by vector, those whose own words match, those made in passages that match
     through = index.find_claims_at(evidence.select_top_positions(limit))
     parts, words = [near.find_nearest(limit), through[rows.allowed[through]]], None
     if full_text and (near.vector is None or evidence.share is None):
-        words = rows.search_text(query.terms, limit)
+        words = rows.search_text(plan.query.terms, limit)
         parts.append(rows.locate(words))
     claims = np.unique(np.concatenate(parts))
     if not len(claims):
-        return Candidates(pool), np.zeros(0)
+        return Candidates(pool)
     # what each signal says of them
     table = view.take(pool.table, claims, pool.columns)
     at, positions = index.find_claim_positions(claims)
@@ -170,29 +321,76 @@ def retrieve_claim_candidates(
         np.fmax.at(best, at, values)
         return best
 
+    cosine = near.compute_cosines(claims)
     signals = {
         "lexical": take_best(evidence.word_date_score[positions]),
-        "speaker": take_best(evidence.layout.mask_speakers(query.text, positions).astype(np.float64)),
+        "speaker": take_best(evidence.layout.mask_speakers(plan.query.text, positions).astype(np.float64)),
         "message": take_best(evidence.near.compute_cosines(positions)),
         "length": compute_statement_length(table["summary"]),
-        "vector": near.compute_cosines(claims),
+        "vector": cosine,
     }
     if words is not None:
         signals["words"] = np.zeros(len(claims))
         signals["words"][np.searchsorted(claims, rows.locate(words))] = words["_score"].to_numpy()
-    # how relevant they are, with and without the names in the query
-    candidates = Candidates(
+    # how relevant they are: by the words heard there, and how near they are with and without the names in the query
+    if evidence.share is not None:
+        covered = np.nan_to_num(take_best(evidence.share[positions]))
+    else:
+        texts = [f"{row['summary']} {row['speaker'] or ''}" for row in table.to_pylist()]
+        covered = _share_words(plan.query.index_terms, texts)
+    if plan.vector_with_names is not None:
+        cosine = np.fmax(cosine, replace(near, vector=plan.vector_with_names).compute_cosines(claims))
+    return Candidates(
         pool,
         table.to_pylist(),
-        signals,
-        cosine=None if near.vector is None else signals["vector"],
-        weights=CLAIM_WEIGHTS,
+        {**weigh_signals(signals, CLAIM_WEIGHTS), "later": later * index.compute_recency(claims)},
+        covered=covered,
+        cosine=None if near.vector is None else cosine,
     )
-    if evidence.share is not None:
-        candidates.covered = np.nan_to_num(take_best(evidence.share[positions]))
-    else:
-        texts = (f"{row['summary']} {row['speaker'] or ''}" for row in candidates.rows)
-        candidates.covered = np.array([compute_word_share(query.index_terms, text) for text in texts], dtype=np.float64)
-    if named is not None:
-        candidates.cosine = np.fmax(signals["vector"], replace(near, vector=named).compute_cosines(claims))
-    return candidates, fuse_standardised(signals, CLAIM_WEIGHTS) + later * index.compute_recency(claims)
+
+
+def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, limit: int, full_text: bool) -> Candidates:
+    """Return candidates among summaries or topics: the best `limit` each by full text and by vector.
+
+    Args:
+        full_text: whether the index of full text may be asked.
+    """
+    # those of which some is of the query's time, and none later than `as_of`
+    query, conditions = plan.query, [pc.field("text").is_valid()] if pool.kind == "topic" else []
+    if query.places:
+        conditions.append(pc.field("workspace").isin(pa.array(query.places, pa.string())))
+    if query.since:
+        conditions.append(pc.field(pool.last) >= pa.scalar(query.since, UTC_US))
+    if query.until:
+        conditions.append(pc.field(pool.first) <= pa.scalar(query.until, UTC_US))
+    if query.as_of:
+        conditions.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
+    # what each index finds of them
+    groups = Rows(
+        view=view, table=pool.table, where=reduce(and_, conditions) if conditions else None, columns=pool.columns
+    )
+    lookups = {"text": groups.search_text(query.terms, limit)} if full_text else {}
+    if plan.full_vector is not None:
+        lookups["vector"] = groups.search_vectors(plan.full_vector, limit)
+    # one row a key, in order of key, so that what follows does not hang on the order in which an index answers
+    found = {name: {str(row[pool.table.key]): row for row in rows.to_pylist()} for name, rows in lookups.items()}
+    by_key = {key: row for rows in found.values() for key, row in rows.items()}
+    keys = sorted(by_key)
+    signals = {
+        name: np.array([rows[key]["_score"] if key in rows else np.nan for key in keys], dtype=np.float64)
+        for name, rows in found.items()
+    }
+    words = [word for word in query.index_terms if word not in STOP] or query.index_terms
+    return Candidates(
+        pool,
+        [by_key[key] for key in keys],
+        # what an index did not bring has hardly anything of what it looks for
+        weigh_signals({name: np.nan_to_num(signal) for name, signal in signals.items()}, GROUP_WEIGHTS),
+        covered=_share_words(words, [str(by_key[key][pool.text]) for key in keys]),
+        cosine=signals.get("vector"),
+    )
+
+
+def _share_words(words: Sequence[str], texts: Sequence[str]) -> Scores:
+    """Return the share of some words that each text has."""
+    return np.array([compute_word_share(words, text) for text in texts], dtype=np.float64)

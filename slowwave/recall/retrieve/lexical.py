@@ -8,7 +8,7 @@ sum, to 81 with the best.)
 """
 
 from collections.abc import Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,20 +35,11 @@ SATURATED = 2.2
 """What BM25 gives at most, in units of a word's rarity, to a passage that names it again and again (k1 + 1)."""
 
 
-@dataclass(frozen=True)
-class WordEvidence:
-    """What every passage hears of a query's words, by position."""
-
-    worth: Scores
-    """Faded best BM25 of each word, summed over the words; 0 where no word is in reach."""
-    share: Scores
-    """Of the telling words, by their worth, 0 to 1; a word that nobody ever said counts as the rarest, never heard."""
-
-
-def compute_word_evidence(
+def hear_words(
     view: View, query: Query, allowed: Mask, fade: float, of_time: Set[str] = frozenset()
-) -> WordEvidence:
-    """Look the query's words up, and hear them over neighbouring passages.
+) -> tuple[Scores, Scores]:
+    """Return what every passage hears of the query's words, by position: the faded best BM25 of each word, summed; and
+    the share of the telling words, by their worth, 0 to 1, in which a word that nobody ever said counts as the rarest.
 
     Telling are words that are neither idle ("what do we use") nor names of speakers or workspaces: what is asked about
     Ann is told by Ann, who does not name herself. Nor are words that tell of a time in which something was said
@@ -87,7 +78,7 @@ def compute_word_evidence(
             bound += float(best[heard].max()) if len(heard) else rarest
         best[heard] = 0.0
     total[~allowed] = telling_total[~allowed] = 0.0
-    return WordEvidence(total, telling_total / bound if bound else telling_total)
+    return total, telling_total / bound if bound else telling_total
 
 
 def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
