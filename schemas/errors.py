@@ -33,8 +33,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slowwave.schemas.places import name_place
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 ENCRYPTED, MOVING = ".encrypted", ".moving"
 """Beside a store, by its name: the folder that `slowwave encrypt` moves it into, and the store while it is moved."""
@@ -215,6 +219,11 @@ def format_error(trouble: Exception) -> str:
     """Return an error's own words, as far as they tell something: not where in Lance's sources it came up."""
     words = " ".join(str(trouble).split()).split(", ")
     return ", ".join(word for word in words if not SOURCE.search(word))[:TOLD]
+
+
+def explain_invalid(error: "ValidationError") -> str:
+    """Return in one line which values pydantic refuses, and why."""
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False))
 
 
 def explain_unreadable(trouble: Exception) -> str:

@@ -38,7 +38,7 @@ from slowwave.flows.metrics import render_metrics
 from slowwave.mcp.short_hits import RecallResult, fit_answer, fit_hits, shorten_habit
 from slowwave.memory import Memory
 from slowwave.recall.views.show import rate_memory, show
-from slowwave.schemas.errors import READ_TROUBLE, SlowwaveError, UsageError, format_error, name_install
+from slowwave.schemas.errors import READ_TROUBLE, SlowwaveError, UsageError, explain_invalid, format_error, name_install
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, spell_out_filters
 from slowwave.schemas.settings import Settings
 from slowwave.store.crypt import check_encrypted
@@ -363,23 +363,8 @@ class StrictTool(Tool):
         except ToolError as refused:
             if isinstance(refused, UnexpectedToolError) or not isinstance(refused.__cause__, ValidationError):
                 raise
-            why = explain_arguments(refused.__cause__, self.fn_metadata.arg_model.model_fields)
+            why = escape_line(explain_invalid(refused.__cause__))
             raise ToolError(f"Error executing tool {self.name}: {why}") from refused.__cause__
-
-
-def explain_arguments(wrong: ValidationError, known: Iterable[str]) -> str:
-    """Return in one line what is wrong with which arguments, each once; `known`: the names of those that there are."""
-    first = {str(error["loc"][0]): error for error in reversed(wrong.errors(include_url=False))}
-    lines = []
-    for name, error in sorted(first.items()):
-        match error["type"]:
-            case "missing":
-                lines.append(f"{name} is missing")
-            case "extra_forbidden":
-                lines.append(f"there is no argument {name!r}, only {', '.join(known)}")
-            case _:
-                lines.append(f"{name} is {error['input']!r:.60}: {error['msg']}")
-    return escape_line("; ".join(lines))
 
 
 def make_strict_tool(method: Callable[..., Any], annotations: ToolAnnotations, structured: bool | None = None) -> Tool:

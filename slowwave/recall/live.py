@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from threading import Lock, local
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 import pyarrow.compute as pc
@@ -59,43 +59,40 @@ class Notes:
 
     def __init__(self) -> None:
         self.last: list[str] = []
-        """Each once; never changed in place."""
+        """Each once."""
         self._open = local()
 
     @property
     def answer_notes(self) -> tuple[str, ...]:
         """Those of the answer that this thread is at."""
-        return tuple(getattr(self._open, "notes", None) or ())
+        return tuple(getattr(self._open, "notes", ()))
 
     def add(self, what: str) -> None:
         """Add a note to the answer that this thread is at, else of the last one; logged when it is new."""
-        noted: list[str] | None = getattr(self._open, "notes", None)
-        if what in (self.last if noted is None else noted):
+        notes: list[str] = getattr(self._open, "notes", self.last)
+        if what in notes:
             return
         if what not in self.last:
             LOG.warning(what)
-        if noted is None:
-            self.last = [*self.last, what]
-        else:
-            noted.append(what)
+        notes.append(what)
 
     def replace_notes(self, what: str) -> None:
         """Add a note in the place of those of the answer so far: what they tell of came to nothing."""
-        if getattr(self._open, "notes", None) is not None:
-            self._open.notes = []
+        getattr(self._open, "notes", []).clear()
         self.add(what)
 
     @contextmanager
     def collect_answer_notes(self) -> Iterator[None]:
         """Collect what is noted inside, in the place of what was; an answer within an answer is part of it."""
-        if getattr(self._open, "notes", None) is not None:
+        if hasattr(self._open, "notes"):
             yield
             return
         self._open.notes = []
         try:
             yield
         finally:
-            self.last, self._open.notes = self._open.notes, None
+            self.last = self._open.notes
+            del self._open.notes
 
 
 class LiveRelease:
@@ -140,42 +137,35 @@ class LiveRelease:
         Raises:
             StoreError: there is no view yet, and the store can't be reached or read.
         """
-        view, is_due = self.view, self.named is None and time.monotonic() - self._looked >= self.WAIT
-        if view is None:
-            with self._looking:
-                view = self._refresh_view()
-        elif is_due and self._looking.acquire(blocking=False):
+        if self._looking.acquire(blocking=self.view is None):
             try:
-                view = self._refresh_view()
+                self.view = self._find_newest()
             finally:
                 self._looking.release()
         if self._behind is not None:
             self._note(self._behind)
-        return view
+        return cast(View, self.view)
 
-    def _refresh_view(self) -> View:
-        """Return the live release's view.
-
-        The one there is, where nothing was added to the releases or they can't be read.
+    def _find_newest(self) -> View:
+        """Return the live release's view: the one there is, where it is not yet time to look, nothing was added to the
+        releases or they can't be read.
         """
-        self._looked = time.monotonic()
         view = self.view
+        if view is not None and (self.named is not None or time.monotonic() - self._looked < self.WAIT):
+            return view
+        self._looked = time.monotonic()
         try:
-            if view is not None and self._read_stamp() == self._stamp:
-                self._behind = None
-                return view
-            fresh = self.open_view()
+            fresh = view if view is not None and self._read_stamp() == self._stamp else self.open_view()
         except TROUBLE as trouble:
             if view is None:
                 raise
             self._behind = f"the releases can't be read ({trouble}): answered from {view.release.name}"
             return view
-        # the newer one takes its place
         self._behind = None
-        if view is None or fresh.release.release_id != view.release.release_id:
-            LOG.info("answering from release %s", fresh.release.name)
-            self.view = view = fresh
-        return view
+        if view is not None and fresh.release.release_id == view.release.release_id:
+            return view
+        LOG.info("answering from release %s", fresh.release.name)
+        return fresh
 
     def _read_stamp(self) -> int:
         """Return the time when a row was last added to the releases; 0 where there are none."""

@@ -136,9 +136,6 @@ MOST_HITS = 1_000_000_000
 MAX_CHARS = 50_000
 """A longer query is refused: it is a document, and no index ranks by one."""
 
-MAX_TERMS = 256
-"""Distinct words of a query that full text looks up; the encoder reads about as many."""
-
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
 T = TypeVar("T")
@@ -175,7 +172,7 @@ class Query:
 
     @cached_property
     def index_terms(self) -> list[str]:
-        """Its distinct words, less those that the index leaves out."""
+        """Its distinct words, less those that the index leaves out: plain terms, no operators."""
         return [word for word in extract_distinct_words(self.text) if word not in INDEX_STOP]
 
     @cached_property
@@ -197,11 +194,6 @@ class Query:
     def is_narrowed(self) -> bool:
         """Whether it is asked for what somebody said, or what is about some files."""
         return self.speaker is not None or bool(self.files)
-
-    @property
-    def terms(self) -> str:
-        """Its distinct words in order, at most `MAX_TERMS`: plain terms, no operators."""
-        return " ".join(list(dict.fromkeys(TERM.findall(self.text)))[:MAX_TERMS])
 
 
 def build_query(

@@ -15,7 +15,6 @@ nothing under it.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -195,9 +194,9 @@ class Search:
             # it reads the day and the speaker, which a query may name, and the claim or the passage
             texts = []
             for row in rows:
-                at, speaker = row.row.get(POOLS[row.kind].last), row.row.get("speaker")
+                at, speaker = row.edges[1], row.row.get("speaker")
                 text = f"{speaker}: {row.text}" if speaker else row.text
-                texts.append(f"{at:%Y-%m-%d} {text}" if isinstance(at, datetime) else text)
+                texts.append(f"{at:%Y-%m-%d} {text}" if at else text)
             scores = [float(score) for score in self._reranker.rerank(query.text, texts)]
             if len(scores) != len(rows) or not all(map(math.isfinite, scores)):
                 raise ValueError("not one finite number for each text")

@@ -25,7 +25,7 @@ from slowwave.recall.query import NO_TIME, Ints, Query
 from slowwave.recall.release.chains import mark_changes
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.candidates import Candidates, PassageEvidence, weigh_signals
+from slowwave.recall.retrieve.candidates import Candidates, PassageEvidence, sum_signals, weigh_signals
 from slowwave.recall.retrieve.lexical import search_words
 from slowwave.recall.retrieve.rows import Nearness, Vector
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
@@ -61,26 +61,23 @@ def rank_sessions(
         turns: session's number -> score of its best turn.
         whole: weight of a session's words against its best turn; with 0 neither they nor its passages are read.
     """
-    words = score_sessions_by_words(view, query) if whole and full_text else {}
-    meaning = score_sessions_by_cosine(view, query, vector) if whole and vector is not None else {}
-    by_signal = {"turn": turns or {}, "words": words, "nearest": meaning}
+    by_signal = {
+        "turn": turns or {},
+        "words": score_sessions_by_words(view, query) if whole and full_text else {},
+        "nearest": score_sessions_by_cosine(view, query, vector) if whole and vector is not None else {},
+    }
     numbers = sorted(set().union(*by_signal.values()))
     if not numbers:
         return []
     # a session without a score counts as the lowest
-    low = {name: min(scores.values(), default=0.0) for name, scores in by_signal.items()}
     signals = {
-        name: np.array([scores.get(number, low[name]) for number in numbers]) for name, scores in by_signal.items()
+        name: np.array([scores.get(number, min(scores.values(), default=0.0)) for number in numbers])
+        for name, scores in by_signal.items()
     }
-    total = np.sum([*weigh_signals(signals, {"turn": 1.0, "words": whole, "nearest": whole * NEAR}).values()], axis=0)
+    total = sum_signals(weigh_signals(signals, {"turn": 1.0, "words": whole, "nearest": whole * NEAR}))
     shares = np.exp(total - total.max())
     order = np.argsort(-shares, kind="stable").tolist()
     return [(numbers[i], float(shares[i] / shares.sum())) for i in order]
-
-
-def is_visible_as_of(at: object, as_of: datetime | None) -> bool:
-    """Return whether something was said by a moment; what has no time only where no moment is given."""
-    return as_of is None or (isinstance(at, datetime) and at <= as_of)
 
 
 def score_sessions_by_words(view: View, query: Query) -> dict[int, float]:
@@ -101,13 +98,11 @@ def score_sessions_by_cosine(view: View, query: Query, vector: Vector) -> dict[i
     """Return mean cosine of each session's nearest passages; those not among the nearest count as the last of them."""
     near = Nearness(find_passages(view, query), vector)
     positions = near.find_nearest(NEAREST)
-    if not len(positions):
-        return {}
     cosines = near.compute_cosines(positions)
     by_session: dict[int, list[float]] = {}
     for session, cosine in zip(view.passages.session[positions].tolist(), cosines.tolist(), strict=True):
         by_session.setdefault(session, []).append(cosine)
-    last = float(cosines.min())
+    last = float(cosines.min(initial=1.0))
     return {key: sum((sorted(some, reverse=True) + [last] * BEST)[:BEST]) / BEST for key, some in by_session.items()}
 
 
@@ -116,6 +111,11 @@ def read_session_ids(view: View, numbers: Sequence[int]) -> list[str]:
     first = np.array([int(np.argmax(view.passages.session == number)) for number in numbers], dtype=np.int64)
     names: list[str] = view.take(PASSAGES, view.passages.offsets[first], ["session_id"])["session_id"].to_pylist()
     return names
+
+
+def is_visible_as_of(at: object, as_of: datetime | None) -> bool:
+    """Return whether something was said by a moment; what has no time only where no moment is given."""
+    return as_of is None or (isinstance(at, datetime) and at <= as_of)
 
 
 QUOTES = 3
@@ -217,15 +217,17 @@ def _build_hits(
     about = view.read_by_id(SESSIONS, ids, ABOUT)
     masters = view.read_by_id(SUMMARIES, [compute_master_id(key) for key in ids], ["text", "title", "last_at"])
     # the passages as sources, in the transcript's own ids
-    layout, every = view.passages, np.concatenate(quoted)
-    texts = view.take(PASSAGES, layout.offsets[every], ["session_id", "text"]).to_pylist()
-    known = layout.message[every] >= 0
-    named = view.take(MESSAGES, layout.message[every][known], ["native_id"])["native_id"].to_pylist()
-    names = dict(zip(every[known].tolist(), named, strict=True))
+    every = np.concatenate(quoted)
+    texts = view.take(PASSAGES, view.passages.offsets[every], ["session_id", "message_id", "text"]).to_pylist()
+    natives = view.read_by_id(MESSAGES, [row["message_id"] for row in texts], ["native_id"])
     passages = {
-        at: Source(view.native_sessions.get(row["session_id"], row["session_id"]), names[at], row["text"])
+        at: Source(
+            view.native_sessions.get(row["session_id"], row["session_id"]),
+            natives[row["message_id"]]["native_id"],
+            row["text"],
+        )
         for at, row in zip(every.tolist(), texts, strict=True)
-        if at in names
+        if row["message_id"] in natives
     }
     sources = [tuple(passages[at] for at in some.tolist() if at in passages) for some in quoted]
     # of what is newer than the day asked about nothing is told

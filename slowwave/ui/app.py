@@ -9,7 +9,6 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from secrets import compare_digest
-from typing import Any, get_args
 from urllib.parse import parse_qsl, urlencode
 
 import orjson
@@ -191,20 +190,21 @@ def make_json(data: Data, status: int = 200) -> Response:
 def describe_api(at: Explorer) -> Data:
     """Return the addresses with their parameters: as JSON a document of OpenAPI."""
     paths: Data = {}
-    for page in at.pages:
+    answer = {"responses": {"200": {"description": "The data of the page."}}}
+    for page in (*at.pages, *(Page(f"/do/{name}", action, "") for name, action in at.actions.items())):
         path = "/index.json" if page.path == "/" else f"{page.path.replace(':path', '')}.json"
-        known = _describe_parameters(page)
-        places = {name: "path" if f"{{{name}}}" in path else "query" for name in known}
-        parameters = [{"name": name, "in": places[name], **facts} for name, facts in known.items()]
-        paths[path] = {"get": {**_describe_answer(page), "parameters": parameters}}
-    for name, action in at.actions.items():
-        page = Page(f"/do/{name}", action, "")
-        known = _describe_parameters(page)
-        needed = [name for name, facts in known.items() if facts["required"]]
-        fields = {name: facts["schema"] | {"description": facts["description"]} for name, facts in known.items()}
-        schema = {"type": "object", "properties": fields, "required": needed}
-        body = {"content": {"application/x-www-form-urlencoded": {"schema": schema}}}
-        paths[f"{page.path}.json"] = {"post": {**_describe_answer(page), "requestBody": body}}
+        about = {"summary": (page.build.__doc__ or "").partition("\n")[0], **answer}
+        schema = page.parameters.model_json_schema()
+        if page.template:
+            parameters = [
+                {"name": name, "in": "path" if f"{{{name}}}" in path else "query", "schema": facts}
+                | {"description": facts["description"], "required": name in schema.get("required", ())}
+                for name, facts in schema["properties"].items()
+            ]
+            paths[path] = {"get": {**about, "parameters": parameters}}
+        else:
+            form = {"content": {"application/x-www-form-urlencoded": {"schema": schema}}}
+            paths[path] = {"post": {**about, "requestBody": form}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "slowwave", "version": version("slowwave")},
@@ -212,25 +212,6 @@ def describe_api(at: Explorer) -> Data:
         "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
         "paths": paths,
     }
-
-
-def _describe_parameters(page: Page) -> dict[str, Data]:
-    """Return each parameter's description, type and whether it is required."""
-    described: dict[str, Data] = {}
-    for name, parameter in page.parameters.items():
-        about = next((word for word in get_args(parameter.annotation)[1:] if isinstance(word, str)), name)
-        kind = "integer" if isinstance(parameter.default, int) else "string"
-        described[name] = {
-            "description": about,
-            "required": parameter.default is parameter.empty,
-            "schema": {"type": kind},
-        }
-    return described
-
-
-def _describe_answer(page: Page) -> dict[str, Any]:
-    summary = (page.build.__doc__ or "").partition("\n")[0]
-    return {"summary": summary, "responses": {"200": {"description": "The data of the page."}}}
 
 
 def make_app(settings: Settings, *, read_only: bool = False) -> Starlette:

@@ -14,7 +14,7 @@ from slowwave.flows.coverage import describe_backlog
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.views.compare import compare_releases, read_decisions
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import UsageError, explain_invalid
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import TOPICS
 from slowwave.store.publishing import read_releases
@@ -63,7 +63,7 @@ def _change_setting(settings: Settings, given: str) -> Settings:
     try:
         changed = type(getattr(settings, section.strip()))(**values[section.strip()] | {name.strip(): value.strip()})
     except ValidationError as wrong:
-        raise UsageError(f"{given!r:.60}: {wrong.errors()[0]['msg']}") from None
+        raise UsageError(explain_invalid(wrong)) from None
     return settings.model_copy(update={section.strip(): changed})
 
 

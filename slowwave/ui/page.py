@@ -3,17 +3,19 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from secrets import token_urlsafe
 from threading import Lock
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import pyarrow.compute as pc
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from slowwave.memory import Memory
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.release.view import View
 from slowwave.recall.views.show import NodeLineage, show
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import UsageError, explain_invalid
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import Table
 
@@ -87,10 +89,15 @@ class Page:
     """Takes the explorer and, by name, what the address says."""
     template: str
 
-    @property
-    def parameters(self) -> dict[str, inspect.Parameter]:
-        """Of the address, by name."""
-        return dict(list(inspect.signature(self.build).parameters.items())[1:])
+    @cached_property
+    def parameters(self) -> type[BaseModel]:
+        """What the address may say, by name: of which type, by default what, and what for."""
+        fields: dict[str, Any] = {}
+        for name, parameter in list(inspect.signature(self.build).parameters.items())[1:]:
+            kind, about = get_args(parameter.annotation)
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[name] = kind, Field(default, description=about, ge=0 if kind is int else None)
+        return create_model(self.build.__name__, __config__=ConfigDict(extra="forbid"), **fields)
 
     def parse(self, given: Mapping[str, str]) -> Data:
         """Return the parameters of an address as the function takes them.
@@ -98,19 +105,10 @@ class Page:
         Raises:
             UsageError: one is unknown or missing, or is no number where one is wanted.
         """
-        known = self.parameters
-        for name in given.keys() - known.keys():
-            raise UsageError(f"there is no parameter {name!r} here, only {', '.join(known) or 'none'}")
-        values: Data = {name: value for name, value in given.items() if value.strip()}
-        for name in (
-            name for name, parameter in known.items() if parameter.default is parameter.empty and name not in values
-        ):
-            raise UsageError(f"{name} is missing")
-        for name in (name for name in values if isinstance(known[name].default, int)):
-            if not values[name].isdecimal():
-                raise UsageError(f"{name} is {values[name]!r:.40}; it is a number of 0 or more")
-            values[name] = int(values[name])
-        return values
+        try:
+            return dict(self.parameters.model_validate({name: said for name, said in given.items() if said.strip()}))
+        except ValidationError as wrong:
+            raise UsageError(explain_invalid(wrong)) from None
 
 
 def find_row(at: Explorer, row_id: str, kind: str, depth: int = 0) -> NodeLineage:

@@ -207,18 +207,17 @@ def test_habits_fit_a_budget_each_kind_in_turn(samples_night: tuple[Path, RunRep
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
-    ("recall", {"query": "gauge", "speker": "Ann"}, "there is no argument 'speker', only query, k, kinds, budget,"),
-    ("recall", {"k": 3}, "query is missing"),
-    ("recall", {"query": "gauge", "k": "many"}, "k is 'many': Input should be a valid integer"),
-    ("recall", {"query": "gauge", "files": 5, "x": 1}, "files is 5: "),
+    ("recall", {"query": "gauge", "speker": "Ann"}, "speker: Extra inputs are not permitted"),
+    ("recall", {"k": 3}, "query: Field required"),
+    ("recall", {"query": "gauge", "k": "many"}, "k: Input should be a valid integer"),
     ("recall", {"query": "gauge", "since": "yesterdayish"}, "since is 'yesterdayish'; it is a date or time like"),
     ("recall", {"query": "gauge", "workspace": "/tied"}, "no workspace '/tied' is known here; the nearest: '/tide'"),
     ("context", {"query": "gauge", "workspace": "/tied"}, "no workspace '/tied' is known here"),
     ("briefing", {"workspace": "/tied"}, "no workspace '/tied' is known here"),
     ("recall", {"query": "gauge", "category": "decisions"}, "no category is called 'decisions': it is one of "),
     ("claims", {"category": "decisions"}, "no category is called 'decisions': it is one of decision, "),
-    ("claims", {"limit": 0}, "limit is 0: Input should be greater than or equal to 1"),
-    ("rate", {"id": "abcdef", "verdict": "so\nso"}, "verdict is 'so\\nso': Input should be 'good' or 'bad'"),
+    ("claims", {"limit": 0}, "limit: Input should be greater than or equal to 1"),
+    ("rate", {"id": "abcdef", "verdict": "so\nso"}, "verdict: Input should be 'good' or 'bad'"),
     ("show", {"id": "no-such-row"}, "has the id 'no-such-row'"),
 ]
 

@@ -109,7 +109,7 @@ def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
     assert passages.allowed.sum() == 6
 
     def look_up(view: View) -> list[list[float]]:
-        near, said = passages.search_vectors(vector, 3), passages.search_text("tide", 3)
+        near, said = passages.search_vectors(vector, 3), passages.search_text(["tide"], 3)
         assert set(near.column_names) == set(said.column_names) == {"_rowid", "_score"}
         ((positions, scores),) = search_words(view, asked)
         assert passages.allowed[positions].all()

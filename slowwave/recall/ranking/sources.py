@@ -24,45 +24,37 @@ def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
     """Return rows as hits, all their messages looked up at once."""
     # the messages that each stands on; a message in its exchange
     below = collect_message_ids_below(view, {row.id: row.row for row in ranked if row.kind in GROUPS})
-    ids = {row.id: (below[row.id] if row.kind in GROUPS else row.row.get("message_ids") or []) for row in ranked}
-    others = [row for row in ranked if row.kind != "message"]
-    messages = view.read_by_id(MESSAGES, [key for row in others for key in ids[row.id]], MESSAGE_COLUMNS)
+    ids = {row.id: below[row.id] if row.kind in GROUPS else row.row.get("message_ids") or [] for row in ranked}
+    messages = view.read_by_id(MESSAGES, list(chain(*ids.values())), MESSAGE_COLUMNS)
     exchanges = _read_exchanges(view, [row for row in ranked if row.kind == "message"])
     # what the table knows of the claims, or of the claim that was made of a message
-    claims = [row if row.kind == "observation" else row.claim for row in ranked]
-    facts = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims if claim is not None], CLAIM_COLUMNS)
+    claims = {row.id: row.claim.id if row.claim else row.id for row in ranked if row.claim or row.kind == "observation"}
+    facts = view.read_by_id(OBSERVATIONS, list(claims.values()), CLAIM_COLUMNS)
     sure = view.look_up_confidences(list(facts))
     names = view.read_by_id(TOPICS, [fact["topic_id"] for fact in facts.values() if fact["topic_id"]], ["name"])
     hits: list[Hit] = []
-    for row, claim in zip(ranked, claims, strict=True):
-        if row.kind == "message":
-            sources, pair = exchanges[row.id]
-        else:
-            sources, pair = [messages[key] for key in ids[row.id] if key in messages], ()
-        hit = _build_hit(view, row, sources, pair)
-        if claim is not None and (fact := facts.get(claim.id)):
+    for row in ranked:
+        found = [messages[key] for key in ids[row.id] if key in messages]
+        hit = _build_hit(view, row, *exchanges.get(row.id, (found, ())))
+        if fact := facts.get(key := claims.get(row.id, "")):
             hit = replace(
                 hit,
                 category=fact["category"],
                 detail=fact["detail"],
                 files=tuple(fact["files"]),
-                confidence=sure[claim.id],
+                confidence=sure[key],
                 topic=names.get(fact["topic_id"], {}).get("name"),
             )
         hits.append(hit)
     return hits
 
 
-def _build_hit(view: View, scored: Candidate, messages: Sequence[Row], pair: tuple[Fragment, ...]) -> Hit:
+def _build_hit(view: View, found: Candidate, messages: Sequence[Row], pair: tuple[Fragment, ...]) -> Hit:
     """Return a row as a hit; its messages as sources, a message in its exchange."""
-    row, kind = scored.row, scored.kind
-    # what is shown, and when it was said
-    if kind == "observation":
-        text, quote, at = row["summary"], row["quote"], row["observed_at"]
-    elif kind == "message":
-        text, quote, at = messages[0]["text"] if messages else row["text"], row["text"], row["ts"]
-    else:
-        text, quote, at = row["text"], None, row["last_at"]
+    row, kind = found.row, found.kind
+    # what is shown: of a message the whole, of which the passage that was found is quoted
+    text = messages[0]["text"] if kind == "message" and messages else found.text
+    quote = row["quote"] if kind == "observation" else found.text if kind == "message" else None
     # a source quotes what is given, if the message has it, else how the message begins
     sources: list[Source] = []
     for message in messages:
@@ -71,14 +63,14 @@ def _build_hit(view: View, scored: Candidate, messages: Sequence[Row], pair: tup
         sources.append(Source(view.native_sessions.get(session) or session, message["native_id"], shown))
     role = messages[0]["role"] if messages else None
     return Hit(
-        *(kind, scored.id, text, scored.score, at, row["status"]),
+        *(kind, found.id, text, found.score, found.edges[1], row["status"]),
         sources=tuple(sources),
         pair=pair,
-        relevance=scored.relevance,
+        relevance=found.relevance,
         superseded_by=row["superseded_by"],
         perhaps_superseded_by=row["perhaps_superseded_by"],
         successor=row["successor"],
-        claim=scored.claim.row["summary"] if scored.claim is not None else None,
+        claim=found.claim.text if found.claim else None,
         topic=row.get("name"),
         workspace=row.get("workspace"),
         speaker=None if kind in GROUPS else row.get("speaker") or role,
@@ -90,27 +82,26 @@ def _read_exchanges(view: View, ranked: Sequence[Candidate]) -> dict[str, tuple[
     if not ranked:
         return {}
     layout = view.passages
-    # which messages stand around each hit, by their offsets
-    positions = {row.id: row.row["position"] for row in ranked}
-    exchanges = {key: layout.message[layout.find_exchange(at)] for key, at in positions.items()}
-    own = {key: int(layout.message[at]) for key, at in positions.items()}
-    replies = {
-        key: int(layout.message[reply]) for key, at in positions.items() if (reply := layout.find_reply(at)) is not None
-    }
+    # which messages stand around each hit, by their offsets: the exchange, itself, and what was said next
+    around: dict[str, tuple[list[int], int, int]] = {}
+    for row in ranked:
+        at, reply = row.row["position"], layout.find_reply(row.row["position"])
+        pair = layout.message[layout.find_exchange(at)].tolist()
+        around[row.id] = pair, int(layout.message[at]), -1 if reply is None else int(layout.message[reply])
     # all of them are read at once
-    wanted = np.unique(np.concatenate([*exchanges.values(), list(own.values()), list(replies.values())])).astype(int)
-    wanted = wanted[wanted >= 0]
-    messages = dict(zip(wanted.tolist(), view.take(MESSAGES, wanted, MESSAGE_COLUMNS).to_pylist(), strict=True))
+    offsets = sorted({at for pair, own, reply in around.values() for at in (*pair, own, reply) if at >= 0})
+    rows = view.take(MESSAGES, np.array(offsets, dtype=np.int64), MESSAGE_COLUMNS).to_pylist() if offsets else []
+    messages = dict(zip(offsets, rows, strict=True))
     fragments = {at: Fragment(row["role"], row["native_id"], row["text"]) for at, row in messages.items()}
     # a reply is a part of the exchange where it leans on the message
-    exchanged: dict[str, tuple[list[Row], tuple[Fragment, ...]]] = {}
-    for key, places in exchanges.items():
-        pair = [fragments[at] for at in places.tolist() if at in fragments]
-        answer = fragments.get(replies.get(key, -1))
+    exchanges: dict[str, tuple[list[Row], tuple[Fragment, ...]]] = {}
+    for key, (pair, own, reply) in around.items():
+        shown = [fragments[at] for at in pair if at in fragments]
+        answer = fragments.get(reply)
         if answer and len(set(extract_content_words(answer.text))) <= LEANING_WORDS:
-            pair.append(answer)
-        exchanged[key] = [messages[own[key]]] if own[key] in messages else [], tuple(pair)
-    return exchanged
+            shown.append(answer)
+        exchanges[key] = [messages[own]] if own in messages else [], tuple(shown)
+    return exchanges
 
 
 def collect_message_ids_below(view: View, summaries: Mapping[str, Row]) -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ Weights were found on LoCoMo's open part and kept round; those that are settings
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property, reduce
 from itertools import islice
 from operator import and_
@@ -112,15 +113,15 @@ class Candidate:
         return str(self.row[POOLS[self.kind].text])
 
     @property
-    def edges(self) -> tuple[object, object]:
+    def edges(self) -> tuple[datetime | None, datetime | None]:
         """When it was said, from first to last."""
         return self.row[POOLS[self.kind].first], self.row[POOLS[self.kind].last]
 
     @property
     def seconds(self) -> float:
         """When it was said last, since 1970; 0 where that is not known."""
-        at = self.row[POOLS[self.kind].last]
-        return at.timestamp() if at is not None else 0.0
+        last = self.edges[1]
+        return last.timestamp() if last is not None else 0.0
 
     @property
     def is_only_question(self) -> bool:
@@ -151,8 +152,7 @@ class Candidates:
     @cached_property
     def scores(self) -> Scores:
         """The sum of what the signals add."""
-        total: Scores = np.sum(list(self.contributions.values()), axis=0)
-        return total
+        return sum_signals(self.contributions)
 
     def add_signal(self, name: str, added: Scores) -> "Candidates":
         """Return the candidates with something more in their scores."""
@@ -195,6 +195,12 @@ def weigh_signals(signals: Mapping[str, Scores], weights: Mapping[str, float]) -
     signal's mean; a signal that is the same everywhere says nothing.
     """
     return {name: weights[name] * _standardise(signal) for name, signal in signals.items()}
+
+
+def sum_signals(contributions: Mapping[str, Scores]) -> Scores:
+    """Return the scores of rows: the sum of what the signals add."""
+    total: Scores = np.sum(list(contributions.values()), axis=0)
+    return total
 
 
 def _standardise(signal: Scores) -> Scores:
@@ -306,7 +312,7 @@ def retrieve_claims(
     through = index.find_claims_at(evidence.select_top_positions(limit))
     parts, words = [near.find_nearest(limit), through[rows.allowed[through]]], None
     if full_text and (near.vector is None or evidence.share is None):
-        words = rows.search_text(plan.query.terms, limit)
+        words = rows.search_text(plan.query.index_terms, limit)
         parts.append(rows.locate(words))
     claims = np.unique(np.concatenate(parts))
     if not len(claims):
@@ -369,7 +375,7 @@ def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, limit: int, full_te
     groups = Rows(
         view=view, table=pool.table, where=reduce(and_, conditions) if conditions else None, columns=pool.columns
     )
-    lookups = {"text": groups.search_text(query.terms, limit)} if full_text else {}
+    lookups = {"text": groups.search_text(query.index_terms, limit)} if full_text else {}
     if plan.full_vector is not None:
         lookups["vector"] = groups.search_vectors(plan.full_vector, limit)
     # one row a key, in order of key, so that what follows does not hang on the order in which an index answers

@@ -102,11 +102,11 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     of_model = find_claims(view, query, BY_MODEL) if view.has_full_text(OBSERVATIONS, detail) else None
 
     def look_up(word: str) -> tuple[Ints, Scores]:
-        rows = passages.search_text(word, ROWS_A_WORD)
+        rows = passages.search_text([word], ROWS_A_WORD)
         positions, scores = passages.locate(rows), rows["_score"].to_numpy().astype(np.float64)
         if of_model is None:
             return positions, scores
-        rows = of_model.search_text(word, ROWS_A_WORD, detail)
+        rows = of_model.search_text([word], ROWS_A_WORD, detail)
         claim, more = view.claims.find_claim_positions(of_model.locate(rows))
         own = rows["_score"].to_numpy().astype(np.float64)
         return np.concatenate([positions, more]), np.concatenate([scores, own[claim]])

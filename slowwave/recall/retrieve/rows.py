@@ -6,7 +6,7 @@ have. Vectors are compared one by one where they are in memory (`Tables.load_vec
 Nothing that stands in a query is ever parsed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,8 @@ from slowwave.schemas.tables import QUANTIZED_ROWS, Table
 Vector = npt.NDArray[np.float32]
 Scores = npt.NDArray[np.float64]
 
+MAX_TERMS = 256
+"""Terms that are looked up together; the encoder reads about as many words."""
 MORE = 1.5
 """How many more rows than should be needed are asked for, where not all of them pass: they lie unevenly."""
 PROBES, REFINED = 20, 10
@@ -48,9 +50,9 @@ class Rows:
         """Of what an index brings, the rows that may answer."""
         return 1.0
 
-    def search_text(self, terms: str, limit: int, column: str | None = None) -> pa.Table:
+    def search_text(self, terms: Sequence[str], limit: int, column: str | None = None) -> pa.Table:
         """Return the best rows that hold one of some plain terms, with their BM25 as `_score`."""
-        query = MatchQuery(terms, column or self.table.full_text or "")
+        query = MatchQuery(" ".join(terms[:MAX_TERMS]), column or self.table.full_text or "")
         return self._search("_score", limit, lambda n: {"full_text_query": query, "limit": n})
 
     def search_vectors(self, vector: Vector, limit: int) -> pa.Table:
