@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, get_args
 
 from pydantic import ValidationError
 
@@ -174,22 +174,14 @@ class Memory:
 
         The nearest are always returned, each with its relevance; `Hits.confident` says whether they are surely about
         the query. Nothing, with the `reason`, where nothing passes the conditions. A hit that a later claim has changed
-        is marked `superseded`, names its successor, and stands below it. `since` and `until` are datetimes, dates or
-        ISO strings (naive: UTC; a bare `until` date counts to its end); rows without a time are then left out.
-        `category` is a property of observations: when it is given, nothing else answers. What `remember` and `talk`
-        wrote since the release answers too, as it stands (status "not yet distilled"), unless a release was named.
+        is marked `superseded`, names its successor, and stands below it. What `remember` and `talk` wrote since the
+        release answers too, as it stands (status "not yet distilled"), unless a release was named.
 
         Args:
             automatic: nobody asked: what is less relevant than the floor (`recall.automatic_floor`) is not returned.
             now: what "yesterday" in the query counts back from; the clock's time, unless given.
-            workspace: in which it was said: a name, or a folder's path however it is written, also a sub-folder or
-                another checkout of the same git remote.
-            speaker: who said it, by the whole name in whatever case, or by the first name of those who have more;
-                summaries have no speaker, and don't answer.
-            files: a path or several, one of which it is about: a claim that names it, or one that ends in it (`db.py`:
-                also `src/db.py`; an absolute one also by what is left of it in its workspace), and messages that name
-                it or in which such a claim was made; no summaries.
-            as_of: answer as on that day: what was said later is left out, and what was true then is active.
+            filters: which rows may answer (`slowwave.schemas.filters.Filters`). A category is of observations alone,
+                summaries have no speaker and no files, and rows without a time lie in no stretch of time.
 
         Raises:
             UsageError: a query without words or over-long, k under 1, an unknown kind, a bound that is no date, an
@@ -215,16 +207,9 @@ class Memory:
         if isinstance(queries, str | bytes):
             raise UsageError(f"queries is {queries!r:.40}; it is a list of texts: `recall` takes one")
         kinds, filters["files"] = read_once(kinds), read_once(filters.get("files"))
-        asked = [build_query(query, k, kinds, now=now, **filters) for query in queries]
-        read_cost = self._vectors.start_clock("recall")
-        with self._notes.collect_answer_notes(), open_memory_span("search_memory", self.root / self.space) as count:
-            answers = self._answer_with_fallback(asked, automatic)
-            if self._live.named is None:
-                answers = [self._add_pending(*one, automatic) for one in zip(asked, answers, strict=True)]
-            for hits in answers:
-                hits.notes, hits.cost = self._notes.answer_notes, read_cost()
-            count(sum(map(len, answers)))
-        return answers
+        return self._answer(
+            "recall", [build_query(query, k, kinds, now=now, **filters) for query in queries], automatic
+        )
 
     arecall = make_async_twin(recall)
     arecall_many = make_async_twin(recall_many)
@@ -248,22 +233,8 @@ class Memory:
             UsageError: a query that `recall` refuses.
         """
         refuse_unknown_filters(filters, MessageFilters)
-        filters["files"] = read_once(filters.get("files"))
-        asked = build_query(query, k, ("message",), now=now, **filters)
-        read_cost = self._vectors.start_clock("sessions")
-        with self._notes.collect_answer_notes(), open_memory_span("search_memory", self.root / self.space) as count:
-            try:
-                found = self._build_search().answer_sessions(asked, automatic=automatic)
-                self._keep_answer("sessions", asked, automatic, found)
-            except TROUBLE as trouble:
-                self._note_unreadable(trouble)
-                last = self._get_last("sessions", asked, automatic)
-                found = SessionHits(map(SessionHit.from_dict, last.pop("hits")), **last)
-            found.notes, found.cost = self._notes.answer_notes, read_cost()
-            count(len(found))
-        return found
-
-    asessions = make_async_twin(sessions)
+        (answer,) = self._answer("sessions", [build_query(query, k, ("message",), now=now, **filters)], automatic)
+        return cast(SessionHits, answer)
 
     def recall_kinds(self, query: str, k: int, kinds: Sequence[str], **filters: Unpack[Filters]) -> Hits | SessionHits:
         """Return what `recall` does, or `sessions` where the kind asked for is `session`: for commands and agents.
@@ -356,25 +327,17 @@ class Memory:
     def recent(
         self, n: int = 10, workspace: str | None = None, keyword: str | None = None, tag: str | None = None
     ) -> "list[RecentTurn]":
-        """Return the last turns, newest first: `slowwave.recall.views.recent.list_recent` of the live release.
-
-        Raises:
-            UsageError: n under 1, or a workspace that is not known.
-            StoreError: the store can't be read.
-        """
+        """Return the last turns, newest first, of the live release: `slowwave.recall.views.recent.list_recent`."""
         from slowwave.recall.views.recent import list_recent
 
         with translate_read_errors(self.root / self.space):
             return list_recent(self.get_view(), n, workspace, keyword, tag)
 
     def claims(self, limit: int | None = None, **filters: Unpack[ClaimFilters]) -> "list[Claim]":
-        """Return the claims that hold, newest first: `slowwave.recall.views.browse.list_claims` of the live release.
+        """Return the claims that hold, newest first, of the live release: `slowwave.recall.views.browse.list_claims`.
 
         Raises:
             TypeError: an unknown filter.
-            UsageError: a limit under 1, a workspace or category that is not known, a confidence outside 0 to 1, a date
-                that is none.
-            StoreError: the store can't be read.
         """
         from slowwave.recall.views.browse import list_claims
 
@@ -382,12 +345,8 @@ class Memory:
             return list_claims(self.get_view(), limit, **filters)
 
     def topics(self, weeks: int = 12) -> "list[Theme]":
-        """Return the topics, the strongest first, each with its claims a week, out of the live release:
+        """Return the topics, the strongest first, each with its claims a week, of the live release:
         `slowwave.recall.views.browse.list_themes`.
-
-        Raises:
-            UsageError: `weeks` under 1.
-            StoreError: the store can't be read.
         """
         from slowwave.recall.views.browse import list_themes
 
@@ -397,11 +356,6 @@ class Memory:
     def related(self, wanted: str, depth: int = 1, *, limit: int | None = None) -> "list[Related]":
         """Return the claims that hang together with one, by its id; or that speak of a file, person, project or tool,
         by its name: `slowwave.recall.views.related.find_related` of the live release.
-
-        Raises:
-            UsageError: nothing has that id or speaks of it, or several ids begin so; a depth outside 1 to 5, a limit
-                under 1.
-            StoreError: the store can't be read.
         """
         from slowwave.recall.views.related import find_related
 
@@ -411,24 +365,18 @@ class Memory:
     def habits(
         self, workspace: str | None = None, kind: str | None = None, files: Sequence[str] | str = ()
     ) -> "list[Habit]":
-        """Return what agents did over and over, by kind, the most frequent first: files that change together
-        (`co_edit`), steps that follow each other (`sequence`), commands (`command`).
+        """Return what agents did over and over, by kind, the most frequent first:
+        `slowwave.recall.views.habits.find_habits` of the live release.
 
         Args:
             workspace: whose, however it is written; None for all.
-            kind: one of the three; None for all.
+            kind: `co_edit`, `sequence` or `command`; None for all.
             files: a path or several: which other files change with them, the likeliest first.
-
-        Raises:
-            UsageError: an unknown kind or workspace, or files with a kind that has none.
-            StoreError: the store can't be read.
         """
         from slowwave.recall.views.habits import find_habits
 
         place = anchor_workspace(workspace) if workspace is not None else None
         return find_habits(self.get_view(), place, kind, (files,) if isinstance(files, str) else tuple(files))
-
-    ahabits = make_async_twin(habits)
 
     def remember(
         self,
@@ -507,58 +455,60 @@ class Memory:
                 written = {line.get("workspace") for line in read_written(self.root / self.space, view.files_read)}
                 require_workspaces(anchor_workspace(workspace), view.workspaces | written)
 
-    def _build_search(self) -> Search:
-        view = self.get_view()
-        made_with = view.release.encoder
-        encoded = partial(self._vectors.encode_texts, made_with)
-        return Search(view, self.settings.recall, encoded, self._note, self._reranker)
-
-    def _answer_with_fallback(self, asked: Sequence[Query], automatic: bool) -> list[Hits]:
-        """Return an answer to each query, kept for later; where the store can't be read, the last one."""
-        try:
-            answers = self._build_search().answer_queries(asked, automatic=automatic)
-        except TROUBLE as trouble:
-            self._note_unreadable(trouble)
-            last = [self._get_last("hits", query, automatic) for query in asked]
-            return [Hits(map(Hit.from_dict, one.pop("hits")), **one) for one in last]
-        for query, hits in zip(asked, answers, strict=True):
-            self._keep_answer("hits", query, automatic, hits)
+    def _answer(self, kind: Literal["recall", "sessions"], queries: list[Query], automatic: bool) -> list[Any]:
+        """Return an answer to each query, each with the notes and the cost of all."""
+        read_cost = self._vectors.start_clock(kind)
+        with self._notes.collect_answer_notes(), open_memory_span("search_memory", self.root / self.space) as count:
+            answers = self._search_or_read_last(kind, queries, automatic)
+            if kind == "recall" and self._live.named is None:
+                answers = [self._add_pending(*pair, automatic) for pair in zip(queries, answers, strict=True)]
+            for answer in answers:
+                answer.notes, answer.cost = self._notes.answer_notes, read_cost()
+            count(sum(map(len, answers)))
         return answers
+
+    def _search_or_read_last(self, kind: str, queries: list[Query], automatic: bool) -> list[Any]:
+        """Return an answer to each query, kept for later; where the store can't be read, the last one to just this."""
+        # all that an answer depends on: when it is asked only where a time is counted back from there
+        timeless = [query if query.times and query.times.spans else replace(query, now=None) for query in queries]
+        questions = [repr((kind, query, automatic, self._live.named)) for query in timeless]
+        try:
+            view = self.get_view()
+            encode = partial(self._vectors.encode_texts, view.release.encoder)
+            search = Search(view, self.settings.recall, encode, self._note, self._reranker)
+            if kind == "recall":
+                answers: list[Any] = search.answer_queries(queries, automatic=automatic)
+            else:
+                answers = [search.answer_sessions(query, automatic=automatic) for query in queries]
+        except TROUBLE as trouble:
+            end = ": answered from the last answers" if self._answers.has_answers else ""
+            self._notes.replace_notes(f"{explain_unreadable(trouble)}{end}")
+            return [self._read_last(kind, question) for question in questions]
+        for question, answer in zip(questions, answers, strict=True):  # without its reason, which may repeat the query
+            hits = [hit.as_dict() for hit in answer]
+            self._answers.put(question, {"hits": hits, "relevance": answer.relevance}, view.release.run_id)
+        return answers
+
+    def _read_last(self, kind: str, question: str) -> Hits | SessionHits:
+        """Return the last answer to a question, and what is said beside it, now that it is old."""
+        kept = self._answers.get(question)
+        reason = NEVER_ASKED if kept is None else None if kept["hits"] else "nothing was found then either"
+        rows, best = (kept["hits"], kept["relevance"]) if kept else ([], 0.0)
+        if kind == "recall":
+            return Hits(map(Hit.from_dict, rows), reason, True, best)
+        return SessionHits(map(SessionHit.from_dict, rows), reason, True, best)
 
     def _add_pending(self, query: Query, hits: Hits, automatic: bool) -> Hits:
         """Return an answer with what was written since the release, each before hits that are no more relevant."""
-        least, found = self.settings.recall.automatic_floor if automatic else 0.0, list[Hit]()
+        least, pending = self.settings.recall.automatic_floor if automatic else 0.0, list[Hit]()
         with suppress(*TROUBLE):  # told of already, by who answered from the release
-            found = find_unreleased(self._live.view, self.root / self.space, query, self._vectors)
-        found = [hit for hit in found if (hit.relevance or 0.0) >= least]
-        merged = list(heapq.merge(found, hits, key=lambda hit: -(hit.relevance or 0.0)))[: query.k]
-        best = max([hits.relevance, *(hit.relevance or 0.0 for hit in found)])
+            pending = find_unreleased(self._live.view, self.root / self.space, query, self._vectors)
+        pending = [hit for hit in pending if (hit.relevance or 0.0) >= least]
+        merged = list(heapq.merge(pending, hits, key=lambda hit: -(hit.relevance or 0.0)))[: query.k]
+        best = max([hits.relevance, *(hit.relevance or 0.0 for hit in pending)])
         answer = Hits(merged, None if merged else hits.reason, hits.stale, best)
         answer.trace = hits.trace
         return answer
-
-    def _keep_answer(self, kind: str, query: Query, automatic: bool, answer: Hits | SessionHits) -> None:
-        """Keep an answer without its reason, which may repeat what was asked."""
-        plain = {"hits": [hit.as_dict() for hit in answer], "relevance": answer.relevance}
-        self._answers.put(self._name_question(kind, query, automatic), plain, self.release.run_id)
-
-    def _get_last(self, kind: str, query: Query, automatic: bool) -> dict[str, Any]:
-        """Return the hits of the last answer to just this, and what is said beside them, now that it is old."""
-        told = self._answers.get(self._name_question(kind, query, automatic))
-        if told is None:
-            return {"hits": [], "reason": NEVER_ASKED, "stale": True}
-        return told | {"reason": None if told["hits"] else "nothing was found then either", "stale": True}
-
-    def _name_question(self, kind: str, query: Query, automatic: bool) -> str:
-        """Return all that an answer depends on: when it is asked only where a time is counted back from there."""
-        if query.now is not None and not (query.times and query.times.spans):
-            query = replace(query, now=None)
-        return repr((kind, query, automatic, self._live.named))
-
-    def _note_unreadable(self, trouble: Exception) -> None:
-        """Say why the last answers are told, where there are any."""
-        end = ": answered from the last answers" if self._answers.has_answers else ""
-        self._notes.replace_notes(f"{explain_unreadable(trouble)}{end}")
 
     def _note(self, what: str) -> None:
         self._notes.add(what)

@@ -172,8 +172,8 @@ class Search:
             if plan.is_time_only:
                 named = np.array([times.is_named_in(str(row[pool.text])) for row in candidates.rows], dtype=bool)
                 relevance, nearest = (inside | named).astype(np.float64), 0.0
-            first = inside & (relevance >= CONFIDENT)
-            candidates = candidates.add_signal("time", first * (np.ptp(candidates.scores) + 1.0))
+            last = ~(inside & (relevance >= CONFIDENT))
+            candidates = candidates.add_signal("time", last * -(np.ptp(candidates.scores) + 1.0))
         return replace(candidates, relevance=relevance, best=max(float(relevance.max()), nearest))
 
     def _explain_floor(self, plan: QueryPlan, best: float) -> str | None:

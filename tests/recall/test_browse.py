@@ -116,9 +116,6 @@ def test_recall_by_confidence_finds_claims_alone(memory: Memory) -> None:
         {"limit": 0},
         {"min_confidence": 1.5},
         {"since": "soon"},
-        {"workspace": "wep"},
-        {"min_confidence": "much"},
-        {"category": "decisions"},
     ],
 )
 def test_what_can_not_be_asked_is_refused(memory: Memory, asked: dict[str, Any]) -> None:

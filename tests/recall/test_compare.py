@@ -54,10 +54,6 @@ def test_each_fate_has_its_name_and_what_took_its_place(store: Store) -> None:
     assert found[2].reason == "was decision: the claim vague"
 
 
-def test_a_release_is_as_itself(store: Store) -> None:
-    assert compare_releases(Snapshot(store.root), Snapshot(store.root)) == []
-
-
 def test_the_command_compares_the_last_two_in_each_format(store: Store) -> None:
     told = typed("diff", "--store", store.root).stdout
     assert told.startswith("r1 to r2: 1 added, 1 returned, 1 changed, 1 superseded, 1 merged, 1 gone\n")

@@ -31,10 +31,6 @@ def test_time_before_the_first_year_and_after_the_last_is_no_span(memory: Memory
     assert extract_spans("two months ago", datetime(1, 1, 1, tzinfo=UTC)) == []
 
 
-def test_as_of_the_first_days_of_time(memory: Memory) -> None:
-    assert memory.recall("the cache last week", as_of="0001-01-02") == []
-
-
 def test_a_turn_that_calls_a_tool_says_nothing_and_parts_say_their_texts(memory: Memory) -> None:
     parts: list[Any] = [
         {"type": "text", "text": "The kettle leaks again."},
@@ -60,7 +56,6 @@ def test_a_turn_that_calls_a_tool_says_nothing_and_parts_say_their_texts(memory:
     "options",
     [
         {"budget": "100"},
-        {"budget": 10.5},
         {"budget": True},
         {"budget": -1},
         {"format": "html"},
@@ -74,7 +69,7 @@ def test_a_block_that_can_not_be_is_refused(memory: Memory, options: dict[str, A
             ask()
 
 
-@pytest.mark.parametrize("turn", [5, None, {}, {"role": "user"}, {"content": 5}, {"content": b"x"}, ("a",), ("a", 5)])
+@pytest.mark.parametrize("turn", [None, {"role": "user"}, {"content": b"x"}, ("a", 5)])
 def test_a_turn_that_is_none_is_refused(memory: Memory, turn: Any) -> None:
     with pytest.raises(UsageError, match="turn"):
         memory.context(QUERY, conversation=[turn])

@@ -17,7 +17,7 @@ from slowwave.recall.retrieve.candidates import weigh_signals
 from slowwave.recall.retrieve.lexical import hear_words
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
 from tests.command_line import typed
-from tests.recall_store import START, TALK, build, build_wordless
+from tests.recall_store import START, TALK, build
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,6 @@ def test_filters_hold_before_the_search(memory: Memory) -> None:
     ("query", "options"),
     [
         ("", {}),
-        ("  \n", {}),
         ("?!… --", {}),
         ("x" * 1_000_000, {}),
         ("cache", {"k": 0}),
@@ -105,14 +104,10 @@ def test_filters_hold_before_the_search(memory: Memory) -> None:
         ("cache", {"kinds": ()}),
         ("cache", {"since": "last spring"}),
         ("cache", {"workspace": "\ud800"}),
-        ("cache", {"category": ""}),
         ("cache", {"since": "2025-02-01", "until": "2025-01-01"}),
         (None, {}),
-        ("cache", {"k": "3"}),
         ("cache", {"k": True}),
         ("cache", {"kinds": 5}),
-        ("cache", {"kinds": [["message"]]}),
-        ("cache", {"since": 5}),
         ("cache", {"now": "noon"}),
         ("cache", {"workspace": 5}),
         ("cache", {"until": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=2)))}),
@@ -129,20 +124,13 @@ def test_what_cannot_be_answered_is_refused_with_a_reason(
     "query",
     [
         'cache" OR text:* AND (NOT parser',
-        "cache'; DROP TABLE passages; --",
         "cache\x00\x1b[31m\ud800 \u2028parser",
         "+cache -parser ~2 ^3 [a TO b] {x}",
-        "the of and",
         "cache " * 5_000,
     ],
 )
 def test_hostile_queries_are_plain_words(memory: Memory, query: str) -> None:
     assert len(memory.recall(query, k=3)) <= 3
-
-
-def test_operators_mean_nothing(memory: Memory) -> None:
-    plain = memory.recall("cache not parser", kinds="message")
-    assert [h.id for h in memory.recall('(cache) NOT "parser"', kinds="message")] == [h.id for h in plain]
 
 
 def test_without_vectors_full_text_answers(tmp_path: Path) -> None:
@@ -163,13 +151,6 @@ def test_without_an_index_vectors_answer(tmp_path: Path) -> None:
 def test_another_encoder_than_the_vectors_is_refused(root: Path) -> None:
     with pytest.raises(UsageError, match="hash-384"):
         Memory.open(root, encoder=HashEncoder(dim=8))
-
-
-def test_an_encoder_that_is_nowhere_leaves_full_text(tmp_path: Path) -> None:
-    build(tmp_path, encoder="no such model")
-    memory = Memory.open(tmp_path)
-    assert memory.recall("Nina Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
-    assert memory.notes == ["the encoder 'no such model' of this release can't be loaded: answered by full text alone"]
 
 
 def test_a_broken_index_leaves_vectors(tmp_path: Path) -> None:
@@ -196,17 +177,6 @@ def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(me
     assert share("Who is Nina, Ann?") == 1.0  # Nina is no speaker
 
 
-def test_a_named_speaker_is_asked_about_not_searched_for(memory: Memory) -> None:
-    layout = View.open(memory.root, "default").passages
-    assert layout.strip_speakers("What does Ann's sister do, Ben?") == "What does sister do, ?"
-    assert layout.strip_speakers("Ann") == "Ann"
-    assert layout.mask_speakers("what did BEN say").sum() == 3  # two messages, one of them in two parts
-
-
-def test_a_named_month_brings_what_was_said_in_it(memory: Memory) -> None:
-    assert {hit.id[:5] for hit in memory.recall("anything on 31 March 2025?", k=1, kinds="message")} == {"ses-b"}
-
-
 def test_nothing_to_open(tmp_path: Path, root: Path) -> None:
     with pytest.raises(StoreMissing):
         Memory.open(tmp_path / "none")
@@ -214,11 +184,6 @@ def test_nothing_to_open(tmp_path: Path, root: Path) -> None:
         Memory.open(root, release="r99")
     with pytest.raises(UsageError, match="space"):
         Memory.open(root / "default", space="../default")
-
-
-def test_an_empty_release_answers_nothing(tmp_path: Path) -> None:
-    build_wordless(tmp_path)
-    assert Memory.open(tmp_path).recall("anything at all") == []
 
 
 def test_weighted_signals_by_hand() -> None:

@@ -21,7 +21,7 @@ from slowwave.last_answers import LastAnswers
 from slowwave.memory import Memory
 from slowwave.recall.hits import NOT_SURE, Fragment, Hit, Hits
 from slowwave.recall.live import LiveRelease
-from slowwave.recall.release.calibration import Calibration, Scale, fit_calibration, put_under_names
+from slowwave.recall.release.calibration import Calibration, Scale, fit_calibration
 from slowwave.recall.release.indexes import PassageIndex
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import StoreMissing, UsageError
@@ -139,17 +139,6 @@ def test_the_scale_by_hand() -> None:
     assert Calibration.from_json(told.to_json()) == told
 
 
-def test_every_kind_answers_who_asks_and_only_what_is_near_who_does_not(tmp_path: Path) -> None:
-    store = Store.open(tmp_path, create=True)
-    build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
-    memory = Memory.open(tmp_path, encoder=HashEncoder())
-    for asked in (NINA, "Quarterly zebra migration forecasts?"):
-        claims = memory.recall(asked, kinds="observation")
-        assert [hit.kind for hit in claims] == ["observation"] * len(claims) != []
-        assert not claims.confident
-        assert memory.recall(asked, kinds="observation", automatic=True) == []
-
-
 def test_a_release_keeps_its_scale_and_a_roll_back_takes_it_along(tmp_path: Path) -> None:
     store = Store.open(tmp_path, create=True)
     build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
@@ -206,13 +195,6 @@ def test_the_name_of_who_speaks_in_a_summary_makes_it_no_answer(tmp_path: Path) 
     memory = Memory.open(tmp_path, encoder=HashEncoder())
     assert not memory.recall("What did Ann give Ben on the savannah?").confident  # .71 were the scale without names
     assert "s-said" in [hit.id for hit in memory.recall("Does Nina surf in Lisbon, Ann?", kinds="summary")]
-
-
-def test_scales_are_fitted_under_names_as_far_as_passages_have_one(tmp_path: Path) -> None:
-    view = View.open(build(tmp_path).root, "default")
-    assert put_under_names(["Why?"] * 9, view) == ["Ann: Why?"] * 2 + ["Ben: Why?"] * 3 + ["Why?"] * 4
-    build_wordless(tmp_path / "empty")
-    assert put_under_names(["Why?"], View.open(tmp_path / "empty", "default")) == ["Why?"]
 
 
 def test_a_block_that_nobody_asked_for_keeps_the_stricter_floor(tmp_path: Path) -> None:
@@ -336,14 +318,6 @@ def test_a_block_of_an_old_answer_says_so(store: Store, memory: Memory, monkeypa
     recalled = json.loads(typed("recall", "never asked", "--json", "--store", store.root).stdout)
     assert (recalled["stale"], recalled["hits"]) == (True, [])
     assert recalled["notes"]
-
-
-def test_files_that_vanish_under_an_open_memory(store: Store, memory: Memory) -> None:
-    before = memory.recall("Redis cache", k=2)
-    shutil.rmtree(store.root)
-    assert memory.recall("Redis cache", k=2) == before
-    assert memory.recall("line endings", k=2).stale
-    assert memory.notes
 
 
 def test_the_cache_of_answers_is_bounded_private_and_may_be_broken(tmp_path: Path) -> None:

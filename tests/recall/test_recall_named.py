@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from slowwave import Memory
@@ -10,7 +9,6 @@ from slowwave.flows.nightly import run_night
 from slowwave.recall.plan import strip_names
 from slowwave.recall.query import Query, build_query
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.lexical import hear_words
 from slowwave.schemas.settings import Settings
 from tests.talk_files import session
 
@@ -53,15 +51,6 @@ def asked(text: str) -> Query:
 )
 def test_a_name_that_is_not_said_there_is_left_out(view: View, text: str, left: str) -> None:
     assert strip_names(view, asked(text), full_text=True) == left
-
-
-def test_an_unanswerable_question_is_not_answered_for_the_name_in_it(view: View) -> None:
-    def share(text: str) -> float:
-        every = np.ones(len(view.passages.offsets), dtype=bool)
-        return float(hear_words(view, asked(text), every, 0.75)[1].max())
-
-    assert share("Does gale-force like the opera?") == share("Does it like the opera?") == 0.0
-    assert share("flake8 at gale-force") == 1.0
 
 
 def test_without_full_text_nobody_knows_what_is_said_and_the_name_stays(view: View) -> None:

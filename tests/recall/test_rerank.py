@@ -71,31 +71,6 @@ def test_a_reranker_reads_who_said_it_and_when(root: Path) -> None:
     assert any(text.startswith("2025-03-31 Ann: My sister Nina") for text in reranker.asked[0][1])
 
 
-def test_a_hit_from_below_those_shown_comes_up(root: Path) -> None:
-    plain = opened(root).recall(ASKED, **HERE)
-    assert ids(opened(root, inverting()).recall(ASKED, 1, MESSAGES, workspace="api")) == [plain[-1].id]
-
-
-def test_equal_scores_change_nothing(root: Path) -> None:
-    same = Scoring(lambda texts: [0.5] * len(texts))
-    assert opened(root, same).recall(ASKED, 20) == opened(root).recall(ASKED, 20)
-
-
-def test_every_query_of_many_is_reranked(root: Path) -> None:
-    reranker, queries = inverting(), [ASKED, "Where does Nina live?"]
-    memory = opened(root, reranker)
-    many = memory.recall_many(queries, 5)
-    assert [query for query, _ in reranker.asked] == queries
-    assert many == [memory.recall(query, 5) for query in queries]
-
-
-def test_nothing_is_reranked_where_recall_abstains(root: Path) -> None:
-    reranker = inverting()
-    hits = opened(root, reranker).recall("quantum chromodynamics of gluons", automatic=True)
-    assert (list(hits), reranker.asked) == ([], [])
-    assert "nothing relevant" in (hits.reason or "")
-
-
 def test_what_is_stale_stays_below_what_holds(tmp_path: Path) -> None:
     store = build(tmp_path / "store")
     rows = store.read(OBSERVATIONS).to_pylist()
@@ -126,12 +101,9 @@ def _raising(trouble: BaseException) -> Callable[[list[str]], Any]:
     ("scores", "told"),
     [
         (_raising(KeyError("gone")), "gone"),
-        (_raising(TimeoutError("too slow")), "too slow"),
         (lambda texts: [1.0], "one finite number for each"),
-        (lambda texts: [1.0] * (len(texts) + 1), "one finite number for each"),
         (lambda texts: [math.nan, *range(1, len(texts))], "one finite number for each"),
         (lambda texts: None, "NoneType"),
-        (lambda texts: ["best"] * len(texts), "best"),
     ],
 )
 def test_a_reranker_that_fails_costs_only_itself(root: Path, scores: Callable[[list[str]], Any], told: str) -> None:
@@ -141,9 +113,3 @@ def test_a_reranker_that_fails_costs_only_itself(root: Path, scores: Callable[[l
     (note,) = memory.notes
     assert "the reranker Scoring failed" in note
     assert told in note
-
-
-def test_a_context_is_made_of_reranked_messages(root: Path) -> None:
-    reranker = inverting()
-    assert opened(root, reranker).context(ASKED, 200).text
-    assert [query for query, _ in reranker.asked] == [ASKED]

@@ -13,7 +13,6 @@ from slowwave.memory import Memory
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.sessions import SessionHit, rank_sessions, read_session_ids
-from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS, SUMMARIES
 from slowwave.store import Store
@@ -61,11 +60,6 @@ def test_a_session_comes_with_what_tells_of_it(memory: Memory) -> None:
     assert found == sorted(found, key=lambda one: -one.probability)
     assert sum(one.probability for one in found) == pytest.approx(1.0)
     assert SessionHit.from_dict(json.loads(json.dumps(first.as_dict()))) == first
-
-
-def test_the_likeliest_session_is_the_one_that_is_asked_about(memory: Memory) -> None:
-    asked = {"What does Nina do in Lisbon?": "ses-b", "Who surfs on Sundays?": "ses-b", "line endings": "ses-a"}
-    assert {text: memory.sessions(text, 1)[0].session for text in asked} == asked
 
 
 def test_without_full_text_the_sessions_of_a_report_are_told_by_meaning(root: Path) -> None:
@@ -151,18 +145,6 @@ def test_the_command_tells_sessions(root: Path) -> None:
     assert plain["hits"][0]["started_at"] == START.isoformat()
     assert run("--kind", "session", "--kind", "message").startswith("1: ")
     assert "sessions have none" in run("--kind", "session", "--category", "decision")
-
-
-def test_recall_names_what_finds_sessions(memory: Memory) -> None:
-    with pytest.raises(UsageError, match="`sessions` finds sessions"):
-        memory.recall(CACHE, kinds="session")
-
-
-def test_a_kind_that_there_is_not_is_told_with_those_there_are(root: Path) -> None:
-    done = typed("recall", CACHE, "--store", root, "--kind", "sesion")
-    assert done.exit_code == 1
-    told = " ".join(done.output.split())
-    assert "there is no kind 'sesion': observation, message, summary, topic, or session alone" in told
 
 
 def test_as_many_sessions_are_told_as_are_asked_for_however_unlikely(tmp_path: Path) -> None:

@@ -73,11 +73,6 @@ def test_a_name_cut_short_by_others_is_the_speaker_and_a_word_like_a_name_is_not
     assert (memory.recall(asked.format(word), 6) == memory.recall(asked.format(name), 6)) == is_short
 
 
-def test_a_word_that_is_like_none_brings_nothing_of_its_own(memory: Memory) -> None:
-    view = memory.get_view()
-    assert [view.find_similar_word(word) for word in ("zeppelin", "tournament", "rep")] == [None, None, None]
-
-
 @pytest.mark.parametrize("asked", ["Where does Maritt work?", "Who was Muhhamed?", "Which day does Adda bake?"])
 def test_a_misspelt_name_silences_no_answer(samples_night: tuple[Path, RunReport], asked: str) -> None:
     samples = Memory.open(samples_night[0])
