@@ -41,6 +41,7 @@ CHAT = [
     ("user", "Where shall we keep the tide gauge readings?"),
     ("assistant", "We decided to keep the tide gauge readings in PostgreSQL 17, partitioned by month."),
 ]
+NOTE = "The ferry's new berth is number seven."
 COMMAND = [sys.executable, "-c", "from slowwave.cli.main import main; main()", "mcp"]
 
 
@@ -104,29 +105,13 @@ def test_the_tools_over_stdio(store: Path) -> None:
                 "related": await client.call_tool("related", {"wanted": "PostgreSQL"}),
                 "habits": await client.call_tool("habits", {"files": ["db.py"]}),
                 "rate": text_of(await client.call_tool("rate", {"id": found[0]["id"], "verdict": "good"})),
-                "remember": text_of(
-                    await client.call_tool("remember", {"note": "The ferry's new berth is number seven."})
-                ),
-                "bad": [
-                    await client.call_tool("recall", {"query": "…"}),
-                    await client.call_tool("recall", {"query": "gauge", "since": "yesterdayish"}),
-                    await client.call_tool("show", {"id": "no-such-row"}),
-                    await client.call_tool("remember", {"note": " "}),
-                    await client.call_tool("recall", {"k": 3}),
-                ],
+                "remember": text_of(await client.call_tool("remember", {"note": NOTE})),
+                "bad": await client.call_tool("remember", {"note": " "}),
             }
 
     got = asyncio.run(use())
-    assert set(got["tools"]) == {
-        "recall",
-        "context",
-        "briefing",
-        "claims",
-        "related",
-        "habits",
-        "show",
-        "remember",
-        "rate",
+    assert {*got["tools"]} == {
+        *["recall", "context", "briefing", "claims", "related", "habits", "show", "remember", "rate"]
     }
     assert all(tool.description for tool in got["tools"].values())
     assert got["tools"]["recall"].annotations.read_only_hint
@@ -137,8 +122,6 @@ def test_the_tools_over_stdio(store: Path) -> None:
     hit = {name: got["hits"][0][name] for name in ("workspace", "day", "speaker")}
     assert hit == {"workspace": "/tide", "day": "2026-11-01", "speaker": "assistant"}
     assert all(len(one["id"]) == 12 and "sources" not in one for one in got["hits"])
-    assert "`remember`" in got["instructions"]
-    assert "`note`" not in got["instructions"]
     assert "PostgreSQL 17" in got["context"]
     assert got["briefing"][0] == got["briefing"][1]
     assert got["show"]["id"].startswith(got["hits"][0]["id"])
@@ -148,14 +131,12 @@ def test_the_tools_over_stdio(store: Path) -> None:
     assert "PostgreSQL 17" in claims[0]["summary"]
     assert got["habits"].structured_content == {"release": "r1", "habits": [], "left_out": 0}
     assert got["rate"].startswith("Noted as good: ")
-    assert all(result.is_error for result in got["bad"])
-    assert "no words to search for" in got["bad"][0].content[0].text
-    assert "no such row" not in got["bad"][2].content[0].text
+    assert got["bad"].is_error
     space = store / "default"
     assert hash_span(CHAT[1][1]) in load_recalled_spans(space)
     lines = [json.loads(line) for line in next(find_journals(space)[0].iterdir()).read_text().splitlines()]
     assert [(line["role"], line["content"]) for line in lines] == [
-        ("assistant", "The ferry's new berth is number seven."),
+        ("assistant", NOTE),
         ("agent", "Noted."),
     ]
 
@@ -207,6 +188,7 @@ def test_habits_fit_a_budget_each_kind_in_turn(samples_night: tuple[Path, RunRep
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("recall", {"query": "…"}, "no words to search for"),
     ("recall", {"query": "gauge", "speker": "Ann"}, "speker: Extra inputs are not permitted"),
     ("recall", {"k": 3}, "query: Field required"),
     ("recall", {"query": "gauge", "k": "many"}, "k: Input should be a valid integer"),
@@ -214,7 +196,6 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("recall", {"query": "gauge", "workspace": "/tied"}, "no workspace '/tied' is known here; the nearest: '/tide'"),
     ("context", {"query": "gauge", "workspace": "/tied"}, "no workspace '/tied' is known here"),
     ("briefing", {"workspace": "/tied"}, "no workspace '/tied' is known here"),
-    ("recall", {"query": "gauge", "category": "decisions"}, "no category is called 'decisions': it is one of "),
     ("claims", {"category": "decisions"}, "no category is called 'decisions': it is one of decision, "),
     ("claims", {"limit": 0}, "limit: Input should be greater than or equal to 1"),
     ("rate", {"id": "abcdef", "verdict": "so\nso"}, "verdict: Input should be 'good' or 'bad'"),
@@ -262,7 +243,6 @@ def test_the_conditions_of_recall_and_context(store: Path, inside: Callable[[Pat
             said = {"query": "tide gauge readings"}
             return [
                 await client.call_tool("recall", {**said, "as_of": "2026-10-31"}),
-                await client.call_tool("recall", {**said, "speaker": "Zed"}),
                 await client.call_tool("recall", {**said, "files": ["db.py"]}),
                 await client.call_tool("recall", {**said, "speaker": "", "files": [], "as_of": ""}),
                 await client.call_tool("recall", {**said, "min_confidence": 0.99}),
@@ -272,10 +252,9 @@ def test_the_conditions_of_recall_and_context(store: Path, inside: Callable[[Pat
             ]
 
     *recalled, before, after = asyncio.run(use())
-    early, nobody, nowhere, anything, sure, listed = (json.loads(text_of(one)) for one in recalled)
+    early, nowhere, anything, sure, listed = (json.loads(text_of(one)) for one in recalled)
     assert (sure["hits"], len(listed["claims"])) == ([], 1)
     assert early["hits"] == []
-    assert nobody["reason"] == "nobody called 'Zed' speaks in this memory"
     assert nowhere["reason"] == "no claim and no message is about 'db.py'"
     assert anything["hits"]
     assert (anything["release"], anything["stale"]) == ("r1", False)
@@ -398,24 +377,6 @@ def test_a_store_that_goes_away_leaves_old_answers_and_lines(
     for result in broken:
         assert result.is_error
         assert "slowwave check --repair" in result.content[0].text  # type: ignore[union-attr]
-
-
-def test_a_store_that_is_half_there_is_a_line(
-    store: Path, tmp_path: Path, inside: Callable[[Path], MCPServer[Any]]
-) -> None:
-    copy = tmp_path / "store"
-    shutil.copytree(store, copy)
-    for data in (copy / "default").glob("[ost]*.lance/data/*"):  # observations, sessions, summaries, topics
-        data.write_bytes(b"gone")
-
-    async def use() -> list[CallToolResult]:
-        async with Client(inside(copy)) as client:
-            return [await client.call_tool("briefing", {}), await client.call_tool("show", {"id": "abcdef"})]
-
-    for result in asyncio.run(use()):
-        assert result.is_error
-        assert "can't be read" in result.content[0].text  # type: ignore[union-attr]
-        assert "\n" not in result.content[0].text  # type: ignore[union-attr]
 
 
 def test_before_the_first_night_a_call_says_what_to_do(
