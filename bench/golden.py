@@ -75,7 +75,7 @@ def freeze(samples: Path, folder: Path) -> dict[str, Any]:
         frozen[f"briefing {workspace}"] = memory.briefing(800, workspace=workspace).text
     for table in (OBSERVATIONS, SUMMARIES, TOPICS):
         for row_id in sorted(map(str, snapshot.read(table)[table.key].to_pylist()))[:SHOWN]:
-            frozen[f"show {table.name} {row_id}"] = show(snapshot, row_id).as_dict()
+            frozen[f"show {table.name} {row_id}"] = show(memory.get_view(), row_id).as_dict()
     return frozen
 
 

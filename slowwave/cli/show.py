@@ -67,7 +67,7 @@ def show(
         raise UsageError(f"show of {of} takes no {' and no '.join(NAMES.get(key, f'--{key}') for key in wrong)}")
     if list_them is None:
         # A row of any kind, with what is below, above and beside it.
-        details = find_row(memory.snapshot, what, depth)
+        details = find_row(memory.get_view(), what, depth)
         if as_json:
             return details.as_dict()
         lines = _format_node_lines(details.node, 0, whole=True)

@@ -217,7 +217,7 @@ class Tools:
     ) -> dict[str, Any]:
         """Show a memory by its id: what it stands on, down to the messages, and what holds it."""
         with convert_to_tool_errors():
-            shown: dict[str, Any] = escape_values(show(self.open_memory().snapshot, id, depth).as_dict())
+            shown: dict[str, Any] = escape_values(show(self.open_memory().get_view(), id, depth).as_dict())
             return shown
 
     def remember(
@@ -266,7 +266,7 @@ class Tools:
         """Say whether a memory was good or bad: it is noted for the person, and changes no answer."""
         with convert_to_tool_errors():
             check_encrypted(self.settings)
-            node = rate_memory(self.open_memory().snapshot, id, verdict, why, redact=self.settings.redact)
+            node = rate_memory(self.open_memory().get_view(), id, verdict, why, redact=self.settings.redact)
         return f"Noted as {verdict}: {node.kind} {node.id[:12]}."
 
     async def show_metrics(self, request: Request) -> PlainTextResponse:

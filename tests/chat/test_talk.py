@@ -264,7 +264,7 @@ def test_what_python_and_the_command_line_note_is_read_by_the_next_night(setting
     assert found["Kittiwake call sign"][0].sources[0].session == session
     assert found["breakwater lamp"][0].sources[0].session == talk.session
     assert found["winch"][0].text == "The slipway winch needs oil in April."
-    tags = {word: show(memory.snapshot, hits[0].id).node.facts.get("tags") for word, hits in found.items()}
+    tags = {word: show(memory.get_view(), hits[0].id).node.facts.get("tags") for word, hits in found.items()}
     assert tags["winch"] == ["slipway", "oil"]
     assert tags["Kittiwake call sign"][:2] == ["radio", "safety"]
     assert '"tags":["lamps"]' in talk.path.read_text()

@@ -122,10 +122,10 @@ def test_the_example_is_what_the_command_writes_and_each_line_stands_on_messages
     assert done.exit_code == 0, done.output
     text = (tmp_path / "AGENTS.md").read_text(encoding="utf-8")
     assert text == EXAMPLE.read_text(encoding="utf-8")
-    snapshot = Memory.open(samples_night[0]).snapshot
+    view = Memory.open(samples_night[0]).get_view()
     lines = [line for line in text.splitlines() if line.startswith("- ")]
     for line in lines:
-        said = show(snapshot, line.rpartition(", ")[2].removesuffix(")"))
+        said = show(view, line.rpartition(", ")[2].removesuffix(")"))
         assert said.node.kind == "observation"
         assert {one.kind for one in said.node.below} == {"message"}
     assert len(lines) > 5

@@ -50,13 +50,13 @@ def test_it_is_valid_and_each_lines_source_is_there(store: Path) -> None:
     assert re.findall(r"^#+ (.+)$", body, re.MULTILINE)[0] == "tidepool"
     assert "## Testing and Build\n\n- Test: `uv run pytest -q` (6 times in 5 turns of 5 sessions)" in body
     assert "## Files Often Changed Together" not in body  # which there are none of
-    snapshot = Memory.open(store).snapshot
+    view = Memory.open(store).get_view()
     lines = [line for line in body.splitlines() if line.startswith("- ")]
     assert len(lines) > 5
     for tag, message in SOURCE.findall(body):
-        found, holder = show(snapshot, message, 0).node, show(snapshot, tag, 0).node
+        found, holder = show(view, message, 0).node, show(view, tag, 0).node
         assert (found.kind, found.facts["session_id"]) == ("message", holder.id)
-        assert show(snapshot, f"{tag}/{message}", 0).node == found
+        assert show(view, f"{tag}/{message}", 0).node == found
     assert len(SOURCE.findall(body)) == len(lines)
 
 

@@ -17,11 +17,11 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.share import import_learnings
 from slowwave.memory import Memory
+from slowwave.recall.release.view import View
 from slowwave.recall.views.show import show
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, QUARANTINE, SESSIONS, SUMMARIES
-from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 from slowwave.tasks.forget.proof import check_certificate, load_certificate
 from slowwave.tasks.forget.select import Wanted
@@ -228,7 +228,7 @@ def test_what_another_memory_gave_is_told_with_its_name_and_found_by_it(tmp_path
     asked = "which port does the API listen on"
     assert {source.session for hit in memory.recall(asked) for source in hit.sources} == {"shared:ben"}
     assert "2026 · shared:ben\n" in memory.context(asked).text
-    assert show(Snapshot(tmp_path / "s"), "shared:ben").node.kind == "session"
+    assert show(View.open(tmp_path / "s", "default"), "shared:ben").node.kind == "session"
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_the_latest_turns_come_with_gists_and_keywords_and_are_found_by_them(
     assert memory.recent(5, keyword="no such keyword") == []
     with pytest.raises(UsageError):
         memory.recent(0)
-    shown = show(memory.snapshot, turns[0].id).node.facts
+    shown = show(memory.get_view(), turns[0].id).node.facts
     assert (shown["gist"], shown["keywords"][:1]) == (turns[0].gist, list(turns[0].keywords[:1]))
 
 

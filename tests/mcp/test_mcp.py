@@ -170,7 +170,7 @@ def test_what_recall_answers_fits_its_budget(
         assert all({"id", "text", "workspace", "day", "speaker"} <= one.keys() for one in hits["hits"])
         assert all(one["day"] and (one["speaker"] or one["kind"] == "summary") for one in hits["hits"])
         for one in hits["hits"]:
-            assert show(Memory.open(store).snapshot, one["id"]).node.kind == one["kind"]
+            assert show(Memory.open(store).get_view(), one["id"]).node.kind == one["kind"]
 
 
 def test_habits_fit_a_budget_each_kind_in_turn(samples_night: tuple[Path, RunReport], monkeypatch: Any) -> None:
@@ -184,7 +184,7 @@ def test_habits_fit_a_budget_each_kind_in_turn(samples_night: tuple[Path, RunRep
         True,
     )
     assert [one["kind"] for one in told["habits"][:3]] == ["command", "sequence", "command"]
-    assert show(memory.snapshot, told["habits"][0]["sources"][0]).node.kind == "message"
+    assert show(memory.get_view(), told["habits"][0]["sources"][0]).node.kind == "message"
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -336,7 +336,7 @@ def test_sessions_are_a_kind_of_their_own(store: Path, inside: Callable[[Path], 
     (hit,) = json.loads(text_of(found))["hits"]
     assert (hit["kind"], hit["workspace"], hit["day"], hit["until"]) == ("session", "/tide", "2026-11-01", "2026-11-01")
     assert hit["quotes"]
-    assert show(Memory.open(store).snapshot, hit["id"]).node.facts["native_id"] == "s-1"
+    assert show(Memory.open(store).get_view(), hit["id"]).node.facts["native_id"] == "s-1"
     assert mixed.is_error
 
 

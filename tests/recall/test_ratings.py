@@ -61,9 +61,9 @@ def test_the_last_word_on_a_memory_counts_and_answers_stay_as_they_are(store: Pa
     memory = Memory.open(store)
     before = [(hit.id, hit.score) for hit in memory.recall("Where does Clara teach?", 5)]
     claim = count_claims(memory)[0]
-    rate_memory(memory.snapshot, claim[:12], "good", "", redact=True)
+    rate_memory(memory.get_view(), claim[:12], "good", "", redact=True)
     secret = "sk-ant-" + "api03-" + "x1Y2" * 24
-    rated = rate_memory(memory.snapshot, claim, "bad", f"stale, it is Braga now {secret}", redact=True)
+    rated = rate_memory(memory.get_view(), claim, "bad", f"stale, it is Braga now {secret}", redact=True)
     assert (rated.kind, rated.id) == ("observation", claim)
     *_, one = read(store / "default", Rating)
     assert (one.id, one.kind, one.verdict) == (claim, "observation", "bad")
@@ -92,4 +92,4 @@ def test_what_is_forgotten_loses_its_rating(tmp_path: Path) -> None:
 def test_a_rating_that_is_none_is_refused(store: Path, wanted: str, verdict: str, told: str) -> None:
     memory = Memory.open(store)
     with pytest.raises(UsageError, match=re.escape(told)):
-        rate_memory(memory.snapshot, wanted or count_claims(memory)[0], verdict, "", redact=True)
+        rate_memory(memory.get_view(), wanted or count_claims(memory)[0], verdict, "", redact=True)

@@ -9,10 +9,10 @@ import pytest
 
 from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
+from slowwave.recall.release.view import View
 from slowwave.recall.views.show import show
 from slowwave.schemas.tables import MERGES, MESSAGES, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.store import Store
-from slowwave.store.releases import Snapshot
 from tests.command_line import typed
 from tests.killed_nights import digests
 from tests.talk_files import session
@@ -54,7 +54,7 @@ def test_an_observation_shows_its_messages_and_what_holds_it(folder: Path) -> No
 def test_a_summary_drills_down_to_messages_at_any_depth(folder: Path) -> None:
     texts = {r["message_id"]: r["text"] for r in rows(folder, MESSAGES)}
     for summary in rows(folder, SUMMARIES):
-        shown = show(Snapshot(folder), summary["summary_id"]).as_dict()
+        shown = show(View.open(folder, "default"), summary["summary_id"]).as_dict()
         found = leaves(shown)
         assert {leaf["kind"] for leaf in found} == {"message"}
         assert all(texts[leaf["id"]] == leaf["text"] for leaf in found)
@@ -64,24 +64,24 @@ def test_a_summary_drills_down_to_messages_at_any_depth(folder: Path) -> None:
 def test_a_message_goes_up_to_its_claims_its_summaries_and_its_session(folder: Path) -> None:
     claim = rows(folder, OBSERVATIONS)[0]
     message = next(r for r in rows(folder, MESSAGES) if r["message_id"] == claim["message_ids"][0])
-    shown = show(Snapshot(folder), message["message_id"])
+    shown = show(View.open(folder, "default"), message["message_id"])
     kinds = [node.kind for node in shown.above]
     assert kinds[0] == "observation"
     assert kinds[-1] == "session"
     assert shown.above[-1].facts["native_id"]
     cut = next(row for row in rows(folder, MESSAGES) if len(row["native_id"]) == 36)
-    assert show(Snapshot(folder), cut["native_id"][:13]).node.id == cut["message_id"]
+    assert show(View.open(folder, "default"), cut["native_id"][:13]).node.id == cut["message_id"]
     assert any(node.kind == "summary" and node.facts["tier"] == -1 for node in shown.above)
 
 
 def test_topics_and_sessions_show_everything_below_them_once(folder: Path) -> None:
     active = [r for r in rows(folder, OBSERVATIONS) if r["status"] == "active"]
     largest = max(rows(folder, TOPICS), key=lambda r: r["size"])
-    shown = show(Snapshot(folder), largest["topic_id"], depth=9)
+    shown = show(View.open(folder, "default"), largest["topic_id"], depth=9)
     claims = [n.id for n in walk(shown.node) if n.kind == "observation"]
     assert sorted(claims) == sorted(r["observation_id"] for r in active if r["topic_id"] == largest["topic_id"])
     native = rows(folder, SESSIONS)[0]["native_id"]
-    assert show(Snapshot(folder), native).node.kind == "session"
+    assert show(View.open(folder, "default"), native).node.kind == "session"
 
 
 def walk(node: Any) -> list[Any]:

@@ -160,7 +160,7 @@ def test_they_are_told_by_id_and_by_name(tmp_path: Path) -> None:
     for wrong in (("nobody", 1), ("", 1), ("redis", 0), ("redis", 6), ("000000", 1)):
         with pytest.raises(UsageError):
             memory.related(*wrong)
-    shown = show(memory.snapshot, "00000001").as_dict()
+    shown = show(memory.get_view(), "00000001").as_dict()
     assert {one["id"] for one in shown["related"]} == {"00000002", "00000003"}
 
 

@@ -216,7 +216,7 @@ def test_a_session_summary_tells_what_changed_behind_what_it_says_wherever_it_is
         told = [*mine.sessions(ASKED, 5, as_of=as_of), *mine.recall(ASKED, 20, "summary", as_of=as_of)]
         return {one.text for one in told if "listens on port 7070" in one.text}
 
-    summaries = [node for node in show(mine.snapshot, "a").node.below if "listens on port 7070" in node.text]
+    summaries = [node for node in show(mine.get_view(), "a").node.below if "listens on port 7070" in node.text]
     told = tell(None) | {node.text for node in summaries}
     assert summaries
     assert told

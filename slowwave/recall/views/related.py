@@ -16,7 +16,6 @@ from slowwave.recall.release.view import View, normalise_name
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import OBSERVATIONS, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
-from slowwave.store.releases import Snapshot
 from slowwave.store.workspaces import anchor_workspace, find_workspaces
 
 BY_NAME = ("names", "of_file", "said_by", "of_project")
@@ -60,14 +59,14 @@ class Related(Shown):
 
 
 def read_relations(
-    release: Snapshot | View, claims: Collection[str], seen: Collection[str]
+    view: View, claims: Collection[str], seen: Collection[str]
 ) -> dict[str, tuple[str, str, dict[str, Any]]]:
     """Return by the claims that were not seen the closest relation that leads to each from some claims: which of these,
     what it is seen from there, and its row.
     """
     some = pa.array(sorted(claims), pa.string())
     ends = pc.field("from_id").isin(some) | pc.field("to_id").isin(some)
-    pairs = release.read(RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends).to_pylist()
+    pairs = view.read(RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends).to_pylist()
     pairs.sort(key=lambda row: (-row["weight"], row["kind"], row["from_id"], row["to_id"]))
     ways: dict[str, tuple[str, str, dict[str, Any]]] = {}
     for pair in pairs:
