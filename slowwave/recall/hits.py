@@ -65,12 +65,6 @@ class Successor(Shown):
     text: str
     observed_at: datetime | None
 
-    @classmethod
-    def from_claim(cls, row: Mapping[str, object]) -> "Successor":
-        """From a claim's row, with `summary` and `observed_at`."""
-        at = row["observed_at"]
-        return cls(str(row["summary"]), at if isinstance(at, datetime) else None)
-
 
 @dataclass(frozen=True, slots=True)
 class Hit(Shown):

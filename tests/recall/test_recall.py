@@ -213,3 +213,8 @@ def test_the_command_prints_what_memory_returns(root: Path) -> None:
     refused = typed("recall", "?", "--store", root)
     assert refused.exit_code == 1
     assert "no words" in refused.stderr
+
+
+def test_operators_mean_nothing(memory: Memory) -> None:
+    plain = memory.recall("cache not parser", kinds="message")
+    assert [h.id for h in memory.recall('(cache) NOT "parser"', kinds="message")] == [h.id for h in plain]

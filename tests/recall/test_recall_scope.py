@@ -1,5 +1,6 @@
 """Conditions on who spoke and on files: they hold for every kind and in every way that rows are looked up."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from slowwave.store import Store
 from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store
 from slowwave.tasks.supersede.task import write_chains
-from tests.recall_store import START, add, build, message_rows, observation, passage_rows
+from tests.recall_store import START, add, build, build_wordless, message_rows, observation, passage_rows
 
 SAID = [
     ("Ada Lovelace", "The connection pool in src/db.py leaks connections under load."),
@@ -155,3 +156,22 @@ def test_what_is_no_name_and_no_path_is_refused(tmp_path: Path, conditions: dict
     build(tmp_path)
     with pytest.raises(UsageError, match=next(iter(conditions))):
         Memory.open(tmp_path).recall("cache", **conditions)
+
+
+def test_an_old_answer_is_told_to_the_same_conditions_alone(tmp_path: Path) -> None:
+    store = stored(tmp_path / "store")
+    memory = Memory.open(store.root, encoder=HashEncoder())
+    before = memory.recall(ASKED, speaker="Bob", files=["db.py"])
+    assert before
+    shutil.rmtree(store.root)
+    again = Memory.open(store.root)
+    told = again.recall(ASKED, speaker="Bob", files="db.py")
+    assert (told, told.stale) == (before, True)
+    for other in ({"speaker": "Bob"}, {"files": "db.py"}, {"speaker": "Ada", "files": "db.py"}, {}):
+        assert again.recall(ASKED, **other).reason == "the store can't be read, and this was never asked before"
+
+
+def test_a_memory_without_claims_or_words(tmp_path: Path) -> None:
+    build_wordless(tmp_path)
+    assert Memory.open(tmp_path).recall("x", speaker="Ann").reason == "nobody called 'Ann' speaks in this memory"
+    assert Memory.open(tmp_path).recall("x", files="db.py").reason == "no claim and no message is about 'db.py'"

@@ -123,7 +123,7 @@ def _mark_row(hit: Candidate, query: Query, chains: Chains) -> Candidate:
         "status": Status.SUPERSEDED if gone else Status.ACTIVE,
         "superseded_by": later["observation_id"] if later and gone else None,
         "perhaps_superseded_by": later["observation_id"] if later and perhaps else None,
-        "successor": Successor.from_claim(later) if later else None,
+        "successor": Successor(later["summary"], later["observed_at"]) if later else None,
     }
     return replace(hit, row={**hit.row, **chain_of, **marks})
 

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import TypeAdapter
 
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.recall.hits import CONFIDENT, Kind
@@ -86,9 +87,7 @@ class Calibration:
     @classmethod
     def from_json(cls, text: str) -> "Calibration":
         """As the release kept it."""
-        plain = json.loads(text)
-        scales = {kind: Scale(float(s["median"]), float(s["deviation"])) for kind, s in plain["scales"].items()}
-        return cls(str(plain["encoder"]), int(plain["queries"]), scales)
+        return TypeAdapter(cls).validate_json(text)
 
 
 @cache

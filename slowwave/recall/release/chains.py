@@ -107,7 +107,9 @@ def mark_changes(chains: Chains, text: str, scope: str, as_of: datetime | None =
     for sentence in split_sentences(text) if changed else ():
         row = next((row for row in changed if _tells(sentence.text, row, chains.find_successor(row, as_of))), None)
         if row is not None and (later := chains.find_successor(row, as_of)):
-            note = format_later(Successor.from_claim(later), is_superseded(row), " ".join(text.split()))
+            note = format_later(
+                Successor(later["summary"], later["observed_at"]), is_superseded(row), " ".join(text.split())
+            )
             marked, done = f"{marked}{text[done : sentence.end]} {note}", sentence.end
     return marked + text[done:]
 
