@@ -27,8 +27,7 @@ from slowwave.context.build import assemble_context
 from slowwave.context.report import Matrix, PastMessage, Sentence, Weights
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
-from slowwave.recall.query import Query, build_query
-from slowwave.recall.retrieve.rows import Vector
+from slowwave.recall.query import Query, Vector, build_query
 
 ENCODER = "all-MiniLM-L6-v2"
 BUDGETS = (125, 250, 500, 1_000, 2_000)

@@ -80,14 +80,14 @@ def shorten_habit(habit: Habit) -> dict[str, Any]:
 
 
 def _shorten_hit(hit: Hit) -> dict[str, Any]:
-    doubted = "perhaps superseded" if hit.perhaps_superseded_by else None
+    perhaps = "perhaps superseded" if hit.perhaps_superseded_by else None
     later = hit.successor and {"text": hit.successor.text, "day": _format_day(hit.successor.observed_at)}
     more = {
         "relevance": hit.relevance and round(hit.relevance, 2),
         "claim": hit.get_claim_in_other_words(),
         "category": hit.category or None,
         "confidence": hit.confidence,
-        "status": doubted if hit.status == Status.ACTIVE else hit.status,
+        "status": perhaps if hit.status == Status.ACTIVE else hit.status,
         "later": later,
     }
     return {

@@ -5,16 +5,15 @@ knows no such name, and takes the query for being about something else.
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from slowwave.recall.hits import GROUPS, Kind
-from slowwave.recall.query import Query, build_query
+from slowwave.recall.hits import GROUPS
+from slowwave.recall.query import Query, QueryPlan, build_query
 from slowwave.recall.release.calibration import SEARCHED
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import ROWS_A_WORD, search_words
-from slowwave.recall.retrieve.rows import Vector
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import PASSAGES
 from slowwave.text.words import TERM, extract_content_words
@@ -26,29 +25,6 @@ SHORTEST = 3
 """Letters of a name's form, at least."""
 ROWS_A_NAME = 50
 """Passages in which it is looked at how a form is written."""
-
-
-@dataclass(frozen=True)
-class QueryPlan:
-    """What of a query hangs on the release, computed once."""
-
-    query: Query
-    """With the names of speakers as memory spells them."""
-    kinds: tuple[Kind, ...]
-    """Those asked for that have rows, and what the conditions are about."""
-    nameless_text: str
-    """The query without those who said it, and where: what is compared with what was said."""
-    is_time_only: bool
-    """Whether it asks for nothing but what was said at a time."""
-    nameless_vector: Vector | None = None
-    """Of `nameless_text`; None without an encoder."""
-    full_vector: Vector | None = None
-    """Of the query as it was put."""
-
-    @property
-    def vector_with_names(self) -> Vector | None:
-        """The vector of the query as it was put, where names make it another."""
-        return None if self.nameless_text == self.query.text else self.full_vector
 
 
 def plan_query(view: View, query: Query) -> QueryPlan:

@@ -33,6 +33,7 @@ from slowwave.text.words import INDEX_STOP, TERM, extract_content_words, extract
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Vector = npt.NDArray[np.float32]
 
 NO_TIME = np.iinfo(np.int64).min
 """The moment of what has no time."""
@@ -194,6 +195,29 @@ class Query:
     def is_narrowed(self) -> bool:
         """Whether it is asked for what somebody said, or what is about some files."""
         return self.speaker is not None or bool(self.files)
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """What of a query hangs on the release, computed once."""
+
+    query: Query
+    """With the names of speakers as memory spells them."""
+    kinds: tuple[Kind, ...]
+    """Those asked for that have rows, and what the conditions are about."""
+    nameless_text: str
+    """The query without those who said it, and where: what is compared with what was said."""
+    is_time_only: bool
+    """Whether it asks for nothing but what was said at a time."""
+    nameless_vector: Vector | None = None
+    """Of `nameless_text`; None without an encoder."""
+    full_vector: Vector | None = None
+    """Of the query as it was put."""
+
+    @property
+    def vector_with_names(self) -> Vector | None:
+        """The vector of the query as it was put, where names make it another."""
+        return None if self.nameless_text == self.query.text else self.full_vector
 
 
 def build_query(

@@ -22,8 +22,8 @@ import numpy as np
 
 from slowwave.recall.filters import explain_empty_filters, place_query
 from slowwave.recall.hits import CONFIDENT, GROUPS, Hits, Kind
-from slowwave.recall.plan import QueryPlan, plan_query
-from slowwave.recall.query import Query
+from slowwave.recall.plan import plan_query
+from slowwave.recall.query import Query, QueryPlan, Vector
 from slowwave.recall.ranking.order import ABOUT, add_successors, merge_kinds, order, trace_places
 from slowwave.recall.ranking.sources import build_hits
 from slowwave.recall.release.view import View
@@ -37,7 +37,6 @@ from slowwave.recall.retrieve.candidates import (
     retrieve_groups,
     retrieve_messages,
 )
-from slowwave.recall.retrieve.rows import Vector
 from slowwave.recall.sessions import SessionHits, find_sessions
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.settings import RecallSettings

@@ -21,8 +21,7 @@ from slowwave.context.report import (
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
-from slowwave.recall.query import build_query
-from slowwave.recall.retrieve.rows import Vector
+from slowwave.recall.query import Vector, build_query
 from slowwave.schemas.settings import Settings
 from tests.context.test_context import TALK, chat, heard
 

@@ -27,8 +27,7 @@ import pyarrow.compute as pc
 
 from slowwave.recall.filters import find_claims, find_passages
 from slowwave.recall.hits import Kind
-from slowwave.recall.plan import QueryPlan
-from slowwave.recall.query import Ints, Mask
+from slowwave.recall.query import Ints, Mask, QueryPlan
 from slowwave.recall.release.indexes import PassageIndex
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
@@ -41,7 +40,6 @@ MESSAGE_WEIGHTS = {"lexical": 1.0, "speaker": 0.35, "length": 0.6}
 """Of each signal, after it has been standardised; the vector's is a setting."""
 CLAIM_WEIGHTS = {"lexical": 1.0, "vector": 1.0, "message": 1.0, "words": 0.3, "speaker": 0.35, "length": 0.5}
 """Of each signal, after it has been standardised; `message` is the vector of the message a claim is made of."""
-GROUP_WEIGHTS = {"text": 1.0, "vector": 1.0}
 
 DATED = 2.0
 """What a date weighs against a word as rare."""
@@ -391,7 +389,7 @@ def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, limit: int, full_te
         pool,
         [by_key[key] for key in keys],
         # what an index did not bring has hardly anything of what it looks for
-        weigh_signals({name: np.nan_to_num(signal) for name, signal in signals.items()}, GROUP_WEIGHTS),
+        weigh_signals({name: np.nan_to_num(signal) for name, signal in signals.items()}, dict.fromkeys(signals, 1.0)),
         covered=_share_words(words, [str(by_key[key][pool.text]) for key in keys]),
         cosine=signals.get("vector"),
     )

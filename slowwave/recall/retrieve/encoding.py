@@ -6,8 +6,8 @@ from threading import Lock, local
 
 from slowwave.engines.encoders.protocol import SERVER, Encoder, KnownEncoder, compute_encoder_name
 from slowwave.recall.hits import Cost
+from slowwave.recall.query import Vector
 from slowwave.recall.release.tables import LRUCache
-from slowwave.recall.retrieve.rows import Vector
 from slowwave.schemas.errors import EncoderFailed
 
 KEPT_QUERIES = 256

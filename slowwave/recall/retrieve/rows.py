@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 from lance.query import MatchQuery
 
 from slowwave.engines.encoders.protocol import limit_blas_threads
-from slowwave.recall.query import Ints, Mask
+from slowwave.recall.query import Ints, Mask, Vector
 from slowwave.recall.release.tables import RowIndex, Tables, build_matrix
 from slowwave.schemas.tables import QUANTIZED_ROWS, Table
 
-Vector = npt.NDArray[np.float32]
 Scores = npt.NDArray[np.float64]
 
 MAX_TERMS = 256
