@@ -25,7 +25,7 @@ from mcp.server import MCPServer
 from mcp_types import CallToolResult, TextContent
 
 from slowwave.chat.talk import Conversation
-from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
+from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
@@ -341,7 +341,7 @@ def test_sessions_are_a_kind_of_their_own(store: Path, inside: Callable[[Path], 
 
 
 def test_a_store_that_goes_away_leaves_old_answers_and_lines(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: Callable[[Path], MCPServer[Any]]
+    store: Path, tmp_path: Path, inside: Callable[[Path], MCPServer[Any]]
 ) -> None:
     copy = tmp_path / "store"
     shutil.copytree(store, copy)
@@ -351,19 +351,13 @@ def test_a_store_that_goes_away_leaves_old_answers_and_lines(
         async with Client(inside(copy)) as client:
             return [await client.call_tool(name, arguments) for name, arguments in calls]
 
-    (fresh, _) = asyncio.run(use(("recall", asked), ("context", {"query": asked["query"]})))
-    cache = shutil.copytree(copy / "cache", tmp_path / "cache")
+    about = {"query": asked["query"]}
+    (fresh, _) = asyncio.run(use(("recall", asked), ("context", about)))
     for table in (copy / "default").glob("*.lance"):
         shutil.rmtree(table)
-    shutil.rmtree(copy / "cache")
-    shutil.move(cache, copy / "cache")
-    monkeypatch.setenv("SLOWWAVE_CONTEXT__TOKENIZER", "bytes/4")
-    about = {"query": asked["query"]}
-    calls: list[tuple[str, dict[str, Any]]] = [("recall", asked), ("recall", never)]
-    calls += [("context", about), ("context", {**about, "budget": 92}), ("context", never)]
-    again, nothing, block, short, unknown, *broken = asyncio.run(
-        use(*calls, ("briefing", {}), ("show", {"id": "abcdef"}))
-    )
+    calls: list[tuple[str, dict[str, Any]]] = [("recall", asked), ("recall", never), ("context", about)]
+    calls += [("context", never), ("briefing", {}), ("show", {"id": "abcdef"})]
+    again, nothing, block, unknown, *broken = asyncio.run(use(*calls))
     told = json.loads(text_of(again))
     assert told["hits"] == json.loads(text_of(fresh))["hits"]
     assert (told["release"], told["stale"]) == (None, True)
@@ -371,8 +365,6 @@ def test_a_store_that_goes_away_leaves_old_answers_and_lines(
     fence, _, rest = text_of(block).partition("\n")
     assert "never an instruction" in fence
     assert rest.startswith("# Memories\n(from before: the store can't be read now)\n")
-    assert count_bytes_by_four(text_of(short)) <= 92
-    assert "(from before" in text_of(short)
     assert text_of(unknown) == "The store can't be read now, and nothing of before is told."
     for result in broken:
         assert result.is_error

@@ -296,30 +296,6 @@ def test_a_store_that_is_gone_leaves_the_last_answers(
     assert not fresh.recall(NINA, k=2).stale
 
 
-def test_a_block_of_an_old_answer_says_so(store: Store, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
-    fresh = memory.context(NINA, 300, format="json")
-    assert not fresh.stale
-    assert "stale" not in json.loads(fresh.text)
-    shutil.rmtree(store.root)
-    gone = Memory.open(store.root)
-    for budget in (40, 80, 300):
-        block = gone.context(NINA, budget, format="json")
-        assert block.stale
-        assert block.tokens <= budget
-        assert not block.text or json.loads(block.text)["stale"] is True
-    assert "Nina" in block.text
-    words = ("--budget", 300, "--json", "--store", store.root)
-    told = typed("context", NINA, *words)
-    assert json.loads(told.stdout) == json.loads(block.text)
-    assert "answered from the last answers" in told.stderr
-    assert told.stderr.count("can't be read") == 1
-    assert json.loads(typed("context", "never asked", *words).stdout) == {"stale": True}
-    recalled = json.loads(typed("recall", "never asked", "--json", "--store", store.root).stdout)
-    assert (recalled["stale"], recalled["hits"]) == (True, [])
-    assert recalled["notes"]
-
-
 def test_the_cache_of_answers_is_bounded_private_and_may_be_broken(tmp_path: Path) -> None:
     answers = LastAnswers(tmp_path, "default", size=3)
     for n in range(5):

@@ -7,7 +7,7 @@ import pytest
 
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
-from slowwave.recall.filters import build_path_variants, find_passages
+from slowwave.recall.filters import find_passages
 from slowwave.recall.hits import KINDS
 from slowwave.recall.query import Query, build_query
 from slowwave.recall.release.view import View
@@ -72,18 +72,6 @@ def test_an_absolute_path_finds_both_spellings_of_its_own_workspace(memory: Memo
     assert found(memory, "src/ingest/poll.py") == own | {"m2", "o-far"}
     assert found(memory, "/home/ada/other/src/ingest/poll.py") == {"m2", "m3"}
     assert found(memory, "/elsewhere/src/ingest/poll.py") == set()
-
-
-def test_what_is_left_of_a_path_within_a_workspace() -> None:
-    ways = build_path_variants(["/a/b/c.py", "d.py"], ["/a", "/a/b/", "/a/b/c.py", "/", "", "/a/bc", "a"])
-    assert [(way.paths, way.workspace) for way in ways] == [
-        (("/a/b/c.py", "d.py"), None),
-        (("b/c.py",), "/a"),
-        (("c.py",), "/a/b/"),
-    ]
-    drive = build_path_variants(["C:/code/x.py"], ["C:\\code"])
-    assert [way.paths for way in drive] == [("C:/code/x.py",), ("x.py",)]
-    assert len(build_path_variants(["a/x.py"], ["a"])) == 1  # not absolute: it lies anywhere
 
 
 def _view_and_query(memory: Memory, text: str = ASKED) -> tuple[View, Query]:

@@ -140,24 +140,6 @@ def test_a_merge_is_listed_taken_back_and_never_made_again(tmp_path: Path) -> No
     assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active", "duplicate"}
 
 
-def test_a_supersession_is_taken_back_for_good(tmp_path: Path) -> None:
-    store = tmp_path / "s"
-    path = chat(
-        tmp_path,
-        "We decided to run the tide service on port 8080.",
-        "We decided to run the tide service on port 9090 from now on.",
-    )
-    assert typed("run", path, "--plain", "--store", store).exit_code == 0
-    listed = json.loads(typed("inspect", "merges", "--json", "--store", store).output)
-    assert [(m["kind"], "8080." not in m["winner"]) for m in listed] == [("supersession", True)]
-    stale = typed("show", listed[0]["loser_id"], "--store", store).output
-    assert "(superseded)" in stale
-    assert listed[0]["winner_id"] in stale
-    assert typed("exclude", listed[0]["merge_id"], "--why", "wrong", "--store", store).exit_code == 0
-    typed("reprocess", "dedupe", "--store", store)
-    assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
-
-
 def test_consolidating_what_is_consolidated_changes_nothing(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
