@@ -112,16 +112,16 @@ class Search:
             return Hits(reason=reason)
         # of each kind the candidates, scored
         evidence = self._compute_evidence(plan)
-        pools = [self._score_kind(kind, plan, evidence) for kind in plan.kinds]
-        if not any(pool.rows for pool in pools):
+        by_kind = [self._score_kind(kind, plan, evidence) for kind in plan.kinds]
+        if not any(candidates.rows for candidates in by_kind):
             return Hits(reason=explain_no_rows(plan))
-        best = max(pool.best for pool in pools)
+        best = max(candidates.best for candidates in by_kind)
         if automatic and (reason := self._explain_floor(plan, best)):
             return Hits(reason=reason, relevance=best)
 
         # the best of each kind as one list
         depth = max(query.k, ABOUT)  # whoever asks for fewer gets the first of the same
-        rows = merge_kinds([pool.select_best(depth, self.view.is_copy) for pool in pools if pool.rows])
+        rows = merge_kinds([some.select_best(depth, self.view.is_copy) for some in by_kind if some.rows])
         least = self.settings.automatic_floor if automatic else 0.0
         of_time = plan.is_time_only and any(row.relevance for row in rows)
         rows = [row for row in rows if row.relevance >= least and (row.relevance or not of_time)]
@@ -172,7 +172,8 @@ class Search:
                 named = np.array([times.is_named_in(str(row[pool.text])) for row in candidates.rows], dtype=bool)
                 relevance, nearest = (inside | named).astype(np.float64), 0.0
             last = ~(inside & (relevance >= CONFIDENT))
-            candidates = candidates.add_signal("time", last * -(np.ptp(candidates.scores) + 1.0))
+            lowered = {"time": last * -(np.ptp(candidates.scores) + 1.0)}
+            candidates = replace(candidates, contributions={**candidates.contributions, **lowered})
         return replace(candidates, relevance=relevance, best=max(float(relevance.max()), nearest))
 
     def _explain_floor(self, plan: QueryPlan, best: float) -> str | None:

@@ -152,10 +152,6 @@ class Candidates:
         """The sum of what the signals add."""
         return sum_signals(self.contributions)
 
-    def add_signal(self, name: str, added: Scores) -> "Candidates":
-        """Return the candidates with something more in their scores."""
-        return replace(self, contributions={**self.contributions, name: added})
-
     def select_best(self, depth: int, is_copy: Callable[[str, str], bool]) -> list[Candidate]:
         """Return the best rows, one an owner, best first: of several passages of a message the best.
 
