@@ -151,10 +151,10 @@ class Tools:
         with convert_to_tool_errors():
             memory = self.open_memory()
             memory.refuse_unknown_workspace(filters.get("workspace"))
-            found = memory.recall_kinds(query, k, kinds or (), **drop_empty(filters))
-            release = None if found.stale else memory.release.name
-            result = fit_hits(found, release, budget, self.settings.context.tokenizer)
-        note_hits(self.space_dir, found, len(result.structured_content["hits"]))
+            hits = memory.recall_kinds(query, k, kinds or (), **drop_empty(filters))
+            release = None if hits.stale else memory.release.name
+            result = fit_hits(hits, release, budget, self.settings.context.tokenizer)
+        note_hits(self.space_dir, hits, len(result.structured_content["hits"]))
         return result
 
     @spell_out_filters(make_known_argument)
@@ -204,10 +204,11 @@ class Tools:
             memory = self.open_memory()
             found = memory.habits(workspace or None, kind or None, files or ())
             kinds = (list(some) for _, some in groupby(found, attrgetter("kind")))
-            told = [escape_values(shorten_habit(one)) for some in zip_longest(*kinds) for one in some if one]
+            habits = [escape_values(shorten_habit(habit)) for turn in zip_longest(*kinds) for habit in turn if habit]
+            name, count = memory.release.name, len(habits)
             return fit_answer(
-                lambda kept: HabitsResult(release=memory.release.name, habits=told[:kept], left_out=len(told) - kept),
-                *(len(told), RECALL_BUDGET, self.settings.context.tokenizer),
+                lambda kept: HabitsResult(release=name, habits=habits[:kept], left_out=count - kept),
+                *(count, RECALL_BUDGET, self.settings.context.tokenizer),
             )
 
     def show(
@@ -241,9 +242,9 @@ class Tools:
     ) -> ClaimsResult:
         """List what the memory holds to be so, newest first, without a question; also with filters of `recall`."""
         with convert_to_tool_errors():
-            found = self.open_memory().claims(limit, **drop_empty(filters))
-        note_listed(self.space_dir, found)
-        return ClaimsResult(claims=[escape_values(claim.as_dict()) for claim in found])
+            claims = self.open_memory().claims(limit, **drop_empty(filters))
+        note_listed(self.space_dir, claims)
+        return ClaimsResult(claims=[escape_values(claim.as_dict()) for claim in claims])
 
     def related(
         self,
@@ -253,9 +254,9 @@ class Tools:
     ) -> RelatedResult:
         """List the claims that hang together with a claim, or that speak of a file, person, project or tool."""
         with convert_to_tool_errors():
-            found = self.open_memory().related(wanted, depth, limit=limit)
-        note_listed(self.space_dir, found)
-        return RelatedResult(related=[escape_values(one.as_dict()) for one in found])
+            claims = self.open_memory().related(wanted, depth, limit=limit)
+        note_listed(self.space_dir, claims)
+        return RelatedResult(related=[escape_values(claim.as_dict()) for claim in claims])
 
     def rate(
         self,

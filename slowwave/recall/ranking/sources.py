@@ -34,8 +34,8 @@ def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
     names = view.read_by_id(TOPICS, [fact["topic_id"] for fact in facts.values() if fact["topic_id"]], ["name"])
     hits: list[Hit] = []
     for row in ranked:
-        found = [messages[key] for key in ids[row.id] if key in messages]
-        hit = _build_hit(view, row, *exchanges.get(row.id, (found, ())))
+        cited = [messages[key] for key in ids[row.id] if key in messages]
+        hit = _build_hit(view, row, *exchanges.get(row.id, (cited, ())))
         if fact := facts.get(key := claims.get(row.id, "")):
             hit = replace(
                 hit,
@@ -49,12 +49,12 @@ def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
     return hits
 
 
-def _build_hit(view: View, found: Candidate, messages: Sequence[Row], pair: tuple[Fragment, ...]) -> Hit:
+def _build_hit(view: View, candidate: Candidate, messages: Sequence[Row], pair: tuple[Fragment, ...]) -> Hit:
     """Return a row as a hit; its messages as sources, a message in its exchange."""
-    row, kind = found.row, found.kind
+    row, kind = candidate.row, candidate.kind
     # what is shown: of a message the whole, of which the passage that was found is quoted
-    text = messages[0]["text"] if kind == "message" and messages else found.text
-    quote = row["quote"] if kind == "observation" else found.text if kind == "message" else None
+    text = messages[0]["text"] if kind == "message" and messages else candidate.text
+    quote = row["quote"] if kind == "observation" else candidate.text if kind == "message" else None
     # a source quotes what is given, if the message has it, else how the message begins
     sources: list[Source] = []
     for message in messages:
@@ -63,14 +63,14 @@ def _build_hit(view: View, found: Candidate, messages: Sequence[Row], pair: tupl
         sources.append(Source(view.native_sessions.get(session) or session, message["native_id"], shown))
     role = messages[0]["role"] if messages else None
     return Hit(
-        *(kind, found.id, text, found.score, found.edges[1], row["status"]),
+        *(kind, candidate.id, text, candidate.score, candidate.edges[1], row["status"]),
         sources=tuple(sources),
         pair=pair,
-        relevance=found.relevance,
+        relevance=candidate.relevance,
         superseded_by=row["superseded_by"],
         perhaps_superseded_by=row["perhaps_superseded_by"],
         successor=row["successor"],
-        claim=found.claim.text if found.claim else None,
+        claim=candidate.claim.text if candidate.claim else None,
         topic=row.get("name"),
         workspace=row.get("workspace"),
         speaker=None if kind in GROUPS else row.get("speaker") or role,

@@ -85,12 +85,12 @@ class NodeLineage:
         return {**self.node.as_dict(), "above": [node.as_dict() for node in self.above], **related}
 
 
-def show(view: View, wanted: str, depth: int | None = None) -> NodeLineage:
+def show(view: View, row_id: str, depth: int | None = None) -> NodeLineage:
     """Return the row of this id.
 
     Args:
         view: a release.
-        wanted: an id or its first characters, also a transcript's own of a message or session; or SESSION/MESSAGE.
+        row_id: an id or its first characters, also a transcript's own of a message or session; or SESSION/MESSAGE.
         depth: how many levels down; None: to the messages.
 
     Raises:
@@ -98,13 +98,13 @@ def show(view: View, wanted: str, depth: int | None = None) -> NodeLineage:
         StoreUnreadable: a table is broken or gone.
     """
     with translate_read_errors(view.dir):
-        kind, row = _find_row(view, wanted.removeprefix(f"{SHARED}:"))  # as recall tells of another memory's session
+        kind, row = _find_row(view, row_id.removeprefix(f"{SHARED}:"))  # as recall tells of another memory's session
         node = _build_node(view, kind, row, depth if depth is not None else 99)
         related = _list_related(view, node.id) if kind == "observation" else ()
         return NodeLineage(node, tuple(_find_ancestors(view, kind, row)), tuple(related))
 
 
-def rate_memory(view: View, wanted: str, verdict: str, why: str = "", *, redact: bool = True) -> Node:
+def rate_memory(view: View, row_id: str, verdict: str, why: str = "", *, redact: bool = True) -> Node:
     """Note that a row is good or bad, and why; return it.
 
     Raises:
@@ -113,7 +113,7 @@ def rate_memory(view: View, wanted: str, verdict: str, why: str = "", *, redact:
     """
     if verdict not in ("good", "bad"):
         raise UsageError(f"a memory is good or bad, not {verdict!r}")
-    node = show(view, wanted, 0).node
+    node = show(view, row_id, 0).node
     words = " ".join((redact_text(why) if redact else why).split())[:MOST_WHY]
     append(view.dir, Rating(format_now(), node.id, node.kind, verdict, words))
     return node
@@ -124,41 +124,41 @@ def collect_tags(blocks: Sequence[Row]) -> list[str]:
     return [tag for block in blocks if block["name"] == TAGS for tag in (block["text"] or "").splitlines()]
 
 
-def _find_row(view: View, wanted: str) -> tuple[str, Row]:
+def _find_row(view: View, row_id: str) -> tuple[str, Row]:
     """Return kind and row of an id; one that a row has whole is no cut one of others."""
     rows: list[tuple[str, Row]] = []
     for kind, table in KINDS.items():  # rows that have just this id, their own or their transcript's
-        has_id = pc.field(table.key) == wanted
-        condition = has_id | (pc.field("native_id") == wanted) if kind in NATIVE else has_id
+        has_id = pc.field(table.key) == row_id
+        condition = has_id | (pc.field("native_id") == row_id) if kind in NATIVE else has_id
         rows += [(kind, row) for row in view.read(table, COLUMNS[kind], condition).to_pylist()]
-    if not rows and len(wanted) < SHORTEST:
-        raise UsageError(f"id {wanted!r} is too short: {SHORTEST} characters at least")
-    rows = rows or _find_by_prefix(view, wanted, "session") or _find_in_session(view, wanted)
-    rows = rows or _find_by_prefix(view, wanted, "message")
+    if not rows and len(row_id) < SHORTEST:
+        raise UsageError(f"id {row_id!r} is too short: {SHORTEST} characters at least")
+    rows = rows or _find_by_prefix(view, row_id, "session") or _find_in_session(view, row_id)
+    rows = rows or _find_by_prefix(view, row_id, "message")
     if not rows:
-        raise UsageError(f"nothing in release {view.release.name} has the id {wanted!r}")
+        raise UsageError(f"nothing in release {view.release.name} has the id {row_id!r}")
     if len(rows) > 1:
         own = [(kind, str(row[KINDS[kind].key]), row.get("native_id")) for kind, row in rows[:5]]
-        some = ", ".join(f"{kind} {key if key.startswith(wanted) else native or key}" for kind, key, native in own)
-        raise UsageError(f"{len(rows)} rows have ids that begin with {wanted!r}: {some}")
+        some = ", ".join(f"{kind} {key if key.startswith(row_id) else native or key}" for kind, key, native in own)
+        raise UsageError(f"{len(rows)} rows have ids that begin with {row_id!r}: {some}")
     return rows[0]
 
 
-def _find_by_prefix(view: View, wanted: str, native: str) -> list[tuple[str, Row]]:
+def _find_by_prefix(view: View, row_id: str, native: str) -> list[tuple[str, Row]]:
     """Return the rows whose ids begin so, or of one kind the transcripts' own."""
     rows: list[tuple[str, Row]] = []
     for kind, table in KINDS.items():
-        begins = pc.starts_with(pc.field(table.key), wanted)
-        begins = begins | pc.starts_with(pc.field("native_id"), wanted) if kind == native else begins
+        begins = pc.starts_with(pc.field(table.key), row_id)
+        begins = begins | pc.starts_with(pc.field("native_id"), row_id) if kind == native else begins
         rows += [(kind, row) for row in view.read(table, COLUMNS[kind], begins).to_pylist()]
     return rows
 
 
-def _find_in_session(view: View, wanted: str) -> list[tuple[str, Row]]:
+def _find_in_session(view: View, row_id: str) -> list[tuple[str, Row]]:
     """Return the messages called SESSION/MESSAGE, as a skill's lines name them: by the session's id or tag, and the
     message's own id or the first characters of ours.
     """
-    session, slash, message = wanted.rpartition("/")
+    session, slash, message = row_id.rpartition("/")
     if not slash or not message:
         return []
     kind, row = _find_row(view, session)
