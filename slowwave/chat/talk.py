@@ -145,22 +145,17 @@ class Conversation:
     def _build_system_prompt(self, room: int) -> str:
         """Return what the model is, and the briefing: made once."""
         if self._system is None:
-            settings = self.settings.context
+            settings, known = self.settings.context, ""
             budget = min(settings.briefing_budget, int(room * settings.talk.briefing_share))
-            known = self._fetch_briefing(budget)
+            try:
+                if self.memory is not None and budget > 0:
+                    block = self.memory.briefing(budget, tokenizer=self._count_tokens)
+                    self._log_block(block)
+                    known = block.text
+            except SlowwaveError as trouble:
+                LOG.warning("no briefing: %s", trouble)
             self._system = f"{INSTRUCTIONS}\n\n{fence_block(known)}" if known else INSTRUCTIONS
         return self._system
-
-    def _fetch_briefing(self, budget: int) -> str:
-        if self.memory is None or budget < 1:
-            return ""
-        try:
-            block = self.memory.briefing(budget, tokenizer=self._count_tokens)
-        except SlowwaveError as trouble:
-            LOG.warning("no briefing: %s", trouble)
-            return ""
-        self._log_block(block)
-        return block.text
 
     def _recall(self, said: str, budget: int, history: int) -> TurnContext:
         """Ask the web and memory side by side, then the conversation so far; what fails, or takes too long, leaves a
@@ -174,13 +169,12 @@ class Conversation:
         call = BackgroundCall(lambda: self._ask_memory(memory, said, budget, web), seconds) if memory else None
         found = web.answer
         notes, block, reason = found.notes, None, "there is no memory yet"
-        if call:
-            try:
-                block = call.get(PACKING_SECONDS)
-            except TimeoutError:
-                reason = f"memory took longer than {seconds:g} s"
-            except Exception as trouble:  # whatever ails a store, the conversation goes on
-                reason = str(trouble) if isinstance(trouble, SlowwaveError) else f"{type(trouble).__name__} {trouble}"
+        try:
+            block = call.get(PACKING_SECONDS) if call else None
+        except TimeoutError:
+            reason = f"memory took longer than {seconds:g} s"
+        except Exception as trouble:  # whatever ails a store, the conversation goes on
+            reason = str(trouble) if isinstance(trouble, SlowwaveError) else f"{type(trouble).__name__} {trouble}"
         if block:
             self._log_block(block, found.cause)
             notes = (*notes, STALE) if block.stale else notes
@@ -199,16 +193,8 @@ class Conversation:
         with the person's message before it.
         """
 
-        def ask(query: str) -> Context:
-            return memory.context(
-                query,
-                budget,
-                web=web,
-                tokenizer=self._count_tokens,
-                workspace=self.workspace,
-                automatic=True,
-            )
-
+        count, place = self._count_tokens, self.workspace
+        ask = partial(memory.context, budget=budget, web=web, tokenizer=count, workspace=place, automatic=True)
         block = ask(said)
         before = next((text for role, text in reversed(self.turns.said) if role == "user"), None)
         if block.reason is None or before is None or not is_follow_up(said):

@@ -1,8 +1,8 @@
 """Active memory: which turns of a long conversation stay in mind, and which of them a question calls up.
 
 A turn leaves a trace. Its *strength* is what it is worth: how much it says, how new it was, what it does to long-term
-memory; it falls by half every so many turns, rises with each use, is set by who says that it matters, and of both the
-turns beside it get a part. Its *activation* by a question is a weighted sum of its likeness to the question, by meaning
+memory; it falls by half every so many turns, rises with each use, and is set by who says that it matters. Its
+*activation* by a question is a weighted sum of its likeness to the question, by meaning
 and by the question's rare words, of its likeness to the last exchanges, its strength, and how recent it is; a part of
 it spreads to the turns beside it, since what is asked and what answers stand next to each other. Beyond capacity the
 weakest traces go.
@@ -45,8 +45,6 @@ class Weights:
     """Turns after which strength has fallen to one half."""
     used: float = 0.1
     """Share of the way to 1 that strength rises when a turn is used."""
-    spread: float = 0.15
-    """Part of what use or a rating adds that the turns beside get."""
     says: float = 0.6
     """Strength: how many words of content the turn has."""
     says_full: int = 16
@@ -120,29 +118,24 @@ class ActiveMemory:
         return float(trace.strength * 0.5 ** ((self.heard - trace.set_at) / self.weights.strength_half_life))
 
     def set_strength(self, number: int, strength: float) -> bool:
-        """Set a turn's strength, and let those beside it have their part of what that adds or takes; False where it is
-        not in mind.
+        """Set a turn's strength; False where it is not in mind.
 
         Raises:
             ValueError: strength is not between 0 and 1.
         """
         if not 0.0 <= strength <= 1.0:
             raise ValueError(f"strength is {strength}; it is 0 to 1")
-        near = {trace.number: trace for trace in self.traces if abs(trace.number - number) <= 1}
-        if number not in near:
-            return False
-        part = self.weights.spread * (strength - self.compute_strength(near[number]))
-        for trace in near.values():
-            beside = min(1.0, max(0.0, self.compute_strength(trace) + part))
-            trace.strength, trace.set_at = strength if trace.number == number else beside, self.heard
-        return True
+        for trace in (trace for trace in self.traces if trace.number == number):
+            trace.strength, trace.set_at = strength, self.heard
+            return True
+        return False
 
     def note_used(self, numbers: Iterable[int]) -> None:
         """Raise the strength of turns that were called up for an answer, by a share of the way to 1."""
         used = frozenset(numbers)
-        for trace in [trace for trace in self.traces if trace.number in used]:
+        for trace in (trace for trace in self.traces if trace.number in used):
             strength = self.compute_strength(trace)
-            self.set_strength(trace.number, strength + self.weights.used * (1.0 - strength))
+            trace.strength, trace.set_at = strength + self.weights.used * (1.0 - strength), self.heard
 
     def _stack_vectors(self) -> Vectors:
         return np.stack([trace.vector for trace in self.traces])

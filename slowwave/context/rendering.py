@@ -31,15 +31,14 @@ OMITTED = "…"
 """Something is left out here."""
 Speaker = Literal["person", "model"]
 """What said something."""
-Name = Literal["web", "summaries", "memories", "conversation", "briefing"]
+Name = Literal["web", "memories", "conversation", "briefing"]
 TITLES: dict[Name, str] = {
     "web": "# Web",
-    "summaries": "# Sessions",
     "memories": "# Memories",
     "conversation": "# Conversation",
     "briefing": "# Known",
 }
-OF_MEMORY: frozenset[Name] = frozenset({"summaries", "memories", "briefing"})
+OF_MEMORY: frozenset[Name] = frozenset({"memories", "briefing"})
 """Parts that a caveat is about; web and conversation never are."""
 Caveat = Literal["stale", "unsure"]
 """What is to be said of a block's memories: they are those of an old answer, or may be about something else."""

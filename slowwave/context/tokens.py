@@ -35,25 +35,22 @@ def load_tokenizer(name: str) -> Tokenizer:
     """
     if name == "bytes/4":
         return count_bytes_by_four
-    if name == "minilm":
-        # the folder of the encoder that ships, whose package is never imported
+    if name == "minilm":  # in the package of the encoder that ships, which is never imported
         package = importlib.util.find_spec(MINILM[0])
         folders = (package.submodule_search_locations or ()) if package else ()
-        places = (Path(folder) / MINILM[1] / "tokenizer.json" for folder in folders)
-        place = next((place for place in places if place.is_file()), None)
-        return _load_tokenizer_file(place) if place else count_bytes_by_four
-    if name.startswith("tiktoken:"):
-        encoding = name.removeprefix("tiktoken:")
-        if importlib.util.find_spec("tiktoken") is None:
-            raise UsageError(f"tokenizer tiktoken:{encoding} needs the package tiktoken: pip install tiktoken")
-        import tiktoken  # type: ignore[import-not-found]
+        file = next((file for folder in folders if (file := Path(folder, MINILM[1], "tokenizer.json")).is_file()), None)
+        return _load_tokenizer_file(file) if file else count_bytes_by_four
+    if not name.startswith("tiktoken:"):
+        return _load_tokenizer_file(Path(name).expanduser())
+    if importlib.util.find_spec("tiktoken") is None:
+        raise UsageError(f"tokenizer {name} needs the package tiktoken: pip install tiktoken")
+    import tiktoken  # type: ignore[import-not-found]
 
-        try:
-            loaded = tiktoken.get_encoding(encoding)
-        except ValueError as unknown:
-            raise UsageError(f"tiktoken knows no encoding {encoding!r}: {unknown}") from None
-        return lambda text: len(loaded.encode_ordinary(_replace_surrogates(text)))
-    return _load_tokenizer_file(Path(name).expanduser())
+    try:
+        encoding = tiktoken.get_encoding(name.removeprefix("tiktoken:"))
+    except ValueError as unknown:
+        raise UsageError(f"tiktoken has no {name}: {unknown}") from None
+    return lambda text: len(encoding.encode_ordinary(_replace_surrogates(text)))
 
 
 def resolve_tokenizer(given: Tokenizer | str | None, otherwise: str) -> Tokenizer:

@@ -20,6 +20,8 @@ from slowwave.schemas.errors import name_install
 from slowwave.schemas.settings import WebSettings
 from slowwave.web.engines import AGENT, WebResult, WebTrouble, read_bounded, strip_markup
 
+MOST_CHARS = 2_000
+"""Of a page's text."""
 HTML = frozenset({"text/html", "application/xhtml+xml", ""})
 INWARD = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "fec0::/10")))
 """Networks that lead to IPv4 addresses of any kind, or were private once; Python takes them for public."""
@@ -30,20 +32,18 @@ def fill_page_texts(results: Sequence[WebResult], settings: WebSettings) -> tupl
     if not results or not settings.pages:
         return list(results), []
     if importlib.util.find_spec("trafilatura") is None:
-        return list(results), [
-            f"trafilatura is not installed ({name_install('web')}): snippets are used in place of pages"
-        ]
+        note = f"trafilatura is not installed ({name_install('web')}): snippets are used in place of pages"
+        return list(results), [note]
+
+    def fill(result: WebResult) -> tuple[WebResult, str]:
+        try:
+            return replace(result, text=shorten_text(fetch_page_text(result.url, settings), MOST_CHARS)), ""
+        except WebTrouble as trouble:
+            return result, f"{trouble}: its snippet is used"
+
     with ThreadPoolExecutor(len(results), thread_name_prefix="slowwave-web") as pool:
-        read = list(pool.map(lambda one: _fill_page_text(one, settings), results))
-    return [result for result, _ in read], [note for _, note in read if note]
-
-
-def _fill_page_text(result: WebResult, settings: WebSettings, chars: int = 2_000) -> tuple[WebResult, str | None]:
-    try:
-        text = fetch_page_text(result.url, settings)
-    except WebTrouble as trouble:
-        return result, f"{trouble}: its snippet is used"
-    return replace(result, text=shorten_text(text, chars)), None
+        filled = list(pool.map(fill, results))
+    return [result for result, _ in filled], [note for _, note in filled if note]
 
 
 def fetch_page_text(url: str, settings: WebSettings, most_bytes: int = 2_000_000) -> str:

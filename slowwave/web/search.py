@@ -19,7 +19,6 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from slowwave.engines.llm.protocol import LLM, AnswerModel, Request
-from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.settings import WebSettings
 from slowwave.text.fence import fence_entries
 from slowwave.text.words import TERM
@@ -93,7 +92,7 @@ class WebSearch:
         try:
             verdict = Verdict.model_validate(self.judge(message[:MAX_READ]))
         except Exception as trouble:  # a judge may be anybody's code
-            note = f"nothing was sent: the model that judges could not be asked ({_format_error(trouble)})"
+            note = f"nothing was sent: the model that judges could not be asked ({trouble!r})"
             return WebAnswer(notes=(note,))
         if not verdict.search:
             return WebAnswer(why="the model says that it needs none")
@@ -111,26 +110,19 @@ class WebSearch:
         for engine in self.engines:
             name = getattr(engine, "name", type(engine).__name__)
             try:
-                hits = engine.search(query, self.settings.results)
-                if not isinstance(hits, Sequence) or not all(isinstance(result, WebResult) for result in hits):
-                    raise WebTrouble(name, f"the answer is no list of results: {hits!r:.80}")
+                found = list(engine.search(query, self.settings.results))
+                if not all(isinstance(result, WebResult) for result in found):
+                    raise WebTrouble(name, f"the answer is no list of results: {found!r:.80}")
             except Exception as trouble:  # an engine may be anybody's code
-                why_not = str(trouble) if isinstance(trouble, WebTrouble) else f"{name}: {_format_error(trouble)}"
-                notes.append(why_not)
-                LOG.warning("web search: %s", why_not)
+                notes.append(str(trouble) if isinstance(trouble, WebTrouble) else f"{name}: {trouble!r}")
+                LOG.warning("web search: %s", notes[-1])
                 continue
-            if hits:
-                results, more = fill_page_texts(hits, self.settings)
+            if found:
+                results, more = fill_page_texts(found, self.settings)
                 return WebAnswer(tuple(result for result in results if result.text), query, why, (*notes, *more))
             notes.append(f"{name} found nothing")
         missing = [] if self.engines else [f"no engine can be asked: {'; '.join(self.lacking) or 'none is named'}"]
         return WebAnswer((), query if self.engines else None, why, (*notes, *missing))
-
-
-def _format_error(trouble: Exception) -> str:
-    """Return an error in one line; one of another's making with its type."""
-    words = f"{trouble}" if isinstance(trouble, SlowwaveError) else f"{type(trouble).__name__} {trouble}"
-    return " ".join(words.split())
 
 
 def make_llm_judge(llm: LLM) -> Judge:
@@ -171,21 +163,21 @@ class BackgroundCall(Generic[T]):
         return self._future.result(max(at_least, self._until - time.monotonic()))
 
 
-class AwaitedWeb:
+class AwaitedWeb(BackgroundCall[WebAnswer]):
     """The results of a search that goes on while memory is asked: who iterates over them waits for it."""
 
     def __init__(self, web: WebSearch | None, message: str, *, asked_for: bool = False) -> None:
         """Begin to search, where there is a web: for a message that needs it, or that it is `asked_for`."""
         ask = partial(web.search if asked_for else web.answer, message) if web else WebAnswer
-        self._call = BackgroundCall(ask, web.settings.seconds if web else 1.0)
+        super().__init__(ask, web.settings.seconds if web else 1.0)
 
     @property
     def answer(self) -> WebAnswer:
         """What the web said; a note where that took too long."""
         try:
-            return self._call.get()
+            return self.get()
         except TimeoutError:
-            return WebAnswer(notes=(f"the web took longer than {self._call.seconds:g} s: nothing of it is used",))
+            return WebAnswer(notes=(f"the web took longer than {self.seconds:g} s: nothing of it is used",))
 
     def __iter__(self) -> Iterator[WebResult]:
         """Yield the results, best first."""

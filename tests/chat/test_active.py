@@ -1,6 +1,5 @@
 """Active memory: traces with strength that fades, is raised by use and set; activation by a question; pruning."""
 
-import numpy as np
 import pytest
 
 from slowwave.chat.effect import estimate_effect
@@ -8,52 +7,38 @@ from slowwave.context.active import ActiveMemory, Weights
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.schemas.settings import ActiveSettings
 
-GAUGE = "the Porto gauge reads metres"
-TALK = (GAUGE, "dinner at eight with Clara", "rain again all day", "snow all night", "the train was late")
+TALK = (
+    "the Porto gauge reads metres",
+    "dinner at eight with Clara",
+    "rain again all day",
+    "snow",
+    "the train was late",
+)
+NONE = {"likeness": 0, "exchange": 0, "strength": 0, "recency": 0, "words": 0, "neighbours": 0}
 
 
-def memory(**given: float) -> ActiveMemory:
-    """An active memory with these settings and weights."""
+def told(*texts: str, encoder: HashEncoder | None = HashEncoder(), **given: float) -> ActiveMemory:  # noqa: B008
+    """An active memory with these settings and weights, after some turns."""
     active = {name: given.pop(name) for name in list(given) if name in ActiveSettings.model_fields}
-    return ActiveMemory(HashEncoder(), ActiveSettings(**active), Weights(**given))  # type: ignore[arg-type]
-
-
-def told(*texts: str, **weights: float) -> ActiveMemory:
-    mind = memory(**weights)
+    mind = ActiveMemory(encoder, ActiveSettings(**active), Weights(**given))  # type: ignore[arg-type]
     for text in texts:
         mind.add_turn("Ada", text)
     return mind
 
 
 def test_strength_is_what_it_says_novelty_and_effect_weighted() -> None:
-    mind = memory(says=1.2, says_full=4, novelty=0.4, effect=0.4)  # in proportion: they need not sum to 1
+    mind = told(says=1.2, says_full=4, novelty=0.4, effect=0.4)  # in proportion: they need not sum to 1
     new = mind.add_turn("Ada", "gauge reads metres", effect=1.0)
     again = mind.add_turn("Ada", "gauge reads metres")
     assert new.strength == pytest.approx(0.6 * 3 / 4 + 0.2 * 1 + 0.2 * 1)
     assert again.strength == pytest.approx(0.6 * 3 / 4, abs=1e-6)  # nothing new, no effect
 
 
-def test_use_and_ratings_reach_the_turns_beside_and_no_others() -> None:
-    mind = told(*TALK, strength_half_life=10**9, used=0.5, spread=0.5)
-    before = [mind.compute_strength(trace) for trace in mind.traces]
-    assert mind.set_strength(1, 0.0)
-    taken = 0.5 * before[1]
-    now = [mind.compute_strength(trace) for trace in mind.traces]
-    assert now == pytest.approx([max(0, before[0] - taken), 0, max(0, before[2] - taken), *before[3:]])
-    for number in (0, 1):
-        assert mind.set_strength(number, 1.0)
-    assert mind.compute_strength(mind.traces[0]) == 1.0  # what comes from beside lifts nothing above it
-    now[2] = mind.compute_strength(mind.traces[2])
-    mind.note_used([4])
-    assert mind.compute_strength(mind.traces[3]) == pytest.approx(before[3] + 0.5 * 0.5 * (1 - before[4]))
-    assert mind.compute_strength(mind.traces[2]) == pytest.approx(now[2])
-
-
 def test_strength_fades_rises_with_use_and_is_set() -> None:
-    mind = told(*TALK[:3], strength_half_life=3, used=0.5, spread=0)
+    mind = told(*TALK[:3], strength_half_life=3, used=0.5)
     first = mind.traces[0]
-    assert mind.compute_strength(first) == pytest.approx(first.strength / 2)
     faded = mind.compute_strength(first)
+    assert faded == pytest.approx(first.strength / 2)
     mind.note_used([0])
     assert mind.compute_strength(first) == pytest.approx(faded + 0.5 * (1 - faded))
     assert mind.set_strength(1, 0.0)
@@ -65,58 +50,34 @@ def test_strength_fades_rises_with_use_and_is_set() -> None:
 
 @pytest.mark.parametrize("encoder", [HashEncoder(), None])
 def test_a_question_calls_up_what_is_like_it_with_and_without_vectors(encoder: HashEncoder | None) -> None:
-    mind = ActiveMemory(encoder, weights=Weights(recency=0, neighbours=0))
-    for text in TALK:
-        mind.add_turn("Ada", text)
+    mind = told(*TALK, encoder=encoder, recency=0, neighbours=0)
     activations = mind.compute_activations("which metres does the Porto gauge read")
     assert max(activations) == activations[0] > 2 * max(activations[1:])
 
 
+def test_each_sign_calls_up_a_turn_by_itself() -> None:
+    vectors = HashEncoder().encode([*(f"Ada: {text}" for text in TALK[:3]), "dinner with Clara"])
+    alike = told(*TALK[:3], **{**NONE, "likeness": 1}).compute_activations("dinner with Clara")
+    assert alike == pytest.approx((vectors[:3] @ vectors[3]).tolist(), abs=1e-6)
+    latest = told(*TALK[:3], **{**NONE, "exchange": 1, "exchange_turns": 1}).compute_activations("and then?")
+    assert latest == pytest.approx((vectors[:3] @ vectors[2]).tolist(), abs=1e-6)
+    recent = told(*TALK[:3], half_life=2, **{**NONE, "recency": 1}).compute_activations("x")
+    assert recent == pytest.approx([0.5, 0.5**0.5, 1.0])
+    strong = told(*TALK[:3], **{**NONE, "strength": 1})
+    assert strong.compute_activations("x") == pytest.approx([strong.compute_strength(one) for one in strong.traces])
+
+
 def test_rare_words_weigh_more_and_the_turn_beside_gets_its_part() -> None:
-    only = {"likeness": 0, "exchange": 0, "strength": 0, "recency": 0, "words": 1, "neighbours": 0}
-    said = ("gauge port", "gauge lamp", "nothing here", "gauge rope", "what else")
-    rare, common, *_ = told(*said, **only).compute_activations("gauge port")
+    texts = ("gauge port", "gauge lamp", "nothing here", "gauge rope", "what else")
+    rare, common, *_ = told(*texts, **{**NONE, "words": 1}).compute_activations("gauge port")
     assert rare == pytest.approx(1.0)
     assert 0 < common < 0.5
-    spread = told(*said, **{**only, "neighbours": 0.5}).compute_activations("rope")
+    spread = told(*texts, **{**NONE, "words": 1, "neighbours": 0.5}).compute_activations("rope")
     assert spread == pytest.approx([0, 0, 0.5, 1.0, 0.5])
-
-
-def test_what_is_like_the_last_exchanges_is_called_up_where_there_are_vectors() -> None:
-    only = {"likeness": 0, "strength": 0, "recency": 0, "words": 0, "neighbours": 0, "exchange": 1, "exchange_turns": 2}
-    said = ("gauge reads metres", "dinner with Clara", "the gauge in Porto", "metres of the gauge")
-    activations = told(*said, **only).compute_activations("and then?")
-    assert activations[0] > 0.5 > activations[1]
-    vectors = HashEncoder().encode([f"Ada: {text}" for text in said])
-    latest = vectors[2] + vectors[3]
-    assert activations == pytest.approx((vectors @ latest / np.linalg.norm(latest)).tolist(), abs=1e-6)
-    mind = ActiveMemory(None, weights=Weights(**only))  # type: ignore[arg-type]
-    for text in said:
-        mind.add_turn("Ada", text)
-    assert mind.compute_activations("and then?") == [0, 0, 0, 0]
-
-
-def test_a_gap_left_by_pruning_is_no_neighbourhood() -> None:
-    only = {"likeness": 0, "exchange": 0, "strength": 0, "recency": 0, "words": 1, "neighbours": 0.5}
-    mind = told("rope", "hm", "lamp and mast and sail", capacity=2, recent=0, says_full=4, **only)
-    assert [trace.number for trace in mind.traces] == [0, 2]
-    assert mind.compute_activations("rope") == pytest.approx([1.0, 0.0])
-    assert mind.compute_activations("hm rope") == pytest.approx([1.0, 0.0])  # no trace holds what went
-
-
-def test_likeness_and_strength_each_call_up_a_turn_by_themselves() -> None:
-    none = {"likeness": 0, "exchange": 0, "strength": 0, "recency": 0, "words": 0, "neighbours": 0}
-    mind = told(*TALK[:3], **{**none, "strength": 1})
-    mind.set_strength(2, 1.0)
-    assert mind.compute_activations("x") == pytest.approx([mind.compute_strength(trace) for trace in mind.traces])
-    vectors = HashEncoder().encode([*(f"Ada: {text}" for text in TALK[:3]), "dinner with Clara"])
-    alike = told(*TALK[:3], **{**none, "likeness": 1}).compute_activations("dinner with Clara")
-    assert alike == pytest.approx((vectors[:3] @ vectors[3]).tolist(), abs=1e-6)
-
-
-def test_recency_halves_after_its_half_life() -> None:
-    only = {"likeness": 0, "exchange": 0, "strength": 0, "words": 0, "neighbours": 0, "recency": 1}
-    assert told(*TALK[:3], half_life=2, **only).compute_activations("x") == pytest.approx([0.5, 0.5**0.5, 1.0])
+    # a gap left by pruning is no neighbourhood
+    pruned = told("rope", "hm", "lamp and mast", capacity=2, recent=0, **{**NONE, "words": 1, "neighbours": 0.5})
+    assert [trace.number for trace in pruned.traces] == [0, 2]
+    assert pruned.compute_activations("hm rope") == pytest.approx([1.0, 0.0])
 
 
 def test_beyond_capacity_the_weakest_go_and_the_latest_stay() -> None:

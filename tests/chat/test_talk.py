@@ -129,20 +129,6 @@ def test_the_block_keeps_to_its_share_of_the_window(settings: Settings) -> None:
     assert tokens[0] <= 0.01 * 1_024 < tokens[1]
 
 
-def test_the_longest_message_that_is_taken_fills_the_window(tmp_path: Path) -> None:
-    model = ScriptedLLM(["a gull"] * 400, context_window=512)
-    only = Settings(store=tmp_path, context=ContextSettings(talk=TalkSettings(answer_tokens=128)))
-    talk = Conversation(model, None, only)
-
-    def say_ever_more() -> None:
-        for n in range(400):
-            "".join(talk.say("word " * (n + 1)))
-
-    with pytest.raises(UsageError, match="does not fit"):
-        say_ever_more()
-    assert 0 <= 512 - 128 - count_prompt(model, model.asked[-1]) < 3 * TEMPLATE_TOKENS
-
-
 def count_prompt(model: ScriptedLLM, request: Request) -> int:
     """Tokens of all that a model is sent, with what a chat template adds to each message."""
     return sum(count + TEMPLATE_TOKENS for count in model.count_tokens([m["content"] for m in request.messages]))
@@ -224,22 +210,6 @@ def test_the_web_stands_in_the_block_also_where_the_memory_can_not_be_asked(
         assert ("nothing recalled" in caplog.text) == ("please" in said)
 
 
-def test_the_next_night_reads_talks_and_notes(settings: Settings) -> None:
-    folder = settings.store / settings.space
-    journal = Journal(folder, "harbour")
-    journal.append("user", "The breakwater lamp was changed to a green LED on 3 November.")
-    journal.append("assistant", "I see, a green LED for the breakwater lamp.")
-    write_note(folder, "The lifeboat's radio call sign is Kittiwake Nine.", workspace="harbour", of_person=True)
-    assert [path.name for path in find_journals(folder)] == ["talk", "notes"]
-    night(settings.store, *find_journals(folder))
-    memory = Memory.open(settings.store)
-    found = {word: memory.recall(word, 3, workspace="harbour") for word in ("breakwater lamp", "Kittiwake call sign")}
-    assert found["breakwater lamp"][0].sources[0].session == journal.session
-    (note,) = (hit for hit in found["Kittiwake call sign"] if "Kittiwake" in hit.text)
-    assert note.text == "The lifeboat's radio call sign is Kittiwake Nine."
-    assert note.claim == "The lifeboat's radio call sign is Kittiwake Nine"
-
-
 def test_what_python_and_the_command_line_note_is_read_by_the_next_night(settings: Settings) -> None:
     memory, store = Memory.open(settings.store), str(settings.store)
     secret = "ghp_" + "a1B2" * 9
@@ -273,13 +243,6 @@ def test_what_python_and_the_command_line_note_is_read_by_the_next_night(setting
         assert found["Kittiwake call sign"][0].text.count(wanted) == (wanted == said)
 
 
-def test_a_note_that_is_none_is_refused(tmp_path: Path) -> None:
-    for note in ("", "  \n", "x" * 20_000):
-        with pytest.raises(UsageError, match="nothing was noted"):
-            write_note(tmp_path, note)
-    assert find_journals(tmp_path) == []
-
-
 def test_a_follow_up_is_asked_with_the_message_before_it_and_another_subject_is_not(settings: Settings) -> None:
     talk = Conversation(ScriptedLLM(echo), Memory.open(settings.store), settings)
     for said, held in (
@@ -293,18 +256,6 @@ def test_a_follow_up_is_asked_with_the_message_before_it_and_another_subject_is_
         assert talk.recalled is not None
         assert talk.recalled.block is not None
         assert ("PostgreSQL 17" in talk.recalled.block.text) is held, said
-
-
-def test_a_fact_told_long_ago_comes_back_without_a_memory_of_earlier_sessions(tmp_path: Path) -> None:
-    model = ScriptedLLM("I see. " * 30, context_window=2_048)
-    talk = Conversation(model, None, Settings(store=tmp_path), encoder=HashEncoder())
-    "".join(talk.say("The code of my bicycle lock is 4471."))
-    for n in range(40):
-        "".join(talk.say(f"Idle chatter about the weather, number {n}."))
-    "".join(talk.say("What is the code of my bicycle lock?"))
-    assert "1. user: The code of my bicycle lock is 4471." in model.asked[-1].messages[-1]["content"]
-    for request in model.asked:
-        assert sum(model.count_tokens([m["content"] for m in request.messages])) + 1_024 <= 2_048
 
 
 def test_the_commands_of_the_chat_tell_what_is_in_mind(settings: Settings) -> None:

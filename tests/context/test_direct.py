@@ -64,10 +64,6 @@ def test_of_two_messages_that_differ_in_a_value_the_later_opens_the_block(memory
     assert any(line.startswith(TALK[2][0][1]) for line in said[1:])
 
 
-def test_a_block_says_when_who_and_in_which_session(memory: Memory) -> None:
-    assert memory.context(ASKED, 400).text.startswith(f"# Memories\n9 Mar 2026 · day-9\nperson: {TALK[9][0][1]}\n")
-
-
 def test_a_message_may_have_the_share_of_the_block_that_is_set() -> None:
     said = [
         told(" ".join(f"The {word} of pier {n} is new." for word in ("gauge", "crane", "lamp", "rope")), n)
@@ -78,11 +74,6 @@ def test_a_message_may_have_the_share_of_the_block_that_is_set() -> None:
         return assemble_context("Which?", said, 110, COUNT, ContextSettings(message_share=share)).text.count("rope")
 
     assert count_whole(0.1) < count_whole(0.6)
-
-
-def test_the_budget_is_kept(memory: Memory) -> None:
-    assert all(memory.context(PORT, budget).tokens <= budget for budget in range(10, 120, 10))
-    assert MOVED in lines(memory, PORT, 100)
 
 
 def test_what_was_said_next_may_answer_what_a_hit_asks(memory: Memory) -> None:
@@ -103,11 +94,6 @@ def test_where_it_was_not_found_the_stale_message_tells_what_holds(memory: Memor
     stale = [hit for hit in memory.recall(PORT, 10, "message") if "German" in hit.text]
     (one,) = rank_messages(memory.get_view(), build_query(PORT, 10, "message"), stale)
     assert one.text.endswith(f"(until 9 Mar 2026, then: {MOVED[:-1]})")
-
-
-def test_in_the_json_of_a_block_every_message_has_its_source(memory: Memory) -> None:
-    (part,) = memory.context(ASKED, 400, format="json").parts
-    assert all(line.source.session and line.source.message and line.source.at for line in part.lines)
 
 
 def test_the_speaker_whom_a_question_names_goes_first(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def build_pages(
 def _make_line(claim: StandingClaim, title: str) -> PageLine:
     """Return a claim with its day, what makes it a rule, and its id."""
     day = f"{claim.source.at:%Y-%m-%d}, " if claim.source.at else ""
-    speaker = claim.source.speaker if claim.pack == "personal" else None
+    speaker = claim.source.speaker if claim.category in PERSONAL else None
     who = f"{speaker}: " if speaker not in (None, title) else ""
     rule = f"{claim.standing}, " if claim.standing else ""
     text = f"{make_harmless(who + claim.text)} ({day}{rule}{claim.id[:SHORT_ID]})"

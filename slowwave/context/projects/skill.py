@@ -148,8 +148,11 @@ def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[P
     if kind is HabitKind.SEQUENCE:  # to look before one edits is nothing of this project
         some = [habit for habit in some if any(item not in LOOKS for item in habit.items)]
     # of two checkouts the one with more of it; each with its latest source
+    foremost: dict[tuple[str, ...], Habit] = {}
+    for habit in some:
+        foremost.setdefault(habit.items, habit)
     lines = []
-    for habit in list({habit.items: habit for habit in reversed(some)}.values())[::-1][:MOST_HABITS]:
+    for habit in list(foremost.values())[:MOST_HABITS]:
         if kind is HabitKind.CO_EDIT:
             text = f"{' and '.join(f'`{item}`' for item in habit.items)}: {habit.count}"
         elif kind is HabitKind.SEQUENCE:

@@ -42,7 +42,7 @@ CHAINS = ("|", "&", "$(", "<(")
 Item = TypeVar("Item")
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMNS = [
-    *("observation_id", "session_id", "workspace", "summary", "category", "pack", "message_ids", "speaker"),
+    *("observation_id", "session_id", "workspace", "summary", "category", "message_ids", "speaker"),
     *("observed_at", "evidence_sessions", "topic_id", "observer", *CHAIN),
 ]
 SAID = ["message_id", "session_id", "native_id", "seq", "origin"]
@@ -56,7 +56,6 @@ class StandingClaim:
     text: str
     """One line."""
     category: str
-    pack: str
     workspace: str | None
     topic: str | None
     """The topic's id."""
@@ -95,14 +94,8 @@ def collect_standing_claims(
         condition = condition & pc.field(column).isin(sorted(values)) if values else condition
     rows = view.read(OBSERVATIONS, COLUMNS, condition).to_pylist()
     sure = view.look_up_confidences([row["observation_id"] for row in rows])
-    rows = [
-        row
-        for row in rows
-        if sure[row["observation_id"]] >= least
-        and len(row["summary"]) <= LONGEST
-        and not is_perhaps_changed(row)
-        and not is_shared(row["observer"])
-    ]
+    rows = [row for row in rows if sure[row["observation_id"]] >= least and len(row["summary"]) <= LONGEST]
+    rows = [row for row in rows if not is_perhaps_changed(row) and not is_shared(row["observer"])]
     # the message that each quotes, then those quoted by the claims that were merged into it
     quoted = {row["observation_id"]: row["message_ids"][:1] for row in rows}
     repeats = (pc.field("status") == Status.DUPLICATE) & pc.field("canonical_id").isin(
@@ -123,8 +116,10 @@ def collect_standing_claims(
     def rank(claim: StandingClaim) -> tuple[int, float, float, str]:
         return -claim.sessions, -claim.confidence, -(claim.source.at or EARLIEST).timestamp(), claim.id
 
-    standing.sort(key=rank)
-    return list({claim.text.casefold(): claim for claim in reversed(standing)}.values())[::-1]
+    first: dict[str, StandingClaim] = {}
+    for claim in sorted(standing, key=rank):
+        first.setdefault(claim.text.casefold(), claim)
+    return list(first.values())
 
 
 def match_unshut_claims() -> pc.Expression:
@@ -175,7 +170,6 @@ def _make_claim(view: View, row: Row, confidence: float, messages: list[Row]) ->
         row["observation_id"],
         " ".join(row["summary"].split()),
         row["category"],
-        row["pack"],
         row["workspace"],
         row["topic_id"],
         confidence,
