@@ -405,8 +405,8 @@ def measure_file(path: Path) -> list[Any]:
 # Manifests of releases
 
 
-def write_release_manifest(folder: Path, row: dict[str, Any]) -> Path:
-    """Write the manifest of a release that is about to be made, and return its path; settled, it counts.
+def write_release_manifest(folder: Path, row: dict[str, Any]) -> None:
+    """Write the manifest of a release that is about to be made; settled, it counts.
 
     A manifest without its row then means that the row was lost.
     """
@@ -418,7 +418,6 @@ def write_release_manifest(folder: Path, row: dict[str, Any]) -> Path:
     path.parent.mkdir(exist_ok=True)
     content = orjson.dumps({"row": row, "files": files}, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
     replace_file(path, content)
-    return path
 
 
 def settle_release_manifests(folder: Path, numbers: Container[int]) -> None:

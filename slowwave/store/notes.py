@@ -102,7 +102,7 @@ def write_note(
     """
     moment, write = at or datetime.now(UTC), partial(_format_message, redact)
     path = space_dir / NOTES / f"{moment:%Y-%m-%d}.jsonl"
-    length = len("".join((note.strip(), workspace or "", speaker or "", *tags)))
+    length = len("".join((note.strip(), workspace or "", speaker or "", *tags)))  # its names too
     if not note.strip() or length > MAX_NOTE:
         raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters, this one has {length:,}: nothing was noted")
     if path.exists() and path.stat().st_size > (most := MAX_DAY * (1 + of_person)):

@@ -27,8 +27,8 @@ GRACE = timedelta(hours=2)
 """A reader that opened a version an hour ago still finds its files; what a night wrote on the way, the next removes."""
 MOST_GONE = 0.2
 """Share of a table's rows on disk that were replaced or removed, above which it is rewritten without them."""
-SMALL_ROWS = 100_000
-"""Rows of a file that is not worth another rewriting."""
+SMALL_ROWS, MOST_FILES = 100_000, 20
+"""Rows of a file that is not worth another rewriting; files of fewer, above which a table is compacted."""
 INDEXED_ROWS, CELL_ROWS, MOST_PARTS = 300_000, 4_096, 8
 """Vectors of a table from which on an index of them is worth it; of a cell of it; parts that wait to be merged."""
 
@@ -93,20 +93,19 @@ def _count_unindexed(store: Store, table: Table, name: str) -> int | None:
         return None
 
 
-def compact_table(store: Store, table: Table, fragments: int) -> bool:
+def compact_table(store: Store, table: Table) -> bool:
     """Rewrite a table of many small files, or of many rows that are gone; True when it was done."""
     stats = store.open_dataset(table).stats.dataset_stats(SMALL_ROWS)
     gone = stats["num_deleted_rows"] > MOST_GONE * max(1_000, store.count(table))
-    if not gone and stats["num_small_files"] <= fragments:
-        return False
-    store.open_table(table).optimize()
-    return True
+    if due := gone or stats["num_small_files"] > MOST_FILES:
+        store.open_table(table).optimize()
+    return bool(due)
 
 
-def compact_store(store: Store, fragments: int = 20, fewest: int = INDEXED_ROWS) -> list[str]:
+def compact_store(store: Store, fewest: int = INDEXED_ROWS) -> list[str]:
     """Compact and index what this run made; names the tables that were touched. Runs before a release.
 
-    A table of more than so many `fragments` is compacted, one of `fewest` vectors gets an index of them.
+    A table of `fewest` vectors gets an index of them.
     """
     with translate_write_errors(store.dir):
         mark_synced(store.dir)  # what is compacted may be cleaned up, and there must be something to go back to
@@ -116,7 +115,7 @@ def compact_store(store: Store, fragments: int = 20, fewest: int = INDEXED_ROWS)
                 if _count_unindexed(store, table, index.name) is None:
                     store.open_table(table).drop_index(index.name)
         # Small files and the rows that came since.
-        touched = [t.name for t in TABLES.values() if compact_table(store, t, fragments)]
+        touched = [t.name for t in TABLES.values() if compact_table(store, t)]
         touched += [t.name for t in RELEASED if index_table(store, t, fewest)]
         for table in TABLES.values():
             check_not_torn(store.dir, table)
@@ -172,24 +171,23 @@ def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> N
             check_not_torn(store.dir, table)
 
 
-def drop_all_but_live(store: Store) -> int:
-    """Unpin all releases but the live one, and delete at once all that no pinned version names; returns bytes freed."""
+def drop_all_but_live(store: Store) -> None:
+    """Unpin all releases but the live one, and delete at once all that no pinned version names."""
     with translate_write_errors(store.dir):
         mark_synced(store.dir)
         _unpin_all_but(store, read_releases(store)[-1:])
-    freed = sum(drop_versions_at_once(store, table) for table in TABLES.values())
-    with translate_write_errors(store.dir):
+        for table in TABLES.values():
+            drop_versions_at_once(store, table)
         sync_changes(store.dir)  # what is gone does not come back
-    return freed
 
 
-def drop_versions_at_once(store: Store, table: Table) -> int:
-    """Delete all that no pinned version of a table names, without a day of grace; returns bytes freed.
+def drop_versions_at_once(store: Store, table: Table) -> None:
+    """Delete all that no pinned version of a table names, without a day of grace.
 
     A reader that has one open finds its files gone. The writer's lock is held, so what no version names is nobody's.
     """
     with translate_write_errors(store.dir):
-        done = store.open_dataset(table).cleanup_old_versions(
+        store.open_dataset(table).cleanup_old_versions(
             timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
         )
         dataset = store.open_dataset(table)
@@ -199,8 +197,6 @@ def drop_versions_at_once(store: Store, table: Table) -> int:
         left = [path for path in (store.dir / f"{table.name}.lance").rglob("*") if path.is_file()]
         left = [path for path in left if path.relative_to(store.dir).as_posix() not in names]
         left = [path for path in left if "_refs" not in path.parts and path.suffix != ".txn"]
-        left = [path for path in left if not path.match("_versions/*.json")]
-        freed = sum(path.stat().st_size for path in left)
         for path in left:
-            path.unlink()
-        return int(done.bytes_removed) + freed
+            if not path.match("_versions/*.json"):
+                path.unlink()

@@ -18,20 +18,18 @@ AGENT = "agent"
 """Role of the answer that slowwave itself puts beside a note."""
 
 
-def erase_said(space_dir: Path, gone: Collection[tuple[str, str]]) -> int:
-    """Take messages out of talks and notes; returns how many lines went.
+def erase_said(space_dir: Path, gone: Collection[tuple[str, str]]) -> None:
+    """Take messages out of talks and notes.
 
     gone: native ids of session and message. Of a session of which nobody's words are left, slowwave's own go too.
     """
-    lines_gone, count = set(gone), 0
     for path in [file for folder in find_journals(space_dir) for file in sorted(folder.glob("*.jsonl"))]:
         lines = [parse_line(raw) for raw in path.read_bytes().splitlines()]
-        if not (hit := lines_gone & {_name_line(line) for line in lines}):
+        if not (hit := {_name_line(line) for line in lines}.intersection(gone)):
             continue
         talking = {_name_line(line)[0] for line in lines if line.get("role") != AGENT and _name_line(line) not in hit}
         silent = {session for session, _ in hit} - talking
-        count += rewrite(path, partial(_keep_said, hit=hit, silent=silent))
-    return count
+        rewrite(path, partial(_keep_said, hit=hit, silent=silent))
 
 
 def _name_line(line: Line) -> tuple[str, str]:
@@ -44,14 +42,14 @@ def _keep_said(line: Line, hit: Set[tuple[str, str]], silent: Set[str]) -> Line 
     return None if named in hit or named[0] in silent else line
 
 
-def erase_shared(space_dir: Path, gone: Collection[tuple[str, str]]) -> int:
-    """Take claims out of the documents of other memories; returns how many went. A document without claims goes.
+def erase_shared(space_dir: Path, gone: Collection[tuple[str, str]]) -> None:
+    """Take claims out of the documents of other memories. A document without claims goes.
 
     gone: native ids of session and message. With a claim goes what of its document is no claim: nobody can tell whose
     it is.
     """
     # By the memory's name: the session's has the workspace too, where the document has several.
-    gone_ids, count = {(session.split("/")[0], message) for session, message in gone}, 0
+    gone_ids = {(session.split("/")[0], message) for session, message in gone}
     for path in sorted((space_dir / SHARED_FOLDER).glob("*.json")):
         records = [record for record in read_learnings(path, Limits()) if isinstance(record, Message)]
         left = {record.line for record in records if (path.stem, record.native_id) not in gone_ids}
@@ -59,18 +57,14 @@ def erase_shared(space_dir: Path, gone: Collection[tuple[str, str]]) -> int:
             continue
         document = orjson.loads(path.read_bytes())
         claims = [claim for number, claim in enumerate(document["claims"], 1) if number in left]
-        count += len(document["claims"]) - len(claims)
         if claims:
             replace_file(path, orjson.dumps({**document, "claims": claims}, option=orjson.OPT_INDENT_2))
         else:
             path.unlink()
-    return count
 
 
-def erase_recalled(space_dir: Path, ids: Collection[str], spans: Collection[str]) -> int:
-    """Take hits and sentences' hashes out of the log of recalls, and ratings of these hits; returns how many lines
-    changed or went.
-    """
+def erase_recalled(space_dir: Path, ids: Collection[str], spans: Collection[str]) -> None:
+    """Take hits and sentences' hashes out of the log of recalls, and ratings of these hits."""
 
     def keep(line: Line) -> Line | None:
         hits = []
@@ -79,8 +73,8 @@ def erase_recalled(space_dir: Path, ids: Collection[str], spans: Collection[str]
                 hits.append({**hit, "spans": [span for span in hit.get("spans") or [] if span not in spans]})
         return {**line, "hits": hits} if hits else None
 
-    rated = rewrite(space_dir / FILES[Rating], lambda line: None if line["id"] in ids else line)
-    return rated + rewrite(space_dir / FILES[Recall], keep)
+    rewrite(space_dir / FILES[Rating], lambda line: None if line["id"] in ids else line)
+    rewrite(space_dir / FILES[Recall], keep)
 
 
 def erase_old_recalls(space_dir: Path, before: datetime) -> int:

@@ -56,7 +56,7 @@ def test_a_table_of_which_a_fifth_was_replaced_is_rewritten_without_that(tmp_pat
     for changed, rewritten in ((300, False), (200, True)):
         rows = topics(*names[:changed]).to_pylist()
         store.merge(TOPICS, pa.Table.from_pylist([{**row, "purpose": f"{changed}"} for row in rows], TOPICS.schema))
-        assert compact_table(store, TOPICS, fragments=20) is rewritten
+        assert compact_table(store, TOPICS) is rewritten
     assert store.open_dataset(TOPICS).stats.dataset_stats()["num_deleted_rows"] == 0
     assert store.count(TOPICS) == 2_000
 
@@ -71,7 +71,7 @@ def test_what_lance_could_not_delete_is_deleted(tmp_path: Path, monkeypatch: pyt
     store.open_table(TOPICS).optimize()
     for number in (1, 2):
         store.open_table(TOPICS).tags.delete(f"r{number}")
-    assert drop_versions_at_once(store, TOPICS) > 0
+    drop_versions_at_once(store, TOPICS)
     tags = store.open_table(TOPICS).tags.list()
     assert [
         lance.dataset(str(store.dir / "topics.lance"), version=tag["version"]).count_rows() for tag in tags.values()

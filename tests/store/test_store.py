@@ -54,13 +54,6 @@ def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path, create=True)
 
 
-def test_merge_inserts_and_replaces(store: Store) -> None:
-    store.merge(TOPICS, topics("a", "b"))
-    store.merge(TOPICS, topics("b", "c", purpose="other"))
-    rows = {r["topic_id"]: r["purpose"] for r in store.read(TOPICS).to_pylist()}
-    assert rows == {"a": "things", "b": "other", "c": "other"}
-
-
 def test_rows_with_a_repeated_or_missing_key_are_refused_whole(store: Store) -> None:
     with pytest.raises(BadRows, match="1 of 3 rows repeat a topic_id"):
         store.merge(TOPICS, topics("a", "a", "b"))
@@ -100,13 +93,6 @@ def test_readers_see_the_release_and_not_what_came_after(store: Store) -> None:
     publish(store, "run-2", None)
     assert Snapshot(store.root).open_dataset(TOPICS).count_rows() == 2
     assert Snapshot(store.root, release="r1").open_dataset(TOPICS).count_rows() == 1
-
-
-def test_an_unchanged_store_is_not_released_again(store: Store) -> None:
-    store.merge(TOPICS, topics("a"))
-    publish(store, "run-1", None)
-    assert publish(store, "run-2", None) is None
-    assert len(read_releases(store)) == 1
 
 
 def test_roll_back_is_a_release_and_outlives_a_night_without_news(store: Store) -> None:

@@ -82,23 +82,6 @@ def test_the_last_briefing_is_told_when_the_store_goes_away(root: Path) -> None:
     assert memory.notes == []
 
 
-def test_the_commands_tell_the_last_briefing_or_one_line(root: Path) -> None:
-    told, _ = typed("briefing", "--store", root), typed("briefing", "--json", "--store", root)
-    assert "Porto" in told.stdout
-    there = away(root)
-    again = typed("briefing", "--store", root)
-    _, *lines, _ = again.stdout.replace(f"{STALE}\n", "").splitlines()  # but for the fence, which is their hash
-    assert (again.exit_code, lines) == (0, told.stdout.splitlines()[1:-1])
-    assert STALE in again.stdout
-    assert "answered from the last briefing" in again.stderr
-    assert json.loads(typed("briefing", "--json", "--store", root).stdout)["stale"] is True
-    never = typed("context", "tide gauge readings", "--store", root)
-    assert (never.exit_code, never.stdout) == (0, "Nothing found.\n")
-    assert "this was never asked before" in never.stderr
-    there.rename(root)
-    assert "the store can't be read" not in typed("briefing", "--store", root).stderr
-
-
 @pytest.mark.parametrize("command", [["recall", "tide"], ["context", "tide"], ["briefing"], ["show", "ferry-1"]])
 def test_broken_releases_with_nothing_cached_are_an_error_in_one_line(root: Path, command: list[str]) -> None:
     broken(root)
