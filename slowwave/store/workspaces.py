@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from unicodedata import normalize
 
-from rapidfuzz import fuzz
+from rapidfuzz import fuzz, process
 
 from slowwave.schemas.errors import UsageError
 
@@ -63,10 +63,10 @@ def require_workspaces(asked: str, known: Iterable[str | None]) -> tuple[str, ..
 def explain_unknown_workspace(asked: str, known: Iterable[str | None]) -> str:
     """Return a message that a workspace is not known, with the most similar known ones."""
     names = sorted({name for name in known if name})
-    last = _take_last_part(asked)
-    alike = {name: max(fuzz.ratio(last, _take_last_part(name)), fuzz.ratio(asked, name)) for name in names}
-    near = [name for name in sorted(names, key=lambda name: (-alike[name], name)) if alike[name] >= LEAST_ALIKE]
-    hint = f"; the nearest: {', '.join(map(repr, near[:HINTS]))}" if near else ""
+    alike = process.extract(
+        asked, names, scorer=fuzz.ratio, processor=_take_last_part, limit=HINTS, score_cutoff=LEAST_ALIKE
+    )
+    hint = f"; the nearest: {', '.join(repr(name) for name, *_ in alike)}" if alike else ""
     return f"no workspace {asked!r} is known here{hint}"
 
 

@@ -144,12 +144,18 @@ def test_a_text_that_is_refused_however_short_has_no_vector_and_a_server_that_re
             encoder.encode(["one"])
 
 
-def test_where_a_server_stands_is_in_no_key_no_release_and_no_error(tmp_path: Path) -> None:
+def test_a_night_by_a_server_names_no_place_and_without_it_queries_go_on_by_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     talk = session(tmp_path, "s1", 2, [("user", "We decided that PostgreSQL keeps the tickets from now on.")])
-    store = tmp_path / "store"
-    with serving(Server()) as setting:
-        first = run_night([talk], Settings(store=store, encoder=setting))
-        assert first.release is not None
+    store, asked = tmp_path / "store", "Which database keeps the tickets?"
+    with serving(Server()) as first:
+        monkeypatch.setenv("SLOWWAVE_ENCODER", first)
+        assert run_night([talk], Settings(store=store, encoder=first)).release is not None
+        assert read_releases(Store.open(store))[-1].encoder == "some/model"
+        found = Memory.open(store).recall(asked)
+        assert (found[0].text[:10], found.notes) == ("We decided", ())
+    # It moves, to an address with keys: nothing is made anew, and nothing tells the address.
     with serving(server := Server()) as setting:
         moved = setting.replace("//", "//me:secret@") + "?key=secret"
         assert run_night([talk], Settings(store=store, encoder=moved)).release is None
@@ -160,24 +166,12 @@ def test_where_a_server_stands_is_in_no_key_no_release_and_no_error(tmp_path: Pa
     assert "secret" not in str(caught.value)
     named = (row for table in TABLES.values() for row in Store.open(store).read(table).to_pylist())
     assert not any("127.0.0.1" in str(row) or "secret" in str(row) for row in named)
-
-
-def test_a_night_and_a_query_by_a_server_and_the_query_goes_on_by_words_without_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    talk = session(tmp_path, "s1", 2, [("user", "We decided that PostgreSQL keeps the tickets from now on.")])
-    with serving(Server()) as setting:
-        settings = Settings(store=tmp_path / "store", encoder=setting)
-        monkeypatch.setenv("SLOWWAVE_ENCODER", setting)
-        run_night([talk], settings)
-        assert read_releases(Store.open(settings.store))[-1].encoder == "some/model"
-        found = Memory.open(settings.store).recall("Which database keeps the tickets?")
-        assert (found[0].text[:10], found.notes) == ("We decided", ())
-    memory = Memory.open(settings.store)
-    found = memory.recall("Which database keeps the tickets?")
+    # It is away, and comes back.
+    memory = Memory.open(store)
+    found = memory.recall(asked)
     assert found[0].text[:10] == "We decided"
     assert "answered by full text alone" in found.notes[0]
-    with serving(server := Server(), port=int(setting.rpartition(":")[2].removesuffix("/v1"))):
-        for asked in ("Which database keeps all of the tickets?", "Who keeps the tickets?"):
-            assert memory.recall(asked).notes == ()
-        assert [body["input"] for body in server.seen[1:]] == [["Which database keeps all of the tickets?"], [asked]]
+    with serving(server := Server(), port=int(first.rpartition(":")[2].removesuffix("/v1"))):
+        for query in ("Which database keeps all of the tickets?", "Who keeps the tickets?"):
+            assert memory.recall(query).notes == ()
+        assert [body["input"] for body in server.seen[1:]] == [["Which database keeps all of the tickets?"], [query]]
