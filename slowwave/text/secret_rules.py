@@ -1,21 +1,12 @@
 """What a secret looks like: issuers' tokens, private keys, passwords in URLs, and values assigned to telling names.
 
-The patterns of detect-secrets 1.5 are used where they are sound (its plugins name the issuers' documentation); the
-tokens it lacks follow the issuers' published prefixes. Left out are its entropy plugins (on transcripts nearly all they
-find are hashes, ids and paths), its IP address and its keyword plugin, whose work `classify_secret` does with fewer
-mistakes.
+The tokens follow the prefixes and lengths that their issuers publish. High entropy alone is no sign: on transcripts
+nearly all that it finds are hashes, ids and paths.
 """
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from detect_secrets.plugins.aws import AWSKeyDetector
-from detect_secrets.plugins.azure_storage_key import AzureStorageKeyDetector
-from detect_secrets.plugins.base import RegexBasedDetector
-from detect_secrets.plugins.discord import DiscordBotTokenDetector
-from detect_secrets.plugins.mailchimp import MailchimpDetector
-from detect_secrets.plugins.slack import SlackDetector
 
 from slowwave.text.issuers import FORMED, ISSUED
 
@@ -57,18 +48,9 @@ def make_token_rule(name: str, *prefixes: str, tail: str) -> Rule:
     return Rule(name, re.compile(rf"(?={starts}){build_boundary_pattern()}(?:{starts}){tail}{AFTER}"), prefixes)
 
 
-def make_plugin_rules(name: str, detector: type[RegexBasedDetector], *hints: str) -> list[Rule]:
-    """Return the patterns of a detect-secrets plugin, kept from matching inside a longer word (a hash, a base64
-    blob).
-    """
-    return [
-        Rule(
-            name,
-            re.compile(rf"(?={pattern.pattern}){build_boundary_pattern()}(?:{pattern.pattern}){AFTER}", pattern.flags),
-            hints,
-        )
-        for pattern in detector().denylist
-    ]
+def make_whole_rule(name: str, whole: str, *hints: str) -> Rule:
+    """Return a token known by a pattern of the whole, with no letter or digit around it (a hash, a base64 blob)."""
+    return Rule(name, re.compile(rf"(?={whole}){build_boundary_pattern()}(?:{whole}){AFTER}"), hints)
 
 
 _WORDS = frozenset(
@@ -153,6 +135,7 @@ _SLACK_HOOK = re.compile(
     re.ASCII,
 )
 _GITLAB = (f"gl{one}-" for one in ("pat", "dt", "ft", "soat", "rt", "cbt", "ptt", "imt", "agent", "oas", "ffct"))
+_DISCORD = r"[MNO][A-Za-z\d_-]{23,25}\.[A-Za-z\d_-]{6}\.[A-Za-z\d_-]{27}"
 _DISCORD_HOOK = re.compile(
     rf"https:{_S}{_S}[\w.]{{0,20}}discord(?:app)?\.com{_S}api{_S}webhooks{_S}\d+{_S}[\w-]{{40,}}"
 )
@@ -245,14 +228,15 @@ TOKENS: tuple[Rule, ...] = (
     make_token_rule("google-oauth", "ya29.", "GOCSPX-", tail=_WORD + "{20,}"),
     make_token_rule("huggingface-token", "hf_", "api_org_", tail=_ALNUM + "{30,}"),
     make_token_rule("slack-token", "xapp-", "xoxc-", "xoxe-", "xoxe.", tail=_WORD + "{20,}"),
-    *make_plugin_rules("slack-token", SlackDetector, "xox")[:1],
+    make_whole_rule("slack-token", r"(?i:xox[abpors]-(?:\d+-)+[a-z0-9]+)", "xox"),
     make_token_rule("slack-token", "xoxd-", tail="(?:[A-Za-z0-9/+_-]|%2[BFbf]|%3[Dd]){20,}"),
     Rule("slack-token", _SLACK_HOOK, ("hooks.slack.com",)),
-    *make_plugin_rules("aws-access-key", AWSKeyDetector, "AKIA", "ASIA", "A3T", "ABIA", "ACCA")[:1],
-    *make_plugin_rules("azure-storage-key", AzureStorageKeyDetector, "AccountKey="),
+    make_token_rule("aws-access-key", "AKIA", "ASIA", "ABIA", "ACCA", tail="[0-9A-Z]{16}"),
+    make_token_rule("aws-access-key", "A3T", tail="[0-9A-Z]{17}"),
+    make_token_rule("azure-storage-key", "AccountKey=", tail="[A-Za-z0-9+/=]{88}"),
     make_token_rule("npm-token", "npm_", tail=_ALNUM + "{36}"),
-    *make_plugin_rules("mailchimp-key", MailchimpDetector, "-us"),
-    *make_plugin_rules("discord-token", DiscordBotTokenDetector, "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
+    make_whole_rule("mailchimp-key", "[0-9a-z]{32}-us[0-9]{1,2}", "-us"),
+    make_whole_rule("discord-token", _DISCORD, *["MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"]),
     Rule("discord-webhook", _DISCORD_HOOK, ("/api/webhooks", r"\/api\/webhooks")),
     Rule("telegram-token", _TELEGRAM, (":AA",)),
     make_token_rule("digitalocean-token", "dop_v1_", "doo_v1_", "dor_v1_", tail="[a-f0-9]{64}"),
