@@ -92,8 +92,10 @@ def test_rows_that_are_no_messages_are_quarantined_with_the_reason(old: Path, tm
     assert [reason.split()[0] for reason in reasons] == ["role", "message_id", "blocks", "text", "session_id", "torn"]
 
 
-def test_an_export_without_messages_says_so(old: Path, tmp_path: Path) -> None:
+def test_an_export_without_messages_and_an_encrypted_one_say_so(old: Path, tmp_path: Path) -> None:
     out = exported(old, tmp_path / "out", "parquet", ["topics"])
-    (record,) = detect_reader(out / "manifest.json").read(out / "manifest.json", Limits())
-    assert isinstance(record, Rejected)
-    assert "holds no messages" in record.reason
+    export_tables(settings(old), tmp_path / "secret", "parquet", [], phrase="a long passphrase")
+    for folder, why in ((out, "holds no messages"), (tmp_path / "secret", "only its passphrase opens it")):
+        (record,) = export.read(folder / "manifest.json", Limits())
+        assert isinstance(record, Rejected)
+        assert why in record.reason
