@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from slowwave.tasks.ingest.formats.registry import detect_reader
-from slowwave.tasks.ingest.parsing import lines
 from slowwave.tasks.ingest.parsing.records import Message, Session
 from tests.transcript_rows import put, read, read_messages, read_rows, select_messages
 
@@ -119,14 +118,7 @@ def test_two_openhands_runs_of_one_instance_are_two_sessions(tmp_path: Path) -> 
     ]
 
 
-# Arrays that are parsed at once, or piece by piece.
-
-
-@pytest.fixture(params=["at once", "streamed"])
-def at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "streamed":
-        monkeypatch.setattr(lines, "WHOLE", 10)
-
+# Arrays of conversations that are spoilt.
 
 NODE = {"message": {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["say"]}}, "children": []}
 THREE = json.dumps([{"id": f"c{i}", "mapping": {str(i): NODE}} for i in range(3)]).encode()
@@ -147,7 +139,6 @@ SPOILT: list[tuple[str, Callable[[bytes], bytes], list[str]]] = [
 ]
 
 
-@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize(("name", "spoil", "rows"), SPOILT, ids=[name for name, _, _ in SPOILT])
 def test_of_a_spoilt_array_the_rest_is_read(
     name: str, spoil: Callable[[bytes], bytes], rows: list[str], tmp_path: Path
@@ -156,6 +147,5 @@ def test_of_a_spoilt_array_the_rest_is_read(
     assert [row[: len(start)] for row, start in zip(found, rows, strict=True)] == rows
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_packed_array_that_is_cut_is_rejected_once(tmp_path: Path) -> None:
     assert read_rows(put(tmp_path / "t.json.gz", gzip.compress(THREE)[:-20])).count("rejected") == 1

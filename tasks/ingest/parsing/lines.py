@@ -234,9 +234,6 @@ def format_excerpt(value: object) -> str:
 
 # Documents.
 
-WHOLE = 16 * 1024 * 1024
-"""A document up to this size is parsed at once, which is several times faster; a larger one is streamed."""
-
 LEFT = "slowwave-copy-"
 """How the names of folders for plain copies begin, in the system's folder for temporary files."""
 _BAD = "\ufdd0"  # a noncharacter: stands where a byte was no UTF-8, so that only its conversation is rejected
@@ -261,25 +258,15 @@ def iter_documents(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, 
     """Yield number (from 1) and object of each conversation: those of a JSON array, the lines of a JSONL, or the only
     one.
 
-    Memory is bounded by one conversation, or by `WHOLE`. An array that breaks off yields what it held, then one
-    `Rejected`; an item that is no object, or holds invalid UTF-8, is a `Rejected` and the rest is read.
+    Memory is bounded by one conversation. An array that breaks off yields what it held, then one `Rejected`; an item
+    that is no object, or holds invalid UTF-8, is a `Rejected` and the rest is read.
     """
-    with open_binary(path) as stream:
-        try:
-            head = stream.read(WHOLE + 1)
-        except DAMAGE as error:
-            yield Rejected(0, f"compressed file is damaged: {error}")
-            return
-    # A small file is parsed whole.
-    if len(head) <= WHOLE:
-        try:
-            whole = orjson.loads(head.removeprefix(codecs.BOM_UTF8))
-        except orjson.JSONDecodeError:
-            pass
-        else:
-            yield from map(_check_item, range(1, 1 << 62), whole if isinstance(whole, list) else [whole])
-            return
-    # Lines are read one by one, a large array or object as a stream.
+    try:
+        head = read_head(path).data
+    except DAMAGE as error:
+        yield Rejected(0, f"compressed file is damaged: {error}")
+        return
+    # Lines are read one by one, an array or an object of any size as a stream.
     if get_inner_suffix(path) in (".jsonl", ".ndjson") or _is_jsonl_head(head):
         yield from iter_json(path, limits)
         return
