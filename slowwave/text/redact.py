@@ -3,32 +3,27 @@
 `password = "[redacted:password]"`: place and kind stay readable, the value is gone. What counts as a secret is in
 `secret_rules.py`. The same text always gives the same result, and redacting twice changes nothing.
 
-Cost: clean text is split into words once and searched for a dozen literals; patterns run only where there is a clue.
+Cost: a text is searched for each rule's literals; patterns run only where one stands.
 """
 
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
+from string import ascii_lowercase, ascii_uppercase
 
 from slowwave.text.secret_rules import (
     ANYWHERE,
-    CLUES,
     CORE,
     KEYS,
-    LONG,
     MARK,
     NAMED,
-    OTHER_HINTS,
     PHRASES,
-    RUN_HINT,
     TOKENS,
     Rule,
     classify_secret,
 )
 
-_RUNS = bytes(byte if chr(byte) in f"{ascii_letters}{digits}_-+/=." else 32 for byte in range(256))
 _QUOTES = str.maketrans(dict.fromkeys("\"'`\\", "_"))
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 BEFORE = 60
@@ -57,16 +52,11 @@ def redact(text: str) -> tuple[str, Counter[str]]:
 def _redact_once(text: str) -> tuple[str, Counter[str]]:
     counts: Counter[str] = Counter()
     lower = text.lower()
-    if not any(map(lower.__contains__, CLUES)):
-        return _redact_by_form(_redact_tokens(text, counts), counts), counts
     text = _apply_rules(KEYS, text, lower, counts)
-    text = _redact_tokens(text, counts)  # before the phrases: where it stands in a URL, a token is the secret half
+    text = _apply_rules(TOKENS, text, text, counts)  # before the phrases: in a URL a token is the secret half
     text = _apply_rules(PHRASES, text, lower, counts)
-    return _redact_by_form(_redact_assignments(text, counts), counts), counts
-
-
-def _redact_by_form(text: str, counts: Counter[str]) -> str:
-    return _apply_rules(ANYWHERE, text, text, counts)
+    text = _redact_assignments(text, counts)
+    return _apply_rules(ANYWHERE, text, text, counts), counts
 
 
 def redact_text(text: str) -> str:
@@ -76,8 +66,6 @@ def redact_text(text: str) -> str:
 
 def redact_json(text: str) -> tuple[str, Counter[str]]:
     """As `redact`, on the strings inside of JSON, so that it stays JSON; a text that is none is taken as it is."""
-    if not any(map(text.lower().__contains__, CLUES)) and not redact(text)[1]:
-        return text, Counter()
     counts: Counter[str] = Counter()
     try:
         clean = _redact_json_value(json.loads(text), "", counts)
@@ -91,16 +79,6 @@ def _apply_rules(rules: Iterable[Rule], text: str, lower: str, counts: Counter[s
     for rule in rules:
         if any(map(lower.__contains__, rule.hints)):
             text = _apply_rule(rule, text, counts)
-    return text
-
-
-def _redact_tokens(text: str, counts: Counter[str]) -> str:
-    """Return the text without issuers' tokens: looked for where there is a run of characters long enough for one."""
-    runs = [run for run in text.encode("utf-8", "replace").translate(_RUNS).split() if len(run) >= LONG]
-    if runs and (RUN_HINT.search(b" ".join(runs)) or any(map(text.__contains__, OTHER_HINTS))):
-        for rule in TOKENS:
-            if any(map(text.__contains__, rule.hints)):
-                text = _apply_rule(rule, text, counts)
     return text
 
 

@@ -184,8 +184,7 @@ def _is_iban(match: re.Match[str]) -> bool:
     return int("".join(str(int(letter, 36)) for letter in plain[4:] + plain[:4])) % 97 == 1
 
 
-COMMANDS, SEEDS = ("redis-cli", "sshpass", "mongo", "ldap", "docker login", "openssl"), ("seed", "mnemonic", "recovery")
-_IN_URL = ("://", r":\/\/")  # the second as some write it in JSON
+_COMMANDS = ("redis-cli", "sshpass", "mongo", "ldap", "docker login", "openssl")
 
 ANYWHERE: tuple[Rule, ...] = (
     Rule("password", _MADE, tuple(_SIGNS)),
@@ -200,13 +199,13 @@ KEYS: tuple[Rule, ...] = (Rule("private-key", _PRIVATE_KEY, ("private key", "put
 
 PHRASES: tuple[Rule, ...] = (
     Rule("authorization", _BEARER, ("bearer", "authorization"), _is_credential),
-    Rule("url-password", _URL_PASSWORD, _IN_URL, _is_filled_in),
+    Rule("url-password", _URL_PASSWORD, ("://", r":\/\/"), _is_filled_in),
     Rule("url-token", _URL_USER, ("x-oauth-basic",), _is_filled_in),
     Rule("password", _CURL_USER, ("curl",), _is_filled_in),
-    Rule("password", _COMMAND, COMMANDS, _is_filled_in),
+    Rule("password", _COMMAND, _COMMANDS, _is_filled_in),
     Rule("password", _MYSQL, ("mysql", "mariadb"), _is_filled_in),
     Rule("azure-signature", _SIGNATURE, ("sig=",)),
-    Rule("seed-phrase", _SEED, SEEDS),
+    Rule("seed-phrase", _SEED, ("seed", "mnemonic", "recovery")),
     Rule("cookie", _COOKIE, ("cookie",)),
     Rule("codes", _CODES, ("codes",)),
     Rule("password", _NETRC, ("machine",), _is_filled_in),
@@ -263,40 +262,12 @@ TOKENS: tuple[Rule, ...] = (
         for name, marks, whole in FORMED
     ),
 )
-"""Secrets whose greater part is one run of `LONG` or more letters, digits and `_-+/=.`."""
-
-LONG = 16
-_HINTS = [hint for rule in TOKENS for hint in rule.hints]
-RUN_HINT = re.compile("|".join(re.escape(hint) for hint in _HINTS if re.fullmatch(r"[\w-]+", hint)).encode())
-"""A hint that is part of such a run."""
-OTHER_HINTS = tuple(hint for hint in _HINTS if not re.fullmatch(r"[\w-]+", hint))
-"""Hints that stand before one."""
+"""Tokens of issuers; the hints are looked for in the text as it is."""
 
 # --- values assigned to a telling name -----------------------------------------------------------------------------
 
-CORES = ("pass", "pw", "secret", "key", "token", "credential", "kennwort", "contrase", "clave", "psk")
-"""In lower case; every telling name has one of them."""
-
-CLUES = (
-    *CORES,
-    *COMMANDS,
-    *SEEDS,
-    "sig=",
-    "cookie",
-    "codes",
-    "bearer",
-    "authorization",
-    "curl",
-    "mysql",
-    "mariadb",
-    ":5432:",
-    '"auth"',
-    *_IN_URL,
-)
-"""A text in lower case without any of them holds none but tokens."""
-
-CORE = re.compile("|".join(CORES))
-"""Finds where a telling name may begin, in text in lower case."""
+CORE = re.compile("pass|pw|secret|key|token|credential|kennwort|contrase|clave|psk")
+"""Finds where a telling name may begin, in text in lower case: each has one of them."""
 
 _COLOUR = r"(?:\x1b\[[0-9;]*m){0,4}"
 _SIGN = (
