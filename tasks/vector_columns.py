@@ -14,8 +14,12 @@ def build_vector_array(vectors: Vectors) -> pa.ListArray:
 
 
 def build_vector_matrix(column: pa.Array | pa.ChunkedArray) -> Vectors:
-    """Return shape (n, dim) of a vector column, zeros where it is null; dim is 0 where all are."""
+    """Return shape (n, dim) of a vector column, zeros where it is null; dim is 0 where all are. Not to be written to:
+    without nulls it is the column's own memory.
+    """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if len(array) and not array.null_count:
+        return array.flatten().to_numpy().reshape(len(array), -1)
     has = array.is_valid().to_numpy(zero_copy_only=False)
     held = array.drop_null().flatten().to_numpy(zero_copy_only=False)
     matrix = np.zeros((len(array), len(held) // max(has.sum(), 1)), dtype=np.float32)

@@ -49,6 +49,9 @@ class NightIncomplete(SlowwaveError):
         # What failed quotes what was read, and a server keeps the words of errors: the run's row has it, in the store.
         super().__init__(f"{report.format_verdict()} `slowwave inspect runs` has run {report.run_id}")
 
+    def __reduce__(self) -> tuple[type[Self], tuple["RunReport"]]:
+        return type(self), (self.report,)  # a process, or Prefect, passes it on
+
 
 @dataclass
 class RunReport:

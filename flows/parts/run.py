@@ -1,5 +1,6 @@
 """A run from its start to its row in `runs`: the lock, how its steps are called, and a trace of whatever went wrong."""
 
+import ctypes
 import operator
 import os
 import secrets
@@ -171,6 +172,14 @@ def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args
     else:
         settle_step(job, name)
     report.steps.append(done)
+    _release_memory()
+
+
+def _release_memory() -> None:
+    """Give back what a step let go of: Arrow and the C library keep it, as much again as the next step needs."""
+    pa.default_memory_pool().release_unused()
+    with suppress(AttributeError, TypeError):  # no GNU C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def open_executor(shards: Path, ray: str | None) -> AbstractContextManager[Executor]:

@@ -18,8 +18,8 @@ Rows = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
 EXACT_ROWS = 20_000
-COSINES = 16_000_000
-"""Cosines that are held at a time."""
+COSINES = 4_000_000
+"""Floats that are held at a time, of cosines and of vectors."""
 PROBES = 3
 RARE_WORDS = 4
 """Rarest words of a claim that it is looked up by."""
@@ -84,8 +84,13 @@ def deduplicate_pairs(pairs: Pairs) -> Pairs:
 
 def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
     """Return cosine of each pair, NaN where one of the two has no vector."""
-    cosines = np.einsum("ij,ij->i", vectors[pairs[:, 0]], vectors[pairs[:, 1]]).astype(np.float64)
-    return np.where(has[pairs[:, 0]] & has[pairs[:, 1]], cosines, np.nan)
+    cosines = np.full(len(pairs), np.nan)
+    step = max(1, COSINES // max(1, vectors.shape[1]))
+    for start in range(0, len(pairs), step):
+        left, right = pairs[start : start + step].T
+        cosines[start : start + step] = np.einsum("ij,ij->i", vectors[left], vectors[right])
+    cosines[~has[pairs].all(axis=1)] = np.nan
+    return cosines
 
 
 def _find_nearest(
@@ -100,8 +105,8 @@ def _find_nearest(
         mine = own[start : start + step]
         cosines = vectors[mine] @ held.T
         cosines[np.arange(len(mine)), np.searchsorted(rows, mine)] = -2.0
-        top = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
-        left, slot = np.nonzero(np.take_along_axis(cosines, top, axis=1) >= least)
+        top = np.argpartition(np.negative(cosines, out=cosines), count - 1, axis=1)[:, :count]
+        left, slot = np.nonzero(np.take_along_axis(cosines, top, axis=1) <= -least)
         found.append(np.column_stack([mine[left], rows[top[left, slot]]]))
     return np.concatenate(found)
 

@@ -52,10 +52,12 @@ def dedupe(
     if not pending.num_rows:
         return Deduped(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
     active = pc.equal(pending["status"], Status.ACTIVE)
-    live = sort_by_id(pending.filter(active))
+    passed = set_columns(sort_by_id(pending, pc.invert(active)), dedupe_key=step_key)
+    live = sort_by_id(pending, active)
     standing = pc.is_in(known["status"], pa.array(["active", "superseded"]))
-    old = sort_by_id(known.filter(pc.and_(standing, _mask_absent(known, pending))))
+    old = sort_by_id(known, pc.and_(standing, _mask_absent(known, pending)))
     table = pa.concat_tables([old, live])
+    del pending, known  # whoever calls may let go of them too, with all their vectors
     found = find_duplicate_pairs(table, old.num_rows, rules, undone, executor)
     rows = sorted({*found, *range(old.num_rows, table.num_rows)})
     place = {row: at for at, row in enumerate(rows)}
@@ -64,7 +66,6 @@ def dedupe(
     joined = assign_canonical_rows(_rank_rows(table, known_rows), pairs, frozenset(range(known_rows)))
     marked = _mark_duplicates(table, joined, pairs, step_key)
     keep = sorted({*range(known_rows, table.num_rows), *joined.values()})
-    passed = set_columns(sort_by_id(pending.filter(pc.invert(active))), dedupe_key=step_key)
     return Deduped(
         pa.concat_tables([marked.take(pa.array(keep, pa.int64())), passed]),
         _build_merges(table, joined, pairs, step_key),

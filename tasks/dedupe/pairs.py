@@ -27,9 +27,11 @@ from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
 from slowwave.tasks.vector_columns import build_vector_matrix
 
 
-def sort_by_id(table: pa.Table) -> pa.Table:
-    """Return the rows in order of their id, cast to OBSERVATIONS."""
-    return table.select(OBSERVATIONS.schema.names).cast(OBSERVATIONS.schema).sort_by("observation_id")
+def sort_by_id(table: pa.Table, where: pa.ChunkedArray) -> pa.Table:
+    """Return some rows in order of their id, cast to OBSERVATIONS; copied once, since they are many."""
+    order = pc.sort_indices(table["observation_id"])
+    rows = table.take(order.filter(pc.fill_null(where, False).combine_chunks().take(order)))
+    return rows.select(OBSERVATIONS.schema.names).cast(OBSERVATIONS.schema)
 
 
 def select_row(table: pa.Table, observation_id: str) -> pa.Table:

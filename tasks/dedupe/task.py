@@ -27,25 +27,26 @@ def dedupe_observations(job: Job) -> StepReport:
         report.rows_in = len(fresh)
         if len(fresh):
             rows = job.store.read(OBSERVATIONS)
-            seen = mask_seen(rows, key)
-            pending = reset_rows(rows.filter(pc.is_in(rows["observation_id"], fresh)))
+            seen, judged = mask_seen(rows, key), rows.select([*OUTCOME, "supersede_key"])
+            pending = rows.filter(pc.is_in(rows["observation_id"], fresh))
             known = rows.filter(pc.and_(pc.or_(seen, mask_superseded(rows)), mask_canonical(rows)))
+            del rows
             rules = Rules(job.settings.dedupe.threshold)
-            found = dedupe(pending, known, rules, key, read_undone_pairs(job.store), job.executor)
+            found = dedupe(reset_rows(pending), known, rules, key, read_undone_pairs(job.store), job.executor)
             job.store.merge(MERGES, found.merges)
-            report.rows_out = job.store.merge(OBSERVATIONS, keep_judged(rows, found.observations))
+            report.rows_out = job.store.merge(OBSERVATIONS, keep_judged(judged, found.observations))
             report.counts["duplicates"] = found.merges.num_rows
         report.rows_out += add_repeating_sessions(job)
     return report
 
 
 def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:
-    """Return the rows `after`, with the `supersede_key` of `before` where the outcome is what it was: whether a later
-    claim changes them need not be judged again, which a model may have done.
+    """Return the rows `after`, with the `supersede_key` of `before` (columns OUTCOME and it) where the outcome is as it
+    was: whether a later claim changes them need not be judged again, which a model may have done.
     """
     judged = before.filter(pc.is_valid(before["supersede_key"]))
     judged = judged.filter(pc.is_in(judged["observation_id"], after["observation_id"].combine_chunks()))
-    known = {row["observation_id"]: row for row in judged.select([*OUTCOME, "supersede_key"]).to_pylist()}
+    known = {row["observation_id"]: row for row in judged.to_pylist()}
     keys = []
     for row in after.select(OUTCOME).to_pylist():
         was = known.get(row["observation_id"], {})

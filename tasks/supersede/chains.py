@@ -21,7 +21,9 @@ from slowwave.schemas.vocabulary import LEADS, PERHAPS_CHANGED, Status
 CHAINS = "chains/1"
 CLAIMS = ["observation_id", "workspace", "status", "canonical_id", "superseded_by", "valid_to", "observed_at"]
 CLAIMS += ["summary", "quote", "message_ids", *CHAIN]
-SAID = ["passage_id", "message_id", "text", "ts", *CHAIN]
+SAID = ["passage_id", "workspace", "message_id", "text", "ts", *CHAIN]
+ROWS_AT_ONCE = 100_000
+"""Passages that are cut into sentences together."""
 SENTENCE_END = r"[.!?…]+(?:\s+|$)|\n+"
 NO_CHAIN = dict.fromkeys(CHAIN)
 
@@ -69,47 +71,48 @@ def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
     return list(rows.values())
 
 
-def spread_over_passages(passages: pa.Table, claims: list[Row]) -> list[Row]:
-    """Return the passages (columns SAID) of a workspace with their chains.
+def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
+    """Return the passages that are of a chain, or were, with it, and what stands in a message with them.
 
     Args:
-        passages: all of the workspace's.
-        claims: all of the workspace's, with their chains.
+        passages: all of some workspaces' (columns SAID).
+        claims: all of these workspaces' (columns CLAIMS), with their chains.
     """
-    rows = {row["passage_id"]: row for row in passages.to_pylist()}
-    # claims made of a passage: where several passages are of one message, of the one that has the quote
+    # the sentences of claims of chains, and the passages that have one word for word
+    sentences = defaultdict[tuple[str | None, str], list[Row]](list)
+    cited = set[str]()
+    rows, held = pl.DataFrame(passages), pl.DataFrame(claims).sort("observation_id")
+    for claim in held.filter(pl.col("chain_id").is_not_null()).iter_rows(named=True):
+        cited.update(claim["message_ids"])
+        for text in {_normalise(claim["quote"]), _normalise(claim["summary"])}:
+            sentences[claim["workspace"], text].append(claim)
+    texts = pl.Series([text for _, text in sentences], dtype=pl.String).implode()
+    said = pl.col("text").str.to_lowercase().str.replace_all(SENTENCE_END, "\0").str.split("\0")
+    line = pl.col("text").str.replace_all(r"\s+", " ").str.strip_chars()
     claims_of = defaultdict[str, dict[str, Row]](dict)
+    for some in rows.select("passage_id", "workspace", said).iter_slices(ROWS_AT_ONCE):
+        for key, *place in some.explode("text").with_columns(line).filter(pl.col("text").is_in(texts)).iter_rows():
+            claims_of[key] |= {claim["observation_id"]: claim for claim in sentences.get((place[0], place[1]), ())}
+    # the messages of these passages and claims, with all claims made of them and what else those cite
+    of_chain = pl.col("passage_id").is_in([*claims_of]) | pl.col("chain_id").is_not_null()
+    cited.update(rows.filter(of_chain)["message_id"])
+    counts = pl.col("status").is_in([Status.ACTIVE, Status.DUPLICATE]) | pl.col("chain_id").is_not_null()
+    near = held.filter(counts, pl.col("message_ids").list.eval(pl.element().is_in([*cited])).list.any()).to_dicts()
+    cited.update(message for claim in near for message in claim["message_ids"])
+    there = {row["passage_id"]: row for row in rows.filter(pl.col("message_id").is_in([*cited])).iter_rows(named=True)}
+    # claims made of a passage: where several passages are of one message, of the one that has the quote
     by_message = defaultdict[str, list[str]](list)
-    for key, row in rows.items():
+    for key, row in there.items():
         by_message[row["message_id"]].append(key)
-    sentences = defaultdict[str, list[Row]](list)
-    for claim in claims:
-        if claim["status"] not in (Status.ACTIVE, Status.DUPLICATE) and not claim["chain_id"]:
-            continue
-        quote = _normalise(claim["quote"])
-        at = [key for message in claim["message_ids"] for key in by_message.get(message, ())]
-        for key in [key for key in at if quote in _normalise(rows[key]["text"])] or at:
+    for claim in near:
+        at, quote = [key for m in claim["message_ids"] for key in by_message.get(m, ())], _normalise(claim["quote"])
+        for key in [key for key in at if quote in _normalise(there[key]["text"])] or at:
             claims_of[key][claim["observation_id"]] = claim
-        for text in {quote, _normalise(claim["summary"])} if claim["chain_id"] else ():
-            sentences[text].append(claim)
-    # and claims of chains whose sentence it has word for word
-    sentences_said = pl.DataFrame(passages.select(["passage_id", "text"])).with_columns(
-        pl.col("text").str.to_lowercase().str.replace_all(SENTENCE_END, "\0").str.split("\0")
-    )
-    sentences_said = sentences_said.explode("text").with_columns(
-        pl.col("text").str.replace_all(r"\s+", " ").str.strip_chars()
-    )
-    for key, text in sentences_said.filter(pl.col("text").is_in(list(sentences))).iter_rows():
-        claims_of[key] |= {claim["observation_id"]: claim for claim in sentences[text]}
-    # the chain of each
-    for key, row in rows.items():
-        unrepeated = [  # what is said again since the change is not taken back by it
-            claim
-            for claim in claims_of[key].values()
-            if not (claim["chain_at"] and row["ts"] and row["ts"] >= claim["chain_at"])
-        ]
-        row |= _choose_chain(unrepeated)
-    return list(rows.values())
+    # the chain of each; what is said again since the change is not taken back by it
+    for key, row in there.items():
+        at, theirs = row["ts"], claims_of[key].values()
+        row |= _choose_chain([c for c in theirs if not (c["chain_at"] and at and at >= c["chain_at"])])
+    return list(there.values())
 
 
 def _follow(key: str, onward: Mapping[str, str | None], known: Mapping[str, Row]) -> str:

@@ -39,7 +39,7 @@ def build_candidate_claims(observations: pa.Table, affirmed: Mapping[str, dateti
     """Return the claims among the rows that are active, or retired by another that is still there."""
     amended = pc.and_(pc.equal(observations["status"], Status.SUPERSEDED), pc.is_valid(observations["superseded_by"]))
     ours = pc.or_(pc.equal(observations["status"], Status.ACTIVE), amended)
-    table = sort_by_id(observations.filter(pc.and_(ours, pc.is_valid(observations["observed_at"]))))
+    table = sort_by_id(observations, pc.and_(ours, pc.is_valid(observations["observed_at"])))
     # who retired whom; a duplicate stands for what it repeats
     ids, times = table["observation_id"].to_pylist(), table["observed_at"].to_pylist()
     place = {oid: row for row, oid in enumerate(ids)}

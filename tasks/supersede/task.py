@@ -19,14 +19,12 @@ from slowwave.tasks.dedupe.task import read_undone_pairs
 from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
 from slowwave.tasks.llm.library import index_questions, list_requests
-from slowwave.tasks.pending import hash_rows, mark_done, read_claim_speakers
-from slowwave.tasks.progress import track_items
+from slowwave.tasks.pending import mark_done, read_claim_speakers
 from slowwave.tasks.supersede import judge
 from slowwave.tasks.supersede.chains import (
     CHAINS,
     CLAIMS,
     SAID,
-    Row,
     find_linked_claims,
     read_likely,
     spread_over_claims,
@@ -47,10 +45,6 @@ from slowwave.tasks.vectors import describe_encoder
 
 STANDING = ["observation_id", "status", "superseded_by", "supersede_key"]
 """Tells which claims are to be judged."""
-PLACES_AT_ONCE = 50
-"""Workspaces of which the passages are held together."""
-Places = Mapping[str | None, pl.DataFrame]
-"""Workspace -> its claims, with the columns CLAIMS."""
 OPEN_DOUBT = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
 """Rows of the ledger that link two claims which both stand."""
 Doubts = dict[tuple[str, str], float]
@@ -98,30 +92,29 @@ def write_chains(store: Store) -> int:
     # chains of the claims that are linked
     ledger = store.read(MERGES, ["loser_id", "winner_id", "rule", "scores"], OPEN_DOUBT).to_pylist()
     links = {row["loser_id"]: (row["winner_id"], read_likely(row)) for row in ledger}
-    before = store.read(OBSERVATIONS, CLAIMS)
-    some = before.filter(pc.is_in(before["observation_id"], pa.array(find_linked_claims(before, links), pa.string())))
+    claims = store.read(OBSERVATIONS, CLAIMS)
+    some = claims.filter(pc.is_in(claims["observation_id"], pa.array(find_linked_claims(claims, links), pa.string())))
     written = _merge_chains(store, OBSERVATIONS, some, spread_over_claims(some, links))
-    # chains of the passages, in workspaces where a claim's, or a passage's own, are others than they were
+    # workspaces where a claim's chain, or a passage's own, is another than it was
     marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "chains").to_pylist()
-    done = {row["unit_id"]: row["input_key"] for row in marks}
-    by_place = pl.DataFrame(store.read(OBSERVATIONS, CLAIMS) if written else before).sort("observation_id")
-    claims: Places = {place: some for (place,), some in by_place.partition_by("workspace", as_dict=True).items()}
-    units = {place: compute_content_id("chains", place or "") for place in claims}
-    claims = {place: some for place, some in claims.items() if units[place] in done or some["chain_id"].count()}
-    keys = _compute_place_keys(store, claims) if claims else {}
-    pending = [place for place in claims if done.get(units[place]) != keys[place]]
-    for start in track_items("chains", range(0, len(pending), PLACES_AT_ONCE)):
-        places = pending[start : start + PLACES_AT_ONCE]
-        here = pc.field("workspace").isin(pa.array([place for place in places if place is not None], pa.string()))
-        here = here | pc.field("workspace").is_null() if None in places else here
-        passages, after = store.read(PASSAGES, ["workspace", *SAID], here), list[Row]()
-        for place in places:
-            mine = pc.is_null(passages["workspace"]) if place is None else pc.equal(passages["workspace"], place)
-            after += spread_over_passages(passages.filter(mine).drop_columns("workspace"), claims[place].to_dicts())
-        written += _merge_chains(store, PASSAGES, passages.drop_columns("workspace"), after)
-    keys = _compute_place_keys(store, {place: claims[place] for place in pending}) if pending else {}
-    mark_done(store, "chains", [(units[place], keys[place], None) for place in pending])
+    done, keys = {row["unit_id"]: row["input_key"] for row in marks}, _compute_place_keys(store)
+    linked = pl.DataFrame(store.read(OBSERVATIONS, ["workspace"], pc.field("chain_id").is_valid()))["workspace"]
+    with_chains = {name_place(place) for place in linked.unique()} | done.keys()
+    pending = [place for place in keys if (unit := name_place(place)) in with_chains and done.get(unit) != keys[place]]
+    if pending:
+        here = pc.field("workspace").isin(pa.array([place for place in pending if place is not None], pa.string()))
+        here = here | pc.field("workspace").is_null() if None in pending else here
+        passages = store.read(PASSAGES, SAID, here)
+        after = spread_over_passages(passages, store.read(OBSERVATIONS, CLAIMS, here))
+        written += _merge_chains(store, PASSAGES, passages, after)
+        keys = _compute_place_keys(store)
+        mark_done(store, "chains", [(name_place(place), keys[place], None) for place in pending])
     return written
+
+
+def name_place(workspace: str | None) -> str:
+    """Return the mark's name of a workspace."""
+    return compute_content_id("chains", workspace or "")
 
 
 def _merge_chains(store: Store, table: Table, before: pa.Table, after: Sequence[Mapping[str, Any]]) -> int:
@@ -135,15 +128,14 @@ def _merge_chains(store: Store, table: Table, before: pa.Table, after: Sequence[
     return store.merge(table, set_columns(rows, **chains))
 
 
-def _compute_place_keys(store: Store, claims: Places) -> dict[str | None, str]:
-    """Return by workspace the hash of what its chains hang on, as the store is now, and of what its passages have."""
-    passages = pl.DataFrame(store.read(PASSAGES, ["workspace", "passage_id", *CHAIN])).sort("passage_id")
-    none = passages.clear().drop("workspace")
-    held = passages.partition_by("workspace", as_dict=True, include_key=False, maintain_order=True)
-    hashes = {place: hash_rows(some.select("observation_id", *CHAIN)) for place, some in claims.items()}
-    return {
-        place: compute_content_id(CHAINS, own, hash_rows(held.get((place,), none))) for place, own in hashes.items()
-    }
+def _compute_place_keys(store: Store) -> dict[str | None, str]:
+    """Return by workspace the hash of the chains of its claims and passages, as the store is now."""
+    hashes = []
+    for table in (OBSERVATIONS, PASSAGES):
+        rows = pl.DataFrame(store.read(table, ["workspace", table.key, *CHAIN]))
+        hashes.append(rows.select("workspace", row=rows.hash_rows()))
+    found = pl.concat(hashes).group_by("workspace").agg(pl.col("row").bitwise_xor())
+    return {place: compute_content_id(CHAINS, str(key)) for place, key in found.sort("workspace").iter_rows()}
 
 
 def read_doubts(store: Store) -> Doubts:

@@ -1,6 +1,7 @@
 """What fails in a night stops nothing else: the rest is released, and the next night tries it again."""
 
 import json
+import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.report import NightIncomplete
 from slowwave.schemas.errors import BadRows, StoreUnwritable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
@@ -154,6 +156,9 @@ def test_a_step_that_fails_stops_no_other(
     assert report.release is not None
     why = "ZeroDivisionError: of all things"
     assert report.failures == [f"{step} failed, what it had made before stands: {why}" for step in steps]
+    with pytest.raises(NightIncomplete, match=report.run_id) as incomplete:
+        report.check_complete()
+    assert str(pickle.loads(pickle.dumps(incomplete.value))) == str(incomplete.value)
     assert sorted(open_failures(root)) == sorted((step, why) for step in steps)
     if "assign" in steps:
         assert Store.open(root).count(TOPICS) == 0  # nothing half done is released

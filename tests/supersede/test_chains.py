@@ -53,12 +53,15 @@ def test_each_row_of_a_chain_has_its_end_and_since_when_it_no_longer_holds() -> 
         assert [row[name] for name in CHAIN] == [chain, since and on(since), likely], row["summary"]
 
     rows = [
-        {"passage_id": str(n), "message_id": message, "ts": on(at), "text": text}
+        {"passage_id": str(n), "workspace": "/w", "message_id": message, "ts": on(at), "text": text}
         for n, (message, at, text, _) in enumerate(SAID_THERE)
     ]
     passages = pa.Table.from_pylist(rows, schema=pa.schema([PASSAGES.schema.field(name) for name in SAID]))
-    told = spread_over_passages(passages, found)
-    for row, (_, _, text, (chain, since, likely)) in zip(told, SAID_THERE, strict=True):
+    told = {
+        row["passage_id"]: row for row in spread_over_passages(passages, pa.Table.from_pylist(found, claims.schema))
+    }
+    for n, (_, _, text, (chain, since, likely)) in enumerate(SAID_THERE):
+        row = told.get(str(n), dict.fromkeys(CHAIN))
         assert [row[name] for name in CHAIN] == [chain, since and on(since), likely], text
 
 
