@@ -4,8 +4,9 @@
     by hand:  slowwave run [PATH…] [--plain]
 
 Every step asks which rows lack its output, works in batches, and marks last; so a night that was killed is
-mended by the next, and a night without news changes nothing. A step that fails, or a session in it, stops neither the
-others nor the release (`run_step`, `slowwave/tasks/isolate.py`).
+mended by the next, and a night without news changes nothing: where all that the steps read is as the last night left
+it, none is run. A step that fails, or a session in it, stops neither the others nor the release (`run_step`,
+`slowwave/tasks/isolate.py`).
 """
 
 import operator
@@ -15,7 +16,8 @@ from typing import Any
 
 from slowwave.flows.parts.aside import set_aside_candidate, set_aside_floods
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import open_run, run_step
+from slowwave.flows.parts.run import STEP_NAMES, open_run, run_step
+from slowwave.flows.parts.settled import is_settled, note_settled
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import find_journals
 from slowwave.tasks.boilerplate.task import find_boilerplate
@@ -78,9 +80,14 @@ def run_night(
         if settings.retention.has_limits:
             run_step(job, report, forget_due)
         set_aside_floods(job, report, paths)
+        if is_settled(job) and not read_plans(job.store.dir):
+            done = [step for step in (*STEPS, publish_release) if step is not write_gists or settings.gists != "off"]
+            report.steps += [StepReport(STEP_NAMES[step.__name__]) for step in done]
+            return report
         run_steps_after_read(job, report, gated=not read_plans(job.store.dir))
         if seal_plans(job):
             report.release = find_live(job.store)
+        note_settled(job, report)
     return report
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +12,7 @@ from slowwave.flows import nightly
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES
+from slowwave.flows.parts.settled import SETTLED
 from slowwave.flows.plan import list_sources, plan_night
 from slowwave.flows.reprocess import FORGET, Selection, run_reprocess
 from slowwave.schemas.errors import UsageError
@@ -27,6 +29,7 @@ from slowwave.schemas.tables import (
     TABLES,
 )
 from slowwave.store import Store
+from slowwave.store.journal import Recall, append
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.publishing import read_releases
 from slowwave.tasks.ingest.parsing.records import Limits
@@ -133,7 +136,34 @@ def test_a_night_without_news_loads_no_encoder(night: tuple[Path, RunReport], mo
         raise AssertionError(name)
 
     monkeypatch.setattr("slowwave.tasks.vectors.load_shared_encoder", load)
+    (night[0] / "default" / SETTLED).unlink()  # all steps look
     assert run_night([SAMPLES], settings(night[0])).release is None
+
+
+def test_steps_whose_input_is_as_the_last_night_left_it_are_not_run(tmp_path: Path) -> None:
+    path, called = chat(tmp_path, "a", 1, SAID), list[str]()
+    names = [*(STEP_NAMES[step.__name__] for step in nightly.STEPS), "publish"]
+
+    def call(step: Callable[..., StepReport], *args: object) -> StepReport:
+        called.append(STEP_NAMES[step.__name__])
+        return step(*args)
+
+    def run(**more: object) -> list[str]:
+        called.clear()
+        report = run_night([path], settings(tmp_path / "store", **more), call)
+        assert [step.step for step in report.steps][1:] == [STEP_NAMES[step.__name__] for step in nightly.STEPS] + [
+            "publish"
+        ]
+        return called[1:]
+
+    every, store = run(), Store.open(tmp_path / "store")
+    assert (every, run()) == (names, [])
+    assert (run(topics={"threshold": 0.5}), run(topics={"threshold": 0.5})) == (every, [])
+    assert (run(), run()) == (every, [])
+    store.delete_ids(OBSERVATIONS, store.read(OBSERVATIONS)["observation_id"].to_pylist()[:1])
+    assert (run(), run()) == (every, [])
+    append(store.dir, Recall("2026-03-02T09:00:00Z", []))
+    assert (run(), run()) == (every, [])
 
 
 def test_a_new_session_touches_its_rows_alone(night: tuple[Path, RunReport], tmp_path: Path) -> None:
