@@ -19,7 +19,8 @@ def build_vector_matrix(column: pa.Array | pa.ChunkedArray) -> Vectors:
     """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if len(array) and not array.null_count:
-        return array.flatten().to_numpy().reshape(len(array), -1)
+        whole: Vectors = array.flatten().to_numpy().reshape(len(array), -1)
+        return whole
     has = array.is_valid().to_numpy(zero_copy_only=False)
     held = array.drop_null().flatten().to_numpy(zero_copy_only=False)
     matrix = np.zeros((len(array), len(held) // max(has.sum(), 1)), dtype=np.float32)

@@ -4,10 +4,11 @@ A pair is (row, row) with the smaller first. Cost: words near-linear (blocks are
 `EXACT_ROWS` rows, above by cells of about √n rows around sampled centres (an inverted file), n·√n in all.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
 from slowwave.tasks.dedupe.normalise import Claims
 
@@ -21,8 +22,6 @@ EXACT_ROWS = 20_000
 COSINES = 4_000_000
 """Floats that are held at a time, of cosines and of vectors."""
 PROBES = 3
-RARE_WORDS = 4
-"""Rarest words of a claim that it is looked up by."""
 WINDOW = 12
 """In a word's block, sorted by what else they say, claims are paired with so many that follow."""
 MIN_COSINE = 0.6
@@ -35,21 +34,17 @@ def find_word_pairs(claims: Claims, among: Rows | None = None) -> Pairs:
     Follows Hernández & Stolfo (1995) within blocks of Papadakis et al. (2020); a block of n gives at most n·WINDOW.
     With `among`, the pairs of these rows alone.
     """
-    keys = [own or (text.casefold(),) for own, text in zip(claims.stems, claims.texts, strict=True)]
-    said = pl.DataFrame({"row": range(len(keys)), "word": pl.Series(pa.array(keys, pa.list_(pa.string())))})
-    said = said.explode("word").unique().with_columns(claims=pl.len().over("word")).filter(pl.col("claims") > 1)
-
-    def find_rarest(rows: pl.Series) -> pl.DataFrame:
-        some = said.filter(pl.col("row").is_in(rows.implode())).sort("row", "claims", "word")
-        return some.filter(pl.int_range(pl.len()).over("row") < RARE_WORDS)
-
-    wanted = find_rarest(pl.Series(range(len(keys)) if among is None else among))["word"].implode()
-    rarest = find_rarest(said.filter(pl.col("word").is_in(wanted))["row"]).filter(pl.col("word").is_in(wanted))
-    order = sorted(rarest["row"].unique().sort(), key=lambda row: (sorted(keys[row]), claims.texts[row].casefold()))
+    rarest = claims.rare_words
+    if among is not None:
+        words = rarest.filter(pl.col("row").is_in(among))["word"]
+        rarest = rarest.filter(pl.col("word").is_in(words.implode()))
+    order = sorted(
+        rarest["row"].unique().sort(), key=lambda row: (sorted(claims.keys[row]), claims.texts[row].casefold())
+    )
     blocks = pl.DataFrame({"row": order}, schema={"row": pl.Int64}).join(rarest, on="row", maintain_order="left")
     next_ones = (pl.col("row").shift(-by).over("word").alias("next") for by in range(1, WINDOW + 1))
     found = pl.concat([blocks.select("row", other).drop_nulls() for other in next_ones]).to_numpy()
-    return deduplicate_pairs(select_pairs(found, among))
+    return deduplicate_pairs([select_pairs(found, among)])
 
 
 def select_pairs(pairs: Pairs, among: Rows | None) -> Pairs:
@@ -69,17 +64,19 @@ def find_vector_pairs(
     if len(rows) < 2:
         return np.empty((0, 2), dtype=np.int64)
     if among is not None and (len(rows) <= EXACT_ROWS or len(among) < 10 * np.sqrt(len(rows))):
-        return deduplicate_pairs(_find_nearest(vectors, rows, nearest, least, np.intersect1d(rows, among)))
+        return deduplicate_pairs([_find_nearest(vectors, rows, nearest, least, np.intersect1d(rows, among))])
     groups = [rows] if len(rows) <= EXACT_ROWS else _build_cells(vectors, rows)
-    found = [_find_nearest(vectors, group, nearest, least) for group in groups if len(group) > 1]
-    return select_pairs(deduplicate_pairs(np.concatenate(found)), among) if found else np.empty((0, 2), dtype=np.int64)
+    found = deduplicate_pairs(_find_nearest(vectors, group, nearest, least) for group in groups if len(group) > 1)
+    return select_pairs(found, among)
 
 
-def deduplicate_pairs(pairs: Pairs) -> Pairs:
+def deduplicate_pairs(found: Iterable[Pairs]) -> Pairs:
     """Return each pair once, ascending, none of a row with itself."""
-    pairs = np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1)
-    coded = np.unique(pairs[:, 0] << 32 | pairs[:, 1])  # ten times as fast as unique rows
-    return np.column_stack([coded >> 32, coded & 0xFFFF_FFFF])
+    # as one number each, which takes half the memory and is ten times as fast as unique rows
+    coded = [pairs.min(axis=1) << 32 | pairs.max(axis=1) for pairs in found if len(pairs)]
+    pairs = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *coded]))
+    pairs = pairs[pairs >> 32 != pairs & 0xFFFF_FFFF]
+    return np.column_stack([pairs >> 32, pairs & 0xFFFF_FFFF])
 
 
 def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:

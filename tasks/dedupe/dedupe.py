@@ -21,6 +21,9 @@ from slowwave.tasks.dedupe.pairs import Found, Undone, find_duplicate_pairs, sel
 from slowwave.tasks.shards import HERE, Executor
 
 VERSION = "dedupe/3"
+MARKED = ["status", "reason", "canonical_id", "evidence_sessions", "valid_from", "dedupe_key"]
+"""What is decided of a claim."""
+DECIDING = ["observation_id", "session_id", "observed_at", "observer", *MARKED]
 
 
 @dataclass(frozen=True)
@@ -56,20 +59,20 @@ def dedupe(
     live = sort_by_id(pending, active)
     standing = pc.is_in(known["status"], pa.array(["active", "superseded"]))
     old = sort_by_id(known, pc.and_(standing, _mask_absent(known, pending)))
-    table = pa.concat_tables([old, live])
-    del pending, known  # whoever calls may let go of them too, with all their vectors
-    found = find_duplicate_pairs(table, old.num_rows, rules, undone, executor)
-    rows = sorted({*found, *range(old.num_rows, table.num_rows)})
+    known_count = old.num_rows
+    table = pa.concat_tables([old, live]).combine_chunks()  # what is taken from several chunks is copied twice
+    del pending, known, old, live
+    found = find_duplicate_pairs(table, known_count, rules, undone, executor)
+    rows = sorted({*found, *range(known_count, table.num_rows)})
     place = {row: at for at, row in enumerate(rows)}
     pairs = {place[row]: {place[other]: why for other, why in near.items()} for row, near in found.items()}
-    table, known_rows = table.take(pa.array(rows, pa.int64())), sum(row < old.num_rows for row in rows)
-    joined = assign_canonical_rows(_rank_rows(table, known_rows), pairs, frozenset(range(known_rows)))
-    marked = _mark_duplicates(table, joined, pairs, step_key)
-    keep = sorted({*range(known_rows, table.num_rows), *joined.values()})
-    return Deduped(
-        pa.concat_tables([marked.take(pa.array(keep, pa.int64())), passed]),
-        _build_merges(table, joined, pairs, step_key),
-    )
+    some, known_rows = table.select(DECIDING).take(pa.array(rows, pa.int64())), sum(row < known_count for row in rows)
+    joined = assign_canonical_rows(_rank_rows(some, known_rows), pairs, frozenset(range(known_rows)))
+    keep = sorted({*range(known_rows, len(rows)), *joined.values()})
+    marked = _mark_duplicates(some, joined, pairs, step_key).take(pa.array(keep, pa.int64()))
+    kept = table.take(pa.array([rows[at] for at in keep], pa.int64()))
+    kept = set_columns(kept, supersede_key=None, **{name: marked[name] for name in MARKED})
+    return Deduped(pa.concat_tables([kept, passed]), _build_merges(some, joined, pairs, step_key))
 
 
 def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
@@ -125,16 +128,13 @@ def _rank_rows(table: pa.Table, known: int) -> list[int]:
 
 
 def _mark_duplicates(table: pa.Table, joined: dict[int, int], found: Found, step_key: str) -> pa.Table:
-    """Return the table with what dedupe decides: status, reason, canonical_id, evidence_sessions, valid_from,
-    dedupe_key.
-    """
+    """Return the table (columns DECIDING) with what dedupe decides: MARKED."""
     ids, sessions = table["observation_id"].to_pylist(), table["session_id"].to_pylist()
-    columns = {n: table[n].to_pylist() for n in ("status", "reason", "canonical_id", "valid_from", "dedupe_key")}
+    columns = {name: table[name].to_pylist() for name in MARKED}
     observed = table["observed_at"].to_pylist()
     given = list(map(is_shared, table["observer"].to_pylist()))
-    evidence = [{*said, own} for said, own in zip(table["evidence_sessions"].to_pylist(), sessions, strict=True)]
+    evidence = [{*said, own} for said, own in zip(columns["evidence_sessions"], sessions, strict=True)]
     columns["dedupe_key"] = [key or step_key for key in columns["dedupe_key"]]
-    table = set_columns(table, supersede_key=None)
     columns["valid_from"] = [a or b for a, b in zip(columns["valid_from"], observed, strict=True)]
     for row, canonical in joined.items():
         columns["status"][row], columns["canonical_id"][row] = "duplicate", ids[canonical]

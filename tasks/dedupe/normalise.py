@@ -8,9 +8,10 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 
 from slowwave.schemas.tables import CATEGORIES
@@ -73,6 +74,8 @@ PLAIN: tuple[Change, ...] = (
     (re.compile(r"\b([a-z])-(?=[a-z]{3})", re.I), r"\1"),  # e-mail -> email
 )  # fmt: skip
 
+RARE_WORDS = 4
+"""Rarest words of a claim that it is looked up by."""
 Date = tuple[int | None, int, int]
 
 
@@ -141,6 +144,20 @@ class Claims(Sequence[Claim]):
         known: list[list[str] | None] = table["stems"].to_pylist()
         self.stems = [self[row].content if own is None else tuple(own) for row, own in enumerate(known)]
         """Each claim's `content`."""
+        self.keys = [own or (text.casefold(),) for own, text in zip(self.stems, self.texts, strict=True)]
+        """The words that each claim is looked up by."""
+
+    @cached_property
+    def rare_words(self) -> pl.DataFrame:
+        """Each `row` with the rarest `word`s of its key that another claim has too, a number each."""
+        said = pl.DataFrame(
+            {"row": range(len(self.keys)), "word": pl.Series(pa.array(self.keys, pa.list_(pa.string())))}
+        )
+        said = said.explode("word").unique()
+        shared = said.group_by("word").len().filter(pl.col("len") > 1).sort("len", "word")["word"]
+        numbers = pl.DataFrame({"word": shared, "number": range(len(shared))}, schema_overrides={"number": pl.Int64})
+        ranked = said.join(numbers, on="word").select("row", word="number").sort("row", "word")
+        return ranked.filter(pl.int_range(pl.len()).over("row") < RARE_WORDS)
 
     def __len__(self) -> int:
         return len(self.texts)

@@ -28,10 +28,9 @@ from slowwave.tasks.vector_columns import build_vector_matrix
 
 
 def sort_by_id(table: pa.Table, where: pa.ChunkedArray) -> pa.Table:
-    """Return some rows in order of their id, cast to OBSERVATIONS; copied once, since they are many."""
+    """Return some rows of OBSERVATIONS in order of their id; copied once, since they are many."""
     order = pc.sort_indices(table["observation_id"])
-    rows = table.take(order.filter(pc.fill_null(where, False).combine_chunks().take(order)))
-    return rows.select(OBSERVATIONS.schema.names).cast(OBSERVATIONS.schema)
+    return table.select(OBSERVATIONS.schema.names).take(order.filter(where.combine_chunks().take(order)))
 
 
 def select_row(table: pa.Table, observation_id: str) -> pa.Table:
@@ -68,7 +67,7 @@ def find_duplicate_pairs(table: pa.Table, known: int, rules: Rules, undone: Undo
     vectors, has = stack_unit_vectors(table)
     new = np.arange(known, len(claims)) if known else None
     near = find_vector_pairs(vectors, has, nearest=10, among=new)
-    pairs = deduplicate_pairs(np.concatenate([find_exact_pairs(claims, known), find_word_pairs(claims, new), near]))
+    pairs = deduplicate_pairs([find_exact_pairs(claims, known), find_word_pairs(claims, new), near])
     pairs = _filter_allowed(pairs[pairs[:, 1] >= known], table, undone)
     # what the rules decide
     found: dict[int, dict[int, Decision]] = defaultdict(dict)

@@ -35,7 +35,7 @@ def find_candidate_pairs(
         among: places of some rows.
     """
     near = find_vector_pairs(vectors, has, NEAREST, LEAST_COSINE, among)
-    pairs = deduplicate_pairs(np.concatenate([near, find_word_pairs(claims, among)]))
+    pairs = deduplicate_pairs([near, find_word_pairs(claims, among)])
     # Of one workspace, and not two people's words of themselves; what one says of oneself may cross workspaces. One
     # without a name is the assistant or the only person there: its echo of a claim goes with the claim. In everyday
     # life two named people settle the same things where they talk with each other; what each prefers is their own.

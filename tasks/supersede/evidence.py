@@ -77,7 +77,7 @@ class Evidence:
                 np.isin(pairs, chosen).any(axis=1) & np.isin(pairs, np.union1d(chosen, near)).all(axis=1)
             )
         kept = np.flatnonzero(judged & (company[:, :2].min(axis=1) < LIKEST)).tolist()
-        around = Surroundings(candidates, claims, vectors, idf)
+        around = Surroundings(candidates, claims, vectors, idf, np.unique(sessions[pairs[kept]]).tolist())
 
         def find_known(at: int) -> dict[str, float | None]:
             cosine = None if np.isnan(cosines[at]) else float(cosines[at])

@@ -10,7 +10,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 
 import numpy as np
@@ -198,7 +197,9 @@ def _compute_values(old: Claim, new: Claim) -> dict[str, float]:
 class Surroundings:
     """The claims by the sessions and turns that they were made in; what is asked for is made then, and kept."""
 
-    def __init__(self, candidates: CandidateClaims, claims: Claims, vectors: Floats, idf: IdfTable) -> None:
+    def __init__(
+        self, candidates: CandidateClaims, claims: Claims, vectors: Floats, idf: IdfTable, sessions: Iterable[str]
+    ) -> None:
         """Set up.
 
         Args:
@@ -206,23 +207,23 @@ class Surroundings:
             claims: the rows as they are read.
             vectors: of the rows, zeros where there is none; shape (rows, dim).
             idf: of their words.
+            sessions: those that are asked for.
         """
-        self.held, self.claims, self.vectors, self.idf = candidates, claims, vectors, idf
-        self.sessions: list[str] = candidates.table["session_id"].to_pylist()
-        self.details: list[str | None] = candidates.table["detail"].to_pylist()
+        self.claims, self.vectors, self.idf, self.details = claims, vectors, idf, candidates.table["detail"]
+        rows = pl.DataFrame(candidates.table.select(["session_id", "observed_at"])).rename({"session_id": "session"})
+        rows = rows.with_row_index("row").filter(pl.col("session").is_in(list(sessions)))
         # its moment's place among those of its session that a claim was made in
-        moments: dict[str, set[datetime]] = defaultdict(set)
-        for session, at in zip(self.sessions, candidates.times, strict=True):
-            moments[session].add(at)
-        numbers = {session: {at: n for n, at in enumerate(sorted(some))} for session, some in moments.items()}
-        self.turns = [numbers[session][at] for session, at in zip(self.sessions, candidates.times, strict=True)]
+        rows = rows.with_columns(turn=pl.col("observed_at").rank("dense").over("session").cast(pl.Int64) - 1)
+        self.places: dict[int, tuple[str, int]] = {}
+        """Row -> the session and turn that its claim was made in."""
         self.rows: dict[tuple[str, int], list[int]] = defaultdict(list)
         """Session and turn -> the rows of the claims made then."""
         self.of_session: dict[str, list[int]] = defaultdict(list)
         """Session -> its rows."""
-        for row, place in enumerate(zip(self.sessions, self.turns, strict=True)):
-            self.rows[place].append(row)
-            self.of_session[place[0]].append(row)
+        for row, session, turn in rows.select("row", "session", "turn").iter_rows():
+            self.places[row] = session, turn
+            self.rows[session, turn].append(row)
+            self.of_session[session].append(row)
         self._direct = cache(self._compute_direction)
         self._nearby = cache(self._count_nearby_stems)
         self._detail = cache(self._collect_detail_stems)
@@ -245,8 +246,8 @@ class Surroundings:
             return shares
         # directions of the claims themselves, their turns, the turns beside, and their sessions
         own, other = self.vectors[old], self.vectors[new]
-        turn, talk, session = (self._direct(self.sessions[old], self.turns[old], reach) for reach in (0, 1, None))
-        turn2, talk2, session2 = (self._direct(self.sessions[new], self.turns[new], reach) for reach in (0, 1, None))
+        turn, talk, session = (self._direct(*self.places[old], reach) for reach in (0, 1, None))
+        turn2, talk2, session2 = (self._direct(*self.places[new], reach) for reach in (0, 1, None))
         return shares | {
             "turns alike": float(turn @ turn2),
             "talk alike": float(talk @ talk2),
@@ -274,7 +275,7 @@ class Surroundings:
 
     def _find_beside(self, row: int, stems: frozenset[str]) -> frozenset[str]:
         """Return those of some stems that were claimed in the same turn and the next ones, beside the claim."""
-        count, own = self._nearby(self.sessions[row], self.turns[row]), set(self.claims.stems[row])
+        count, own = self._nearby(*self.places[row]), set(self.claims.stems[row])
         return frozenset(stem for stem in stems if count[stem] > (stem in own))
 
     def _count_nearby_stems(self, session: str, turn: int) -> Counter[str]:
@@ -282,4 +283,4 @@ class Surroundings:
         return Counter(stem for row in self._find_neighbours(session, turn, 1) for stem in set(self.claims.stems[row]))
 
     def _collect_detail_stems(self, row: int) -> frozenset[str]:
-        return frozenset(normalise_claim(self.details[row] or "").content)
+        return frozenset(normalise_claim(self.details[row].as_py() or "").content)

@@ -48,12 +48,15 @@ def measure_topics(claims: pl.DataFrame) -> dict[str, Row]:
 
 def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str]:
     """Return how often a claim of each topic, or a message that one was made of, was among the ids handed out."""
+    handed_out = [*recalls]
+    if not handed_out:
+        return Counter()
     topics: dict[str, set[str]] = {}
     for claim, topic, messages in claims.select("observation_id", "topic_id", "message_ids").iter_rows():
         for key in (claim, *messages):
             topics.setdefault(key, set()).add(topic)
     uses: Counter[str] = Counter()
-    for ids in recalls:
+    for ids in handed_out:
         uses.update(set().union(*(topics[key] for key in ids if key in topics)))
     return uses
 

@@ -5,7 +5,7 @@ Grootendorst, "BERTopic", 2022). Two words together say more than one. A topic w
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
@@ -68,6 +68,8 @@ def _count_keywords(claims: Sequence[TopicClaim], said: Sequence[Stems]) -> dict
     """Return each keyword of the claims, or each of their words where they have none, that enough of them say, with its
     stems and how many do.
     """
+    if len(claims) < LEAST:
+        return {}
     least = max(LEAST, SHARE * len(claims))
     common = {stem for stem, count in Counter(chain.from_iterable(map(set, said))).items() if count >= least}
     if not common:
@@ -81,10 +83,13 @@ def _count_keywords(claims: Sequence[TopicClaim], said: Sequence[Stems]) -> dict
 
 def _count_terms(said: Iterable[Stems], wanted: Set[Stems]) -> Counter[Stems]:
     """Return how many of the claims, by their stems, say each of the terms."""
+    beginning = defaultdict[str, list[Stems]](list)
+    for own in wanted:
+        beginning[own[0]].append(own)
     counts: Counter[Stems] = Counter()
-    sizes = sorted({len(own) for own in wanted})
     for stems in said:
-        counts.update({stems[at : at + size] for size in sizes for at in range(len(stems))} & wanted)
+        begun = ((at, own) for at, first in enumerate(stems) if first in beginning for own in beginning[first])
+        counts.update({own for at, own in begun if stems[at : at + len(own)] == own})
     return counts
 
 
