@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 
 from slowwave.chat.talk import Conversation, TurnContext
 from slowwave.context.build import Context
-from slowwave.context.conversation import Recalled, Turns
-from slowwave.context.rendering import OMITTED, Measure
+from slowwave.context.conversation import Turns
+from slowwave.context.rendering import OMITTED
 from slowwave.context.tokens import cache_counts, load_tokenizer
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.protocol import KnownEncoder
@@ -138,7 +138,6 @@ def search_settings(lab: "Lab", parts: Mapping[str, list[Question]]) -> Findings
     """Return the findings: settings tried on training, the best of them on validation, the best of these on test."""
     experiment, at = lab.experiment, Score._fields.index(lab.experiment.metric)
     sign = -1.0 if experiment.metric in LESS_IS_BETTER else 1.0
-    clusters = {split: [question.cluster for question in some] for split, some in parts.items()}
 
     # 1. Training: the search rates each setting by its mean.
     tried: list[tuple[float, Params]] = []
@@ -155,34 +154,30 @@ def search_settings(lab: "Lab", parts: Mapping[str, list[Question]]) -> Findings
     tried.sort(key=lambda pair: -pair[0])
 
     # 2. Validation and test: held against the settings in force, question by question.
-    def measure(split: str, params: Params) -> np.ndarray:
-        return np.array(lab.score_questions(params, parts[split]))
+    in_force, candidates = dict[str, dict[str, Interval]](), list[Candidate]()
 
-    def describe(split: str, scores: np.ndarray) -> dict[str, Interval]:
-        return {name: compute_interval(scores[:, n].tolist(), clusters[split]) for n, name in enumerate(Score._fields)}
+    def compare(split: str, some: Sequence[Params]) -> None:
+        clusters = [question.cluster for question in parts[split]]
+        before, *after = (np.array(lab.score_questions(params, parts[split])) for params in ({}, *some))
 
-    def compare(split: str, some: Sequence[Params]) -> list[Candidate]:
-        scores = [measure(split, params) for params in some]
-        gains = [sign * (candidate_scores - in_force[split])[:, at] for candidate_scores in scores]
-        corrected = correct_by_holm([compute_p_value(gain, clusters[split]) for gain in gains])
-        return [
-            Candidate(split, params, describe(split, candidate_scores), compute_interval(gain, clusters[split]), p)
-            for params, candidate_scores, gain, p in zip(some, scores, gains, corrected, strict=True)
-        ]
+        def describe(scores: np.ndarray) -> dict[str, Interval]:
+            return {name: compute_interval(scores[:, n].tolist(), clusters) for n, name in enumerate(Score._fields)}
 
-    in_force = {split: measure(split, {}) for split in parts}
-    candidates = compare("validation", [params for _, params in tried[: experiment.search.finalists]])
+        in_force[split] = describe(before)
+        gains = [sign * (scores - before)[:, at] for scores in after]
+        corrected = correct_by_holm([compute_p_value(gain, clusters) for gain in gains])
+        candidates.extend(
+            Candidate(split, params, describe(scores), compute_interval(gain, clusters), p)
+            for params, scores, gain, p in zip(some, after, gains, corrected, strict=True)
+        )
+
+    compare("train", [])
+    compare("validation", [params for _, params in tried[: experiment.search.finalists]])
     winner = max(candidates, key=lambda candidate: candidate.gain.mean, default=None)
     best = winner.params if winner and winner.gain.mean > 0 else {}
-    return Findings(
-        experiment.name,
-        experiment.metric,
-        {split: len(some) for split, some in parts.items()},
-        len(tried),
-        {split: describe(split, scores) for split, scores in in_force.items()},
-        [*candidates, *(compare("test", [best]) if best else [])],
-        best,
-    )
+    compare("test", [best] if best else [])
+    sizes = {split: len(some) for split, some in parts.items()}
+    return Findings(experiment.name, experiment.metric, sizes, len(tried), in_force, candidates, best)
 
 
 class Lab:
@@ -205,6 +200,7 @@ class Lab:
         self.made = 0
         """Stores that were made."""
         self._first = dict[tuple[str, str, bool], Path]()
+        """The first of each unit under an encoder: others begin as its copy."""
         self._load_encoder = cache(lambda name: KnownEncoder(load_query_encoder(name)))
         self._load_counter = cache(lambda name: cache_counts(load_tokenizer(name)))
         self._scores_file = folder / "scores.jsonl"
@@ -243,15 +239,10 @@ class Lab:
 
     def _set_up(self, unit: Unit, settings: Settings) -> Ask:
         """Return a function that answers the unit's questions under the settings."""
-        target, budget, active = self.experiment.target, self.experiment.budget, settings.context
+        target, budget = self.experiment.target, self.experiment.budget
         encoder = self._load_encoder(settings.encoder) if settings.embeddings else None
-        count = self._load_counter(active.tokenizer)
-        # 1. A conversation alone, of all that is told.
-        if target == "talk":
-            turns = Turns(active, settings.pyramid, Measure(count), encoder)
-            room = budget or int(active.budget * active.conversation_share)
-            return partial(_ask_talk, turns, _tell_turns(turns, unit, unit.messages), room, count)
-        # 2. A memory: of all that is told, or of its earlier half beside a conversation of the later one.
+        # A memory of all that is told; or of its earlier half, beside a conversation of the later one.
+        running = unit.messages
         if target == "prompt":
             unit, running = part_unit(unit)
         prepared = self._prepare(unit, settings)
@@ -264,6 +255,7 @@ class Lab:
             return partial(_ask_prompt, talk, _tell_turns(talk.turns, unit, running))
         if target == "context":
             return partial(_ask_context, memory, budget)
+        count = self._load_counter(settings.context.tokenizer)
         return partial(_ask_recall, memory, self.experiment.k, KINDS if target == "recall" else ("topic",), count)
 
     def _prepare(self, unit: Unit, settings: Settings) -> Settings:
@@ -322,18 +314,15 @@ def _list_block_items(block: Context) -> list[Item]:
     ]
 
 
-def _ask_talk(
-    turns: Turns, names: Sequence[str], room: int, count: Callable[[str], int], question: Question
-) -> tuple[list[Item], int]:
-    recalled = turns.recall(question.text, room)
-    tokens = count(recalled.text) + sum(count(turn["content"]) for turn in recalled.recent)
-    return _list_turn_items(recalled, names), tokens
-
-
 def _ask_prompt(talk: Conversation, names: Sequence[str], question: Question) -> tuple[list[Item], int]:
     prompt = talk.build_prompt(question.text)
     recalled = talk.recalled or TurnContext("")
-    items = [*_list_turn_items(recalled.turns, names), Item(prompt[0]["content"], ())]
+    turns = recalled.turns
+    latest = zip(turns.recent, names[len(names) - len(turns.recent) :], strict=True)
+    items = [Item(turn["content"], (name,)) for turn, name in latest]
+    items += [Item(text, ()) for text in (*(line.text for line in turns.recap), prompt[0]["content"])]
+    for line in turns.shown:
+        items.append(Item(line.text, () if OMITTED in line.pieces else (names[line.source.seq or 0],)))
     items += _list_block_items(recalled.block) if recalled.block else []
     return items, sum(talk.llm.count_tokens([turn["content"] for turn in prompt]))
 
@@ -349,15 +338,6 @@ def _tell_turns(turns: Turns, unit: Unit, messages: pa.Table) -> list[str]:
     for speaker, text in utterances:
         turns.add(speaker, text)
     return [name_message(unit.names.get(row["session_id"], row["session_id"]), row["native_id"]) for row in rows]
-
-
-def _list_turn_items(recalled: Recalled, names: Sequence[str]) -> list[Item]:
-    latest = zip(recalled.recent, names[len(names) - len(recalled.recent) :], strict=True)
-    items = [Item(turn["content"], (name,)) for turn, name in latest]
-    items += [Item(line.text, ()) for line in recalled.recap]
-    for line in recalled.shown:
-        items.append(Item(line.text, () if OMITTED in line.pieces else (names[line.source.seq or 0],)))
-    return items
 
 
 def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tuple[list[Unit], Store]:

@@ -1,17 +1,65 @@
-"""The figures of a memory for Prometheus: a file after each run (`storage.metrics_file`), and `/metrics` over HTTP."""
+"""The figures of a memory: for `slowwave status --stats`, and for Prometheus in a file after each run
+(`storage.metrics_file`) and at `/metrics`. They are counted over the tables, the runs' reports and `asked.jsonl`.
+"""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from datetime import UTC
+from typing import Any, NamedTuple
 
-from slowwave.schemas.errors import SlowwaveError
+import polars as pl
+
+from slowwave.flows.parts.report import ERRORS, parse_steps, parse_usage
+from slowwave.recall.release.chains import is_perhaps_changed
+from slowwave.recall.views.usage import count_usage
+from slowwave.schemas.errors import TROUBLE, EncoderNotFound, SlowwaveError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.vocabulary import RunStatus
+from slowwave.schemas.tables import CHAIN, OBSERVATIONS, RELEASED, RUNS
+from slowwave.schemas.vocabulary import RunStatus, Status
+from slowwave.store.journal import Asked, read
+from slowwave.store.releases import Snapshot
+from slowwave.store.store import Store
+from slowwave.store.upkeep import count_unindexed
+from slowwave.tasks.job import StepReport
 
 LOG = logging.getLogger(__name__)
-Values = Mapping[Any, float]
-"""Of a metric, by its labels."""
+ANSWERS = {
+    "answers_total": ("Answers handed out", pl.len()),
+    "answers_empty_total": ("Answers without a memory", (pl.col("hits") == 0).sum()),
+    "answers_in_part_total": ("Answers that did without something", (pl.col("notes") > 0).sum()),
+    "answer_median_seconds": ("Seconds of an answer, median", pl.col("seconds").median()),
+    "answer_p95_seconds": ("Seconds of an answer, 95th percentile", pl.col("seconds").quantile(0.95, "linear")),
+    "encoding_median_seconds": ("Of these in the encoder, median", pl.col("encoding").median()),
+    "encoding_p95_seconds": ("Of these in the encoder, 95th percentile", pl.col("encoding").quantile(0.95, "linear")),
+    "budget_used_ratio": (
+        "Share of a block's budget that was used",
+        (pl.col("tokens") / pl.col("budget")).filter(pl.col("budget") > 0, pl.col("hits") > 0).mean(),
+    ),
+}
+"""Of the answers of each kind (rows of `Asked`): a metric, what it is, and how it is computed."""
+WRITING = ("gists", "rollup")
+"""Steps that write summaries."""
+
+
+class Metric(NamedTuple):
+    """A figure, or one for each value of its labels."""
+
+    name: str
+    about: str
+    labels: tuple[str, ...]
+    values: Mapping[Any, float]
+    """By the values of the labels, in a tuple."""
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the figures by their labels in a line."""
+        return {", ".join(key): value for key, value in self.values.items()}
+
+    def __str__(self) -> str:
+        """Return the figures in a line for a terminal."""
+        numbers = {key: f"{n:,.0f}" if n == int(n) or n >= 100 else f"{n:,.2g}" for key, n in self.as_dict().items()}
+        return f"{self.about}: {', '.join(f'{key} {n}'.strip() for key, n in numbers.items())}"
 
 
 @contextmanager
@@ -42,10 +90,10 @@ def render_metrics(settings: Settings) -> bytes:
 
     class Figures:
         def collect(self) -> Iterator[Any]:
-            for name, about, labels, values in list_metrics(settings):
-                kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-                family = kind(f"slowwave_{name}", about, labels=labels)
-                for key, value in values.items():
+            for metric in list_metrics(settings):
+                kind = CounterMetricFamily if metric.name.endswith("_total") else GaugeMetricFamily
+                family = kind(f"slowwave_{metric.name}", f"{metric.about}.", labels=metric.labels)
+                for key, value in metric.values.items():
                     family.add_metric(key, value)
                 yield family
 
@@ -54,61 +102,120 @@ def render_metrics(settings: Settings) -> bytes:
     return generate_latest(registry)
 
 
-def list_metrics(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...], Values]]:
-    """Yield each metric: its name, what it is, its labels, and its values by them."""
-    from slowwave.flows.coverage import measure_coverage
-    from slowwave.flows.stats import collect_stats
+def list_metrics(settings: Settings) -> list[Metric]:
+    """Return every figure.
 
-    stats, covered = collect_stats(settings), measure_coverage(settings)
-    answers, models, tables = stats["answers"], stats["models"], stats["tables"]
+    Raises:
+        StoreError: there is no such store or space, or its ledgers can't be read.
+    """
+    runs = sorted(Store.open(settings.store, settings.space).read(RUNS).to_pylist(), key=lambda row: row["started_at"])
+    reports = [parse_steps(row["report"]) for row in runs]
+    live = Snapshot(settings.store, settings.space)
+    return [
+        *_measure_runs(settings, runs, reports),
+        *_measure_tables(live),
+        *_measure_claims(live, reports),
+        *_measure_answers(read(live.dir, Asked)),
+        *_measure_models(settings, [step for steps in reports for step in steps]),
+    ]
 
-    def by_name(of: Mapping[str, Any], *path: str) -> Values:
-        """Return a figure of each entry, which is found by following the names."""
-        values = {(name,): entry for name, entry in of.items()}
-        for step in path:
-            values = {key: entry[step] for key, entry in values.items()}
-        return values
 
-    # Runs and transcripts.
-    good = stats["last_good"]
-    yield "last_good_run_timestamp_seconds", "When a run last ended well.", (), {(): good} if good else {}
-    yield "runs_total", "Runs that changed something or failed.", ("status",), by_name(stats["runs"])
-    yield "gate_held", "Whether the last run is held back.", (), {(): float(stats["last_status"] == RunStatus.HELD)}
-    states = {(name,): float(covered[name]) for name in ("covered", "waiting", "unreadable")}
-    yield "transcripts", "Transcripts by state.", ("state",), states
-    yield "lag_seconds", "How long the oldest transcript has waited.", (), {(): covered["lag"]}
-    yield "step_seconds", "What a step took when last run.", ("step",), by_name(stats["seconds"])
-    # Tables and claims.
-    yield "rows", "Rows of the live release.", ("table",), by_name(tables, "rows")
-    yield "table_bytes", "Bytes on disk, kept versions included.", ("table",), by_name(tables, "bytes")
-    yield "rows_unindexed", "Rows that an index lacks.", ("table",), by_name(tables, "unindexed")
-    broken = {(name,): float("trouble" in facts) for name, facts in tables.items()}
-    yield "table_broken", "Whether a table of the live release can't be opened.", ("table",), broken
-    recalled = {(name,): float(stats["memories"][name]) for name in ("recalled", "never")}
-    yield "claims", "Claims that were ever and never handed out.", ("use",), recalled
-    yield (
-        "claims_by_state",
-        "Claims by status, made by the last run, perhaps changed.",
-        ("state",),
-        by_name(stats["claims"]),
-    )
-    # Answers, and the web.
-    yield "answers_total", "Answers handed out.", ("kind",), by_name(answers, "count")
-    yield "answers_empty_total", "Answers without a memory.", ("kind",), by_name(answers, "empty")
-    yield "answers_in_part_total", "Answers that did without something.", ("kind",), by_name(answers, "in_part")
-    for of, what in (("seconds", "answer"), ("encoding", "encoding")):
-        yield f"{what}_median_seconds", f"Median of all, {what}.", ("kind",), by_name(answers, of, "p50")
-        yield f"{what}_p95_seconds", f"95th percentile of all, {what}.", ("kind",), by_name(answers, of, "p95")
-    used = {(name,): facts["budget_used"] for name, facts in answers.items() if facts["budget_used"] is not None}
-    yield "budget_used_ratio", "Share of a block's budget that was used.", ("kind",), used
-    quality = by_name(stats["summaries"]["quality"])
-    yield "quality_of_texts", "A model's summaries, as the last run that wrote any measured them.", ("what",), quality
-    yield "web_queries_total", "Queries sent to the web.", ("why",), by_name(stats["web"])
-    # Language models and the encoder.
-    yield "model_requests_total", "Requests to a language model.", ("model",), by_name(models, "requests")
-    errors = {(model, name): n for model, facts in models.items() for name, n in facts["errors"].items()}
-    yield "model_errors_total", "Requests that failed.", ("model", "error"), errors
-    tokens = {(model, name): n for model, facts in models.items() for name, n in facts["tokens"].items()}
-    yield "model_tokens_total", "Tokens read and written.", ("model", "kind"), tokens
-    yield "model_usd_total", "Money for them, by the prices that are set.", ("model",), by_name(models, "usd")
-    yield "encoder_broken", "Whether the encoder can't be loaded.", (), {(): float(bool(stats["encoder"]["trouble"]))}
+def _label(name: str, about: str, label: str, values: Mapping[str, float]) -> Metric:
+    """Return a metric with one label."""
+    return Metric(name, about, (label,), {(key,): float(value) for key, value in values.items()})
+
+
+def _measure_runs(
+    settings: Settings, runs: Sequence[dict[str, Any]], reports: Sequence[Sequence[StepReport]]
+) -> Iterator[Metric]:
+    from slowwave.flows.coverage import measure_coverage  # which a run, that writes metrics, has no use for before
+
+    ends = [row["ended_at"] for row in runs if row["status"] == RunStatus.DONE and row["ended_at"]]
+    good = {(): ends[-1].replace(tzinfo=UTC).timestamp()} if ends else {}
+    yield Metric("last_good_run_timestamp_seconds", "When a run last ended well, in seconds of the epoch", (), good)
+    status = Counter(row["status"] for row in runs)
+    yield _label("runs_total", "Runs that changed something or failed", "status", status)
+    held = bool(runs) and runs[-1]["status"] == RunStatus.HELD
+    yield Metric("gate_held", "Whether the last run is held back", (), {(): float(held)})
+    seconds = {step.step: step.seconds for steps in reports for step in steps}
+    yield _label("step_seconds", "Seconds that a step took when last run", "step", seconds)
+    covered = measure_coverage(settings)
+    states = {name: covered[name] for name in ("covered", "waiting", "unreadable")}
+    yield _label("transcripts", "Transcripts by state", "state", states)
+    yield Metric("lag_seconds", "Seconds that the oldest transcript has waited", (), {(): covered["lag"]})
+
+
+def _measure_tables(live: Snapshot) -> Iterator[Metric]:
+    sizes, unindexed, broken = dict[str, float](), dict[str, float](), dict[str, float]()
+    for table in RELEASED:
+        folder = live.dir / f"{table.name}.lance"
+        sizes[table.name] = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        try:
+            unindexed[table.name], broken[table.name] = count_unindexed(live.open_dataset(table)), False
+        except TROUBLE:
+            broken[table.name] = True
+    rows = {table.name: live.release.counts.get(table.name, 0) for table in RELEASED}
+    yield _label("rows", "Rows of the live release", "table", rows)
+    yield _label("table_bytes", "Bytes on disk, kept versions included", "table", sizes)
+    yield _label("rows_unindexed", "Rows that an index lacks", "table", unindexed)
+    yield _label("table_broken", "Whether a table of the live release can't be opened", "table", broken)
+
+
+def _measure_claims(live: Snapshot, reports: Sequence[Sequence[StepReport]]) -> Iterator[Metric]:
+    usage = count_usage(live, live.dir)
+    never = len(usage.never)
+    recalled = {"recalled": len(usage.claims) - never, "never": never}
+    yield _label("claims", "Claims that were ever and never handed out", "use", recalled)
+    claims = live.read(OBSERVATIONS, ["status", *CHAIN]).to_pylist()
+    states = Counter(claim["status"] for claim in claims)
+    states["linked"] = sum(claim["status"] == Status.ACTIVE and is_perhaps_changed(claim) for claim in claims)
+    states["new"] = sum(step.rows_out for steps in reports[-1:] for step in steps if step.step == "observe")
+    yield _label("claims_by_state", "Claims by status, made by the last run, perhaps changed", "state", states)
+
+
+def _measure_answers(asked: Sequence[Asked]) -> Iterator[Metric]:
+    rows = pl.DataFrame(asked, schema=[*Asked._fields], orient="row", infer_schema_length=None).sort("kind")
+    of_kind = rows.group_by("kind", maintain_order=True).agg(**{name: how for name, (_, how) in ANSWERS.items()})
+    for name, (about, _) in ANSWERS.items():
+        values = of_kind.select("kind", name).drop_nulls().rows() if asked else ()
+        yield _label(name, about, "kind", dict(values))
+    web = Counter(answer.web for answer in asked if answer.web)
+    yield _label("web_queries_total", "Queries sent to the web, by their reason", "why", web)
+
+
+def _measure_models(settings: Settings, steps: Sequence[StepReport]) -> Iterator[Metric]:
+    """Yield what summaries and language models took by all runs, and whether the encoder loads."""
+    from slowwave.engines.encoders.load import load_query_encoder
+
+    writing = [step for step in steps if step.step in WRITING]
+    written = float(sum(step.rows_out for step in writing))
+    yield Metric("summaries_written_total", "Summaries and gists that were written", (), {(): written})
+    quality = {
+        name: n for step in writing for name, n in step.counts.items() if "members" in name or "no member" in name
+    }
+    yield _label("quality_of_texts", "A model's summaries, as last measured", "what", quality)
+    usage, prices = parse_usage(steps), settings.model
+    for name, about, count in (
+        ("model_requests_total", "Requests to a language model", "requests"),
+        ("model_cached_total", "Requests whose answers were kept from before", "cache hits"),
+    ):
+        yield _label(name, about, "model", {model: counts[count] for model, counts in usage.items()})
+    seconds = {model: counts["milliseconds"] / 1000 for model, counts in usage.items()}
+    yield _label("model_seconds_total", "Seconds that these took", "model", seconds)
+    errors = {
+        (model, name.removeprefix(ERRORS).rstrip(")")): float(n)
+        for model, counts in usage.items()
+        for name, n in counts.items()
+        if ERRORS in name
+    }
+    yield Metric("model_errors_total", "Requests that failed", ("model", "error"), errors)
+    tokens = {(model, kind): c[f"{kind} tokens"] for model, c in usage.items() for kind in ("prompt", "answer")}
+    yield Metric("model_tokens_total", "Tokens read and written", ("model", "kind"), tokens)
+    usd = {model: prices.compute_usd(tokens[model, "prompt"], tokens[model, "answer"]) for model in usage}
+    yield _label("model_usd_total", "Money for them, by the prices that are set", "model", usd)
+    try:
+        load_query_encoder(settings.encoder)
+        broken = 0.0
+    except (EncoderNotFound, OSError, RuntimeError, ValueError):
+        broken = 1.0
+    yield Metric("encoder_broken", "Whether the encoder can't be loaded", (), {(): broken})

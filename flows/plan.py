@@ -29,14 +29,12 @@ from slowwave.schemas.tables import BASE_TOPICS, FILES, GISTS, MESSAGES, OBSERVA
 from slowwave.schemas.vocabulary import SHARED, Status, SummaryScope, is_spoken, is_turn
 from slowwave.store.bucket.working_copy import refresh
 from slowwave.store.notes import find_journals
-from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.gists.task import compute_gists_key
-from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, find_installed
-from slowwave.tasks.ingest.parsing.records import Limits, UnknownFormat
+from slowwave.tasks.ingest.parsing.records import Limits
 from slowwave.tasks.ingest.store_messages import IngestedTranscript
 from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
-from slowwave.tasks.ingest.transcripts import detect_change, find_pending, is_excluded, name_path
+from slowwave.tasks.ingest.transcripts import find_pending
 from slowwave.tasks.job import Job
 from slowwave.tasks.llm.ask import NIGHTLY, Model, check_llm, close_models, find_answered, get_model
 from slowwave.tasks.observe import by_model as extract
@@ -84,14 +82,12 @@ TOKENS_A_WORD = 1.5
 
 @dataclass
 class Source:
-    """One tool's transcripts in one place; or, with a problem, one file that can't be read."""
+    """One tool's new or changed transcripts in one place; or, with a problem, one file that can't be read."""
 
     tool: str
     where: str
     files: int = 0
     bytes: int = 0
-    new: int = 0
-    """Files that are new or have changed since they were last read."""
     problem: str | None = None
 
 
@@ -142,6 +138,10 @@ class Estimate:
     """A whole night's cost."""
 
     model: str
+    sources: list[Source] = field(default_factory=list)
+    """New and changed transcripts, and files that no reader knows."""
+    unchanged: int = 0
+    """Files that were read before."""
     sessions: int = 0
     skipped: int = 0
     messages: int = 0
@@ -162,47 +162,14 @@ class Estimate:
         return sum(line.answer_tokens for line in self.lines)
 
 
-def list_sources(paths: list[Path], settings: Settings) -> list[Source]:
-    """Return transcripts by tool and place with how many are news, and the files that no reader knows, with the reason.
-
-    With no path, the transcripts of the tools installed for this user, by the folder the tool keeps them in.
-    """
-    # 1. The files, each with where it lies, and what the store knows of them.
-    folder, home = settings.store / settings.space, Path.home()
-    refresh(folder)
-    there = (folder / f"{FILES.name}.lance").is_dir()
-    rows = Store.open(settings.store, settings.space).read(FILES).to_pylist() if there else []
-    known = {row["path"]: row for row in rows}
-    places = [
-        (next(place.root for place in reader.locations(home) if path.is_relative_to(place.root)), path)
-        for reader, path in (() if paths else find_installed(home))
-    ]
-    places += [(place, path) for place in (*paths, *find_journals(folder)) for path in find_files([place])]
-    # 2. What reads each, and whether it is news.
-    sources: dict[tuple[str, str], Source] = {}
-    trouble: list[Source] = []
-    for place, path in places:
-        if is_excluded(path, settings.read.exclude):
-            continue
-        try:
-            tool, size = detect_reader(path).name, path.stat().st_size
-        except (UnknownFormat, OSError) as error:
-            trouble.append(Source("?", str(path), files=1, new=1, problem=str(error)))
-            continue
-        source = sources.setdefault((tool, str(place)), Source(tool, str(place)))
-        stored = known.get(name_path(path, settings))
-        news = stored is None or detect_change(path, stored, settings) is not None
-        source.files, source.bytes, source.new = source.files + 1, source.bytes + size, source.new + news
-    return [*sources.values(), *trouble]
-
-
 def plan_night(paths: list[Path], settings: Settings) -> Estimate:
-    """Return what a night over the paths would cost, and over whatever is pending in the store.
+    """Return what a night over the paths would read and cost, and over whatever is pending in the store.
 
     Raises:
         UsageError: settings name a language model, a prompt or a pack that is not there.
     """
     check_llm(settings)
+    refresh(settings.store / settings.space)
     with tempfile.TemporaryDirectory() as empty:
         there = (settings.store / settings.space / "releases.lance").is_dir()
         job = Job(settings if there else settings.model_copy(update={"store": Path(empty)}), "plan")
@@ -216,33 +183,34 @@ def plan_night(paths: list[Path], settings: Settings) -> Estimate:
                     "llm is off: claims, topics and summaries are made without a model and cost nothing"
                 )
             reports = job.store.read(RUNS, ["report", "started_at"]).sort_by([("started_at", "descending")])
-            known = measure_usage(reports["report"].to_pylist(), next(iter(names), ""))
-            planner = Planner(job, models, estimate, known)
-            for messages in _read_pending_messages(job, paths, models.get("extract")):
+            measured = measure_usage(reports["report"].to_pylist(), next(iter(names), ""))
+            # Sessions that wait, then the transcripts that were not read yet.
+            planner = Planner(job, models, estimate, measured)
+            for messages in _read_pending_messages(job, models.get("extract")):
+                planner.add(messages)
+            for messages in _read_transcripts(job, paths, estimate):
                 planner.add(messages)
             planner.add_pending()
             planner.add_expected()
             estimate.lines = list(planner.lines.values())
-            return add_costs(estimate, job.settings.model, known)
+            return add_costs(estimate, job.settings.model, measured)
         finally:
             close_models(job.run_id)
 
 
 class Planner:
-    """Adds up what some messages would cost."""
+    """Adds up what a night would ask, by step."""
 
-    def __init__(self, job: Job, models: Mapping[ModelTask, Model], estimate: Estimate, known: MeasuredUsage) -> None:
-        self.job, self.models, self.estimate, self.known = job, models, estimate, known
-        settings, get = job.settings, models.get
-        model_of_step = {
-            "gists": get("extract") if settings.gists == "llm" else None,
-            "observe": get("extract"),
-            "consolidate": get("extract"),
-            "supersede": get("judge") if settings.supersede.pairs else None,
-            "assign": get("topics"),
-            "rollup": get("summaries"),
-        }
-        self.of_step = {step: model for step, model in model_of_step.items() if model}
+    def __init__(
+        self, job: Job, models: Mapping[ModelTask, Model], estimate: Estimate, measured: MeasuredUsage
+    ) -> None:
+        self.job, self.models, self.estimate, self.measured = job, models, estimate, measured
+        settings = job.settings
+        tasks: dict[str, ModelTask] = {"gists": "extract"} if settings.gists == "llm" else {}
+        tasks |= {"observe": "extract", "consolidate": "extract"}
+        tasks |= {"supersede": "judge"} if settings.supersede.pairs else {}
+        tasks |= {"assign": "topics", "rollup": "summaries"}
+        self.of_step = {step: models[task] for step, task in tasks.items() if task in models}
         self.lines = {step: Line(step) for step in self.of_step}
         self.chunks: Counter[str] = Counter()
         """By session."""
@@ -250,8 +218,6 @@ class Planner:
         """Those that are to be distilled."""
         self.claims = 0.0
         """Expected of the sessions that are distilled."""
-        self.waiting_claims = 0
-        """Distilled by an earlier night, and not assigned yet."""
 
     @cached_property
     def counting(self) -> tuple[Callable[[Sequence[str]], list[int]], int]:
@@ -284,7 +250,7 @@ class Planner:
                 self.estimate.skipped += len(plan.skipped)
                 line.units += len({part.session_id for part in plan.parts})
                 self.chunks.update(part.session_id for part in plan.parts)
-                mean = self.known.answer_tokens.get("observe")
+                mean = self.measured.answer_tokens.get("observe")
                 claims = [min(MOST_CLAIMS, CLAIMS_A_TURN * len(part.chunk.turns)) for part in plan.parts]
                 self.claims += sum(claims)
                 parts = zip(claims, plan.parts, strict=True)
@@ -299,7 +265,7 @@ class Planner:
         self._add_summaries(_grow_session(session, [*some], self.job.settings.pyramid) for session, some in spoken)
 
     def add_pending(self) -> None:
-        """Count what the store's other sessions lack beside claims: gists, verdicts, relations, topics, summaries."""
+        """Count what the store's other sessions lack beside claims: gists, verdicts and summaries."""
         store, models, seen = self.job.store, self.models, sorted(self.sessions)
         spoken = read_spoken_messages(store, ["tokens"]).filter(~pl.col("session_id").is_in(seen))
         if "gists" in self.lines:
@@ -309,11 +275,6 @@ class Planner:
                 self._add_gists(rows.to_pylist())
         if "supersede" in self.lines:
             self._add_requests("supersede", list_questions(self.job, self.of_step["supersede"]))
-        # Claims that wait for a topic, and groups that wait for a summary.
-        claims = pl.DataFrame(store.read(OBSERVATIONS, ["session_id", "status", "assign_key"]))
-        assigned = pl.col("assign_key").eq_missing(compute_assign_key(self.job, models.get("topics")))
-        active = (pl.col("status") == Status.ACTIVE) & ~pl.col("session_id").is_in(seen)
-        self.waiting_claims = claims.filter(active & ~assigned).height
         key = compute_summaries_key(self.job, models.get("summaries"))
         lack = find_pending_sessions(store, "rollup", key, None, describe_encoder(self.job.settings))
         lack = lack.filter(~pl.col("session_id").is_in(seen) & (pl.col("source") != SHARED))
@@ -323,9 +284,12 @@ class Planner:
             self._add_summaries(scope.growth for scope in scopes)
 
     def add_expected(self) -> None:
-        """Count what rests on answers that are not there yet."""
-        settings, new, lines = self.job.settings, round(self.claims), self.lines
-        claims = new + self.waiting_claims
+        """Count what rests on answers that are not there yet, and claims of before that wait for a topic."""
+        settings, store, new, lines = self.job.settings, self.job.store, round(self.claims), self.lines
+        unassigned = pc.field("assign_key") != compute_assign_key(self.job, self.models.get("topics"))
+        waiting = (pc.field("status") == Status.ACTIVE) & (pc.field("assign_key").is_null() | unassigned)
+        other = pc.invert(pc.field("session_id").isin(pa.array(sorted(self.sessions), pa.string())))
+        claims = new + store.read(OBSERVATIONS, ["session_id"], waiting & other).num_rows
         if "consolidate" in lines:
             cut = [chunks for chunks in self.chunks.values() if chunks > 1]
             mean = sum(cut) / max(1, len(cut))
@@ -339,7 +303,7 @@ class Planner:
             lines["supersede"].expect(prompts, self._count_prompt("change") + shown, self._expect_answer("supersede"))
         if "assign" in lines:
             batches = -(-claims // SIZES.batch)
-            size, topics = claims / max(1, batches), self.job.store.count(TOPICS) or len(BASE_TOPICS)
+            size, topics = claims / max(1, batches), store.count(TOPICS) or len(BASE_TOPICS)
             shown = min(SIZES.shown, topics + claims / CLAIMS_A_TOPIC / 2) * TOPIC_TOKENS
             prompt = self._count_prompt("assign", first_new=9, most_new=9)
             lines["assign"].expect(batches, prompt + size * CLAIM_TOKENS + shown, size * 10)
@@ -379,7 +343,7 @@ class Planner:
                 of = about if draft.scope == SummaryScope.TOPIC else None
                 words = get_words(draft.tier)
                 request = build_summary_request(draft, of, words, library, *self.counting)
-                answer = self.known.answer_tokens.get("rollup", words * TOKENS_A_WORD)
+                answer = self.measured.answer_tokens.get("rollup", words * TOKENS_A_WORD)
                 line.expect(1, self._count_request(request), answer)
             return ["word " * get_words(draft.tier) for draft in drafts]
 
@@ -396,7 +360,7 @@ class Planner:
 
     def _expect_answer(self, step: str) -> float:
         """Return tokens of an answer, as measured where it was."""
-        return self.known.answer_tokens.get(step, ANSWER_TOKENS[step])
+        return self.measured.answer_tokens.get(step, ANSWER_TOKENS[step])
 
 
 def _grow_session(session: str, rows: Sequence[Mapping[str, Any]], settings: PyramidSettings) -> Growth:
@@ -446,19 +410,32 @@ def add_costs(estimate: Estimate, settings: LLMSettings, known: MeasuredUsage) -
     return estimate
 
 
-def _read_pending_messages(job: Job, paths: list[Path], model: Model | None) -> Iterator[pa.Table]:
-    """Yield messages of the sessions a night would distil: those in the vault, then those still in transcripts."""
-    stored = job.store.read(FILES).to_pylist()
+def _read_pending_messages(job: Job, model: Model | None) -> Iterator[pa.Table]:
+    """Yield the messages in the vault of the sessions that a night would distil."""
     mask = Mask(job)
     pending = find_pending_sessions(job.store, "observe", compute_observations_key(job, model), mask.by_session)
     gone = pa.array(sorted(read_inactive_ids(job.store)), pa.string())
     for group in group_sessions(pending, MESSAGES_AT_ONCE):
         rows = job.store.read_ids(MESSAGES, group["session_id"].to_list(), by="session_id")
         yield mask.mask_messages(rows.filter(pc.invert(pc.is_in(rows["message_id"], gone))))
-    known, limits = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes)
-    scan = find_pending({row["path"]: row for row in stored}, job.settings, paths or collect_transcript_roots())
+
+
+def _read_transcripts(job: Job, paths: list[Path], estimate: Estimate) -> Iterator[pa.Table]:
+    """Yield the messages of each transcript that is new or changed; what lies where goes into the estimate."""
+    given = [*(paths or collect_transcript_roots()), *find_journals(job.store.dir)]
+    scan = find_pending({row["path"]: row for row in job.store.read(FILES).to_pylist()}, job.settings, given)
+    roots = paths or [place.root for source in scan.pending for place in source.reader.locations(Path.home())]
+    estimate.unchanged = scan.counts["files unchanged"]
+    sources: dict[tuple[str, str], Source] = {}
+    known, limits, read = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes), job.settings.read
     for transcript in scan.pending:
-        redact, exclude = job.settings.redact, job.settings.read.exclude
-        fresh = list(iter_new_rows(IngestedTranscript(transcript), known, limits, redact=redact, exclude=exclude))
+        place = next((root for root in roots if transcript.path.is_relative_to(root)), transcript.path.parent)
+        key = (transcript.reader.name, str(place))
+        source = sources.setdefault(key, Source(*key))
+        source.files, source.bytes = source.files + 1, source.bytes + transcript.size
+        ingested = IngestedTranscript(transcript)
+        fresh = [*iter_new_rows(ingested, known, limits, redact=job.settings.redact, exclude=read.exclude)]
         if fresh:
             yield pa.Table.from_pylist(fresh, schema=MESSAGES.schema)
+    unreadable = [Source("?", str(path), 1, problem=problem) for path, problem in scan.unreadable]
+    estimate.sources = [*sources.values(), *unreadable]

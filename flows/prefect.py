@@ -174,13 +174,11 @@ def run_night_under_prefect(paths: list[str], overrides: dict[str, Any], ray: st
 
 def save_artifact(report: RunReport, key: str, description: str) -> None:
     """Keep the report with the flow's run, its steps as a table, and a link to its page: what quotes stays there."""
-    steps = [
-        {"step": done.step, "in": done.rows_in, "out": done.rows_out, "seconds": round(done.seconds, 1)}
-        for done in report.steps
-    ]
     page = f"http://127.0.0.1:{UI_PORT}/night/{report.run_id}"
     with restore_words():
-        create_table_artifact(steps, key=f"{key}-steps", description="Rows that each step read and wrote, and its time")
+        create_table_artifact(
+            report.list_steps(), key=f"{key}-steps", description="Rows that each step read and wrote, and its time"
+        )
         create_link_artifact(
             page, "What was learnt", f"{key}-page", "In a browser that opened the address of `slowwave ui`"
         )

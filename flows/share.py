@@ -74,14 +74,17 @@ def _list_withdrawn(kept: Path, name: str, claims: list[dict[str, Any]]) -> list
 
 
 def _load_document(file: Path) -> dict[str, Any]:
-    if file.exists() and not file.is_file():  # whoever opens a pipe waits for one who writes
-        raise UsageError(f"{file} is no file")
+    """Return what `slowwave export --learnings` wrote as JSON.
+
+    Raises:
+        UsageError: the file can't be read, or holds anything else.
+    """
     try:
+        if file.exists() and not file.is_file():  # whoever opens a pipe waits for one who writes
+            raise OSError("it is no file")
         document = orjson.loads(file.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror or error}") from error
-    except orjson.JSONDecodeError as error:
-        raise UsageError(f"{file}: no learnings that `slowwave export --learnings` wrote as json: {error}") from error
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise UsageError(f"{file} can't be read as learnings: {error}") from error
     claims = document.get("claims") if isinstance(document, dict) and document.get(LEARNINGS) == SCHEMA else None
     if not isinstance(claims, list) or not all(isinstance(claim, dict) for claim in claims):
         raise UsageError(f"{file}: no learnings of version {SCHEMA} that `slowwave export --learnings` wrote as json")

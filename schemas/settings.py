@@ -1,12 +1,14 @@
 """Every setting, a section a step, and where each is read from: command line, environment, the user's file."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from platformdirs import user_data_path
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from slowwave.schemas.errors import UsageError
 from slowwave.schemas.places import find_working_copy
 from slowwave.schemas.settings_files import load_file_settings
 
@@ -399,3 +401,17 @@ class Settings(BaseSettings):
         Neither `.env` nor pyproject.toml is read.
         """
         return init_settings, env_settings, InitSettingsSource(settings_cls, load_file_settings(settings_cls))
+
+
+def make_settings(given: Mapping[str, Any]) -> Settings:
+    """Return the settings given, over those of the environment and of files.
+
+    Raises:
+        UsageError: a value that is none of its setting's, or a file that can't be read.
+    """
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UsageError(f"setting {where}: {first['msg']}, got {first['input']!r}") from None

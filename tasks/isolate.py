@@ -10,7 +10,7 @@ import errno
 import logging
 import re
 import traceback
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from slowwave.schemas.errors import BadRows, SlowwaveError
@@ -78,18 +78,16 @@ def note_failed_units(
         first = next(iter(failed.values()))
         many = f"{len(failed)} {kind}s" if len(failed) > 1 else f"a {kind}"
         report.failed.append(f"{many} of {report.step} failed, tried again next night: {describe_failure(first)}")
-    _note(job, report.step, {f"{unit}/{kind}": error for unit, error in failed.items()}, kind, left)
+    _note(job, report.step, kind, failed, left)
 
 
-def note_failed_step(job: Job, report: StepReport, error: Exception) -> None:
-    """Put a step that failed as a whole into quarantine and its report."""
-    report.failed.append(f"{report.step} failed, what it had made before stands: {describe_failure(error)}")
-    _note(job, report.step, {f"{report.step}/{WHOLE_STEP}": error}, WHOLE_STEP)
-
-
-def settle_step(job: Job, step: str) -> None:
-    """Resolve what stands in quarantine of a step that failed as a whole, and now did not."""
-    _note(job, step, {}, WHOLE_STEP)
+def note_step(job: Job, report: StepReport, error: Exception | None) -> None:
+    """Put a step that failed as a whole into quarantine and its report; of one that did not, resolve what stands there
+    of an earlier failure.
+    """
+    if error is not None:
+        report.failed.append(f"{report.step} failed, what it had made before stands: {describe_failure(error)}")
+    _note(job, report.step, WHOLE_STEP, {report.step: error} if error is not None else {})
 
 
 def describe_failure(error: Exception) -> str:
@@ -97,13 +95,17 @@ def describe_failure(error: Exception) -> str:
     return " ".join(traceback.format_exception_only(error)[-1].split())
 
 
-def _note(job: Job, step: str, failed: Mapping[str, Exception], kind: str, left: Iterable[str] = ()) -> None:
+def _note(job: Job, step: str, kind: str, failed: Mapping[str, Exception], left: Collection[str] = ()) -> None:
     """Put failures into quarantine, and resolve earlier ones of the same kind but for units that are `left`."""
     waiting, rows = {f"{unit}/{kind}" for unit in left}, []
     clean = redact_text if job.settings.redact else str
-    for row_id, error in failed.items():
-        LOG.info("%s of %s failed", row_id, step, exc_info=error)
-        why, excerpt = clean(describe_failure(error)), clean(format_traceback(error))[-EXCERPT:]
+    for unit, error in failed.items():
+        LOG.info("%s/%s of %s failed", unit, kind, step, exc_info=error)
+        row_id, why, excerpt = (
+            f"{unit}/{kind}",
+            clean(describe_failure(error)),
+            clean(format_traceback(error))[-EXCERPT:],
+        )
         rows.append(build_quarantine_row(step, (row_id, why, excerpt), why, excerpt, row_id=row_id))
 
     def is_settled(row: Row) -> bool:

@@ -185,13 +185,10 @@ def _tell_lost(store: Store, table: str, done: Salvaged, before: pl.DataFrame) -
             why = "is gone" if not Path(row["path"]).exists() else "has them no more"
             few = f"{row['lost']:,} of {row['messages']:,} messages are lost"
             yield f"session {row['native_id']}: {few}, {row['path']} {why}: only a backup has them"
-        if (rest := short.slice(TOLD)).height:
-            yield f"{rest['lost'].sum():,} more messages of {rest.height:,} sessions are lost so"
+        if short.height > TOLD:
+            yield f"messages of {short.height - TOLD:,} more sessions are lost so"
     elif table in (SESSIONS.name, MERGES.name, RELEASES.name) or done.lost == 0:
         yield f"{table}: whole rows: {done.kept:,}; the others were made anew"
-        bare = store.read(SESSIONS, ["native_id"], pc.field("path") == "") if table == SESSIONS.name else []
-        if len(bare):
-            yield f"{len(bare):,} sessions have lost their own id, title and path: their transcripts are gone"
     else:
         many = "an unknown number of" if done.lost is None else f"{done.lost:,}"
         yield f"{table}: whole rows: {done.kept:,}; {many} rows are lost: only a backup of before has them"

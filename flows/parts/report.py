@@ -4,11 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from textwrap import fill, shorten
-from typing import Self
+from typing import Any, Self
 
 import orjson
-from rich.console import Console
-from rich.table import Table
 
 from slowwave.context.projects.standing import STANDING, collect_standing_claims, group_by_category, take_in_turn
 from slowwave.recall.release.view import View
@@ -28,8 +26,6 @@ from slowwave.text.words import count_noun
 MODEL_MARK = ": "
 """Between a model's name and what is counted of it (`slowwave.tasks.llm.ask.Model`)."""
 USAGE = ("requests", "cache hits", "prompt tokens", "prefix-cache tokens", "answer tokens")
-STEP_HEADINGS = ("step", "in", "out", "seconds", "of which")
-USAGE_HEADINGS = ("step", "requests", "from cache", "prompt tokens", "from prefix", "answer tokens", "s", "errors")
 ERRORS = "errors ("
 REDACTED = "redacted "
 LATER = " left for another night"
@@ -134,22 +130,28 @@ class RunReport:
         facts = {"steps": [s.as_dict() for s in self.steps], "notes": self.notes, "release": release}
         return orjson.dumps(facts).decode()
 
-    def format_tables(self) -> dict[str, list[tuple[str, ...]]]:
-        """Return tables as text, by title, headings first: of the steps, and of what each model was asked by them."""
-        steps = [
-            (s.step, f"{s.rows_in:,}", f"{s.rows_out:,}", f"{s.seconds:.1f}", format_counts(s)) for s in self.steps
-        ]
-        usage = {
-            model: [
-                *(_format_usage_line(s.step, used[model]) for s in self.steps if model in (used := parse_usage([s]))),
-                _format_usage_line("in all", whole),
-            ]
-            for model, whole in parse_usage(self.steps).items()
-        }
-        return {
-            f"{self.kind} {self.run_id}": [STEP_HEADINGS, *steps],
-            **{f"asked of {model}": [USAGE_HEADINGS, *lines] for model, lines in usage.items()},
-        }
+    def list_steps(self) -> list[dict[str, Any]]:
+        """Return a row for each step: what it read and wrote, its seconds, and its counts in a line."""
+        rows = []
+        for step in self.steps:
+            counts = [f"{name} {n:,}" for name, n in sorted(step.counts.items()) if n and MODEL_MARK not in name]
+            numbers = {"in": step.rows_in, "out": step.rows_out, "seconds": round(step.seconds, 1)}
+            rows.append({"step": step.step, **numbers, "of which": " · ".join(counts)})
+        return rows
+
+    def list_usage(self) -> dict[str, list[dict[str, Any]]]:
+        """Return by model a row for each step that asked it, and one for all."""
+        usage: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for name, steps in (*((step.step, [step]) for step in self.steps), ("in all", self.steps)):
+            for model, counts in parse_usage(steps).items():
+                errors = [
+                    f"{what.removeprefix(ERRORS).rstrip(')')} {n:,}"
+                    for what, n in sorted(counts.items())
+                    if ERRORS in what
+                ]
+                numbers = {what: counts[what] for what in USAGE} | {"seconds": counts["milliseconds"] / 1000}
+                usage[model].append({"step": name, **numbers, "errors": ", ".join(errors)})
+        return usage
 
     def count_paid_requests(self) -> int:
         """Return requests that a model had to answer: those that the completions cache did not."""
@@ -175,32 +177,16 @@ class RunReport:
         if self.status == RunStatus.DONE:
             self.next_command = f" Next: `slowwave {'diff' if later else 'briefing'}{options}`."
 
-    def print(self, console: Console) -> None:
-        """Print the report as a table on a terminal, and below it what stands now."""
-        for title, (headings, *rows) in self.format_tables().items():
-            table = Table(headings[0], title=title, title_justify="left")
-            for heading in headings[1:-1]:
-                table.add_column(heading, justify="right")
-            table.add_column(headings[-1], overflow="fold")
-            for row in rows:
-                table.add_row(*row)
-            console.print(table)
-        for note in self.collect_notes():
-            if not any(note in line for line in self.closing):
-                console.print(f"note: {escape_line(note)}")
-        for news in self.closing:
-            console.print(news)
-        console.print(f"{self.format_verdict()}{self.next_command}")
-
     def render_markdown(self) -> str:
-        """Return the report's figures as Markdown, for a server that no forgetting reaches: notes may quote."""
-        lines = [f"# {self.kind} `{self.run_id}`", "", self.format_verdict()]
-        for title, (headings, *rows) in self.format_tables().items():
-            ruler = ("---", *["---:"] * (len(headings) - 2), "---")
-            lines += ["", f"{title}:", "", *("| " + " | ".join(row) + " |" for row in (headings, ruler, *rows))]
-        notes = len(self.collect_notes())
-        more = [f"{notes} notes: `slowwave inspect runs` has them, and a forgetting takes them out."] if notes else []
-        return "\n".join([*lines, "", *more])
+        """Return the verdict and what models were asked, for a server that no forgetting reaches: notes may quote."""
+        lines = [f"# {self.kind} `{self.run_id}`", self.format_verdict()]
+        lines += [
+            f"{model}: {', '.join(f'{name} {value:,}' for name, value in rows[-1].items() if value and name in USAGE)}."
+            for model, rows in self.list_usage().items()
+        ]
+        if notes := len(self.collect_notes()):
+            lines.append(f"{notes} notes: `slowwave inspect runs` has them, and a forgetting takes them out.")
+        return "\n\n".join(lines)
 
 
 def open_views(
@@ -291,12 +277,6 @@ def collect_left_out(report: RunReport, store: Store, before: Release | None) ->
     return parts + [f"{name} {counts[name]:,}" for name in ("records that are no conversation",) if counts[name]]
 
 
-def format_counts(step: StepReport) -> str:
-    """Return a step's counts in one line, without what it asked of a model."""
-    counted = [f"{name} {n:,}" for name, n in sorted(step.counts.items()) if n and MODEL_MARK not in name]
-    return escape_line(" · ".join(counted))
-
-
 def parse_steps(report: bytes | str | None) -> list[StepReport]:
     """Return the steps of a run, of the report in its row."""
     steps = orjson.loads(report or b"{}").get("steps", ())
@@ -311,9 +291,3 @@ def parse_usage(steps: Iterable[StepReport]) -> dict[str, Counter[str]]:
         if mark:
             usage[model][what] += n
     return usage
-
-
-def _format_usage_line(step: str, counts: Counter[str]) -> tuple[str, ...]:
-    numbers = [f"{counts[name]:,}" for name in USAGE]
-    errors = [f"{name.removeprefix(ERRORS).rstrip(')')} {n:,}" for name, n in sorted(counts.items()) if ERRORS in name]
-    return (step, *numbers, f"{counts['milliseconds'] / 1000:.1f}", ", ".join(errors))

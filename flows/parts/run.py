@@ -43,7 +43,7 @@ from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release, load_releases
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.parsing.lines import LEFT
-from slowwave.tasks.isolate import is_lasting, note_failed_step, settle_step
+from slowwave.tasks.isolate import is_lasting, note_step
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_models
 from slowwave.tasks.shards import HERE, Executor
@@ -168,9 +168,9 @@ def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args
         done = StepReport(name)
         if name != "read":
             job.store.restore_versions(before)
-        note_failed_step(job, done, error)
+        note_step(job, done, error)
     else:
-        settle_step(job, name)
+        note_step(job, done, None)
     report.steps.append(done)
     _release_memory()
 

@@ -8,19 +8,22 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
+from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Column, Table
 from rich.text import Text
 
-from slowwave.schemas.errors import SlowwaveError, UsageError, name_install
+from slowwave.schemas.errors import SlowwaveError, name_install
 from slowwave.schemas.filters import spell_out_filters
 from slowwave.schemas.places import find_working_copy
 from slowwave.text.fence import escape_control, escape_line
@@ -97,7 +100,7 @@ def command(function: Callable[..., Any] | None = None, *, progress: bool = Fals
                 options[name] = _open(name, **words)
             done = function(**options)
             if hasattr(done, "failures"):
-                done.print(OUT)
+                print_report(done)
                 end_run(done)
             elif done is not None:
                 print_json(done)
@@ -145,17 +148,9 @@ def load_settings(store: Path | str | None = None, space: str | None = None, **m
         UsageError: a value that is none of the setting's; the message names the setting and what it takes. Or the
             user's settings file can't be read.
     """
-    from pydantic import ValidationError  # both a tenth of a second, that `--help` has no use for
+    from slowwave.schemas.settings import make_settings  # a tenth of a second, that `--help` has no use for
 
-    from slowwave.schemas.settings import Settings
-
-    try:
-        return Settings(**build_overrides(Path(store) if store else None, space, **more))
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(
-            f"setting {'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}"
-        ) from None
+    return make_settings(build_overrides(Path(store) if store else None, space, **more))
 
 
 def open_memory(store: Path | None, space: str | None, release: str | None = None) -> "Memory":
@@ -184,6 +179,19 @@ def start_small_night(transcript: Path, given: dict[str, Any]) -> None:
 def find_project(memory: "Memory", folder: str = ".") -> str | None:
     """Return the folder, this one unless named, where it lies in a project that the memory knows."""
     return folder if memory.has_workspace(folder) else None
+
+
+def print_report(report: "RunReport") -> None:
+    """Print a run's report as tables, and below them what stands now."""
+    if report.steps:
+        print_table(report.list_steps(), f"{report.kind} {report.run_id}")
+    for model, rows in report.list_usage().items():
+        print_table(rows, f"asked of {model}")
+    for note in report.collect_notes():
+        if not any(note in line for line in report.closing):
+            OUT.print(f"note: {escape_line(note)}")
+    for line in (*report.closing, f"{report.format_verdict()}{report.next_command}"):
+        OUT.print(line)
 
 
 def end_run(report: "RunReport") -> None:
@@ -232,6 +240,24 @@ def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
 def print_json(data: object) -> None:
     """Print data as JSON, a date as ISO has it."""
     echo(json.dumps(data, ensure_ascii=False, indent=2, default=lambda v: getattr(v, "isoformat", v.__str__)()))
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
+    """Print rows, one at least, as a table with their names for headings; numbers stand to the right."""
+    columns = [
+        Column(name, justify="right" if any(isinstance(row[name], int | float) for row in rows) else "left")
+        for name in rows[0]
+    ]
+    table = Table(*columns, title=title, title_justify="left")
+    for row in rows:
+        table.add_row(*map(format_cell, row.values()))
+    OUT.print(table)
+
+
+def format_cell(value: object) -> str:
+    """Return a value as a table shows it."""
+    forms = {datetime: "{:%Y-%m-%d %H:%M:%S}", int: "{:,}", float: "{:,.1f}", NoneType: ""}
+    return escape_line(forms.get(type(value), "{}").format(value))
 
 
 def print_notes(notes: Iterable[str]) -> None:

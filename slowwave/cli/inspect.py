@@ -3,15 +3,14 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from rich.table import Table
 
-from slowwave.cli.common import HELD, INCOMPLETE, OUT, command, echo, load_settings, print_json
+from slowwave.cli.common import HELD, INCOMPLETE, OUT, command, echo, load_settings, print_json, print_table
 from slowwave.schemas.errors import UsageError, is_locked
+from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.places import name_place
 from slowwave.schemas.vocabulary import LEADS, LedgerKind, RunStatus, Status
 from slowwave.text.fence import escape_line
@@ -25,15 +24,21 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-@dataclass
-class Listing:
-    """What a ledger holds, for JSON and for a person."""
+class Listing(NamedTuple):
+    """What a ledger holds, and of it what a table shows: its headings, each with a column of the rows."""
 
     rows: list[Row]
-    headings: Sequence[str]
-    cells: Sequence[Sequence[str]]
-    """One for each row."""
+    columns: dict[str, str]
     notes: Sequence[str] = ()
+
+    @property
+    def table(self) -> list[Row]:
+        """What a table shows: of an id the first characters."""
+        short = [key for key in self.columns.values() if key.endswith("id") and key != "run_id"]
+        return [
+            {heading: str(row[key])[:SHORT_ID] if key in short else row[key] for heading, key in self.columns.items()}
+            for row in self.rows
+        ]
 
 
 @command
@@ -55,10 +60,10 @@ def inspect(
     listing = LEDGERS[ledger](settings, everything)
     if as_json:
         return listing.rows
-    table = Table(*listing.headings)
-    for cells in listing.cells:
-        table.add_row(*map(escape_line, cells))
-    OUT.print(table if listing.cells else f"Nothing in {ledger}.")
+    if listing.rows:
+        print_table(listing.table)
+    else:
+        OUT.print(f"Nothing in {ledger}.")
     for note in listing.notes:
         OUT.print(note)
     return None
@@ -78,44 +83,30 @@ def _list_releases(settings: "Settings", everything: bool) -> Listing:
     store = _open_store(settings)
     releases = read_releases(store)[::-1]
     names = {release.release_id: release.name for release in releases}
-    dropped = {release.number for release in releases[1:] if is_dropped(store.dir, release)}
-    cells = []
+    rows = []
     for place, release in enumerate(releases):
-        notes = ["live"] * (place == 0) + ["no longer kept"] * (release.number in dropped)
-        notes += [f"back to {names.get(release.restores, release.restores)}"] if release.restores else []
-        counts = [f"{release.counts.get(name, 0):,}" for name in ("messages", "observations", "summaries")]
-        cells.append((release.name, f"{release.created_at:%Y-%m-%d %H:%M:%S}", *counts, ", ".join(notes)))
-    rows = [{**vars(release), "name": release.name, "kept": release.number not in dropped} for release in releases]
-    return Listing(rows, ("release", "made", "messages", "observations", "summaries", ""), cells)
+        kept = place == 0 or not is_dropped(store.dir, release)
+        state = ["live"] * (place == 0) + ["no longer kept"] * (not kept)
+        state += [f"back to {names.get(release.restores, release.restores)}"] if release.restores else []
+        counts = {name: release.counts.get(name, 0) for name in ("messages", "observations", "summaries")}
+        rows.append({**vars(release), "name": release.name, "kept": kept, "state": ", ".join(state), **counts})
+    counted = {name: name for name in ("messages", "observations", "summaries")}
+    return Listing(rows, {"release": "name", "made": "created_at", **counted, "": "state"})
 
 
 def _list_runs(settings: "Settings", everything: bool) -> Listing:
     """Return the runs that changed something, paid a model, failed or died, newest first."""
-    from slowwave.schemas.tables import RUNS
-
-    rows = _open_store(settings).read(RUNS).to_pylist()
-    rows.sort(key=lambda row: row["started_at"], reverse=True)
-    cells = [
-        (
-            row["run_id"],
-            row["kind"],
-            f"{row['started_at']:%Y-%m-%d %H:%M:%S}",
-            f"{(row['ended_at'] - row['started_at']).total_seconds():.1f}" if row["ended_at"] else "",
-            _format_spent_tokens(row["report"]),
-            row["status"],
-        )
-        for row in rows
-    ]
-    return Listing(rows, ("run", "kind", "started", "seconds", "tokens", "status"), cells)
-
-
-def _format_spent_tokens(report: str) -> str:
-    """Return tokens that a run's report says its models read and wrote; nothing where none was asked."""
     import orjson
 
-    counts = [step["counts"] for step in orjson.loads(report).get("steps", [])]
-    spent = sum(n for c in counts for name, n in c.items() if name.endswith((": prompt tokens", ": answer tokens")))
-    return f"{spent:,}" if spent else ""
+    from slowwave.schemas.tables import RUNS
+
+    rows = sorted(_open_store(settings).read(RUNS).to_pylist(), key=lambda row: row["started_at"], reverse=True)
+    for row in rows:
+        row["seconds"] = (row["ended_at"] - row["started_at"]).total_seconds() if row["ended_at"] else None
+        counts = [pair for step in orjson.loads(row["report"]).get("steps", ()) for pair in step["counts"].items()]
+        row["tokens"] = sum(n for name, n in counts if name.endswith((": prompt tokens", ": answer tokens"))) or None
+    columns = {"run": "run_id", "kind": "kind", "started": "started_at", "seconds": "seconds", "tokens": "tokens"}
+    return Listing(rows, columns | {"status": "status"})
 
 
 def _list_quarantine(settings: "Settings", everything: bool) -> Listing:
@@ -124,12 +115,10 @@ def _list_quarantine(settings: "Settings", everything: bool) -> Listing:
 
     rows = [row for row in _open_store(settings).read(QUARANTINE).to_pylist() if everything or not row["resolved"]]
     rows.sort(key=lambda row: (row["path"] or "", row["line"] or 0))
-    cells = []
     for row in rows:
         unit, slash, part = (row["row_id"] or "").partition("/")
-        where = Path(row["path"]).name if row["path"] else f"{unit[:12]}{slash}{part}"
-        cells.append((row["step"], where, str(row["line"] or ""), row["reason"]))
-    return Listing(rows, ("step", "where", "line", "reason"), cells)
+        row["where"] = Path(row["path"]).name if row["path"] else f"{unit[:SHORT_ID]}{slash}{part}"
+    return Listing(rows, {name: name for name in ("step", "where", "line", "reason")})
 
 
 def _list_junk(settings: "Settings", everything: bool) -> Listing:
@@ -138,19 +127,15 @@ def _list_junk(settings: "Settings", everything: bool) -> Listing:
 
     rows = _open_store(settings).read(BOILERPLATE).to_pylist()
     rows.sort(key=lambda row: (-row["sessions"], row["span_id"]))
-    counts = ((f"{row['sessions']:,}", f"{row['sessions'] - len(row['kept']):,}") for row in rows)
-    cells = [(row["span_id"], *count, row["text"][:120]) for row, count in zip(rows, counts, strict=True)]
-    return Listing(rows, ("span", "sessions", "masked", "text"), cells)
+    rows = [row | {"masked": row["sessions"] - len(row["kept"])} for row in rows]
+    return Listing(rows, {"span": "span_id", "sessions": "sessions", "masked": "masked", "text": "text"})
 
 
 def _list_merges(settings: "Settings", everything: bool) -> Listing:
     """Return the claims that were merged or retired, with the rule."""
     rows = [row for row in _collect_merges(_open_store(settings)) if everything or row["state"] == "in force"]
-    cells = [
-        (row["merge_id"][:12], row["kind"], row["rule"], row["state"], row["loser"] or "", row["winner"] or "")
-        for row in rows
-    ]
-    return Listing(rows, ("merge", "kind", "rule", "state", "this claim", "gave way, or may, to"), cells)
+    columns = {"merge": "merge_id", "kind": "kind", "rule": "rule", "state": "state"}
+    return Listing(rows, columns | {"this claim": "loser", "gave way, or may, to": "winner"})
 
 
 def _list_changes(settings: "Settings", everything: bool) -> Listing:
@@ -164,24 +149,20 @@ def _list_changes(settings: "Settings", everything: bool) -> Listing:
     ledger = [row for row in _collect_merges(_open_store(settings)) if row["state"] == "in force"]
     judged = [row for row in ledger if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != Answer.UNANSWERED]
     answers = {frozenset((row["loser_id"], row["winner_id"])): row["rule"] for row in judged}
-    for row in ledger:
-        row["answer"] = answers.get(frozenset((row["loser_id"], row["winner_id"])))
-    kinds = (LedgerKind.SUPERSESSION, LedgerKind.DOUBT)
-    rows = [row for row in ledger if row["kind"] in kinds and row["rule"] != LEADS]
-    rows.sort(key=lambda row: (row["kind"] == LedgerKind.DOUBT, -row["scores"].get("likely", 1.0), row["merge_id"]))
-    cells = []
-    for row in rows:
-        likely = f"{row['scores'].get('likely', 1.0):.0%}{' ?' if row['kind'] == LedgerKind.DOUBT else ''}"
-        by = f"model: {row['answer']}" if row["answer"] else "classifier"
-        cells.append((row["merge_id"][:12], likely, by, row["loser"] or "", row["winner"] or ""))
-    notes = []
+    rows, notes = list[Row](), list[str]()
     for kind, what in ((LedgerKind.SUPERSESSION, "superseded"), (LedgerKind.DOUBT, "linked, both standing")):
-        of_kind = [row for row in rows if row["kind"] == kind]
+        of_kind = [row for row in ledger if row["kind"] == kind and row["rule"] != LEADS]
+        for row in of_kind:
+            row["answer"] = answers.get(frozenset((row["loser_id"], row["winner_id"])))
+            row["by"] = f"model: {row['answer']}" if row["answer"] else "classifier"
+            row["likely"] = f"{row['scores'].get('likely', 1.0):.0%}{' ?' * (kind == LedgerKind.DOUBT)}"
         some = [row["scores"].get("likely", 1.0) for row in of_kind if not row["answer"]]
         notes += [f"{len(some)} {what}: {sum(1 - p for p in some):.1f} expected wrong."] if some else []
         notes += [f"{len(of_kind) - len(some)} {what} by a model's word."] if len(of_kind) > len(some) else []
+        rows += sorted(of_kind, key=lambda row: (-row["scores"].get("likely", 1.0), row["merge_id"]))
     notes += [f"{len(judged)} pairs judged by a model."] if judged else []
-    return Listing(rows, ("merge", "likely", "judged by", "this claim", "is changed, or may be, by"), cells, notes)
+    columns = {"merge": "merge_id", "likely": "likely", "judged by": "by", "this claim": "loser"}
+    return Listing(rows, columns | {"is changed, or may be, by": "winner"}, notes)
 
 
 def _collect_merges(store: "Store") -> list[Row]:
@@ -211,17 +192,13 @@ def _collect_merges(store: "Store") -> list[Row]:
 
 def _list_notes(settings: "Settings", everything: bool) -> Listing:
     """Return the notes, the oldest first: when, by whom, and whether a person confirmed or rejected them."""
-    from slowwave.store.notes import read_notes
+    from slowwave.store.notes import PREFIX, read_notes
 
     notes = [note for note in read_notes(settings.store / settings.space) if everything or note.verdict != "rejected"]
-    cells = []
-    for note in notes:
-        by = " ".join(filter(None, (note.by, note.speaker)))
-        cells.append((note.id.removeprefix("note-"), note.at[:16], by, note.verdict, note.workspace or "", note.text))
+    rows = [vars(note) | {"note": note.id.removeprefix(PREFIX), "noted": note.at[:16]} for note in notes]
     how = "`slowwave include ID` confirms an agent's note, `slowwave exclude ID --why …` rejects it."
-    return Listing(
-        [vars(note) for note in notes], ("note", "noted", "by", "verdict", "of", "text"), cells, (how,) if cells else ()
-    )
+    columns = {name: name for name in ("note", "noted", "speaker", "by", "verdict")}
+    return Listing(rows, columns | {"of": "workspace", "text": "text"}, [how] if notes else ())
 
 
 def _list_excluded(settings: "Settings", everything: bool) -> Listing:
@@ -229,40 +206,38 @@ def _list_excluded(settings: "Settings", everything: bool) -> Listing:
     from slowwave.schemas.tables import EXCLUSIONS, OBSERVATIONS, SESSIONS
 
     store = _open_store(settings)
-    rows = sorted(
-        store.read(EXCLUSIONS, ["row_id", "kind", "why", "at"]).to_pylist(), key=lambda row: (row["at"], row["row_id"])
+    rows = store.read(EXCLUSIONS, ["row_id", "kind", "why", "at"]).sort_by(
+        [("at", "ascending"), ("row_id", "ascending")]
     )
-    ids = [row["row_id"] for row in rows]
+    ids = rows["row_id"].to_pylist()
     sessions = store.read_ids(SESSIONS, ids, ["session_id", "native_id", "path"]).to_pylist()
     claims = store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary"]).to_pylist()
-    about = {row["session_id"]: (row["native_id"], row["path"]) for row in sessions}
-    about |= {row["observation_id"]: (row["observation_id"][:12], row["summary"]) for row in claims}
-    for row in rows:
-        row["name"], row["text"] = about.get(row["row_id"], (row["row_id"][:12], "forgotten since"))
-    cells = [(row["kind"], row["name"], f"{row['at']:%Y-%m-%d}", row["why"], row["text"]) for row in rows]
-    return Listing(rows, ("kind", "id", "since", "why", "what"), cells)
+    about = {row["session_id"]: {"name": row["native_id"], "text": row["path"]} for row in sessions}
+    about |= {row["observation_id"]: {"text": row["summary"]} for row in claims}
+    named = [
+        row | {"name": row["row_id"][:SHORT_ID], "text": "forgotten since"} | about.get(row["row_id"], {})
+        for row in rows.to_pylist()
+    ]
+    return Listing(named, {"kind": "kind", "id": "name", "since": "at", "why": "why", "what": "text"})
 
 
 def _list_usage(settings: "Settings", everything: bool) -> Listing:
-    """Return each claim's number of uses and rating, the most used first."""
+    """Return the claims that were used or rated, of `everything` all, the most used first."""
     from slowwave.recall.views.usage import count_usage
     from slowwave.store.releases import Snapshot
 
     usage = count_usage(Snapshot(settings.store, settings.space), settings.store / settings.space)
-    ratings = {rating.id: rating for rating in usage.ratings}
-    rows: list[Row] = [
-        vars(claim) | {"rating": ratings[claim.id].verdict if claim.id in ratings else None} for claim in usage.claims
-    ]
-    used = [row for row in rows if row["times"] or row["rating"] or everything]
-    cells = [(f"{row['times']:,}", row["id"][:12], row["rating"] or "", row["text"]) for row in used]
+    verdicts = {rating.id: rating.verdict for rating in usage.ratings}
+    rows = [vars(claim) | {"rating": verdicts.get(claim.id)} for claim in usage.claims]
     span = f", {usage.first:%Y-%m-%d} to {usage.last:%Y-%m-%d}" if usage.first and usage.last else ""
-    good = sum(claim.verdict == "good" for claim in usage.ratings)
+    good, never = [*verdicts.values()].count("good"), len(usage.never)
     notes = (
         f"{usage.recalls:,} answers were handed out{span}.",
-        f"Of {len(usage.claims):,} claims {len(usage.claims) - len(usage.never):,} were among them, "
-        f"{len(usage.never):,} never; {good:,} memories were rated good, {len(usage.ratings) - good:,} bad.",
+        f"Of {len(rows):,} claims {len(rows) - never:,} were among them, {never:,} never; "
+        f"{good:,} memories were rated good, {len(verdicts) - good:,} bad.",
     )
-    return Listing(rows, ("times", "claim", "rated", "what it says"), cells, notes)
+    used = [row for row in rows if row["times"] or row["rating"] or everything]
+    return Listing(used, {"times": "times", "claim": "id", "rated": "rating", "what it says": "text"}, notes)
 
 
 def _list_spaces(settings: "Settings", everything: bool) -> Listing:
@@ -270,20 +245,13 @@ def _list_spaces(settings: "Settings", everything: bool) -> Listing:
     from slowwave.store.crypt import find_encryption
     from slowwave.store.releases import list_spaces, load_releases
 
-    rows: list[Row] = [
-        {
-            "space": folder.name,
-            "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
-            "release": next((release.name for release in load_releases(folder)[::-1]), None),
-            "encrypted": find_encryption(folder),
-        }
-        for folder in (settings.store / name for name in sorted(list_spaces(settings.store)))
-    ]
-    cells = [
-        (row["space"], f"{row['bytes'] / 1e6:,.1f} MB", row["release"] or "-", row["encrypted"] or "not known to be")
-        for row in rows
-    ]
-    return Listing(rows, ("space", "size", "live", "encrypted"), cells)
+    rows = []
+    for name in sorted(list_spaces(settings.store)):
+        folder = settings.store / name
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        live = next((release.name for release in load_releases(folder)[::-1]), None)
+        rows.append({"space": name, "bytes": size, "release": live, "encrypted": find_encryption(folder)})
+    return Listing(rows, {"space": "space", "bytes": "bytes", "live": "release", "encrypted by": "encrypted"})
 
 
 LEDGERS: dict[str, Callable[["Settings", bool], Listing]] = {
@@ -315,10 +283,12 @@ def status(
     last = next(value for heading, _, value in rows if heading == "last run")
     behind = rows[0][2]["behind"]
     if stats:
-        from slowwave.flows.stats import collect_stats, format_stats
+        from slowwave.flows.metrics import list_metrics
 
-        figures = collect_stats(settings)
-        rows += [("stats", "", figures)] if as_json else [(*line, None) for line in format_stats(figures)]
+        figures = list_metrics(settings)
+        by_name = {metric.name: metric.as_dict() for metric in figures}
+        shown = [metric for metric in figures if metric.values and "timestamp" not in metric.name]
+        rows += [("stats", "", by_name)] if as_json else [("", str(metric), None) for metric in shown]
     if as_json:
         print_json({heading.replace(" ", "_"): value for heading, _, value in rows})
     else:

@@ -1,8 +1,5 @@
 """The `slowwave` command: `slowwave --help` lists what there is."""
 
-import subprocess
-from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -43,8 +40,6 @@ RENAMED = {
     "assemble": "context",
 }
 """Commands as other memories call them, and what does the same here."""
-OPTIONS = {"--limit": "-k"}
-"""The same for options, where a command has the one that is named."""
 
 
 class Commands(TyperGroup):
@@ -55,16 +50,6 @@ class Commands(TyperGroup):
         if args and args[0] in RENAMED:
             ctx.fail(f"`slowwave {args[0]}` is called `slowwave {RENAMED[args[0]]}`.")
         return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Call the command."""
-        try:
-            return super().invoke(ctx)
-        except Exception as error:
-            name, inner = OPTIONS.get(getattr(error, "option_name", "")), getattr(error, "ctx", None)
-            if name and inner and any(name in one.opts for one in inner.command.params):
-                error.possibilities = [name]  # type: ignore[attr-defined]
-            raise
 
 
 app = typer.Typer(
@@ -81,16 +66,11 @@ app.command(cls=NeverBlocking, hidden=True)(hook)  # clients call it; `slowwave 
 
 
 def print_version(asked: bool) -> None:
-    """Print name and version, of a checkout also its commit, and end, where that was asked for."""
+    """Print name and version, and end, where that was asked for."""
     if asked:
         from importlib.metadata import version
 
-        root, commit = Path(__file__).parents[2], ""
-        with suppress(OSError):
-            words = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
-            is_own = (root / ".git").exists()
-            commit = subprocess.run(words, capture_output=True, text=True).stdout.strip() if is_own else ""
-        typer.echo(f"slowwave {version('slowwave')}{f' ({commit})' if commit else ''}")
+        typer.echo(f"slowwave {version('slowwave')}")
         raise typer.Exit()
 
 

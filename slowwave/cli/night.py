@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Column, Table
 
 from slowwave.cli.common import (
     HELD,
@@ -22,6 +21,8 @@ from slowwave.cli.common import (
     import_prefect_quietly,
     load_settings,
     print_notes,
+    print_report,
+    print_table,
     report_errors,
 )
 from slowwave.schemas.errors import UsageError, name_install
@@ -144,7 +145,7 @@ def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], *, pl
             with report_errors():
                 own_paths = [Path(str(path).replace(SPACE, name)) for path in paths]
                 if report := _run_one(given | {"space": name}, own_paths, plain, False, ray):
-                    report.print(OUT)
+                    print_report(report)
                     ended.add(HELD if report.held else INCOMPLETE if report.failures else 0)
         except typer.Exit as failed:
             ended.add(failed.exit_code)
@@ -208,32 +209,32 @@ def plan(
 
     Costs are in tokens, time and money. Unreadable files are listed; nothing is generated or written.
     """
-    from slowwave.flows.plan import list_sources, plan_night
+    from slowwave.flows.plan import plan_night
     from slowwave.store.bucket.objects import fetch_transcripts
 
     settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
-    absolute = [fetch_transcripts(path).expanduser().absolute() for path in paths or []]
-    sources, estimate = list_sources(absolute, settings), plan_night(absolute, settings)
+    estimate = plan_night([fetch_transcripts(path).expanduser().absolute() for path in paths or []], settings)
     if as_json:
-        return {"sources": [vars(source) for source in sources], **asdict(estimate)}
-    table = Table("tool", "where", "files", "size", "state")
-    for source in sources:
-        state = escape_line(source.problem or f"{source.new:,} new or changed")
-        size = f"{source.bytes / 1e6:,.1f} MB"
-        table.add_row(source.tool, escape_line(source.where), f"{source.files:,}", size, state)
-    OUT.print(table if sources else "No transcripts are there.")
-    # The costs, a line a step.
-    costs = Table("step", title=f"{estimate.model}", title_justify="left")
-    for heading in ("units", "prompts", "from the cache", "prompt tokens", "answer tokens (expected)"):
-        costs.add_column(heading, justify="right")
-    for line in estimate.lines:
-        about = "about " if line.estimated else ""
-        numbers = (line.units, line.requests, line.cached, line.prompt_tokens, line.answer_tokens)
-        costs.add_row(line.step, *(f"{about if n else ''}{n:,}" for n in numbers))
+        return asdict(estimate)
+    sources = [
+        {"tool": source.tool, "where": source.where, "files": source.files, "MB": source.bytes / 1e6}
+        | {"state": source.problem or "new or changed"}
+        for source in estimate.sources
+    ]
+    if sources:
+        print_table(sources)
+    OUT.print(f"{count_noun(estimate.unchanged, 'transcript')} had no news.")
     pending = f"Pending: {count_noun(estimate.messages, 'message')} in {count_noun(estimate.sessions, 'session')}"
     OUT.print(f"{pending}, {estimate.skipped:,} of them too short." if estimate.skipped else f"{pending}.")
-    if estimate.lines:
-        OUT.print(costs)
+    # The costs, a line a step.
+    costs = [
+        {"step": line.step, "units": line.units, "prompts": line.requests, "from the cache": line.cached}
+        | {"prompt tokens": line.prompt_tokens, "answer tokens (expected)": line.answer_tokens}
+        | {"": "estimated" if line.estimated else ""}
+        for line in estimate.lines
+    ]
+    if costs:
+        print_table(costs, estimate.model)
         took = "unknown" if estimate.seconds is None else _format_duration(estimate.seconds)
         tokens = f"{estimate.prompt_tokens:,} prompt and {estimate.answer_tokens:,} answer tokens"
         OUT.print(f"In all {tokens}; time: {took}; money: ${estimate.usd:,.2f}")
@@ -318,18 +319,20 @@ def experiment(
 def print_findings(findings: "Findings") -> None:
     """Print each candidate's figures beside those of the settings in force, and what to write to adopt the best."""
     figures = [name for name, figure in findings.in_force["train"].items() if figure.mean == figure.mean]
-    sizes = ", ".join(f"{count} {split}" for split, count in findings.questions.items())
-    table = Table(
-        "split", Column("settings", overflow="fold"), *figures, "gain", "p", title=f"{findings.name}: {sizes} questions"
-    )
+    rows = []
     for split in ("validation", "test"):
-        in_force = findings.in_force[split]
-        table.add_row(split, "in force", *(str(in_force[name]) for name in figures))
-        for candidate in (one for one in findings.candidates if one.split == split):
-            settings = "\n".join(f"{name} = {value}" for name, value in candidate.params.items())
-            cells = (str(candidate.figures[name]) for name in figures)
-            table.add_row(split, settings, *cells, str(candidate.gain), f"{candidate.p:.3f}")
-    OUT.print(table)
+        rows.append(
+            {"split": split, "settings": "in force", **{name: findings.in_force[split][name] for name in figures}}
+            | {"gain": "", "p": ""}
+        )
+        for candidate in (candidate for candidate in findings.candidates if candidate.split == split):
+            settings = ", ".join(f"{name} = {value}" for name, value in candidate.params.items())
+            measured = {name: candidate.figures[name] for name in figures}
+            rows.append(
+                {"split": split, "settings": settings, **measured, "gain": candidate.gain, "p": f"{candidate.p:.3f}"}
+            )
+    sizes = ", ".join(f"{count} {split}" for split, count in findings.questions.items())
+    print_table(rows, f"{findings.name}: {sizes} questions")
     OUT.print(f"{findings.tried} settings were tried on training; p is Holm's, for all that validation saw.")
     if not findings.best:
         OUT.print("None was better on validation than the settings in force: there is nothing to change.")

@@ -1,26 +1,17 @@
 """Commands on releases and on what is in them: compare, go back, promote, leave out, take in again."""
 
-from collections import Counter
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import OUT, command, echo, print_json
+from slowwave.cli.common import OUT, command, echo
+from slowwave.schemas.ids import SHORT_ID
 from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
     from slowwave.recall.views.compare import Difference
     from slowwave.schemas.settings import Settings
-
-
-class DiffFormat(StrEnum):
-    """Forms of a comparison."""
-
-    TEXT = "text"
-    MARKDOWN = "md"
-    JSON = "json"
 
 
 @command
@@ -33,9 +24,9 @@ def diff(
     candidate: Annotated[
         bool, typer.Option("--candidate", help="Compare with the release that a gate holds back.")
     ] = False,
-    form: Annotated[DiffFormat, typer.Option("--format", help="Output format.")] = DiffFormat.TEXT,
     limit: Annotated[int, typer.Option(min=0, help="Most claims to show of each kind; 0: all.")] = 20,
-) -> None:
+    as_json: bool = False,
+) -> dict[str, object] | None:
     """Compare two releases: claims added, changed and removed.
 
     It lists claims that were added, changed, superseded, merged, withdrawn, restored or removed.
@@ -54,34 +45,30 @@ def diff(
     earlier = Snapshot(settings.store, settings.space, old or f"r{later.release.number - 1}")
     differences = compare_releases(earlier, later, read_decisions(store))
     names = {"old": earlier.release.name, "new": CANDIDATE if candidate else later.release.name}
-
-    # Print the differences.
-    if form == DiffFormat.JSON:
-        print_json({**names, "differences": [difference._asdict() for difference in differences]})
-        return
-    counts_by_kind = Counter(difference.kind for difference in differences)
-    counts = (
-        ", ".join(f"{counts_by_kind[kind]:,} {kind}" for kind in KINDS if counts_by_kind[kind]) or "the same claims"
-    )
-    head, below = ("## ", "\n") if form == DiffFormat.MARKDOWN else ("", "")
-    lines = [f"{head[1:]}{names['old']} to {names['new']}: {counts}"]
-    for kind in (kind for kind in KINDS if counts_by_kind[kind]):
-        shown = [difference for difference in differences if difference.kind == kind][: limit or None]
-        more = f" ({len(shown):,} of {counts_by_kind[kind]:,} shown)" if len(shown) < counts_by_kind[kind] else ""
-        lines += [f"\n{head}{kind}{more}{below}", *(_format_difference(difference, form) for difference in shown)]
+    if as_json:
+        return {**names, "differences": [difference._asdict() for difference in differences]}
+    # Print the differences by their kind.
+    by_kind = {kind: [one for one in differences if one.kind == kind] for kind in KINDS}
+    counts = ", ".join(f"{len(some):,} {kind}" for kind, some in by_kind.items() if some)
+    lines = [f"{names['old']} to {names['new']}: {counts or 'the same claims'}"]
+    for kind, some in by_kind.items():
+        shown = some[: limit or None]
+        more = f" ({len(shown):,} of {len(some):,} shown)" if len(shown) < len(some) else ""
+        lines += [f"\n{kind}{more}"] * bool(some) + list(map(_format_difference, shown))
     echo("\n".join(lines))
+    return None
 
 
-def _format_difference(difference: "Difference", form: DiffFormat) -> str:
+def _format_difference(difference: "Difference") -> str:
     """Return a claim, what took its place or why it went, and its quote, where that says more."""
-    mark, inside = ("- ", "  ") if form == DiffFormat.MARKDOWN else ("  ", "    ")
-    lines = [f"{mark}{difference.claim_id[:12]}  {escape_line(difference.summary)}"]
+    lines = [f"  {difference.claim_id[:SHORT_ID]}  {escape_line(difference.summary)}"]
     if difference.by:
-        lines.append(f"{inside}now {difference.by[:12]}  {escape_line(difference.by_summary or 'not in this release')}")
+        later = escape_line(difference.by_summary or "not in this release")
+        lines.append(f"    now {difference.by[:SHORT_ID]}  {later}")
     elif difference.reason:
-        lines.append(f"{inside}{escape_line(difference.reason)}")
+        lines.append(f"    {escape_line(difference.reason)}")
     if (quote := escape_line(difference.quote)) not in lines[0]:
-        lines.append(f'{inside}"{quote}"')
+        lines.append(f'    "{quote}"')
     return "\n".join(lines)
 
 

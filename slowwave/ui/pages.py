@@ -8,6 +8,7 @@ from typing import Annotated, Any, Unpack
 
 import pyarrow.compute as pc
 
+from slowwave.cli.common import format_cell
 from slowwave.cli.inspect import LEDGERS, collect_status
 from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.views.browse import list_claims
@@ -228,14 +229,14 @@ def show_ledger(
     return {
         "name": name,
         "old": bool(old) if name in WITH_OLD else None,
-        "headings": list(listing.headings),
-        "cells": [list(cells) for cells in listing.cells[after:end]],
+        "headings": list(listing.columns),
+        "cells": [[format_cell(value) for value in row.values()] for row in listing.table[after:end]],
         "rows": rows,
         "links": [link.format(**row) if link else None for row in rows],
         "actions": [_list_actions(name, row) for row in rows],
         "notes": list(listing.notes),
-        "count": len(listing.cells),
-        "next": end if len(listing.cells) > end else None,
+        "count": len(listing.rows),
+        "next": end if len(listing.rows) > end else None,
     }
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import Settings
+from slowwave.schemas.settings import Settings, make_settings
 
 FOLDER = "experiments"
 """In a space's folder: stores of trials, while an experiment runs. What is forgotten goes from there too."""
@@ -29,8 +29,7 @@ UNREAD = {
     "prompt": ("context.tokenizer", "context.talk.memory_seconds", *UNSHARED),
 }
 """Settings, or sections, that a target does not read."""
-READ_BY_TALK = ("context.active", "context.tokenizer", "context.budget", "encoder", "embeddings", "pyramid")
-Target = Literal["recall", "topics", "context", "talk", "prompt"]
+Target = Literal["recall", "topics", "context", "prompt"]
 Metric = Literal["evidence", "saved", "stale", "tokens"]
 LESS_IS_BETTER = frozenset({"stale", "tokens"})
 Value = bool | int | float | str
@@ -62,7 +61,7 @@ class Range(Part):
     @property
     def is_whole(self) -> bool:
         """Whether it holds whole numbers alone."""
-        return all(isinstance(one, int) for one in (self.low, self.high, self.step or 1))
+        return all(isinstance(bound, int) for bound in (self.low, self.high, self.step or 1))
 
 
 class Data(Part):
@@ -106,7 +105,7 @@ class Experiment(Part):
     metric: Metric = Field("evidence", description="What is made better.")
     k: int = Field(10, ge=1, le=100, description="Hits, where recall is asked.")
     budget: int | None = Field(
-        None, ge=1, description="Tokens of context or talk, by default the settings'; of a prompt's window, 8,192."
+        None, ge=1, description="Tokens of context, by default the settings'; of a prompt's window, 8,192."
     )
     seed: int = 0
     data: Data
@@ -124,18 +123,19 @@ def load_experiment(path: Path) -> Experiment:
         if path.exists() and not path.is_file():  # whoever opens a pipe waits for one who writes
             raise OSError("expected a file, got a pipe, a device or a folder")
         experiment = Experiment.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"{path} is no experiment: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     except (OSError, ValueError) as error:
-        why = error.errors()[0] if isinstance(error, ValidationError) else None
-        told = f"{'.'.join(map(str, why['loc']))}: {why['msg']}" if why else str(error)
-        raise UsageError(f"{path} is no experiment: {told}") from None
+        raise UsageError(f"{path} is no experiment: {error}") from None
     for name in experiment.space:
         check_name(name, experiment.target)
         if name == "context.budget" and experiment.budget and experiment.target != "prompt":
             raise UsageError(f"{name} is not read: the experiment's own `budget` is {experiment.budget}")
     data, here = experiment.data, path.absolute().parent
-    paths = tuple(here / one.expanduser() for one in data.paths)
+    paths = tuple(here / file.expanduser() for file in data.paths)
     questions = here / data.questions.expanduser() if data.questions else None
-    if lost := [one for one in (*paths, questions) if one and not (one.is_file() or one.is_dir())]:
+    if lost := [file for file in (*paths, questions) if file and not (file.is_file() or file.is_dir())]:
         raise UsageError(f"{path} names {lost[0]}, which is not there, or no file")
     return experiment.model_copy(update={"data": data.model_copy(update={"paths": paths, "questions": questions})})
 
@@ -146,6 +146,10 @@ def check_name(name: str, target: Target) -> None:
     Raises:
         UsageError: the message says which.
     """
+
+    def is_below(sections: Iterable[str]) -> bool:
+        return any(name == section or name.startswith(f"{section}.") for section in sections)
+
     model: Any = Settings
     for part in name.split("."):
         field = getattr(model, "model_fields", {}).get(part)
@@ -154,14 +158,10 @@ def check_name(name: str, target: Target) -> None:
         raise UsageError(f"there is no setting {name}: `slowwave config` lists all")
     if hasattr(model, "model_fields"):
         raise UsageError(f"{name} is a section: an experiment varies the settings in it")
-    if name.split(".")[0] in FIXED:
+    if is_below(FIXED):
         raise UsageError(f"{name} is not for experiments: {', '.join(FIXED)} stay as they are")
-    if _is_below(name, UNREAD.get(target, ())) or (target == "talk" and not _is_below(name, READ_BY_TALK)):
+    if is_below(UNREAD[target]):
         raise UsageError(f"the target {target} does not read {name}: every value would score the same")
-
-
-def _is_below(name: str, sections: Iterable[str]) -> bool:
-    return any(name == section or name.startswith(f"{section}.") for section in sections)
 
 
 def build_settings(base: Mapping[str, Any], params: Params) -> Settings:
@@ -177,12 +177,7 @@ def build_settings(base: Mapping[str, Any], params: Params) -> Settings:
         for part in above:
             inner[part] = inner = {**inner.get(part, {})}
         inner[last] = value
-    try:
-        return Settings(**nested)
-    except ValidationError as error:
-        first = error.errors()[0]
-        told = f"setting {'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}"
-        raise UsageError(told) from None
+    return make_settings(nested)
 
 
 def compute_settings_key(settings: Settings, *, writing: bool = False) -> str:

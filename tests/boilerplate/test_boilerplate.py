@@ -122,7 +122,7 @@ def test_a_rule_of_every_session_is_kept_once_and_a_banner_not_at_all(tmp_path: 
     assert {(row["sessions"], len(row["kept"]), BANNER in row["text"]) for row in rows} == {(7, 4, False), (7, 0, True)}
     listed = typed("inspect", "junk", "--json", "--store", options.store)
     assert {row["span_id"] for row in json.loads(listed.output)} == {row["span_id"] for row in rows}
-    compared = typed("diff", "r4", "r5", "--format", "json", "--store", options.store)
+    compared = typed("diff", "r4", "r5", "--json", "--store", options.store)
     news = json.loads(compared.output)["differences"]
     assert {(d["kind"], d["reason"], "eight workers" in d["quote"]) for d in news} == {
         ("added", None, False),

@@ -56,7 +56,6 @@ def test_what_other_memories_call_a_command_is_answered_with_its_name_here() -> 
         assert refused.exit_code == 2
         assert f"`slowwave {ours}`" in refused.output
         assert typed(*ours.split(), "--help").exit_code == 0
-    assert "-k" in typed("recall", "tides", "--limit", 3).output
 
 
 def test_show_lists_each_kind_and_refuses_what_it_has_no_use_for(store: Path) -> None:
@@ -195,24 +194,20 @@ def test_a_named_file_of_which_nothing_is_read_is_named_in_the_last_line(tmp_pat
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
+    (tmp_path / "bare").mkdir()
     reasons = {
         "diary.txt": "no known transcript format",
         "torn.jsonl": "in quarantine: `slowwave inspect quarantine` has the reason",
         "empty.jsonl": "the file is empty",
+        "bare": "no transcript is in it",
     }
-    for name, reason in reasons.items():
-        for verdict in ("Released r1", "Nothing changed"):  # the second night finds the file as it was
-            words = ("run", tmp_path / name, tmp_path / "good.jsonl", "--plain", "--store", tmp_path / f"s-{name}")
-            result = typed(*words)
-            last = result.output.splitlines()[-1]
-            assert result.exit_code == 3, result.output
-            assert last.startswith(verdict)
-            assert f"Nothing was read from {tmp_path / name} (" in last
-            assert reason in last
-    (tmp_path / "bare").mkdir()
-    bare = typed("run", tmp_path / "bare", tmp_path / "good.jsonl", "--plain", "--store", tmp_path / "s-bare")
-    assert bare.exit_code == 3
-    assert f"Nothing was read from {tmp_path / 'bare'} (no transcript is in it)." in bare.output.splitlines()[-1]
+    for verdict in ("Released r1", "Nothing changed"):  # the second night finds the files as they were
+        words = ("run", *(tmp_path / name for name in (*reasons, "good.jsonl")), "--plain", "--store", tmp_path / "s0")
+        result = typed(*words)
+        last = result.output.splitlines()[-1]
+        assert (result.exit_code, last.startswith(verdict)) == (3, True), result.output
+        for name, reason in reasons.items():
+            assert (f"{tmp_path / name} (" in last, reason in last) == (True, True), last
     nobody_named_it = typed("run", tmp_path / "folder", tmp_path / "good.jsonl", "--plain", "--store", tmp_path / "s")
     assert nobody_named_it.exit_code == 0
     copy = shutil.copy(tmp_path / "good.jsonl", tmp_path / "folder" / "copy.jsonl")
@@ -293,11 +288,7 @@ def test_the_version_is_told_without_the_pipeline() -> None:
     heavy = {"torch", "prefect", "lancedb", "pyarrow", "numpy", "polars"}
     code = f"import sys\nfrom slowwave.cli.main import main\ntry: main()\nfinally: print(sys.modules.keys() & {heavy})"
     done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True)
-    asked = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
-    commit = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-    told, brought = done.stdout.splitlines()
-    assert (told.partition(" (")[0], brought) == (f"slowwave {version('slowwave')}", "set()")
-    assert commit.startswith(told.partition(" (")[2].removesuffix(")").removesuffix("-dirty"))
+    assert done.stdout.splitlines() == [f"slowwave {version('slowwave')}", "set()"]
 
 
 def test_config_says_where_each_value_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,11 @@ from tests.talk_files import session
 
 EXAMPLES = Path(__file__).parents[2] / "deployments" / "hooks"
 PENDING = "not yet distilled"
-FACTS = {"tide": "We decided that DuckDB keeps the tide tables.", "port": "We decided that the API uses port 8123."}
+FACTS = {
+    "claude-code": "We decided that DuckDB keeps the tide tables.",
+    "codex": "We decided that the API uses port 8123.",
+    "talk": "We decided that the mole is painted green.",
+}
 
 
 def ask(store: Path, query: str) -> dict[str, str]:
@@ -30,8 +34,7 @@ def ask(store: Path, query: str) -> dict[str, str]:
     return {hit.text: hit.status for hit in Memory.open(store, encoder=HashEncoder()).recall(query)}
 
 
-@pytest.mark.parametrize("clients", [("claude-code", "codex"), ("talk", "talk")])
-def test_two_sessions_that_end_at_once_are_known_in_the_next_one(tmp_path: Path, clients: tuple[str, str]) -> None:
+def test_sessions_that_end_at_once_are_known_in_the_next_one(tmp_path: Path) -> None:
     store, here, program = tmp_path / "store", tmp_path / "tidepool", f"{sys.executable} -m slowwave"
     (here / ".git").mkdir(parents=True)
     (here / "polars.py").write_text("raise SystemExit('the folder that a client works in is no place for modules')")
@@ -42,7 +45,7 @@ def test_two_sessions_that_end_at_once_are_known_in_the_next_one(tmp_path: Path,
         run = partial(subprocess.run, shell=True, cwd=here, env=environment, capture_output=True, text=True, check=True)
         return str(run(f"{program} {words}", input=given).stdout)
 
-    for client, (name, fact) in zip(clients, FACTS.items(), strict=True):
+    for client, fact in FACTS.items():
         said = [("user", fact), ("assistant", "Noted."), ("user", "Thank you, that is all for today.")]
         if client == "talk":
             call(f"talk --llm scripted --workspace {here}", "\n".join(text for _, text in said))
@@ -50,7 +53,7 @@ def test_two_sessions_that_end_at_once_are_known_in_the_next_one(tmp_path: Path,
         shown = next(EXAMPLES.glob(f"{client}-[sh]*.json")), EXAMPLES / f"event-{client}-session-end.json"
         hooks, event = (json.loads(path.read_text()) for path in shown)
         (hook,) = hooks["hooks"][event["hook_event_name"]][0]["hooks"]
-        event |= {"cwd": str(here), "transcript_path": str(session(tmp_path, name, 2, said, workspace=str(here)))}
+        event |= {"cwd": str(here), "transcript_path": str(session(tmp_path, client, 2, said, workspace=str(here)))}
         assert call(hook["command"].removeprefix("slowwave"), json.dumps(event)) == ""
     briefing, until = "", time.monotonic() + 300
     while not all(fact[:-1] in briefing for fact in FACTS.values()) and time.monotonic() < until:
@@ -65,7 +68,7 @@ def test_a_session_whose_night_waits_or_runs_gets_no_second_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "nice", lambda more: more)  # else all tests after this one run at the lowest priority
-    store, said = tmp_path / "store", session(tmp_path, "s1", 2, [("user", FACTS["tide"]), ("assistant", "Noted.")])
+    store, said = tmp_path / "store", session(tmp_path, "s1", 2, [("user", FACTS["talk"]), ("assistant", "Noted.")])
     words = ["run", str(said), "--background", "--store", str(store)]
     with wait_alone(store / "default", str([said])):
         assert typed(*words).exit_code == 0

@@ -190,7 +190,7 @@ def test_a_pipe_for_a_document_or_a_projects_git_settings_is_one_line_or_passed_
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(pipe := tmp_path / "pipe.json")
-    assert in_one_line(typed("import", pipe, "--as", "ann", "--store", root), "is no file")
+    assert in_one_line(typed("import", pipe, "--as", "ann", "--store", root), "it is no file")
     assert in_one_line(typed("forget", "--check", pipe, "--store", root), "is no certificate")
     assert in_one_line(typed("experiment", pipe, "--store", root), "expected a file, got a pipe")
     here = tmp_path / "experiment.toml"

@@ -22,8 +22,30 @@ def night_of_twelve(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def night_of_fifteen(night_of_twelve: Path) -> Path:
+    """The same after a second night, over `poison.jsonl` of three sessions; its copy, which is put in the place."""
+    from tests.flows.test_gates import write_talk
+
+    restore(night_of_twelve, "kept")
+    made = Settings(store=night_of_twelve / "store", encoder="hash-384", keywords={"top": 0})
+    run_night([write_talk(night_of_twelve / "poison.jsonl", 20, 3)], made).check_complete()
+    return Path(shutil.copytree(night_of_twelve, night_of_twelve.with_name("kept of two")))
+
+
+def restore(folder: Path, kept: str) -> Path:
+    """Put a copy of what was kept in the folder's place."""
+    shutil.rmtree(folder)
+    return Path(shutil.copytree(folder.with_name(kept), folder))
+
+
+@pytest.fixture
+def fifteen(night_of_twelve: Path, night_of_fifteen: Path) -> Path:
+    """The folder as it was after the second night."""
+    return restore(night_of_twelve, night_of_fifteen.name)
+
+
 @pytest.fixture
 def twelve(night_of_twelve: Path) -> Path:
     """The folder as it was."""
-    shutil.rmtree(night_of_twelve)
-    return Path(shutil.copytree(night_of_twelve.with_name("kept"), night_of_twelve))
+    return restore(night_of_twelve, "kept")

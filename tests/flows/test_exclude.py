@@ -8,7 +8,6 @@ from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.exclude import run_exclude, run_include
 from slowwave.flows.nightly import run_night
-from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES
 from slowwave.store import Store
@@ -18,11 +17,9 @@ from tests.flows.test_gates import write_talk
 
 
 @pytest.fixture
-def settings(twelve: Path) -> Settings:
+def settings(fifteen: Path) -> Settings:
     """A store of two nights: twelve sessions, then a poisoned file of three."""
-    made = Settings(store=twelve / "store", encoder="hash-384", keywords={"top": 0})
-    run_night([write_talk(twelve / "poison.jsonl", 20, 3)], made).check_complete()
-    return made
+    return Settings(store=fifteen / "store", encoder="hash-384", keywords={"top": 0})
 
 
 def list_claims(settings: Settings) -> list[tuple[str, str]]:
@@ -41,9 +38,9 @@ def find_claims(settings: Settings, word: str) -> list[str]:
 
 @pytest.mark.parametrize("name", ["file", "r2"])
 def test_nothing_of_it_is_told_and_a_later_night_does_not_bring_it_back(
-    settings: Settings, twelve: Path, name: str
+    settings: Settings, fifteen: Path, name: str
 ) -> None:
-    poison = twelve / "poison.jsonl"
+    poison = fifteen / "poison.jsonl"
     assert find_claims(settings, "unit21x")
     run_exclude([str(poison) if name == "file" else name], "it was made up", settings).check_complete()
     write_talk(poison, 20, 4)  # it grows, by a session of its own
@@ -65,25 +62,23 @@ def test_taken_in_again_all_is_as_before(settings: Settings) -> None:
     assert compute_passages_digest(settings) == passages
 
 
-def test_what_is_no_name_or_was_done_is_refused(settings: Settings) -> None:
-    with pytest.raises(UsageError, match="'s99' is no session"):
-        run_exclude(["s99"], "why not", settings)
-    with pytest.raises(UsageError, match="reason is needed"):
-        run_exclude(["s20"], " ", settings)
-    run_exclude(["s20"], "made up", settings)
-    with pytest.raises(UsageError, match="left out already"):
-        run_exclude(["s20"], "made up", settings)
-    with pytest.raises(UsageError, match="not left out"):
-        run_include(["s21"], settings)
-
-
-def test_the_commands_leave_out_list_and_take_in(settings: Settings) -> None:
+def test_the_commands_leave_out_list_and_take_in_and_refuse_what_is_no_name_or_was_done(settings: Settings) -> None:
     where = ("--store", settings.store)
     assert typed("inspect", "excluded", *where).stdout == "Nothing in excluded.\n"
     secret = "ghp_" + "a1B2c3D4e5" * 4  # a reason is kept as what is read is
     assert typed("exclude", "s20", "--why", f"made\x1b up with {secret[:40]}", *where).exit_code == 0
     listed = typed("inspect", "excluded", "--json", *where).stdout
     assert ('"s20"' in listed, "made up with [" in listed, secret[:40] in listed) == (True, True, False)
+    for words, why in (
+        (("exclude", "s99", "--why", "x"), "'s99' is no session, file, release"),
+        (("exclude", "abc", "--why", "x"), "6 characters"),
+        (("exclude", "s21", "--why", " "), "reason is needed"),
+        (("exclude", "s20", "--why", "x"), "left out already"),
+        (("exclude", "candidate", "--why", "x"), "nothing is held back"),
+        (("include", "s21"), "not left out"),
+    ):
+        refused = typed(*words, *where)
+        assert (refused.exit_code, why in refused.stderr) == (1, True), refused.output
     assert typed("include", "s20", *where).exit_code == 0
     assert typed("inspect", "excluded", *where).stdout == "Nothing in excluded.\n"
 

@@ -1,12 +1,11 @@
 """One claim taken back, for good; a night that is held back rejected; and what by hand makes nothing of it live."""
 
 import re
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from slowwave.flows.exclude import run_exclude, run_include
+from slowwave.flows.exclude import promote_candidate, run_exclude, run_include
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.run import is_held
@@ -19,7 +18,7 @@ from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds
 from tests.command_line import typed
-from tests.flows.test_gates import START, lose, write_talk
+from tests.flows.test_gates import lose, write_talk
 
 
 @pytest.fixture
@@ -53,17 +52,6 @@ def test_a_claim_taken_back_comes_back_neither_by_its_session_nor_by_anothers_wo
     assert len(find_claims(settings, "unit3x service")) == 1
 
 
-def test_what_can_not_be_taken_back_is_refused_in_a_line(settings: Settings) -> None:
-    where = ["--store", str(settings.store)]
-    for words, told in (
-        (["zzzzzz", "--why", "x"], "no session, file, release"),
-        (["abc", "--why", "x"], "6 characters"),
-        (["zzzzzz", "--why", " "], "reason"),
-    ):
-        result = typed("exclude", *words, *where)
-        assert (result.exit_code, told in result.stderr) == (1, True)
-
-
 def hold(settings: Settings, twelve: Path) -> Path:
     """A night held back: it loses claims, and brings sessions of its own."""
     lose(settings, 0.5)
@@ -78,29 +66,20 @@ def test_nothing_by_hand_makes_live_what_is_held_back(settings: Settings, twelve
     assert [one.name for one in read_releases(Store.open(settings.store))] == ["r1"]
 
 
-@pytest.mark.parametrize("by_hand", [True, False])
 def test_a_forgetting_waits_for_no_decision_and_sets_aside_what_came_with_the_night(
-    by_hand: bool, settings: Settings, twelve: Path
+    settings: Settings, twelve: Path
 ) -> None:
     hold(settings, twelve)
-    if by_hand:
-        notes = run_forget(Wanted(matches=("unit5x",)), settings)[0].notes
-    else:
-        old = (datetime.now(UTC) - (START + timedelta(days=5, hours=12))).days
-        due = settings.model_copy(update={"retention": settings.retention.model_copy(update={"messages_days": old})})
-        notes = run_night([], due).notes
+    notes = run_forget(Wanted(matches=("unit5x",)), settings)[0].notes
     assert any(note.startswith("a night was held back: what came with it is set aside") for note in notes)
     store = Store.open(settings.store)
     assert not is_held(store)
     assert find_claims(settings, "unit5x") == find_claims(settings, "unit21x") == []
     assert find_claims(settings, "unit9x") != []
-    run_include(["s20", "s21", "s22"], settings)
-    assert find_claims(settings, "unit21x") != []
 
 
 def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings, twelve: Path) -> None:
-    store, where = Store.open(settings.store), ["--store", str(settings.store)]
-    assert typed("exclude", "candidate", "--why", "x", *where).exit_code == 1  # nothing is held back
+    store = Store.open(settings.store)
     probes = {"which port does the unit3x service listen on": "port 1021"}
     settings = settings.model_copy(update={"gates": settings.gates.model_copy(update={"probes": probes})})
     poison = write_talk(twelve / "poison.jsonl", 20, 40)
@@ -115,18 +94,22 @@ def test_a_rejected_night_leaves_nothing_of_what_came_with_it(settings: Settings
     assert any(note.startswith("no session came with") for note in run_exclude(["candidate"], "x", settings).notes)
 
 
-def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected(
-    settings: Settings, twelve: Path
+def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected_and_its_end_is_said(
+    fifteen: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_night([write_talk(twelve / "b.jsonl", 20, 3)], settings).check_complete()
-    where = ["--store", str(settings.store)]
-    typed("rollback", "r1", *where)
+    monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10))
+    settings = Settings(store=fifteen / "store", encoder="hash-384", keywords={"top": 0}, gates={"max_lost": 0.2})
+    assert typed("rollback", "r1", "--store", settings.store).exit_code == 0
+    assert run_night([], settings).release is None
     lose(settings, 0.4)
-    assert run_night([write_talk(twelve / "c.jsonl", 30, 3)], settings).held
+    held = run_night([write_talk(fifteen / "c.jsonl", 30, 3)], settings)
+    assert held.held
     report = run_exclude(["candidate"], "it was made up", settings)
     assert find_claims(settings, "unit31x") == []
     assert find_claims(settings, "unit21x")
     assert report.held  # what was lost is lost without it too
+    promoted = promote_candidate("it was lost before", settings)
+    assert any("the roll-back to r1 ends with r4" in note for note in promoted.collect_notes())
 
 
 def test_a_diff_says_why_a_person_took_a_claim_back_and_left_a_session_out(settings: Settings) -> None:
@@ -136,11 +119,3 @@ def test_a_diff_says_why_a_person_took_a_claim_back_and_left_a_session_out(setti
     assert told.startswith("r1 to r3: 4 withdrawn\n")
     assert told.count("\n    left out: it was a joke\n") == 1
     assert told.count("\n    its session was left out: a test of Ann's\n") == 3
-
-
-def test_the_end_of_a_roll_back_is_said(settings: Settings, twelve: Path) -> None:
-    run_night([write_talk(twelve / "b.jsonl", 20, 3)], settings).check_complete()
-    assert typed("rollback", "r1", "--store", settings.store).exit_code == 0
-    assert run_night([], settings).release is None
-    report = run_night([write_talk(twelve / "c.jsonl", 30, 3)], settings)
-    assert any("the roll-back to r1 ends with r4" in note for note in report.collect_notes())

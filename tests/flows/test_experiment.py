@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.flows.experiment import Lab, load_units
+from slowwave.flows.experiment import Lab, load_units, run_experiment
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -112,18 +112,14 @@ def test_an_experiment_by_the_command_line(tmp_path: Path, monkeypatch: pytest.M
     config.write_text('encoder = "hash-384"\ngists = "off"\n\n[context]\nbudget = 5\n')
     monkeypatch.setenv("SLOWWAVE_CONFIG", str(config))
     monkeypatch.setenv("SLOWWAVE_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("COLUMNS", "200")
     file = write_experiment(tmp_path, '"context.budget" = [5, 400]')
     printed = call(file)
     assert "2 settings were tried on training" in printed
+    assert printed.count("1.000 (1.000 to 1.000)") >= 2  # the gain on validation and on test
     assert printed.endswith("for your slowwave.toml:\ncontext.budget = 400\n")
-    findings = json.loads(call(file, "--json"))
-    assert findings["best"] == {"context.budget": 400}
-    assert {one["split"]: one["gain"] for one in findings["candidates"] if one["params"] == findings["best"]} == {
-        "validation": {"mean": 1.0, "low": 1.0, "high": 1.0},
-        "test": {"mean": 1.0, "low": 1.0, "high": 1.0},
-    }
     other = write_experiment(tmp_path, '"context.budget" = [3, 4]').rename(tmp_path / "other.toml")
-    assert "there is nothing to change" in call(other)
+    assert json.loads(call(other, "--json"))["best"] == {}
     assert config.read_text().endswith("budget = 5\n")  # an experiment changes no setting
 
 
@@ -165,9 +161,7 @@ def test_a_killed_experiment_goes_on_and_repeats_no_trial(tmp_path: Path) -> Non
     first = units[0].questions[0]
     lab.score_questions({"recall.vector": 0.0}, [first])
     assert scores.read_bytes().startswith(kept)
-    again = subprocess.run([*words, "--json"], env=os.environ | given, capture_output=True, text=True, check=False)
-    assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout)["tried"] == 6
+    assert run_experiment(file, settings).tried == 6
     assert not folder.exists()
 
 

@@ -74,12 +74,9 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(server: None, tmp_pa
         assert len(tasks) == 12 + 12 + 10  # `gists` of a reprocessing are of its step alone
         assert {run.name.rsplit("-", 1)[0] for run in tasks} == {step.step for step in report.steps}
         shown = client.read_artifacts()
-        assert any("| passages |" in str(one.data) for one in shown)
+        assert any("Released r1: " in str(one.data) for one in shown)
         steps = [json.loads(str(one.data)) for one in shown if one.key == "night-report-steps"]
-        assert all(
-            table[1]["step"] == "passages" and table[1].keys() == {"step", "in", "out", "seconds"} for table in steps
-        )
-        assert len(steps) == 2
+        assert [table[1]["step"] for table in steps] == ["passages", "passages"]
         assert {one.key for one in shown if f"/night/{report.run_id})" in str(one.data)} == {"night-report-page"}
 
 

@@ -85,6 +85,8 @@ def test_no_command_without_a_model_changes_what_one_made(made: tuple[Path, Path
     run_reprocess("summaries", Selection(("s0",)), plain, missing=True)
     assert read_made(store) == before
     assert Store.open(store).read_versions([SUMMARIES, TOPICS]) == versions
+    again = run_night([talks], settings(store))  # with the model again nothing is asked
+    assert (again.release, again.count_paid_requests(), read_made(store) == before) == (None, 0, True)
 
 
 def test_a_second_night_without_any_model_counts_no_claims_as_placed_by_one(tmp_path: Path) -> None:
@@ -92,13 +94,6 @@ def test_a_second_night_without_any_model_counts_no_claims_as_placed_by_one(tmp_
     nights = [run_night([write_talks(tmp_path / "talks", sessions)], plain) for sessions in (2, 3)]
     assert [count(night, "topics") > 0 for night in nights] == [True, True]
     assert [count(night, "claims that a model placed, left there") for night in nights] == [0, 0]
-
-
-def test_with_the_model_again_nothing_is_asked_and_nothing_changes(made: tuple[Path, Path]) -> None:
-    store, talks = made
-    before = read_made(store)
-    again = run_night([talks], settings(store))
-    assert (again.release, again.count_paid_requests(), read_made(store) == before) == (None, 0, True)
 
 
 def test_what_unmerge_takes_apart_stays_apart_and_the_models_rows_stand(

@@ -18,7 +18,8 @@ from tests.fake_llm_server import serving
 from tests.killed_nights import SAMPLES, digests
 
 MADE = (MESSAGES, OBSERVATIONS, SUMMARIES)
-KINDS = ("claims", "gist", "account", "master", "topics")
+KINDS = ("gist", "account", "topics")
+"""What the first step asks for, one in the middle, and the last."""
 
 
 def make_settings(root: Path) -> Settings:

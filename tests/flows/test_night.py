@@ -13,7 +13,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES
 from slowwave.flows.parts.settled import SETTLED
-from slowwave.flows.plan import list_sources, plan_night
+from slowwave.flows.plan import plan_night
 from slowwave.flows.reprocess import FORGET, Selection, run_reprocess
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -76,24 +76,21 @@ def test_the_samples_give_a_release_with_rows_in_every_table(night: tuple[Path, 
     assert counts["sessions"] == 20  # data/README.md lists them
     filled = ("messages", "sessions", "files", "passages", "observations", "topics", "summaries")
     assert all(counts[name] for name in filled), counts
-    assert Store.open(folder).count(QUARANTINE) == 1  # the torn last line of the fifth Claude Code session
+    store = Store.open(folder)
+    passages, gists = (set(store.read(table, ["message_id"])["message_id"].to_pylist()) for table in (PASSAGES, GISTS))
+    assert passages == gists
+    assert store.count(QUARANTINE) == 1  # the torn last line of the fifth Claude Code session
 
 
-def test_every_claim_has_its_quote_in_its_message(night: tuple[Path, RunReport]) -> None:
+def test_claims_quote_messages_of_nobody_but_people_and_models(night: tuple[Path, RunReport]) -> None:
     store = Store.open(night[0])
-    texts = {row["message_id"]: row["text"] for row in store.read(MESSAGES, ["message_id", "text"]).to_pylist()}
+    messages = {row["message_id"]: row for row in store.read(MESSAGES, ["message_id", "origin", "text"]).to_pylist()}
+    gone = {m for row in store.read(SESSIONS, ["inactive"]).to_pylist() for m in row["inactive"]}
     claims = store.read(OBSERVATIONS).to_pylist()
     assert len(claims) > 50
-    for claim in claims:
-        assert any(claim["quote"] in texts[message_id] for message_id in claim["message_ids"])
-
-
-def test_claims_come_from_nobody_but_people_and_models(night: tuple[Path, RunReport]) -> None:
-    store = Store.open(night[0])
-    origin = {r["message_id"]: r["origin"] for r in store.read(MESSAGES, ["message_id", "origin"]).to_pylist()}
-    gone = {m for row in store.read(SESSIONS, ["inactive"]).to_pylist() for m in row["inactive"]}
-    cited = {m for row in store.read(OBSERVATIONS, ["message_ids"]).to_pylist() for m in row["message_ids"]}
-    assert {origin[m] for m in cited} == {"human", "model"}
+    assert all(any(claim["quote"] in messages[m]["text"] for m in claim["message_ids"]) for claim in claims)
+    cited = {m for claim in claims for m in claim["message_ids"]}
+    assert {messages[m]["origin"] for m in cited} == {"human", "model"}
     assert not cited & gone
     assert gone  # the samples have rewound branches and regenerated answers
 
@@ -107,13 +104,6 @@ def test_no_secret_of_the_samples_is_stored(night: tuple[Path, RunReport]) -> No
     assert "[redacted:" in stored
 
 
-def test_each_spoken_message_has_passages_and_a_gist(night: tuple[Path, RunReport]) -> None:
-    store = Store.open(night[0])
-    passages = set(store.read(PASSAGES, ["message_id"])["message_id"].to_pylist())
-    gists = set(store.read(GISTS, ["message_id"])["message_id"].to_pylist())
-    assert passages == gists
-
-
 def test_every_session_has_a_master_and_sealed_groups_have_their_sizes(night: tuple[Path, RunReport]) -> None:
     rows = pl.DataFrame(Store.open(night[0]).read(SUMMARIES))
     assert rows.filter((pl.col("scope") == "session") & (pl.col("tier") == -1))["scope_id"].n_unique() == 20
@@ -122,22 +112,20 @@ def test_every_session_has_a_master_and_sealed_groups_have_their_sizes(night: tu
     assert found <= {("session", False, 6), ("session", True, 3), ("topic", False, 10), ("topic", True, 10)}
 
 
-def test_a_second_night_makes_no_version_of_any_table(night: tuple[Path, RunReport]) -> None:
+def test_a_second_night_makes_no_version_of_any_table_and_loads_no_encoder(
+    night: tuple[Path, RunReport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(name: str) -> None:
+        raise AssertionError(name)
+
+    monkeypatch.setattr("slowwave.tasks.vectors.load_shared_encoder", load)
     folder, _ = night
+    (folder / "default" / SETTLED).unlink()  # all steps look
     before = Store.open(folder).read_versions(TABLES.values())
     again = run_night([SAMPLES], settings(folder))
     assert again.release is None
     assert Store.open(folder).read_versions(TABLES.values()) == before
     assert all(step.rows_out == 0 for step in again.steps)
-
-
-def test_a_night_without_news_loads_no_encoder(night: tuple[Path, RunReport], monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(name: str) -> None:
-        raise AssertionError(name)
-
-    monkeypatch.setattr("slowwave.tasks.vectors.load_shared_encoder", load)
-    (night[0] / "default" / SETTLED).unlink()  # all steps look
-    assert run_night([SAMPLES], settings(night[0])).release is None
 
 
 def test_steps_whose_input_is_as_the_last_night_left_it_are_not_run(tmp_path: Path) -> None:
@@ -179,37 +167,19 @@ def test_a_new_session_touches_its_rows_alone(night: tuple[Path, RunReport], tmp
         assert old[table.name] < {repr(r) for r in Store.open(folder).read(table).to_pylist()}
 
 
-def test_a_grown_session_is_read_on_and_keeps_its_rows(tmp_path: Path) -> None:
+def test_a_session_is_read_on_and_what_its_transcript_loses_or_rewrites_the_vault_keeps(tmp_path: Path) -> None:
     path, options = tmp_path / "a.jsonl", settings(tmp_path / "store")
     chat(tmp_path, "a", 1, SAID[:4])
     run_night([path], options)
-    first = {r["hash"] for r in Store.open(options.store).read(MESSAGES).to_pylist()}
-    chat(tmp_path, "a", 1, SAID)
-    report = run_night([path], options)
-    rows = Store.open(options.store).read(MESSAGES).to_pylist()
-    assert steps(report)["read"].rows_out == 2
-    assert first < {r["hash"] for r in rows}
-    assert sorted(r["seq"] for r in rows) == [0, 1, 2, 3, 4, 5]
-
-
-def test_what_a_transcript_loses_the_vault_keeps(tmp_path: Path) -> None:
-    path, options = tmp_path / "a.jsonl", settings(tmp_path / "store")
-    chat(tmp_path, "a", 1, SAID)
-    run_night([path], options)
-    chat(tmp_path, "a", 1, SAID[:2])  # shrunk
-    run_night([path], options)
-    path.unlink()
-    run_night([tmp_path], options)
-    assert Store.open(options.store).count(MESSAGES) == 6
-
-
-def test_a_rewritten_message_is_kept_beside_its_newer_version(tmp_path: Path) -> None:
-    path, options = tmp_path / "a.jsonl", settings(tmp_path / "store")
-    chat(tmp_path, "a", 1, SAID)
-    run_night([path], options)
+    store = Store.open(options.store)
+    first = {row["hash"] for row in store.read(MESSAGES).to_pylist()}
+    chat(tmp_path, "a", 1, SAID)  # it grows
+    assert steps(run_night([path], options))["read"].rows_out == 2
+    rows = store.read(MESSAGES).to_pylist()
+    assert first < {row["hash"] for row in rows}
+    assert sorted(row["seq"] for row in rows) == [0, 1, 2, 3, 4, 5]
     chat(tmp_path, "a", 1, ["I moved to Lisbon in April and I love the river.", *SAID[1:]])
     run_night([path], options)
-    store = Store.open(options.store)
     session = store.read(SESSIONS).to_pylist()[0]
     texts = {r["message_id"]: r["text"] for r in store.read(MESSAGES).to_pylist()}
     assert [texts[m] for m in session["inactive"]] == [SAID[0]]
@@ -218,6 +188,11 @@ def test_a_rewritten_message_is_kept_beside_its_newer_version(tmp_path: Path) ->
     assert not any("Porto" in text for text in live)
     for table, column in ((PASSAGES, "text"), (GISTS, "summary"), (SUMMARIES, "text")):
         assert not any("Porto" in r[column] for r in store.read(table).to_pylist()), table.name
+    chat(tmp_path, "a", 1, SAID[:2])  # it shrinks, and is gone
+    run_night([path], options)
+    path.unlink()
+    run_night([tmp_path], options)
+    assert store.count(MESSAGES) == 7
 
 
 def test_what_a_killed_run_had_stored_is_mended_though_its_transcript_is_gone(tmp_path: Path) -> None:
@@ -239,10 +214,10 @@ def test_what_a_killed_run_had_stored_is_mended_though_its_transcript_is_gone(tm
 def test_an_excluded_workspace_or_file_is_never_stored_nor_planned(tmp_path: Path) -> None:
     options = settings(tmp_path / "store", read={"exclude": ["/home/ada/tidepool*", "*/marit-and-theo*"]})
     paths = [SAMPLES / "codex", SAMPLES / "claude-ai", SAMPLES / "generic"]
-    assert {source.tool for source in list_sources(paths, options)} == {"codex", "claude-ai"}
-    planned = plan_night(paths, options).messages
+    plan = plan_night(paths, options)
+    assert {source.tool for source in plan.sources} == {"codex", "claude-ai"}
     run_night(paths, options)
-    assert Store.open(options.store).count(MESSAGES) == planned
+    assert Store.open(options.store).count(MESSAGES) == plan.messages
     assert {r["source"] for r in Store.open(options.store).read(MESSAGES, ["source"]).to_pylist()} == {"claude-ai"}
 
 

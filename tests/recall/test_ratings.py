@@ -49,7 +49,7 @@ def test_what_is_handed_out_is_told_from_what_never_was(store: Path) -> None:
     status, printed = call(store, "inspect", "usage")
     assert status == 0
     assert "1 answers were handed out" in printed
-    assert [one["times"] for one in json.loads(call(store, "inspect", "usage", "--json")[1])][:2] == [1, 0]
+    assert [one["times"] for one in json.loads(call(store, "inspect", "usage", "--all", "--json")[1])][:2] == [1, 0]
 
 
 def count_claims(memory: Memory) -> list[str]:

@@ -1,7 +1,5 @@
 """`slowwave project` and `slowwave skill`: what stands about a project, in files that its agents load anyway."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
@@ -122,13 +120,11 @@ def skill(
         echo(replace_marked(front, block), nl=False)
     else:
         before = read_as_it_is(file)
-        with _name_file(file):
-            marked = find_marked(before) is not None
-            text = replace_marked(before if before.startswith("---") else front + before, block)
-        if before and not force and not marked:
+        text = _put_block(file, before if before.startswith("---") else front + before, block)
+        if before and not force and find_marked(before) is None:
             raise UsageError(f"{file} has no marks of slowwave's: --force adds the block below what stands there")
         changed = bool(before or written_lines) and write_whole(file, text)
-        OUT.print(f"{file}: {_describe_lines(len(written_lines), changed)}")
+        _tell_lines(file, len(written_lines), changed)
     if changed:
         log_recall(memory.root / memory.space, {line.claim: [line.said] for line in written_lines if line.claim})
 
@@ -161,39 +157,41 @@ def _find_file(to: Target, places: tuple[str, ...]) -> Path:
     return (find_project_root(folder) or folder).resolve() / FILES[to]
 
 
-@contextmanager
-def _name_file(path: Path) -> Iterator[None]:
-    """Name the file in what is told of its marks.
+def _put_block(file: Path, text: str, block: str) -> str:
+    """Return a file's text with the block between its marks; without it where the block is empty.
 
     Raises:
-        UsageError: in place of one that does not.
+        UsageError: its marks are not one pair; the message names the file.
     """
     try:
-        yield
+        return replace_marked(text, block) if block else remove_marked(text)
     except UsageError as broken:
-        raise UsageError(f"{path}: {broken}") from None
+        raise UsageError(f"{file}: {broken}") from None
 
 
-def _describe_lines(count: int, changed: bool) -> str:
-    return f"{count_noun(count, 'line')}, {'written' if changed else 'as they were'}."
+def _write_block(file: Path, block: str, opening: str = "") -> bool:
+    """Put the block into a file, or take it out; one that was made for the block alone then goes. Return whether
+    anything changed. `opening` is what a new file begins with.
+    """
+    before = read_as_it_is(file)
+    after = _put_block(file, before or (opening if block else ""), block)
+    if before and after in ("", opening) and not file.is_symlink():
+        file.unlink()
+        return True
+    return bool(block or before) and write_whole(file, after)
+
+
+def _tell_lines(file: Path, count: int, changed: bool) -> None:
+    OUT.print(f"{file}: {count_noun(count, 'line')}, {'written' if changed else 'as they were'}.")
 
 
 def _keep_block(block: str, file: Path, to: Target | None) -> bool:
-    """Put the block into the file, or take it out where nothing stands; or print it. Return whether that is news."""
+    """Keep the block in its file, or print it; return whether that is news."""
     if str(file) == "-":
         echo(block or "Nothing stands about it yet.")
         return True
-    before = read_as_it_is(file)
-    start = RULE if to is Target.CURSOR and not before else before
-    with _name_file(file):
-        after = replace_marked(start, block) if block else remove_marked(before)
-    if before and after in ("", RULE) and not file.is_symlink():  # it was made for the block alone
-        file.unlink()
-        OUT.print(f"{file}: taken out, nothing stands.")
-        return True
-    changed = bool(block or before) and write_whole(file, after)
-    lines = block.count("\n- ")
-    OUT.print(f"{file}: {_describe_lines(lines, changed)}")
+    changed = _write_block(file, block, RULE if to is Target.CURSOR else "")
+    _tell_lines(file, block.count("\n- "), changed)
     return changed
 
 
@@ -201,23 +199,11 @@ def _keep_pages(due: "Pages", folder: Path) -> bool:
     """Write the pages that are due, and take out of the others what is ours; return whether one was written."""
     from slowwave.context.projects.projection import FOLDERS
 
-    written = removed = 0
     if out := [page for page in (*due, *FOLDERS) if not (folder / page).resolve().is_relative_to(folder.resolve())]:
         raise UsageError(f"{folder / out[0]} is a link out of the folder: nothing was written")
-    for name, block in due.items():
-        with _name_file(folder / name):
-            written += write_whole(folder / name, replace_marked(read_as_it_is(folder / name), block))
-    # Pages of before that nothing stands for any more.
-    for path in (path for kind in FOLDERS for path in sorted((folder / kind).glob("*.md"))):
-        with _name_file(path):
-            rest = remove_marked(text := read_as_it_is(path))
-        if path.relative_to(folder).as_posix() in due or rest == text:
-            continue
-        removed += 1
-        if rest:
-            write_whole(path, rest)
-        else:
-            path.unlink()
+    written = sum(_write_block(folder / name, block) for name, block in due.items())
+    there = [path for kind in FOLDERS for path in sorted((folder / kind).glob("*.md"))]
+    removed = sum(_write_block(path, "") for path in there if path.relative_to(folder).as_posix() not in due)
     for kind in FOLDERS:
         if (folder / kind).is_dir() and not any((folder / kind).iterdir()):
             (folder / kind).rmdir()
