@@ -10,7 +10,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import QUARANTINE
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
-from slowwave.tasks.forget.ledger import read_forgotten
+from slowwave.tasks.forget.plan import read_forgotten
 
 EXCERPT = 2_000
 Row = dict[str, Any]

@@ -32,7 +32,7 @@ OVER_THE_STORE = {
     "slowwave.tasks.forget.stages": "the erasing itself",
     "slowwave.tasks.forget.journals": "rewrites what slowwave itself wrote beside the tables",
     "slowwave.tasks.forget.exports": "reads which exports were made",
-    "slowwave.tasks.forget.ledger": "reads what is forgotten",
+    "slowwave.tasks.forget.plan": "reads what is forgotten",
     "slowwave.tasks.forget.proof": "reads every file of the space as bytes, and the ledger's rows",
     "slowwave.tasks.boilerplate.echo": "hashes a sentence as the log of recalls does; the log itself is handed in",
 }

@@ -33,8 +33,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.forget.canaries import pick_canaries
 from slowwave.tasks.forget.erase import FORGOTTEN_REASON, blank_message
 from slowwave.tasks.forget.exports import holds_any, list_exports
-from slowwave.tasks.forget.ledger import read_forgotten
-from slowwave.tasks.forget.plan import Plan, Row, find_summaries, touch
+from slowwave.tasks.forget.plan import Plan, Row, find_summaries, read_forgotten, touch
 from slowwave.tasks.forget.select import Words
 from slowwave.text.spans import format_span_id
 

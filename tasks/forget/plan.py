@@ -11,7 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.schemas.tables import FORGOTTEN
 from slowwave.schemas.vocabulary import SummaryScope
+from slowwave.store.store import Store
 from slowwave.tasks.forget.canaries import Canaries
 
 Row = dict[str, Any]
@@ -65,6 +67,12 @@ class Plan:
     def is_empty(self) -> bool:
         """Whether nothing is to go."""
         return not (self.messages or self.sessions or self.quarantine or self.completions or self.reasons)
+
+
+def read_forgotten(store: Store, kind: str, column: str = "row_id") -> set[str]:
+    """Return a column of what is forgotten of a kind (message, title, quarantine): by it nothing comes back."""
+    values: list[str] = store.read(FORGOTTEN, [column], pc.field("kind") == kind)[column].to_pylist()
+    return set(values)
 
 
 def touch(lists: pa.ChunkedArray, ids: Collection[str]) -> pa.Array:

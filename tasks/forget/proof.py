@@ -27,8 +27,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.forget.canaries import STEP, Canaries
 from slowwave.tasks.forget.erase import is_blank
 from slowwave.tasks.forget.exports import list_exports
-from slowwave.tasks.forget.ledger import read_forgotten
-from slowwave.tasks.forget.plan import Plan
+from slowwave.tasks.forget.plan import Plan, read_forgotten
 from slowwave.tasks.forget.select import Words
 from slowwave.tasks.ingest.vault import find_broken_chains
 

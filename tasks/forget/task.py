@@ -21,8 +21,8 @@ from slowwave.store.store import Store
 from slowwave.store.upkeep import drop_all_but_live, drop_versions_at_once, rewrite_tables
 from slowwave.tasks.experiment.definition import FOLDER
 from slowwave.tasks.forget.journals import erase_old_recalls
-from slowwave.tasks.forget.ledger import read_forgotten
 from slowwave.tasks.forget.lineage import complete_plan, drop_plan, make_plan, read_plans, write_plan
+from slowwave.tasks.forget.plan import read_forgotten
 from slowwave.tasks.forget.proof import write_certificate
 from slowwave.tasks.forget.select import select_due_messages
 from slowwave.tasks.forget.stages import erase

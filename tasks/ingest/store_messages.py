@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slowwave.schemas.tables import EXCLUSIONS, FILES, MESSAGES, SESSIONS
 from slowwave.store.store import Store
-from slowwave.tasks.forget.ledger import read_forgotten
+from slowwave.tasks.forget.plan import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Rejected, Session
 from slowwave.tasks.ingest.transcripts import Transcript, is_at_home, redact_id, redact_path
 from slowwave.tasks.ingest.vault import compute_session_id

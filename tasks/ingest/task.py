@@ -19,7 +19,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
 from slowwave.store.notes import OWN_SESSIONS, find_journals
 from slowwave.store.store import Store
-from slowwave.tasks.forget.ledger import read_forgotten
+from slowwave.tasks.forget.plan import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
 from slowwave.tasks.ingest.store_messages import (
     IngestedTranscript,

@@ -8,11 +8,14 @@ report.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
+import pyarrow as pa
+
 from slowwave.engines.llm.budget import Budget
-from slowwave.engines.llm.cache import build_completion_rows, compute_completion_id, parse_completion_rows
+from slowwave.engines.llm.cache import compute_completion_id
 from slowwave.engines.llm.protocol import (
     LASTING,
     Completion,
@@ -49,11 +52,21 @@ class StoredCompletions:
 
     def known(self, ids: Sequence[str]) -> Mapping[str, Completion]:
         """Return the kept answers among `ids`."""
-        return parse_completion_rows(self.store.read_ids(COMPLETIONS, ids))
+        kept: dict[str, Completion] = {}
+        for row in self.store.read_ids(COMPLETIONS, ids).to_pylist():
+            key, request, flags = row.pop("completion_id"), row.pop("request_id"), tuple(row.pop("flags"))
+            del row["created_at"]
+            kept[key] = Completion(request, flags=flags, **row)
+        return kept
 
     def keep(self, completions: Mapping[str, Completion]) -> None:
         """Keep these answers; they are on disk when this returns."""
-        self.store.merge(COMPLETIONS, build_completion_rows(completions))
+        now = datetime.now(UTC)
+        rows = [
+            {**asdict(replace(done, value=None)), "completion_id": key, "request_id": done.id, "created_at": now}
+            for key, done in completions.items()
+        ]
+        self.store.merge(COMPLETIONS, pa.Table.from_pylist(rows, schema=COMPLETIONS.schema))
 
 
 class Unusable(Exception):

@@ -11,12 +11,10 @@ and those that came within a second of the last commit, while it waited for the 
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
 from typing import Protocol
 
 import orjson
-import pyarrow as pa
 
 from slowwave.engines.llm.checks import check_completion
 from slowwave.engines.llm.protocol import (
@@ -30,7 +28,6 @@ from slowwave.engines.llm.protocol import (
     index_by_id,
 )
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import COMPLETIONS
 
 BATCH = 200
 """Answers kept together, at most. A commit of 1 to 200 answers takes 14 to 40 ms (2 cores, up to 60,000 in the table):
@@ -122,24 +119,3 @@ def reuse_completion(request: Request, kept: Completion) -> Completion:
 def _is_cacheable(completion: Completion) -> bool:
     """Return whether asking again would give this again: an answer, or an error that lasts."""
     return completion.error is None or completion.error in KEPT
-
-
-def build_completion_rows(completions: Mapping[str, Completion]) -> pa.Table:
-    """Return completions by id as rows of `completions`."""
-    now = datetime.now(UTC)
-    rows = [
-        {**asdict(replace(done, value=None)), "completion_id": key, "request_id": done.id, "created_at": now}
-        for key, done in completions.items()
-    ]
-    return pa.Table.from_pylist(rows, schema=COMPLETIONS.schema)
-
-
-def parse_completion_rows(rows: pa.Table) -> dict[str, Completion]:
-    """Return rows of `completions` by id; their values are made by `reuse_completion`, which knows the request."""
-    names = {field.name for field in fields(Completion)} & set(rows.column_names) - {"flags"}
-    return {
-        row["completion_id"]: Completion(
-            row["request_id"], flags=tuple(row["flags"]), **{name: row[name] for name in names}
-        )
-        for row in rows.to_pylist()
-    }
