@@ -8,7 +8,7 @@ brings the duplicates back.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import lance
 import pyarrow as pa
@@ -126,17 +126,8 @@ class Store:
         return dataset
 
     def open_table(self, table: Table) -> "LanceTable":
-        """Return the LanceDB table at its newest version, for writing what this class does not.
-
-        Raises:
-            TypeError: the database is no folder.
-        """
-        from lancedb.table import LanceTable
-
-        opened = self._db.open_table(table.name)
-        if not isinstance(opened, LanceTable):
-            raise TypeError(f"expected a local LanceDB table, got {type(opened).__name__}")
-        return opened
+        """Return the LanceDB table at its newest version, for writing what this class does not."""
+        return cast("LanceTable", self._db.open_table(table.name))
 
     def read(self, table: Table, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """Return rows of a table in Arrow, in no order that may be relied on."""

@@ -22,8 +22,6 @@ from slowwave.store.journal import Export, read
 from slowwave.tasks.publish.export import MANIFEST
 
 ID = re.compile(rb"\b[0-9a-f]{32}\b")
-WITHOUT_IDS = ("md",)
-"""Forms that don't name the rows that they tell."""
 
 
 def list_exports(space_dir: Path) -> list[Export]:
@@ -43,7 +41,7 @@ def _is_there(export: Export) -> bool:
 def holds_any(export: Export, ids: Set[str]) -> bool:
     """Return whether an export names any of some rows; True also where that can't be told."""
     path = Path(export.path)
-    if export.form in WITHOUT_IDS:
+    if export.form == "md":  # it names no row
         return True
     if path.is_file():
         return _names_any(path, ids)
