@@ -35,7 +35,6 @@ from slowwave.tasks.ingest.parsing.records import (
     Session,
     Skipped,
     Who,
-    read_each,
 )
 from slowwave.tasks.ingest.parsing.values import clean_text, coerce_time, strip_tags
 
@@ -58,90 +57,73 @@ def sniff_aider(head: Head) -> bool:
 def read_aider(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records in order of the file; times are of the session, whose messages have none of their own."""
     project = path.absolute().parent if path.name == AIDER_NAME else None
+    name, workspace = (project.name, str(project)) if project else (path.name.split(".")[0], None)
+    session, time, messages, started = Session(f"{name}@", workspace), None, 0, Counter[str]()
+    for run in _group_lines(path, limits):
+        if isinstance(run, Rejected):
+            yield run
+            continue
+        who, lines = run
+        number, raw = lines[0][0], "\n".join(line.rstrip() for _, line in lines).strip("\n")
+        if start := _START.fullmatch(lines[0][1]):
+            # Two sessions that started in one second are told apart by their order.
+            started[start[1]] += 1
+            nth = f" {started[start[1]]}" if started[start[1]] > 1 else ""
+            session, time, messages = Session(f"{name}@{start[1]}{nth}", workspace), coerce_time(start[1]), 0
+            continue
+        if who is None or not raw:
+            continue
+        if not messages:
+            yield session
+        native, messages = str(messages), messages + 1
+        # Of the program its output, of a model its answer, of a person the typed lines.
+        if who == TOOL:
+            raw = "\n".join(line[2:] if line[:2] in ("> ", ">") else line for line in raw.split("\n"))
+            yield Message(session.native_id, native, *who, [Block("tool_result", raw, "aider")], "", time, line=number)
+            continue
+        if who == HUMAN:
+            raw = "\n".join(line[4:].removeprefix(" ") for line in raw.split("\n"))
+        if raw.strip() in ("", "<blank>"):
+            yield Skipped("empty input", number)
+            continue
+        text = _extract_prompt(raw) if who == HUMAN else clean_text(raw)
+        yield Message(session.native_id, native, *who, [Block("text", raw)], text, time, line=number)
+
+
+def _group_lines(path: Path, limits: Limits) -> Iterator[tuple[Who | None, list[tuple[int, str]]] | Rejected]:
+    """Yield whose words and lines, of each run of lines that are one's; a session's start is a run of nobody's."""
     # Editors and hooks may have taken the two spaces off that the program's lines end with.
     padded = _PADDED.search(read_head(path).data) is not None
-    name = project.name if project else path.name.split(".")[0]
-    history = _AiderHistory(name, str(project) if project else None, padded)
-    yield from read_each(iter_text(path, limits), history.take)
-    yield from history.flush()
-
-
-@dataclass
-class _AiderHistory:
-    """Where reading stands: the session, and the run of lines of one kind that is being gathered."""
-
-    name: str
-    workspace: str | None
-    padded: bool
-    session: str = ""
-    time: datetime | None = None
-    told: bool = False
-    kind: Who | None = None
-    lines: list[str] = field(default_factory=list)
-    first: int = 0
-    messages: int = 0
-    spoken: bool = False
-    started: Counter[str] = field(default_factory=Counter)
-
-    def take(self, number: int, line: str) -> Iterator[Record]:
-        """Take a line; yields what it ends."""
-        if start := _START.fullmatch(line):
-            yield from self.flush()
-            # Two sessions that started in one second are told apart by their order.
-            self.started[start[1]] += 1
-            nth = f" {self.started[start[1]]}" if self.started[start[1]] > 1 else ""
-            self.session, self.time = f"{self.name}@{start[1]}{nth}", coerce_time(start[1])
-            self.told, self.messages, self.spoken = False, 0, False
-            return
-        kind = self._detect_kind(line)
-        again = kind == HUMAN and bool(self.lines) and not self.lines[-1].strip()  # inside an input no line is empty
-        if kind != self.kind or again:
-            yield from self.flush()
-            self.kind, self.first = kind, number
-        self.lines.append(line)
-        self.spoken = self.spoken or kind == HUMAN
-
-    def _detect_kind(self, line: str) -> Who | None:
-        if not line.strip():
-            return self.kind
-        own = line.endswith("  ") or not self.padded
-        if line.startswith("####") and line[4:5] in ("", " ") and own:
-            return HUMAN
-        if line.startswith(">") and line[1:2] in ("", " "):
-            return TOOL if own or self.kind != MODEL else MODEL  # an answer's quotation
-        if self.padded and self.kind == TOOL:
-            # Of the program's message of several lines only the first is marked, and only the last ends with two
-            # spaces. Before a person has spoken there is nothing a model could answer.
-            last = next(line for line in reversed(self.lines) if line.strip())
-            return MODEL if self.spoken and last.endswith("  ") else TOOL
-        return MODEL
-
-    def flush(self) -> Iterator[Record]:
-        """Yield the message that was gathered, if any, and before a session's first its session."""
-        kind, lines = self.kind, self.lines
-        self.kind, self.lines = None, []
-        if kind is None or not any(line.strip() for line in lines):
-            return
-        if not self.told:
-            self.session = self.session or f"{self.name}@"
-            yield Session(self.session, workspace=self.workspace)
-            self.told = True
-        # Of the program its output, of a model its answer, of a person the typed lines.
-        raw, native = "\n".join(line.rstrip() for line in lines).strip("\n"), str(self.messages)
-        self.messages += 1
-        if kind == TOOL:
-            lines = raw.split("\n")
-            raw = "\n".join(line[2:] if line.startswith("> ") else "" if line == ">" else line for line in lines)
-            block, text = Block("tool_result", raw, name="aider"), ""
-        elif kind == MODEL:
-            block, text = Block("text", raw), clean_text(raw)
-        else:
-            raw = "\n".join(line[4:].removeprefix(" ") for line in raw.split("\n"))
-            if raw.strip() in ("", "<blank>"):
-                yield Skipped("empty input", self.first)
-                return
-            block, text = Block("text", raw), _extract_prompt(raw)
-        yield Message(self.session, native, *kind, [block], text, self.time, line=self.first)
+    who: Who | None = None
+    run: list[tuple[int, str]] = []
+    spoken = False  # before a person has spoken there is nothing a model could answer
+    for item in iter_text(path, limits):
+        if isinstance(item, Rejected):
+            yield item
+            continue
+        line, above, own = item[1], run[-1][1] if run else "", item[1].endswith("  ") or not padded
+        now: Who | None = MODEL
+        if _START.fullmatch(line):
+            now, spoken = None, False
+        elif not line.strip():
+            now = who
+        elif line.startswith("####") and line[4:5] in ("", " ") and own:
+            now = HUMAN
+        elif line.startswith(">") and line[1:2] in ("", " "):
+            now = TOOL if own or who != MODEL else MODEL  # an answer's quotation
+        elif padded and who == TOOL:
+            # Of a message of the program only the first line is marked, and only the last ends with two spaces.
+            last = next(line for _, line in reversed(run) if line.strip())
+            now = MODEL if spoken and last.endswith("  ") else TOOL
+        # A run ends where another speaks, at a session's start, and at an empty line of a person's, who types none.
+        if now != who or (now is None and line.strip()) or (now == HUMAN and run and not above.strip()):
+            if run:
+                yield who, run
+            who, run = now, []
+        run.append(item)
+        spoken = spoken or now == HUMAN
+    if run:
+        yield who, run
 
 
 def _extract_prompt(typed: str) -> str:
