@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, TOPICS
+from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.topics.cluster import (
     BASE_PURPOSES,
@@ -27,6 +28,7 @@ from slowwave.tasks.topics.cluster import (
     match_base_topic,
     merge_bundles,
 )
+from slowwave.tasks.vector_columns import build_vector_matrix
 
 VERSION = "assign/5"
 PLACED = ["topic_id", "session_id", "pack", "workspace"]
@@ -80,15 +82,19 @@ def assign(
     """
     before = placed.select(PLACED).to_pylist() if placed else []
     board = _Board(topics.to_pylist() or build_base_topics(key), limits, key, before)
-    rows = sort_by_time(pending)
-    for start in track_items("assign", range(0, len(rows), AT_ONCE)):
-        board.place(rows[start : start + AT_ONCE])
-    done = [{**row, "topic_id": board.get_topic(row["observation_id"]), "assign_key": key} for row in rows]
-    used = {row["topic_id"] for row in done} | {t["topic_id"] for t in board.known.values() if t["base"]}
+    rows = pending.sort_by([("observed_at", "ascending"), ("observation_id", "ascending")])
+    ids = rows["observation_id"].to_pylist()
+    for start in track_items("assign", range(0, len(ids), AT_ONCE)):
+        some = rows.slice(start, AT_ONCE)
+        has = some["vector"].is_valid().to_pylist()
+        board.place(some.drop_columns("vector").to_pylist(), build_vector_matrix(some["vector"]), has)
+    places = [board.get_topic(claim) for claim in ids]
+    done = set_columns(rows.select(OBSERVATIONS.schema.names), topic_id=pa.array(places, pa.string()), assign_key=key)
+    used = {*places} | {t["topic_id"] for t in board.known.values() if t["base"]}
     new = [topic for topic in board.opened.values() if topic["topic_id"] in used]
     fresh = [topic for topic in board.known.values() if topic["base"] and topic["size"] == 0]
     return Assigned(
-        pa.Table.from_pylist(done, schema=OBSERVATIONS.schema),
+        done,
         pa.Table.from_pylist([*fresh, *new], schema=TOPICS.schema),
         {old: resolve_topic(old, board.gone) for old in board.gone if old in board.known},
     )
@@ -125,31 +131,31 @@ class _Board:
         self.over_code = {row["session_id"] for row in placed if row["pack"] == "coding"}
         self.count = sum(t["size"] for t in topics)
 
-    def place(self, rows: list[Row]) -> None:
-        """Place claims: by rule what is not over code, by workspace where there is no vector, the others by likeness.
+    def place(self, rows: list[Row], vectors: Vectors, has: list[bool]) -> None:
+        """Place claims, each with its vector where it has one: by rule what is not over code, by workspace where there
+        is no vector, the others by likeness.
 
         What is no coding claim of a session over code a person said of themselves: that is the user.
         """
         self.count += len(rows)
         self.over_code |= {row["session_id"] for row in rows if row["pack"] == "coding"}
-        by_likeness: defaultdict[Place, list[Row]] = defaultdict(list)
-        for row in rows:
+        by_likeness: defaultdict[Place, list[int]] = defaultdict(list)
+        for at, row in enumerate(rows):
             aside = row["pack"] == "personal" and row["session_id"] in self.over_code
             ruled = match_base_topic(row["summary"], row.get("by_agent", False)) if get_place(row) is None else None
             base = ruled or ("user" if aside else None)
             if base:
                 self.placed[row["observation_id"]] = compute_content_id("topic", base)
-            elif row["vector"] is None:
+            elif not has[at]:
                 self.placed[row["observation_id"]] = self._open_topic(
                     compute_content_id("topic", row["workspace"], row["category"])
                 )
             else:
-                by_likeness[get_place(row)].append(row)
+                by_likeness[get_place(row)].append(at)
         for place, mine in by_likeness.items():
-            self._place_by_similarity(mine, self.bundles[place])
+            self._place_by_similarity([rows[at] for at in mine], vectors[mine], self.bundles[place])
 
-    def _place_by_similarity(self, rows: list[Row], known: dict[str, Bundle]) -> None:
-        vectors = np.array([row["vector"] for row in rows], dtype=np.float32)
+    def _place_by_similarity(self, rows: list[Row], vectors: Vectors, known: dict[str, Bundle]) -> None:
         groups = cluster_by_leader(vectors, self.limits.threshold)
         fresh = [_make_bundle([rows[i] for i in group], vectors[group]) for group in groups]
         members = {b.id: [rows[i]["observation_id"] for i in g] for b, g in zip(fresh, groups, strict=True)}
@@ -159,7 +165,7 @@ class _Board:
             self._merge_group([bundles[i] for i in together], members, known)
         self._reassign_to_nearest(rows, vectors, known)
 
-    def _reassign_to_nearest(self, rows: list[Row], vectors: npt.NDArray[np.float32], known: dict[str, Bundle]) -> None:
+    def _reassign_to_nearest(self, rows: list[Row], vectors: Vectors, known: dict[str, Bundle]) -> None:
         """Move each new claim to the topic it is nearest to now that all stand; what was placed earlier stays."""
         ids = sorted(known)
         centres = np.array([known[key].mean for key in ids])
@@ -204,7 +210,7 @@ def _restore_bundle(topic: Row) -> Bundle:
     return Bundle(topic["topic_id"], centre * topic["size"], topic["size"], known=True)
 
 
-def _make_bundle(rows: list[Row], vectors: npt.NDArray[np.float32]) -> Bundle:
+def _make_bundle(rows: list[Row], vectors: Vectors) -> Bundle:
     first = compute_content_id("topic", rows[0]["observation_id"])
     return Bundle(first, vectors.astype(np.float64).sum(axis=0), len(rows), known=False)
 
@@ -225,16 +231,13 @@ def split_topic(members: pa.Table, key: str) -> pa.Table | None:
 
     The larger half keeps the topic. The new one's id is made of its first claim.
     """
-    rows = sorted((r for r in members.to_pylist() if r["vector"] is not None), key=lambda r: str(r["observation_id"]))
-    side = bisect_vectors(np.array([r["vector"] for r in rows], dtype=np.float32)) if len(rows) > 1 else None
+    rows = members.filter(members["vector"].is_valid()).sort_by("observation_id")
+    side = bisect_vectors(build_vector_matrix(rows["vector"])) if rows.num_rows > 1 else None
     if side is None:
         return None
-    leaving = side if 2 * int(side.sum()) <= len(rows) else ~side
-    moved = [row for row, leaves in zip(rows, leaving, strict=True) if leaves]
-    topic = compute_content_id("topic", "split", moved[0]["topic_id"], moved[0]["observation_id"])
-    return pa.Table.from_pylist(
-        [{**r, "topic_id": topic, "assign_key": key} for r in moved], schema=OBSERVATIONS.schema
-    )
+    moved = rows.filter(pa.array(side if 2 * int(side.sum()) <= rows.num_rows else ~side))
+    topic = compute_content_id("topic", "split", moved["topic_id"][0].as_py(), moved["observation_id"][0].as_py())
+    return set_columns(moved.select(OBSERVATIONS.schema.names), topic_id=topic, assign_key=key)
 
 
 def make_empty_topic(topic_id: str, name: str, purpose: str, key: str, *, base: bool) -> Row:

@@ -15,6 +15,7 @@ from slowwave.schemas.tables import MARKS, MESSAGES, OBSERVATIONS, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Origin, Status
 from slowwave.store.journal import Recall, read
 from slowwave.store.store import Store
+from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows
 from slowwave.tasks.pending import hash_rows, is_current, is_made_by_model, mark_done
@@ -194,17 +195,19 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
 
     The history of the latter goes first.
     """
-    new = set(placed.observations["observation_id"].to_pylist())
     held = store.read_ids(OBSERVATIONS, sorted(placed.merged), by="topic_id")
-    moved = [row for row in held.to_pylist() if row["observation_id"] not in new]
+    new = placed.observations["observation_id"].combine_chunks()
+    moved = held.filter(pc.invert(pc.is_in(held["observation_id"], new)))
+    claims = defaultdict[str, list[str]](list)
+    for claim, topic in zip(moved["observation_id"].to_pylist(), moved["topic_id"].to_pylist(), strict=True):
+        claims[topic].append(claim)
     names = {row["topic_id"]: row["name"] for row in store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
     events = [
-        make_history_event("merge", old, into, names, [r["observation_id"] for r in moved if r["topic_id"] == old], key)
-        for old, into in sorted(placed.merged.items())
+        make_history_event("merge", old, into, names, claims[old], key) for old, into in sorted(placed.merged.items())
     ]
     write_history(store, events)
-    rows = [{**row, "topic_id": placed.merged[row["topic_id"]]} for row in moved]
-    return pa.concat_tables([placed.observations, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)])
+    into = pa.array([placed.merged[topic] for topic in moved["topic_id"].to_pylist()], pa.string())
+    return pa.concat_tables([placed.observations, set_columns(moved, topic_id=into)])
 
 
 def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
