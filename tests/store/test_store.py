@@ -95,6 +95,12 @@ def test_readers_see_the_release_and_not_what_came_after(store: Store) -> None:
     assert Snapshot(store.root, release="r1").open_dataset(TOPICS).count_rows() == 1
 
 
+def test_other_rows_make_a_release_and_the_same_rows_in_other_files_make_none(store: Store) -> None:
+    for purpose, is_new in (("things", True), ("things", False), ("other things", True)):
+        store.merge(TOPICS, topics("a", "b", purpose=purpose))
+        assert bool(publish(store, "run", None)) is is_new
+
+
 def test_roll_back_is_a_release_and_outlives_a_night_without_news(store: Store) -> None:
     for name in ("a", "b"):
         store.merge(TOPICS, topics(name))
