@@ -70,50 +70,31 @@ def note_failed_units(
     Args:
         job: the run.
         report: the step's.
-        kind: what a unit is: session, topic.
+        kind: what a unit is: session, topic; or the step as a whole.
         failed: what was raised, by the unit's id.
         left: units that were to be done and were not tried.
     """
-    if failed:
-        first = next(iter(failed.values()))
-        many = f"{len(failed)} {kind}s" if len(failed) > 1 else f"a {kind}"
-        report.failed.append(f"{many} of {report.step} failed, tried again next night: {describe_failure(first)}")
-    _note(job, report.step, kind, failed, left)
-
-
-def note_step(job: Job, report: StepReport, error: Exception | None) -> None:
-    """Put a step that failed as a whole into quarantine and its report; of one that did not, resolve what stands there
-    of an earlier failure.
-    """
-    if error is not None:
-        report.failed.append(f"{report.step} failed, what it had made before stands: {describe_failure(error)}")
-    _note(job, report.step, WHOLE_STEP, {report.step: error} if error is not None else {})
-
-
-def describe_failure(error: Exception) -> str:
-    """Return an error's kind and words in one line."""
-    return " ".join(traceback.format_exception_only(error)[-1].split())
-
-
-def _note(job: Job, step: str, kind: str, failed: Mapping[str, Exception], left: Collection[str] = ()) -> None:
-    """Put failures into quarantine, and resolve earlier ones of the same kind but for units that are `left`."""
-    waiting, rows = {f"{unit}/{kind}" for unit in left}, []
+    rows, waiting = [], {f"{unit}/{kind}" for unit in left}
     clean = redact_text if job.settings.redact else str
     for unit, error in failed.items():
-        LOG.info("%s/%s of %s failed", unit, kind, step, exc_info=error)
-        row_id, why, excerpt = (
-            f"{unit}/{kind}",
-            clean(describe_failure(error)),
-            clean(format_traceback(error))[-EXCERPT:],
-        )
-        rows.append(build_quarantine_row(step, (row_id, why, excerpt), why, excerpt, row_id=row_id))
+        LOG.info("%s/%s of %s failed", unit, kind, report.step, exc_info=error)
+        row_id, why = f"{unit}/{kind}", clean(_describe_failure(error))
+        # The traceback, the same for the same failure.
+        excerpt = clean(ADDRESS.sub("0x…", "".join(traceback.format_exception(error))))[-EXCERPT:]
+        rows.append(build_quarantine_row(report.step, (row_id, why, excerpt), why, excerpt, row_id=row_id))
+    if failed:
+        many = f"{len(failed)} {kind}s" if len(failed) > 1 else f"a {kind}"
+        what = f"{many} of {report.step} failed, tried again next night"
+        if kind == WHOLE_STEP:
+            what = f"{report.step} failed, what it had made before stands"
+        report.failed.append(f"{what}: {_describe_failure(next(iter(failed.values())))}")
 
     def is_settled(row: Row) -> bool:
         return str(row["row_id"]).endswith(f"/{kind}") and row["row_id"] not in waiting
 
-    update_quarantine(job.store, step, rows, is_settled)
+    update_quarantine(job.store, report.step, rows, is_settled)
 
 
-def format_traceback(error: Exception) -> str:
-    """Return the traceback, the same for the same failure."""
-    return ADDRESS.sub("0x…", "".join(traceback.format_exception(error)))
+def _describe_failure(error: Exception) -> str:
+    """Return an error's kind and words in one line."""
+    return " ".join(traceback.format_exception_only(error)[-1].split())

@@ -43,7 +43,7 @@ from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release, load_releases
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.parsing.lines import LEFT
-from slowwave.tasks.isolate import is_lasting, note_step
+from slowwave.tasks.isolate import WHOLE_STEP, is_lasting, note_failed_units
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_models
 from slowwave.tasks.shards import HERE, Executor
@@ -157,7 +157,7 @@ def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args
         OSError: the disk takes no more.
     """
     name = STEP_NAMES[step.__name__]
-    before = job.store.read_versions(TAKEN_BACK)
+    before, failed = job.store.read_versions(TAKEN_BACK), dict[str, Exception]()
     try:
         with open_span("slowwave.step", **{"slowwave.step.name": name}) as set_attribute:
             done: StepReport = job.call(step, job, *args)
@@ -165,12 +165,10 @@ def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args
     except Exception as error:
         if is_lasting(error):
             raise
-        done = StepReport(name)
+        done, failed[name] = StepReport(name), error
         if name != "read":
             job.store.restore_versions(before)
-        note_step(job, done, error)
-    else:
-        note_step(job, done, None)
+    note_failed_units(job, done, WHOLE_STEP, failed)
     report.steps.append(done)
     _release_memory()
 
