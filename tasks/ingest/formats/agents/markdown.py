@@ -242,7 +242,7 @@ def _split_pieces(lines: list[tuple[int, str]], time: datetime | None) -> Iterat
     A turn without a time of its own bears the last one before it.
     """
     piece = _Piece(HUMAN, time, 0)
-    shields = dict(_SHIELDS)
+    shields, nesting = set(_SHIELDS), set(_SHIELDS)
     at, above, fence = 0, "---", None  # `above`: the last line that was not blank
     while at < len(lines):
         number, line = lines[at]
@@ -269,15 +269,14 @@ def _split_pieces(lines: list[tuple[int, str]], time: datetime | None) -> Iterat
         opening = next(filter(line.startswith, shields), None) if piece.who == MODEL and fence is None else None
         if opening:
             piece.close_text()
-            closing = shields[opening]
-            if end := next((end for end in range(at, len(lines) + 1) if closing in lines[end - 1][1]), None):
+            if end := _find_end(lines, at - 1, opening, nesting):
                 raw = "\n".join(text.rstrip() for _, text in lines[at - 1 : end])
                 name = _TOOL_NAME.search(raw)
                 tool = Block("tool_result", raw, name=(name[1] or name[2]) if name else None)
                 piece.blocks.append(Block("thinking", raw) if opening == "<think>" else tool)
                 at, above = end, lines[end - 1][1].strip()
                 continue
-            del shields[opening]
+            shields.remove(opening)
         match = _FENCE.match(line)
         if fence is None:
             fence = match and match[1]
@@ -299,6 +298,17 @@ def _match_turn(line: str, above: str, fence: str | None) -> re.Match[str] | Non
     stamp = _TIME.search(turn[3] or "")
     timed = stamp is not None and stamp[0].count(":") >= 2 and fence is None
     return turn if timed or above == "---" or _TURN.fullmatch(above) else None
+
+
+def _find_end(lines: list[tuple[int, str]], start: int, opening: str, nesting: set[str]) -> int | None:
+    """Return the place after the line that closes a block and those in it; where one stays open, after the first."""
+    closing, depth = _SHIELDS[opening], 0
+    for end in range(start, len(lines)) if opening in nesting else ():
+        depth += lines[end][1].startswith(opening) - lines[end][1].count(closing)
+        if depth <= 0:
+            return end + 1
+    nesting.discard(opening)
+    return next((end + 1 for end in range(start, len(lines)) if closing in lines[end][1]), None)
 
 
 def _find_time(text: str) -> datetime | None:
