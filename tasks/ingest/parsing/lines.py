@@ -261,11 +261,7 @@ def iter_documents(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, 
     Memory is bounded by one conversation. An array that breaks off yields what it held, then one `Rejected`; an item
     that is no object, or holds invalid UTF-8, is a `Rejected` and the rest is read.
     """
-    try:
-        head = read_head(path).data
-    except DAMAGE as error:
-        yield Rejected(0, f"compressed file is damaged: {error}")
-        return
+    head = read_head(path).data
     # Lines are read one by one, an array or an object of any size as a stream.
     if get_inner_suffix(path) in (".jsonl", ".ndjson") or _is_jsonl_head(head):
         yield from iter_json(path, limits)
