@@ -1,6 +1,5 @@
 """Observations are told apart by who said them: a claim in the first person does not name its speaker."""
 
-import json
 from functools import partial
 
 import pytest
@@ -14,6 +13,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Search
 from slowwave.schemas.settings import RecallSettings, Settings
+from tests.talk_files import session
 
 SAID = {
     "Paul": ["I drink green tea in the morning.", "I moved to Porto in March.", "I bought a red bicycle yesterday."],
@@ -24,15 +24,10 @@ SAID = {
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     folder = tmp_path_factory.mktemp("claims")
-    lines = [
-        {"session_id": "chat", "message_id": f"{who}-{i}", "role": "user", "speaker": who, "content": said[i]}
-        | {"ts": f"2026-03-0{i + 1}T09:00:00Z"}
-        for i in range(3)
-        for who, said in SAID.items()
-    ]
-    (folder / "chat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    turns = [("user", said[i]) for i in range(3) for said in SAID.values()]
+    talk = session(folder, "chat", 1, turns, None, list(SAID))
     everything = {"max_share": 1.0, "pack": "personal"}
-    run_night([folder / "chat.jsonl"], Settings(store=folder / "s", encoder="hash-384", observe=everything))
+    run_night([talk], Settings(store=folder / "s", encoder="hash-384", observe=everything))
     return Memory.open(folder / "s")
 
 

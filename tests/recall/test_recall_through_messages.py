@@ -1,6 +1,5 @@
 """Claims are found through the message they were made in; what repeats a better hit comes last."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -15,28 +14,31 @@ from slowwave.recall.retrieve.candidates import Candidate, compute_statement_len
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
+from tests.talk_files import session
 
-SAID = [
-    ("a", "user", "Which format do the save files of the game get?", "2025-03-01T09:00:00Z"),
-    ("a", "assistant", "I measured JSON and MessagePack for the save files, the latter is a third of the size.", None),
-    ("a", "user", "Approved, go with MessagePack.", "2025-03-01T09:10:00Z"),
-    ("b", "user", "The printer in the hall is out of toner again, I ordered black toner.", "2025-04-01T09:00:00Z"),
-    ("b", "user", "We decided to lunch in the garden from now on.", "2025-04-01T09:10:00Z"),
-    ("c", "user", "We always lint the sources before a commit.", "2025-05-01T09:00:00Z"),
-    ("c", "user", "We decided to keep the nightly build on the old runner.", "2025-05-01T09:10:00Z"),
-]
+SAID = {
+    "a": [
+        ("user", "Which format do the save files of the game get?"),
+        ("assistant", "I measured JSON and MessagePack for the save files, the latter is a third of the size."),
+        ("user", "Approved, go with MessagePack."),
+    ],
+    "b": [
+        ("user", "The printer in the hall is out of toner again, I ordered black toner."),
+        ("user", "We decided to lunch in the garden from now on."),
+    ],
+    "c": [
+        ("user", "We always lint the sources before a commit."),
+        ("user", "We decided to keep the nightly build on the old runner."),
+    ],
+}
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("through")
-    lines = [
-        {"session_id": session, "message_id": f"{session}{n}", "role": role, "content": said, "workspace": session}
-        | ({"ts": ts} if ts else {})
-        for n, (session, role, said, ts) in enumerate(SAID)
-    ]
-    (folder / "chat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    run_night([folder / "chat.jsonl"], Settings(store=folder / "s", encoder="hash-384", observe={"max_share": 1.0}))
+    for month, (name, turns) in enumerate(SAID.items()):
+        session(folder / "talks", name, 1 + 10 * month, turns, workspace=name)
+    run_night([folder / "talks"], Settings(store=folder / "s", encoder="hash-384", observe={"max_share": 1.0}))
     return folder / "s"
 
 
@@ -48,7 +50,7 @@ def test_a_claim_without_a_word_of_the_query_is_found_through_what_was_said_befo
 
 def test_without_an_encoder_too(root: Path, tmp_path: Path) -> None:
     settings = Settings(store=tmp_path / "s", encoder="hash-384", embeddings=False, observe={"max_share": 1.0})
-    run_night([root.parent / "chat.jsonl"], settings)
+    run_night([root.parent / "talks"], settings)
     found = Memory.open(tmp_path / "s").recall("Which format do save files get?", kinds="observation", k=3)
     assert "Approved, go with MessagePack" in {hit.text.rstrip(".") for hit in found}
 
@@ -65,7 +67,7 @@ def test_filters_hold_for_claims_that_a_message_brings(root: Path) -> None:
     memory = Memory.open(root)
     asked = "We decided to lunch in the garden, the printer is out of toner"
     assert {h.sources[0].session for h in memory.recall(asked, kinds="observation", workspace="b")} == {"b"}
-    later = memory.recall(asked, kinds="observation", since="2025-03-15", until="2025-04-30")
+    later = memory.recall(asked, kinds="observation", since="2026-03-05", until="2026-03-15")
     assert {h.sources[0].session for h in later} == {"b"}
     with pytest.raises(UsageError, match=r"no category is called 'decisions': it is one of decision, "):
         memory.recall(asked, kinds="observation", category="decisions")
@@ -104,14 +106,11 @@ def test_each_hit_is_another_piece_of_evidence() -> None:
 def test_equal_messages_of_a_speaker_are_one_hit_and_those_of_two_are_two(tmp_path: Path) -> None:
     key = "The spare key lies under the flower pot on the terrace."
     said = [("Ann", key), ("Ann", "We sail at noon."), ("Ann", key), ("Ben", key), ("Ann", f" {key}")]
-    lines = [
-        {"session_id": f"s{n}", "message_id": f"m{n}-{i}", "role": "user", "speaker": who, "content": text}
-        | {"ts": f"2026-03-0{n + 1}T09:0{i}:00Z"}
+    talks = [
+        session(tmp_path, f"s{n}", n + 1, [("user", text), ("user", f"Goodbye for the time number {n}.")], None, [who])
         for n, (who, text) in enumerate(said)
-        for i, text in enumerate((text, f"Then goodbye, said for the time number {n}."))
     ]
-    (tmp_path / "chat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    run_night([tmp_path / "chat.jsonl"], Settings(store=tmp_path / "s", encoder="hash-384"))
+    run_night(talks, Settings(store=tmp_path / "s", encoder="hash-384"))
     hits = Memory.open(tmp_path / "s").recall("Where does the spare key lie?", kinds=("observation", "message"))
     of_key = {hit.speaker: hit for hit in hits if "spare key" in hit.text}
     assert len([hit for hit in hits if "spare key" in hit.text]) == len(of_key) == 2
