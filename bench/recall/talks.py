@@ -158,7 +158,7 @@ def build_store(root: Path, messages: pa.Table, encoder: Encoder | None) -> None
     if encoder is None:
         publish(store, "bench", None)
     else:
-        publish(store, "bench", encoder.name, lambda draft: fit_calibration(View(store.dir, draft), encoder).to_json())
+        publish(store, "bench", encoder.name, lambda draft: fit_calibration(View(store.dir, draft), encoder))
 
 
 def score_bm25(texts: Sequence[str], questions: Sequence[str]) -> npt.NDArray[np.float64]:

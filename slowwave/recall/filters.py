@@ -6,7 +6,6 @@ Paths are met as tools and people write them: whole, from a workspace on, or by 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -66,15 +65,6 @@ UNKNOWN = -1
 """The place of a workspace that is not told."""
 
 
-class FileMatches(NamedTuple):
-    """What is about some files."""
-
-    claims: Mask
-    """By offset: those that name one."""
-    passages: Mask
-    """By position: of messages in which such a claim was made, or whose text names one."""
-
-
 def place_query(view: View, query: Query) -> Query:
     """Return the query with all names that the release has for its workspace."""
     if (workspace := query.workspace) is None:
@@ -85,7 +75,7 @@ def place_query(view: View, query: Query) -> Query:
 def mask_allowed_passages(view: View, query: Query) -> Mask:
     """Return which passages the query's conditions let through, by position."""
     mask = _mask_said(view, view.passages, query)
-    return mask & find_file_matches(view, query.files).passages if query.files else mask
+    return mask & find_file_matches(view, query.files)[1] if query.files else mask
 
 
 def mask_allowed_claims(view: View, query: Query) -> Mask:
@@ -95,7 +85,7 @@ def mask_allowed_claims(view: View, query: Query) -> Mask:
         mask &= view.claims.category == find_code(view.claims.categories, query.category)
     if query.min_confidence is not None:
         mask &= view.confidences >= query.min_confidence
-    return mask & find_file_matches(view, query.files).claims if query.files else mask
+    return mask & find_file_matches(view, query.files)[0] if query.files else mask
 
 
 def _mask_said(view: View, index: RowIndex, query: Query) -> Mask:
@@ -142,11 +132,13 @@ def resolve_speakers(view: View, name: str) -> frozenset[str]:
     return exact or frozenset(speaker for speaker, plain in names if plain.startswith(f"{wanted} "))
 
 
-def find_file_matches(view: View, files: Sequence[str]) -> FileMatches:
-    """Return the claims and passages that are about one of the files; remembered while the release is read."""
+def find_file_matches(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
+    """Return which claims, by offset, name one of the files; and which passages, by position, are of messages whose
+    text names one or in which such a claim was made. Remembered while the release is read.
+    """
     key = tuple(files)
     if (stored := view.file_matches.get(key)) is not None:
-        return FileMatches(*stored)
+        return stored
     ways, index, layout = build_path_variants(key, view.workspaces), view.claims, view.passages
     # claims that name one of the files
     claims = np.zeros(len(index.offsets), dtype=bool)
@@ -174,7 +166,7 @@ def find_file_matches(view: View, files: Sequence[str]) -> FileMatches:
     messages = np.unique(layout.message[passages])
     passages |= np.isin(layout.message, messages[messages >= 0])
     view.file_matches.put(key, (claims, passages))
-    return FileMatches(claims, passages)
+    return claims, passages
 
 
 def _mask_variant_rows(way: PathVariants, workspace: Ints, workspaces: tuple[str, ...]) -> Mask:

@@ -36,18 +36,13 @@ R = TypeVar("R")
 
 
 def make_async_twin(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """Return the method as a coroutine function, for callers that must not be held up.
-
-    Named with an `a` before its name.
-    """
+    """Return the method as a coroutine function on a thread of its own, for callers that must not be held up."""
 
     @wraps(method)
     async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await asyncio.to_thread(method, self, *args, **kwargs)
 
-    name = method.__name__
-    twin.__name__, twin.__qualname__ = f"a{name}", method.__qualname__.removesuffix(name) + f"a{name}"
-    twin.__doc__ = f"`{name}` on a thread of its own, for callers that must not be held up.\n\n{method.__doc__ or ''}"
+    twin.__name__ = f"a{method.__name__}"
     return twin
 
 
@@ -195,7 +190,7 @@ def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: Q
         and (not ways or any(way.is_valid_in(hit.workspace) and way.pattern.search(hit.text) for way in ways))
     ][-KEPT_QUERIES // 2 :]  # whose vectors are kept for the next query
     share = relevance = np.array([compute_word_share(query.content_words, hit.text) for hit in hits])
-    scale = view.calibration.scales.get("message") if view and view.calibration else None
+    scale = view.scales.get("message") if view else None
     texts = [query.text, *(hit.text for hit in hits)] if scale and hits else []
     if scale and view and (encoded := vectors.encode_texts(view.release.encoder, texts) if texts else {}):
         cosines = np.array([encoded[text] @ encoded[query.text] for text in texts[1:]], dtype=np.float64)

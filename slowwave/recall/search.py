@@ -158,9 +158,8 @@ class Search:
             return candidates
         # relevance on the release's scale, 0 to 1: by a row's cosine and the share of the query's words heard there, or
         # by the share alone; and that of what is nearest to the whole query, candidate or not
-        scales = self.view.calibration.scales if self.view.calibration else {}
         relevance, nearest = candidates.covered, 0.0
-        if (scale := scales.get(kind)) is not None and candidates.cosine is not None:
+        if (scale := self.view.scales.get(kind)) is not None and candidates.cosine is not None:
             cosines = np.append(np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest)
             relevances = scale.compute_relevances(cosines, np.append(candidates.covered, 0.0))
             relevance, nearest = relevances[:-1], float(relevances[-1])

@@ -197,7 +197,7 @@ def _calibrate_release(job: Job, draft: Release, report: StepReport) -> str | No
         return None
     try:
         encoder = load_query_encoder(job.settings.encoder)
-        return fit_calibration(View(job.store.dir, draft), encoder).to_json()
+        return fit_calibration(View(job.store.dir, draft), encoder)
     except (EncoderNotFound, EncoderFailed) as missing:  # every vector came from the store
         report.notes.append(f"no scale of relevance: {missing}")
         return None

@@ -49,7 +49,7 @@ def _released(root: Path, said: Sequence[Said], *, told: bool = True) -> Memory:
     compact_store(store)
 
     def calibrated(release: Release) -> str:
-        return fit_calibration(View(store.dir, release), HashEncoder()).to_json()
+        return fit_calibration(View(store.dir, release), HashEncoder())
 
     publish(store, "run", HashEncoder().name, calibrated if told else None)
     return Memory.open(root)

@@ -72,22 +72,9 @@ class Scale:
         return np.clip(CONFIDENT * deviations / DEVIATIONS, 0.0, 1.0)
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """The scales of one release, by kind of memory."""
-
-    encoder: str
-    queries: int
-    scales: dict[Kind, Scale]
-
-    def to_json(self) -> str:
-        """As the release keeps it."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> "Calibration":
-        """As the release kept it."""
-        return TypeAdapter(cls).validate_json(text)
+def read_scales(kept: str | None) -> dict[Kind, Scale]:
+    """Return the scales of a release by kind of memory, out of what it keeps; none of one without vectors."""
+    return TypeAdapter(dict[Kind, Scale]).validate_python(json.loads(kept)["scales"]) if kept else {}
 
 
 @cache
@@ -96,8 +83,8 @@ def load_negatives() -> tuple[str, ...]:
     return tuple((Path(__file__).parent / "negatives.txt").read_text(encoding="utf-8").split("\n")[:-1])
 
 
-def fit_calibration(view: Tables, encoder: Encoder) -> Calibration:
-    """Return the scales of a view's tables; a table without vectors has none.
+def fit_calibration(view: Tables, encoder: Encoder) -> str:
+    """Return the scales of a view's tables, as the release keeps them; a table without vectors has none.
 
     Args:
         view: of a release, or of tables that are to become one.
@@ -123,7 +110,7 @@ def fit_calibration(view: Tables, encoder: Encoder) -> Calibration:
         if len(matrix := build_matrix(some[vector])):
             best = ((spoken if table is SUMMARIES else vectors) @ matrix.T).max(axis=1)
             scales[kind] = Scale(round(float(np.median(best)), 4), deviation)
-    return Calibration(encoder.name, len(queries), scales)
+    return json.dumps({"scales": {kind: asdict(scale) for kind, scale in scales.items()}})
 
 
 def put_under_names(queries: Sequence[str], view: Tables) -> list[str]:

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler, Prefix
 
+from slowwave.recall.hits import Kind
 from slowwave.recall.query import Ints, Mask
-from slowwave.recall.release.calibration import Calibration
+from slowwave.recall.release.calibration import Scale, read_scales
 from slowwave.recall.release.chains import Chains, Floats, read_chains, read_confidences
 from slowwave.recall.release.indexes import ClaimIndex, PassageIndex, read_claim_index, read_passage_index
 from slowwave.recall.release.tables import LRUCache, Tables, shared_property
@@ -136,10 +137,9 @@ class View(Tables):
         return dict(zip(keys, self.confidences[offsets].tolist(), strict=True))
 
     @shared_property
-    def calibration(self) -> Calibration | None:
-        """The scales that relevance is told on; None of a release without vectors."""
-        scales = self.release.calibration
-        return Calibration.from_json(scales) if scales else None
+    def scales(self) -> dict[Kind, Scale]:
+        """What relevance is told on, by kind of memory."""
+        return read_scales(self.release.calibration)
 
     @shared_property
     def files_read(self) -> frozenset[tuple[str, int, int]]:
