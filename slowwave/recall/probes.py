@@ -32,12 +32,9 @@ def find_answered(
     view: View, settings: Settings, probes: Mapping[str, str], now: datetime, first: int = FIRST
 ) -> set[str]:
     """Return the questions whose answer stands in one of a release's first hits, whatever its case and spaces."""
-
-    def note(_: str) -> None:
-        """Leave what could not be used unsaid: it is the same for both releases."""
-
-    vectors = QueryVectors(settings.encoder, None, note)
-    search = Search(view, settings.recall, partial(vectors.encode_texts, view.release.encoder), note)
+    # what could not be used stays unsaid: it is the same for both releases
+    vectors = QueryVectors(settings.encoder, None, lambda _: None)
+    search = Search(view, settings.recall, partial(vectors.encode_texts, view.release.encoder), lambda _: None)
     answers = search.answer_queries([build_query(question, first, KINDS, now=now) for question in probes])
     texts = (" ".join(fold_text(hit.text) for hit in hits) for hits in answers)
     return {probe for (probe, answer), text in zip(probes.items(), texts, strict=True) if fold_text(answer) in text}

@@ -19,7 +19,7 @@ from slowwave.engines.encoders.protocol import HashEncoder, Vectors
 from slowwave.flows.nightly import run_night
 from slowwave.last_answers import LastAnswers
 from slowwave.memory import Memory
-from slowwave.recall.hits import NOT_SURE, Fragment, Hit, Hits
+from slowwave.recall.hits import NOT_SURE, Fragment, Hits
 from slowwave.recall.live import LiveRelease
 from slowwave.recall.release.calibration import Scale, fit_calibration, read_scales
 from slowwave.recall.release.indexes import PassageIndex
@@ -123,11 +123,6 @@ def test_an_answer_in_several_messages_is_told_by_its_last() -> None:
         moment=numbers,
     )
     assert [layout.find_exchange(at) for at in range(6)] == [[0, 4], [1, 4], [1, 2], [3], [1, 4], [5]]
-
-
-def test_a_hit_survives_json(memory: Memory) -> None:
-    for hit in memory.recall(NINA):
-        assert Hit.from_dict(json.loads(json.dumps(hit.as_dict()))) == hit
 
 
 def test_the_scale_by_hand() -> None:
