@@ -7,7 +7,7 @@ in about 0.1 s.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -90,40 +90,32 @@ class PassageIndex(RowIndex):
         With a user's message goes the answer: what the assistant said last before the user spoke again. With an
         assistant's goes the question: what the user said last before it. Any other stands alone.
         """
-        role = self.roles[self.role[position]]
-        if role == Role.USER:
-            # the last of the answers before the user spoke again
-            answer = self._find_nearest_by_role(position, 1, "assistant")
-            while (
-                answer is not None
-                and (later := self._find_nearest_by_role(answer, 1, "assistant", unless="user")) is not None
-            ):
-                answer = later
-            return [position] if answer is None else [position, answer]
-        if role == Role.ASSISTANT:
-            question = self._find_nearest_by_role(position, -1, "user")
+        said_by = self.roles[self.role[position]]
+        if said_by == Role.ASSISTANT:
+            question = next((at for at, role in self._walk(position, -1) if role == Role.USER), None)
             return [position] if question is None else [question, position]
-        return [position]
+        answer: int | None = None
+        for at, role in self._walk(position, 1) if said_by == Role.USER else ():
+            if role == Role.USER and answer is not None:
+                break
+            if role == Role.ASSISTANT and (answer is None or self.message[at] != self.message[answer]):
+                answer = at
+        return [position] if answer is None else [position, answer]
 
     def find_reply(self, position: int) -> int | None:
         """Return a passage of what the user said next to an assistant's message; None where nothing was."""
-        said_by = self.roles[self.role[position]]
-        return self._find_nearest_by_role(position, 1, "user", "assistant") if said_by == Role.ASSISTANT else None
+        if self.roles[self.role[position]] != Role.ASSISTANT:
+            return None
+        turns = ((at, role) for at, role in self._walk(position, 1) if role in (Role.USER, Role.ASSISTANT))
+        at, role = next(turns, (position, None))
+        return at if role == Role.USER else None
 
-    def _find_nearest_by_role(self, position: int, step: int, wanted: str, unless: str | None = None) -> int | None:
-        """Return the nearest passage of another message with this role, in one direction.
-
-        None if `unless` comes before it.
-        """
+    def _walk(self, position: int, step: int) -> Iterator[tuple[int, str]]:
+        """Yield the positions around one in its session, in one direction, and the role of who speaks there."""
         for at in range(position + step, position + step * (PAIR_REACH + 1), step):
             if not 0 <= at < len(self.session) or self.session[at] != self.session[position]:
-                return None
-            role = self.roles[self.role[at]]
-            if role == wanted and self.message[at] != self.message[position]:
-                return at
-            if role == unless:
-                return None
-        return None
+                return
+            yield at, self.roles[self.role[at]]
 
 
 def read_passage_index(view: Tables) -> PassageIndex:
