@@ -35,15 +35,10 @@ MESSAGES_AT_ONCE = 5_000
 TEXT_COLUMNS = ["session_id", "message_id", "seq", "text"]
 
 
-def compute_boilerplate_key(job: Job) -> str:
-    """Return what a session's lines depend on besides its messages."""
-    return compute_step_key("boilerplate", VERSION)
-
-
 def find_boilerplate(job: Job) -> StepReport:
     """Hash the lines of sessions that are new or changed, and list the spans that recur over the vault."""
     with report_step("boilerplate") as report:
-        key = compute_boilerplate_key(job)
+        key = compute_step_key("boilerplate", VERSION)
         sessions = find_pending_sessions(job.store, "boilerplate", key)
         report.rows_in = sessions.height
         with show_progress("boilerplate", sessions.height) as advance:

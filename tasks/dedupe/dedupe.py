@@ -16,7 +16,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind, Status, is_shared
 from slowwave.tasks.dedupe.cluster import assign_canonical_rows
-from slowwave.tasks.dedupe.decide import Decision, Rules
+from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.pairs import Found, Undone, find_duplicate_pairs, select_row, set_columns, sort_by_id
 from slowwave.tasks.shards import HERE, Executor
 
@@ -155,20 +155,10 @@ def _find_earliest(times: Iterable[datetime | None]) -> datetime | None:
 
 
 def _build_merges(table: pa.Table, joined: dict[int, int], found: Found, step_key: str) -> pa.Table:
-    ids = table["observation_id"].to_pylist()
-    rows = [_make_merge_row(ids[row], ids[joined[row]], found[row][joined[row]], step_key) for row in sorted(joined)]
+    ids, rows = table["observation_id"].to_pylist(), list[dict[str, Any]]()
+    for row, canonical in sorted(joined.items()):
+        why = found[row][canonical]
+        merge = {"rule": why.rule, "scores": sorted(why.scores.items()), "reason": why.reason, "undone": False}
+        merge |= {"kind": LedgerKind.DUPLICATE, "loser_id": ids[row], "winner_id": ids[canonical], "step_key": step_key}
+        rows.append(merge | {"merge_id": compute_content_id(ids[row], ids[canonical], why.rule)})
     return pa.Table.from_pylist(rows, schema=MERGES.schema)
-
-
-def _make_merge_row(loser: str, winner: str, decision: Decision, step_key: str) -> dict[str, Any]:
-    return {
-        "merge_id": compute_content_id(loser, winner, decision.rule),
-        "kind": LedgerKind.DUPLICATE,
-        "loser_id": loser,
-        "winner_id": winner,
-        "rule": decision.rule,
-        "scores": sorted(decision.scores.items()),
-        "reason": decision.reason,
-        "undone": False,
-        "step_key": step_key,
-    }

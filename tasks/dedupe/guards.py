@@ -227,7 +227,7 @@ def _is_same_name(x: str, y: str) -> bool:
 def _is_opposite(left: str, right: str) -> bool:
     if right in OPPOSITE_OF.get(left, ()):
         return True
-    if SETS_OF.get(left, frozenset()) & SETS_OF.get(right, frozenset()):
+    if SETS_OF.get(left, set()) & SETS_OF.get(right, set()):
         return stem(left) != stem(right)
     short, long = sorted((left, right), key=len)
     return len(short) > 3 and any(long == prefix + short for prefix in PREFIXES)

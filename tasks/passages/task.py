@@ -16,15 +16,10 @@ BATCH = 200
 COLUMNS = ["message_id", "session_id", "seq", "role", "speaker", "text", "ts", "workspace", "origin"]
 
 
-def compute_passages_key(job: Job) -> str:
-    """Return what a passage depends on besides its message."""
-    return compute_step_key("passages", VERSION, describe_encoder(job.settings))
-
-
 def write_passages(job: Job) -> StepReport:
     """Cut and encode the messages that have no passages yet; those of messages taken back are removed."""
     with report_step("passages") as report:
-        key = compute_passages_key(job)
+        key = compute_step_key("passages", VERSION, describe_encoder(job.settings))
         spoken = read_spoken_messages(job.store)
         _delete_passages(job, read_inactive_ids(job.store))
         fill_missing_vectors(job, PASSAGES, "text", report)
