@@ -47,13 +47,12 @@ def split_pieces(text: str) -> list[str]:
     spans = [(0, 0), *((sentence.start, sentence.end) for sentence in split_sentences(text)), (len(text), len(text))]
     borders = {0, len(text)}
     for (_, end), (start, _) in pairwise(spans):
-        between = text[end:start]
-        lines = [at for at, character in enumerate(between) if character == "\n"]
-        if lines:
-            borders |= {end + lines[0], end + lines[-1]}
-        elif end > 0 and start < len(text):  # a sentence lacks what opens and closes it idly
-            marks = [mark.end() for mark in CLOSING.finditer(between)]
-            borders.add(end + (marks or [len(between)])[-1])
+        between, is_inner = text[end:start], end > 0 and start < len(text)
+        lines = [end + at for at, character in enumerate(between) if character == "\n"]
+        borders.update(lines[:1] if end > 0 else (), lines[-1:] if start < len(text) else ())
+        if is_inner and not lines:  # a sentence lacks what opens and closes it idly
+            marks = [end + mark.end() for mark in CLOSING.finditer(between)]
+            borders.add(marks[-1] if marks else start)
     pieces = (" ".join(text[start:end].split()) for start, end in pairwise(sorted(borders)))
     return [piece for piece in pieces if piece]
 

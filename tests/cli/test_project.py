@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from slowwave.cli.main import app
-from slowwave.context.projects.briefing import collect_project_facts
+from slowwave.context.projects.briefing import collect_facts
 from slowwave.context.projects.projection import make_harmless
 from slowwave.context.projects.standing import LONGEST
 from slowwave.flows.parts.report import RunReport
@@ -132,7 +132,7 @@ def test_the_example_is_what_the_command_writes_and_each_line_stands_on_messages
 
 
 def test_a_briefing_has_what_a_person_told_a_model_of_the_project_after_what_stands(store: Path) -> None:
-    facts = [line.text for line in collect_project_facts(Memory.open(store).get_view(), {"api"})]
+    facts = [line.text for line in collect_facts(Memory.open(store).get_view(), {"api"})]
     assert (facts[-1], STANDS in facts[:-1]) == (UNTOLD["o-context"], True)
 
 

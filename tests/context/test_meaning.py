@@ -76,10 +76,9 @@ def test_the_weights_that_ship_fit_the_encoder_that_ships() -> None:
     assert (len(WEIGHTS.sentence), len(WEIGHTS.word)) == (len(SENTENCE_SIGNS), len(WORD_SIGNS))
 
 
-@pytest.mark.parametrize("encoder", ["hash-384", "", WEIGHTS.encoder])
+@pytest.mark.parametrize("encoder", ["hash-384", WEIGHTS.encoder])
 def test_vectors_of_another_encoder_count_for_nothing(tmp_path: Path, encoder: str) -> None:
-    made = {"encoder": encoder} if encoder else {"embeddings": False}
-    run_night([chat(tmp_path / "chat.jsonl")], Settings(store=tmp_path / "store", **made))
+    run_night([chat(tmp_path / "chat.jsonl")], Settings(store=tmp_path / "store", encoder=encoder))
     memory = Memory.open(tmp_path / "store")
     view, asked, settings = memory.get_view(), build_query(QUERY, 1, "message"), memory.settings.context
     hits = memory.recall(QUERY, 3, "message")

@@ -19,17 +19,15 @@ from slowwave.context.projects.standing import (
     STANDING,
     collect_standing_claims,
     group_by_category,
-    match_unshut_claims,
     take_in_turn,
 )
 from slowwave.context.rendering import Format, Line, LineSource, Measure, Part
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.recall.hits import QUOTE_CHARS, Hit
 from slowwave.recall.release.chains import mark_changes
-from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
-from slowwave.schemas.vocabulary import EXTRACTIVE, MODEL_KEY, Origin, Status, SummaryScope, is_shared
+from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
+from slowwave.schemas.vocabulary import EXTRACTIVE, MODEL_KEY, Status, SummaryScope
 from slowwave.text.pyramid import MASTER
 
 MOST_LINES = 200
@@ -46,21 +44,21 @@ def collect_briefing_lines(view: View, places: Collection[str] = ()) -> Kinds:
         view: the release.
         places: names of the one workspace that it is of; none for all that is known.
     """
-    facts = collect_project_facts(view, places) if places else collect_facts(view)
-    return [facts, collect_topic_summaries(view, places), collect_session_summaries(view, places)]
+    return [collect_facts(view, places), collect_topic_summaries(view, places), collect_session_summaries(view, places)]
 
 
-def collect_project_facts(view: View, places: Collection[str]) -> list[Line]:
-    """Return the standing claims of a project, each category in turn; then what else a person said of it, as a model
-    understood it (without one, that is noise).
+def collect_facts(view: View, places: Collection[str] = ()) -> list[Line]:
+    """Return the standing claims of persons, the best borne out first; of a project also those that it goes by, each
+    category in turn, then what else a person said of it, as a model understood it (without one, that is noise).
     """
-    here = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
-    others = [
-        claim
-        for claim in collect_standing_claims(view, places, ("context",))
-        if claim.by_person and claim.observer != EXTRACTIVE
-    ]
-    return [Line(claim.text, claim.source) for claim in (*take_in_turn(group_by_category(here)), *others)][:MOST_LINES]
+    claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL) if places else PERSONAL)
+    if places:
+        others = collect_standing_claims(view, places, ("context",))
+        claims = [
+            *take_in_turn(group_by_category(claims)),
+            *(claim for claim in others if claim.by_person and claim.observer != EXTRACTIVE),
+        ]
+    return [Line(claim.text, claim.source) for claim in claims[:MOST_LINES]]
 
 
 def collect_unreleased(hits: Sequence[Hit], places: Collection[str] = ()) -> list[Line]:
@@ -99,38 +97,6 @@ def order_briefing_lines(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
     taken = set(map(id, chosen))
     facts_, topics, sessions, newest = ([line for line in kind if id(line) in taken] for kind in kinds)
     return [*topics, *reversed(sessions), *facts_, *reversed(newest)]
-
-
-def collect_facts(view: View) -> list[Line]:
-    """Return people's words of themselves, as active claims with no gate shut: a person's words before an agent's
-    account of them, then the surest first, of equals the latest.
-    """
-    columns = ["observation_id", "session_id", "summary", "observed_at", "speaker", "message_ids", "observer"]
-    condition = match_unshut_claims() & (pc.field("pack") == "personal") & pc.field("category").isin(PERSONAL)
-    rows = [
-        row
-        for row in view.read(OBSERVATIONS, columns, condition).to_pylist()
-        if row["session_id"] not in view.unconfirmed_notes and not is_shared(row["observer"])
-    ]
-    # the message that each was made of
-    first = {row["observation_id"]: "".join(row["message_ids"][:1]) for row in rows}
-    messages = view.read_by_id(MESSAGES, list(first.values()), ["native_id", "seq", "origin"])
-    made = {key: messages[message] for key, message in first.items() if message in messages}
-    rows = [row for row in rows if row["observation_id"] in made and row["session_id"] in view.native_sessions]
-    # a person's words, the surest, the latest
-    sure = view.look_up_confidences(list(made))
-
-    def rank(row: Row) -> tuple[bool, float, float, str]:
-        key = row["observation_id"]
-        return made[key]["origin"] != Origin.HUMAN, -sure[key], -(row["observed_at"] or EARLIEST).timestamp(), key
-
-    lines = []
-    for row in sorted(rows, key=rank)[:MOST_LINES]:
-        message, session = made[row["observation_id"]], view.native_sessions[row["session_id"]]
-        where = session, message["native_id"], message["seq"], row["observed_at"], row["speaker"] or None
-        source = LineSource(*where, short=view.session_tags[session])
-        lines.append(_make_line(view, row["session_id"], row["summary"], source))
-    return lines
 
 
 def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Line]:

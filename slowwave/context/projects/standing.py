@@ -89,7 +89,9 @@ def collect_standing_claims(
         least: confidence from which a claim stands.
         among: claims that are looked at; none for all.
     """
-    condition = match_unshut_claims()
+    condition = pc.field("status") == Status.ACTIVE
+    for gate in GATES:  # one that nobody judged shuts nothing out
+        condition = condition & pc.if_else(pc.field(gate).is_valid(), pc.field(gate), True)
     for column, values in (("workspace", places), ("category", categories), ("observation_id", among)):
         condition = condition & pc.field(column).isin(sorted(values)) if values else condition
     rows = view.read(OBSERVATIONS, COLUMNS, condition).to_pylist()
@@ -120,14 +122,6 @@ def collect_standing_claims(
     for claim in sorted(standing, key=rank):
         first.setdefault(claim.text.casefold(), claim)
     return list(first.values())
-
-
-def match_unshut_claims() -> pc.Expression:
-    """Return the condition for claims that hold and none of whose gates is shut."""
-    condition = pc.field("status") == Status.ACTIVE
-    for gate in GATES:
-        condition = condition & pc.if_else(pc.field(gate).is_valid(), pc.field(gate), True)
-    return condition
 
 
 def take_in_turn(groups: Iterable[Sequence[Item]]) -> Iterator[Item]:
