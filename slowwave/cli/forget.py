@@ -90,16 +90,18 @@ def _forget(
         take_in_notes(settings)
     # What would go is shown, and asked about.
     seen = preview_forgetting(wanted, settings, search_files=not dry_run)
+    if dry_run and as_json:
+        print_json(asdict(seen))
+    elif dry_run or not yes:
+        _print_preview(seen)
     if dry_run:
-        _print_preview(seen, as_json=as_json)
         return
     if not yes:
-        _print_preview(seen, as_json=False)
         typer.confirm("Forget this for good?", abort=True)
     # Erase it, and print the certificates.
     report, paths = run_forget(wanted, settings, rebuild=rebuild, exports=exports)
     made = [(path, load_certificate(path)) for path in paths]
-    left = sum(certificate["scan"]["found"] for _, certificate in made)
+    old_exports = [export for _, certificate in made for export in certificate["exports"]]
     if as_json:
         result: dict[str, Any] = {
             "preview": asdict(seen),
@@ -116,25 +118,19 @@ def _forget(
         nothing = f"{'No message or title holds it' if seen.left else 'Nothing of it is there'}: nothing was forgotten."
         OUT.print(report.format_verdict() if made else nothing)
         _print_transcripts(seen)
-        for export in [export for _, certificate in made for export in certificate["exports"]]:
+        for export in old_exports:
             end = "Removed" if export["removed"] else "Still there"
             OUT.print(f"{end}, an export made before that held it: {escape_line(export['path'])}")
         if made:
             OUT.print(UNREACHED)
-    if (
-        left
-        or seen.left
-        or (exports and not all(export["removed"] for _, certificate in made for export in certificate["exports"]))
-    ):
+    found = any(certificate["scan"]["found"] for _, certificate in made)
+    if found or seen.left or (exports and not all(export["removed"] for export in old_exports)):
         ERR.print(f"slowwave: something of it is still there{': --check names it' if made else ''}", style="red")
         raise typer.Exit(1)
     end_run(report)
 
 
-def _print_preview(seen: "Preview", *, as_json: bool) -> None:
-    if as_json:
-        print_json(asdict(seen))
-        return
+def _print_preview(seen: "Preview") -> None:
     counts = ", ".join(f"{count:,} {name}" for name, count in seen.rows.items())
     OUT.print(f"Would go: {counts or 'nothing'}.")
     if not counts and seen.left is None:

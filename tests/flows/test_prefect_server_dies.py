@@ -4,7 +4,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import pytest
 
 from slowwave.store import Store
 from slowwave.store.publishing import read_releases
+from tests.flows.test_serve import free_port
 from tests.killed_nights import SAMPLES, SMALL, digests, finished, night
 
 NIGHT = """
@@ -51,9 +51,7 @@ NIGHTS = {"in a step": "observe_sessions", "at the end": "publish_release", "kil
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """A Prefect server of its own, on a free port."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    port = free_port()
     words = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     own = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
     process = subprocess.Popen(words, env=own, stdout=subprocess.DEVNULL, start_new_session=True)

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import socket
 import threading
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import typed
+from tests.flows.test_serve import free_port
 
 
 @pytest.fixture(autouse=True)
@@ -108,9 +108,7 @@ def test_one_server_answers_each_key_from_its_own_space(tmp_path: Path) -> None:
         read_keys(file)
     file.chmod(0o600)
     servers = [(make_server(Settings(space=space)), key) for space, key in read_keys(file).items()]
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
+    port = free_port()
     server = uvicorn.Server(uvicorn.Config(make_http_app(servers, "127.0.0.1"), port=port, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()

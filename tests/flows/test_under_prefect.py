@@ -1,19 +1,14 @@
 """A night by the command line where Prefect's server does not come, or is dead."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.flows.test_serve import free_port
+
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples" / "codex"
-
-
-def closed_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def start_night(folder: Path, *words: str, **prefect: str) -> subprocess.Popen[str]:
@@ -39,7 +34,7 @@ def test_a_server_that_does_not_come_or_is_dead_ends_the_night_in_a_line_and_pla
     late, dead = tmp_path / "late", tmp_path / "dead"
     nights = {
         late: start_night(late, PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS="0"),
-        dead: start_night(dead, PREFECT_API_URL=f"http://127.0.0.1:{closed_port()}/api"),
+        dead: start_night(dead, PREFECT_API_URL=f"http://127.0.0.1:{free_port()}/api"),
     }
     for folder, night in nights.items():
         _, trouble = night.communicate()
@@ -48,7 +43,7 @@ def test_a_server_that_does_not_come_or_is_dead_ends_the_night_in_a_line_and_pla
         assert line.startswith("slowwave: Prefect failed (RuntimeError: ")
         assert line.endswith("`slowwave run --plain` does a night without Prefect")
         assert not (folder / "store").exists()
-    plain = start_night(tmp_path / "plain", "--plain", PREFECT_API_URL=f"http://127.0.0.1:{closed_port()}/api")
+    plain = start_night(tmp_path / "plain", "--plain", PREFECT_API_URL=f"http://127.0.0.1:{free_port()}/api")
     said, trouble = plain.communicate()
     assert plain.returncode == 0, trouble
     assert "Released r1" in said
