@@ -33,6 +33,10 @@ MOST_VALUE = 512
 _BARE = re.compile(
     rf'(?P<key>(?P<quote>\\{{0,7}}")\s{{0,9}}:\s{{0,9}})(?P<mark>{re.escape(MARK)}[a-z-]+\])(?=\s*[,}}\]])'
 )
+_KEYS, _TOKENS, _PHRASES, _ANYWHERE = (
+    [(hint, rule) for rule in rules for hint in rule.hints] for rules in (KEYS, TOKENS, PHRASES, ANYWHERE)
+)
+"""Each hint with its rule: one look at all of them is what most texts cost."""
 MOST_PASSES = 8
 """So many secrets may have run together; a chain of names alone gave up one a pass, and held a night for hours."""
 
@@ -52,11 +56,11 @@ def redact(text: str) -> tuple[str, Counter[str]]:
 def _redact_once(text: str) -> tuple[str, Counter[str]]:
     counts: Counter[str] = Counter()
     lower = text.lower()
-    text = _apply_rules(KEYS, text, lower, counts)
-    text = _apply_rules(TOKENS, text, text, counts)  # before the phrases: in a URL a token is the secret half
-    text = _apply_rules(PHRASES, text, lower, counts)
+    text = _apply_rules(_KEYS, text, lower, counts)
+    text = _apply_rules(_TOKENS, text, text, counts)  # before the phrases: in a URL a token is the secret half
+    text = _apply_rules(_PHRASES, text, lower, counts)
     text = _redact_assignments(text, counts)
-    return _apply_rules(ANYWHERE, text, text, counts), counts
+    return _apply_rules(_ANYWHERE, text, text, counts), counts
 
 
 def redact_text(text: str) -> str:
@@ -74,11 +78,10 @@ def redact_json(text: str) -> tuple[str, Counter[str]]:
     return (json.dumps(clean, ensure_ascii=False, separators=(",", ":")) if counts else text), counts
 
 
-def _apply_rules(rules: Iterable[Rule], text: str, lower: str, counts: Counter[str]) -> str:
-    """Return the text without what the rules find; their hints are looked for in `lower`."""
-    for rule in rules:
-        if any(map(lower.__contains__, rule.hints)):
-            text = _apply_rule(rule, text, counts)
+def _apply_rules(hints: Iterable[tuple[str, Rule]], text: str, lower: str, counts: Counter[str]) -> str:
+    """Return the text without what the rules find of which a hint stands in `lower`."""
+    for rule in dict.fromkeys([rule for hint, rule in hints if hint in lower]):
+        text = _apply_rule(rule, text, counts)
     return text
 
 
