@@ -217,9 +217,9 @@ def test_of_published_rules_nearly_every_secret_is_known_and_hardly_a_line_witho
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_stands_around_it_a_token_goes_and_the_rest_stays(kind: str) -> None:
-    for token, alphabet in made(kind):
+    for n, (token, alphabet) in enumerate(made(kind)):
         ends = [after for after in AFTER if after[:1] != "/" or "/" not in alphabet]  # else no telling where it ends
-        for before in BEFORE:
+        for before in BEFORE[:: 8 if n else 1]:  # of other prefixes a sample
             clean, found = redact("~\n".join(f"{before}{token}{after}" for after in ends))
             assert clean.split("~\n") == [f"{before}[redacted:{kind.strip()}]{after}" for after in ends]
             assert found == {kind.strip(): len(ends)}
