@@ -63,7 +63,12 @@ def test_content_decides_and_not_the_name(tmp_path: Path, text: str, name: str) 
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("", "empty"), (" \n\n", "empty"), ("Dear diary,\n", "none of these"), ("\x00\x01", "none of these")],
+    [
+        ("", "empty"),
+        (" \n\n", "empty"),
+        ("Dear diary,\n", "no reader recognises it"),
+        ("\x00\x01", "no reader recognises it"),
+    ],
 )
 def test_what_nobody_knows_says_why(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(UnknownFormat, match=why) as caught:

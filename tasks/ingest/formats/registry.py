@@ -96,8 +96,7 @@ def detect_reader(path: Path) -> Reader:
                 return reader
         except Exception as error:  # deliberately broad: one reader must not keep a file from all others
             LOG.warning("reader %s can't look at %r: %r", reader.name, str(path), error)
-    tried = ", ".join(reader.name for reader in load_readers())
-    raise UnknownFormat(path, f"none of these recognises it: {tried}")
+    raise UnknownFormat(path, "no reader recognises it")
 
 
 def find_files(paths: Iterable[Path]) -> Iterator[Path]:
