@@ -139,16 +139,14 @@ def test_more_hits_than_there_can_be_are_all_there_are(root: Path) -> None:
     assert (told.exit_code, "PostgreSQL" in told.stdout) == (0, True)
 
 
-def test_nested_lines_in_the_log_of_recalls_are_passed_over_and_counted(tmp_path: Path) -> None:
+def test_nested_lines_in_the_log_of_recalls_are_passed_over(tmp_path: Path) -> None:
     store = tmp_path / "store"
     (store / "default").mkdir(parents=True)
     assert log_recall(store / "default", {"o1": ["The kettle leaks again every other morning."]})
     with (store / "default" / "recalls.jsonl").open("a") as stream:
         stream.write("[" * 100_000 + "\n" + '{"at": "2026-11-01T1\n')
     short = session(tmp_path, "short", 2, [("user", "The ladder is in the shed."), ("assistant", "Noted.")])
-    report = run_night([short], Settings(store=store, encoder="hash-384"))
-    (observed,) = (step for step in report.steps if step.step == "observe")
-    assert observed.counts["lines of recalls.jsonl that can't be read"] == 2
+    assert run_night([short], Settings(store=store, encoder="hash-384")).check_complete().release is not None
 
 
 @pytest.fixture
