@@ -98,9 +98,12 @@ def _parse_message(
     session: str, fields: dict[str, object], seen: Counter[str], line: int
 ) -> Message | Rejected | Skipped:
     known, blocks = parse_role(fields.get("role")), parse_blocks(fields.get("content"))
-    if why := _explain_rejection(fields, known is None, blocks is None):
+    missing = next((key for key in ("role", "content") if fields.get(key) is None), None)
+    if missing or known is None or blocks is None:
+        why = f"content is {type(fields.get('content')).__name__}, neither text nor a list of blocks"
+        why = f"{missing} is missing" if missing else f"unknown role {fields['role']!r}" if known is None else why
         return Rejected(line, why, format_excerpt(fields))
-    if known is None or not blocks:
+    if not blocks:
         return Skipped("empty message", line)
     role, origin = known
     if role == "tool" and isinstance(fields["content"], str):
@@ -120,16 +123,6 @@ def _parse_message(
         speaker=coerce_text(fields.get("speaker")),
         line=line,
     )
-
-
-def _explain_rejection(fields: dict[str, object], bad_role: bool, bad_content: bool) -> str | None:
-    """Return the reason why a row is no message; None when it is one."""
-    for key in ("role", "content"):
-        if fields.get(key) is None:
-            return f"{key} is missing"
-    if bad_role:
-        return f"unknown role {fields['role']!r}"
-    return f"content is {type(fields['content']).__name__}, neither text nor a list of blocks" if bad_content else None
 
 
 def _make_id(seen: Counter[str], session: str, fields: dict[str, object]) -> str:
