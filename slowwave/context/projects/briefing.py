@@ -16,6 +16,7 @@ from slowwave.context.build import Context
 from slowwave.context.direct import tell_hit
 from slowwave.context.projects.standing import (
     EARLIEST,
+    LIKELY,
     STANDING,
     collect_standing_claims,
     group_by_category,
@@ -51,7 +52,8 @@ def collect_facts(view: View, places: Collection[str] = ()) -> list[Line]:
     """Return the standing claims of persons, the best borne out first; of a project also those that it goes by, each
     category in turn, then what else a person said of it, as a model understood it (without one, that is noise).
     """
-    claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL) if places else PERSONAL)
+    categories, least = ((*STANDING, *PERSONAL), LIKELY) if places else (PERSONAL, 0.0)  # the surest come first
+    claims = collect_standing_claims(view, places, categories, least)
     if places:
         others = collect_standing_claims(view, places, ("context",))
         claims = [
