@@ -1,19 +1,29 @@
-"""Sessions left out: nothing of them is told, now or later; and taken in again all is as before."""
+"""What is left out is told neither now nor later, and taken in again all is as before; a night that is held back
+rejected; and what by hand makes nothing of it live.
+"""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
-from slowwave.flows.exclude import run_exclude, run_include
+from slowwave.flows.exclude import promote_candidate, run_exclude, run_include
+from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.run import is_held
+from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
+from slowwave.store.publishing import read_releases
+from slowwave.tasks.forget.select import Wanted
+from slowwave.tasks.publish import gates
+from slowwave.tasks.publish.gates import Bounds
 from tests.command_line import typed
-from tests.flows.test_gates import write_talk
+from tests.flows.test_gates import lose, write_talk
 
 
 @pytest.fixture
@@ -32,8 +42,8 @@ def compute_passages_digest(settings: Settings) -> str:
 
 
 def find_claims(settings: Settings, word: str) -> list[str]:
-    rows = Store.open(settings.store).read(OBSERVATIONS, ["summary", "status"]).to_pylist()
-    return [row["summary"] for row in rows if word in row["summary"] and row["status"] == "active"]
+    rows = Store.open(settings.store).read(OBSERVATIONS, ["observation_id", "summary", "status"]).to_pylist()
+    return [row["observation_id"] for row in rows if word in row["summary"] and row["status"] == "active"]
 
 
 @pytest.mark.parametrize("name", ["file", "r2"])
@@ -92,3 +102,98 @@ def test_all_that_there_is_may_be_left_out_and_the_next_night_goes_on(tmp_path: 
     report = run_night([write_talk(tmp_path / "b.jsonl", 5, 1)], settings)
     assert report.release is not None
     assert find_claims(settings, "unit5x")
+
+
+@pytest.fixture
+def gated(twelve: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A store of one night whose shares are looked at from ten claims on."""
+    monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10))
+    return Settings(store=twelve / "store", encoder="hash-384", keywords={"top": 0}, gates={"max_lost": 0.2})
+
+
+def test_a_claim_taken_back_comes_back_neither_by_its_session_nor_by_anothers_words(
+    gated: Settings, twelve: Path
+) -> None:
+    wanted = find_claims(gated, "unit3x service")[0]
+    run_exclude([wanted[:10]], "it was made up", gated).check_complete()
+    again = write_talk(twelve / "a.jsonl", 0, 12).read_text()
+    (twelve / "b.jsonl").write_text(again.replace('"s3', '"other3'))
+    changed = gated.model_copy(update={"keywords": gated.keywords.model_copy(update={"top": 1})})  # all pending
+    run_night([twelve / "b.jsonl"], changed).check_complete()
+    assert find_claims(gated, "unit3x service") == []
+    assert find_claims(gated, "unit4x service")
+    where = ["--store", str(gated.store)]
+    assert "it was made up" in typed("inspect", "excluded", *where).stdout
+    with pytest.raises(UsageError, match="left out already"):
+        run_exclude([wanted], "again", gated)
+    run_include([wanted], gated).check_complete()
+    assert len(find_claims(gated, "unit3x service")) == 1
+
+
+def hold(gated: Settings, twelve: Path) -> Path:
+    """A night held back: it loses claims, and brings sessions of its own."""
+    lose(gated, 0.5)
+    poison = write_talk(twelve / "poison.jsonl", 20, 3)
+    assert run_night([poison], gated).held
+    return poison
+
+
+def test_nothing_by_hand_makes_live_what_is_held_back(gated: Settings, twelve: Path) -> None:
+    hold(gated, twelve)
+    run_exclude([find_claims(gated, "unit2")[0]], "wrong", gated)
+    assert [one.name for one in read_releases(Store.open(gated.store))] == ["r1"]
+
+
+def test_a_forgetting_waits_for_no_decision_and_sets_aside_what_came_with_the_night(
+    gated: Settings, twelve: Path
+) -> None:
+    hold(gated, twelve)
+    notes = run_forget(Wanted(matches=("unit5x",)), gated)[0].notes
+    assert any(note.startswith("a night was held back: what came with it is set aside") for note in notes)
+    store = Store.open(gated.store)
+    assert not is_held(store)
+    assert find_claims(gated, "unit5x") == find_claims(gated, "unit21x") == []
+    assert find_claims(gated, "unit9x") != []
+
+
+def test_a_rejected_night_leaves_nothing_of_what_came_with_it(gated: Settings, twelve: Path) -> None:
+    store = Store.open(gated.store)
+    probes = {"which port does the unit3x service listen on": "port 1021"}
+    gated = gated.model_copy(update={"gates": gated.gates.model_copy(update={"probes": probes})})
+    poison = write_talk(twelve / "poison.jsonl", 20, 40)
+    poison.write_text(re.sub(r"unit\d+x", "unit3x", poison.read_text()))
+    assert run_night([poison], gated).held
+    run_exclude(["candidate"], "it is no transcript", gated).check_complete()
+    assert len(find_claims(gated, "unit3x")) == 3
+    assert len(read_releases(store)) == 2
+    assert run_night([poison], gated).held == []
+    lose(gated, 0.5)  # no session comes with this
+    assert run_night([poison], gated).held
+    assert any(note.startswith("no session came with") for note in run_exclude(["candidate"], "x", gated).notes)
+
+
+def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected_and_its_end_is_said(
+    fifteen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10))
+    gated = Settings(store=fifteen / "store", encoder="hash-384", keywords={"top": 0}, gates={"max_lost": 0.2})
+    assert typed("rollback", "r1", "--store", gated.store).exit_code == 0
+    assert run_night([], gated).release is None
+    lose(gated, 0.4)
+    held = run_night([write_talk(fifteen / "c.jsonl", 30, 3)], gated)
+    assert held.held
+    report = run_exclude(["candidate"], "it was made up", gated)
+    assert find_claims(gated, "unit31x") == []
+    assert find_claims(gated, "unit21x")
+    assert report.held  # what was lost is lost without it too
+    promoted = promote_candidate("it was lost before", gated)
+    assert any("the roll-back to r1 ends with r4" in note for note in promoted.collect_notes())
+
+
+def test_a_diff_says_why_a_person_took_a_claim_back_and_left_a_session_out(gated: Settings) -> None:
+    run_exclude([find_claims(gated, "unit3x service")[0]], "it was a joke", gated).check_complete()
+    run_exclude(["s5"], "a test of Ann's", gated).check_complete()
+    told = typed("diff", "r1", "r3", "--store", gated.store).stdout
+    assert told.startswith("r1 to r3: 4 withdrawn\n")
+    assert told.count("\n    left out: it was a joke\n") == 1
+    assert told.count("\n    its session was left out: a test of Ann's\n") == 3
