@@ -34,7 +34,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from slowwave.context.build import Context as Block
 from slowwave.context.handed_out import note_block, note_hits, note_listed
 from slowwave.flows.coverage import describe_backlog
-from slowwave.flows.metrics import render_metrics
 from slowwave.mcp.short_hits import RecallResult, fit_answer, fit_hits, shorten_habit
 from slowwave.memory import Memory
 from slowwave.recall.views.show import rate_memory, show
@@ -275,6 +274,8 @@ class Tools:
         if request.url.hostname not in ("127.0.0.1", "localhost"):
             return PlainTextResponse("unknown host", 421)
         try:
+            from slowwave.flows.metrics import render_metrics  # it counts with what only a night brings
+
             return PlainTextResponse(await run_in_threadpool(render_metrics, self.settings))
         except (SlowwaveError, ModuleNotFoundError) as trouble:
             return PlainTextResponse(f"no metrics: {trouble}\n", 503)
