@@ -1,6 +1,5 @@
 """A run from its start to its row in `runs`: the lock, how its steps are called, and a trace of whatever went wrong."""
 
-import ctypes
 import operator
 import os
 import secrets
@@ -41,7 +40,7 @@ from slowwave.store.manifest import check_newest_whole, has_table
 from slowwave.store.private import make_files_private
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release, load_releases
-from slowwave.store.store import Store
+from slowwave.store.store import Store, release_memory
 from slowwave.tasks.ingest.parsing.lines import LEFT
 from slowwave.tasks.isolate import WHOLE_STEP, is_lasting, note_failed_units
 from slowwave.tasks.job import Job, StepReport
@@ -170,14 +169,7 @@ def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args
             job.store.restore_versions(before)
     note_failed_units(job, done, WHOLE_STEP, failed)
     report.steps.append(done)
-    _release_memory()
-
-
-def _release_memory() -> None:
-    """Give back what a step let go of: Arrow and the C library keep it, as much again as the next step needs."""
-    pa.default_memory_pool().release_unused()
-    with suppress(AttributeError, TypeError):  # no GNU C library
-        ctypes.CDLL(None).malloc_trim(0)
+    release_memory()
 
 
 def open_executor(shards: Path, ray: str | None) -> AbstractContextManager[Executor]:

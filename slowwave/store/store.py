@@ -5,7 +5,9 @@ batch are both inserted, null keys vanish), and indexes are left out of merges, 
 brings the duplicates back.
 """
 
+import ctypes
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -218,10 +220,18 @@ class Store:
             fit = rows.select(table.schema.names).cast(schema)
             if repeated := rows.num_rows - pc.count_distinct(keys).as_py():
                 raise BadRows(table.name, f"{repeated} of {rows.num_rows} rows repeat a {table.key}")
+            release_memory()
             with translate_write_errors(self.dir):
                 write(self.open_table(table), fit)
                 check_not_torn(self.dir, table)
         return int(rows.num_rows)
+
+
+def release_memory() -> None:
+    """Give back what is no longer used: Arrow and the C library keep it, as much again as Lance takes for a merge."""
+    pa.default_memory_pool().release_unused()
+    with suppress(AttributeError, TypeError):  # no GNU C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _split_chunks(ids: Iterable[str]) -> Iterator[list[str]]:

@@ -33,6 +33,7 @@ def dedupe_observations(job: Job) -> StepReport:
             del rows
             rules = Rules(job.settings.dedupe.threshold)
             found = dedupe(reset_rows(pending), known, rules, key, read_undone_pairs(job.store), job.executor)
+            del pending, known
             job.store.merge(MERGES, found.merges)
             report.rows_out = job.store.merge(OBSERVATIONS, keep_judged(judged, found.observations))
             report.counts["duplicates"] = found.merges.num_rows
