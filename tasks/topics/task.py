@@ -21,6 +21,7 @@ from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_mo
 from slowwave.tasks.pending import hash_rows, is_current, is_made_by_model, mark_done
 from slowwave.tasks.topics import by_model
 from slowwave.tasks.topics.assign import (
+    PLACED,
     VERSION,
     Assigned,
     assign,
@@ -67,14 +68,15 @@ def assign_topics(job: Job) -> StepReport:
             live = refresh(named=False)  # claims retired since weigh in no centre; where none was, its mark ends it
             rows = job.store.read(OBSERVATIONS, where=active)
             waits = mask_waiting(rows["assign_key"], key, keep=keep)
-            pending = rows.filter(waits)
+            pending, settled = rows.filter(waits), rows.select(PLACED).filter(pc.invert(waits))
+            del rows  # with its vectors: writing takes as much memory again
             known = _read_live_topics(job.store, key, live)
             if model:
                 placed = place_by_model(job, pending, known, key, model, report)
             else:
-                marked = _mark_agents(job.store, pending)
-                placed = assign(marked, known, job.settings.topics, key, rows.filter(pc.invert(waits)))
+                placed = assign(_mark_agents(job.store, pending), known, job.settings.topics, key, settled)
                 placed = replace(placed, merged=_drop_models_topics(placed.merged, known))
+            del pending
             _add_missing(job.store, placed.topics)
             report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, placed, key))
         refresh()
