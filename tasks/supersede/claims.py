@@ -43,8 +43,8 @@ def build_candidate_claims(observations: pa.Table, affirmed: Mapping[str, dateti
     # who retired whom; a duplicate stands for what it repeats
     ids, times = table["observation_id"].to_pylist(), table["observed_at"].to_pylist()
     place = {oid: row for row, oid in enumerate(ids)}
-    repeats = observations.filter(pc.equal(observations["status"], Status.DUPLICATE))
-    pairs = zip(repeats["observation_id"].to_pylist(), repeats["canonical_id"].to_pylist(), strict=True)
+    names = observations.select(["observation_id", "canonical_id"])
+    pairs = zip(*names.filter(pc.equal(observations["status"], Status.DUPLICATE)).to_pydict().values(), strict=True)
     place |= {oid: place[of] for oid, of in pairs if of in place and oid not in place}
     winners = [
         row["superseded_by"] if row["status"] == Status.SUPERSEDED else None

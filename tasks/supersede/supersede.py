@@ -93,7 +93,8 @@ def supersede(
     input in any order gives equal output, its own output nothing but the doubts (kind `doubt`), whose claims stand as
     they are.
     """
-    affirmed = find_affirmed_times(observations.filter(pc.invert(_mask_shared(observations))))
+    said = observations.select(["status", "canonical_id", "observed_at"])  # without vectors, which filtering copies
+    affirmed = find_affirmed_times(said.filter(pc.invert(_mask_shared(observations))))
     held = build_candidate_claims(observations, affirmed)
     if held.table.num_rows < 2 and not held.reopened:
         return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
