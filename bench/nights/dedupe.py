@@ -19,7 +19,8 @@ from sklearn.metrics import average_precision_score
 
 from bench.harness import ENCODER, Figures, Row, run
 from slowwave.engines.encoders.load import load_encoder
-from slowwave.tasks.dedupe.decide import Decision, Rules, compare_sentences
+from slowwave.tasks.dedupe.decide import Decision, Rules, decide
+from slowwave.tasks.dedupe.normalise import normalise_claim
 
 LEVELS = (95, 90, 85, 80)
 BLOCKED = -100.0
@@ -69,23 +70,20 @@ def read_pairs(path: Path) -> list[Pair]:
 
 def judge_pairs(pairs: Sequence[Pair], encoder: str | None) -> list[tuple[str, list[bool], list[float]]]:
     """Return of each method which pairs it merges, and how it ranks them: rules, with vectors, plain thresholds."""
-    methods = [_judge_by_rules("slowwave, rules alone", pairs, [None] * len(pairs))]
+    claims = [(normalise_claim(pair.a), normalise_claim(pair.b)) for pair in pairs]
+    cosines: dict[str, list[float | None]] = {"slowwave, rules alone": [None] * len(pairs)}
     if encoder is not None:
         vectors = load_encoder(encoder).encode([text for p in pairs for text in (p.a, p.b)])
-        cosines = np.einsum("ij,ij->i", vectors[::2], vectors[1::2]).tolist()
-        methods.append(_judge_by_rules("slowwave, rules and vectors", pairs, cosines))
+        cosines["slowwave, rules and vectors"] = np.einsum("ij,ij->i", vectors[::2], vectors[1::2]).tolist()
+    methods, rules = list[tuple[str, list[bool], list[float]]](), Rules()
+    for name, alike in cosines.items():
+        both = zip(claims, alike, strict=True)
+        told = [decide(a, b, fuzz.ratio(a.sorted_words, b.sorted_words), cosine, rules) for (a, b), cosine in both]
+        methods.append((name, [d.same for d in told], [_score_decision(d) for d in told]))
     for name, scorer in (("token_sort", fuzz.token_sort_ratio), ("token_set", fuzz.token_set_ratio)):
         scores = [float(scorer(p.a.casefold(), p.b.casefold())) for p in pairs]
         methods += [(f"{name} ≥ {level}", [score >= level for score in scores], scores) for level in LEVELS]
     return methods
-
-
-def _judge_by_rules(
-    name: str, pairs: Sequence[Pair], cosines: Sequence[float | None]
-) -> tuple[str, list[bool], list[float]]:
-    rules = Rules()
-    decisions = [compare_sentences(p.a, p.b, cosine=c, rules=rules) for p, c in zip(pairs, cosines, strict=True)]
-    return name, [d.same for d in decisions], [_score_decision(d) for d in decisions]
 
 
 def _score_decision(decision: Decision) -> float:

@@ -27,8 +27,7 @@ def is_settled(job: Job) -> bool:
 
 def note_settled(job: Job, report: RunReport) -> None:
     """Write down what the steps read, unless something failed, is held back or waits for a model or an encoder."""
-    tasks = (task for task in get_args(ModelTask) if task != "talk")
-    asks = any(job.settings.get_llm(task) != "off" for task in tasks)
+    asks = any(job.settings.get_llm(task) != "off" for task in get_args(ModelTask) if task != "talk")
     if report.status is RunStatus.DONE and not asks and not is_encoder_away(job):
         replace_file(job.store.dir / SETTLED, _hash_inputs(job).encode())
 

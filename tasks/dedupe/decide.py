@@ -10,7 +10,7 @@ import numpy.typing as npt
 from rapidfuzz import fuzz, process
 
 from slowwave.tasks.dedupe.guards import align_pair, find_objection, speaker
-from slowwave.tasks.dedupe.normalise import Claim, normalise_claim
+from slowwave.tasks.dedupe.normalise import Claim
 
 Scores = dict[str, float]
 
@@ -47,22 +47,6 @@ class Decision:
     def score(self) -> float:
         """Likeness by which the best of several is taken, 0 to 101; the same words come first."""
         return 101.0 if self.rule == "exact" else self.scores["likeness"]
-
-
-def compare_sentences(
-    a: str,
-    b: str,
-    *,
-    speakers: tuple[str | None, str | None] = (None, None),
-    cosine: float | None = None,
-    rules: Rules | None = None,
-) -> Decision:
-    """Return whether two sentences make the same claim.
-
-    `cosine` is that of their vectors, None without an encoder; `speakers` are who said a and b.
-    """
-    left, right = normalise_claim(a, speakers[0]), normalise_claim(b, speakers[1])
-    return decide(left, right, fuzz.ratio(left.sorted_words, right.sorted_words), cosine, rules or Rules())
 
 
 def decide(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Decision:

@@ -104,11 +104,6 @@ class TopicTalk:
     names: Mapping[str, str]
     sealed: Mapping[str, Pyramid]
 
-    @property
-    def ids(self) -> list[str]:
-        """Of all of them."""
-        return list(self.claims)
-
 
 def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
     """Seal and summarise what is complete; summaries made under other settings go when theirs stand.
@@ -196,11 +191,11 @@ def _grow_all(
     groups = group_sessions(pending, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE * job.executor.at_once)
     batches = [group["session_id"].to_list() for group in groups]
     if narrator and batches:
-        batches[0] = [*talk.ids, *batches[0]]
+        batches[0] = [*talk.claims, *batches[0]]
     else:
-        batches.insert(0, talk.ids)
+        batches.insert(0, [*talk.claims])
     failed: dict[str, Exception] = {}
-    with show_progress("rollup", pending.height + len(talk.ids)) as advance:
+    with show_progress("rollup", pending.height + len(talk.claims)) as advance:
         for batch in batches:
             failed |= do_apart(batch, grow_some)
             advance(len(batch))

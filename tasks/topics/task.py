@@ -257,8 +257,7 @@ def make_history_event(
 
 def write_history(store: Store, events: list[Row]) -> None:
     """Add events that are not known yet."""
-    if events:
-        store.merge_changed(TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema))
+    store.merge_changed(TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema))
 
 
 def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = False, named: bool = True) -> set[str]:
