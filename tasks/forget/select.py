@@ -50,10 +50,12 @@ class Words:
 
 def _fold(text: str) -> str:
     """Return a text in the form that it is compared in."""
-    while text != (text := ESCAPED.sub(lambda match: json.loads(f'"{match[0]}"'), text)):
+    while "\\" in text and text != (text := ESCAPED.sub(lambda match: json.loads(f'"{match[0]}"'), text)):
         pass
-    unseen = {ord(char): None for char in set(text) if category(char) in CONTROLS and not char.isspace()}
-    return " ".join(normalize("NFKC", neutralize_template_marks(text.translate(unseen)).casefold()).split())
+    if not text.isprintable():  # most texts are, and need no look at each letter
+        unseen = {ord(char): None for char in set(text) if category(char) in CONTROLS and not char.isspace()}
+        text = text.translate(unseen)
+    return " ".join(normalize("NFKC", neutralize_template_marks(text).casefold()).split())
 
 
 @dataclass(frozen=True)
