@@ -88,11 +88,15 @@ def decrypt(source: IO[bytes], out: IO[bytes], key: str) -> None:
 
 def find_encryption(folder: Path, mounts: Path = Path("/proc/self/mountinfo"), sys: Path = Path("/sys")) -> str | None:
     """Return what encrypts the disk of a folder, or of the nearest one above it that is there: dm-crypt (also below
-    LVM), gocryptfs and its kin, eCryptfs. None where nothing is known to: that is so wherever it is not Linux.
+    LVM), gocryptfs and its kin, eCryptfs; on a Mac FileVault, on the disk of the home folder. None where nothing is
+    known to.
     """
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists()).resolve()
     if not mounts.is_file():
-        return None
+        if not shutil.which("fdesetup") or there.stat().st_dev != Path.home().stat().st_dev:
+            return None
+        status = subprocess.run(["fdesetup", "status"], stdout=subprocess.PIPE, text=True, check=False).stdout
+        return "FileVault" if status.strip() == "FileVault is On." else None
     # Of a line: device (major:minor), mount point and file system; of two at one place the later hides the earlier.
     lines = [line.split(" - ", 1) for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()]
     parsed = [(left.split(), right.split()) for left, right in reversed(lines)]
@@ -140,7 +144,7 @@ def encrypt_store(store: Path, key: str) -> None:
     store = store.resolve()
     sealed, moving, half, place = (store.with_name(store.name + end) for end in (ENCRYPTED, MOVING, ".half", ".mount"))
     if sys.platform != "linux":
-        raise UsageError("this is for Linux: use FileVault or BitLocker")
+        raise UsageError("this is for Linux: use FileVault, which storage.require_encrypted knows, or BitLocker")
     if not shutil.which("gocryptfs"):
         raise UsageError("this needs gocryptfs and FUSE: `apt install gocryptfs fuse3`, or what your system calls them")
     # a run that was killed is taken up where it was: the folder sealed, mounted, and what was plain gone

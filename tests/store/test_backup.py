@@ -234,7 +234,7 @@ def test_a_space_that_is_written_is_not_removed_and_one_that_is_removed_is_not_w
     assert not space.exists()
 
 
-def test_an_encrypted_disk_is_known_by_its_mount(tmp_path: Path) -> None:
+def test_an_encrypted_disk_is_known_by_its_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts, sys = tmp_path / "mountinfo", tmp_path / "sys"
     line = "36 35 {} / {} rw - {} /dev/x rw\n"
     block = sys / "dev" / "block"
@@ -249,7 +249,12 @@ def test_an_encrypted_disk_is_known_by_its_mount(tmp_path: Path) -> None:
     ):
         mounts.write_text(line.format("8:1", "/", "ext4") + line.format(device, tmp_path, kind))
         assert find_encryption(tmp_path / "not" / "made" / "yet", mounts, sys) == told
-    assert find_encryption(tmp_path, tmp_path / "none") is None
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for said, told in (("FileVault is On.", "FileVault"), ("FileVault is Off.", None)):
+        (tmp_path / "fdesetup").write_text(f"#!/bin/sh\necho {said}\n")
+        (tmp_path / "fdesetup").chmod(0o700)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        assert find_encryption(tmp_path, tmp_path / "none") == told
 
 
 def test_nothing_is_written_where_no_encryption_is_known_and_is_asked_for(
