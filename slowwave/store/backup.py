@@ -23,7 +23,7 @@ from slowwave.schemas.settings import SPACE_NAME
 from slowwave.store.bucket.working_copy import refuse_bucket
 from slowwave.store.crypt import MAGIC, VARIABLE, decrypt, encrypt
 from slowwave.store.lock import HOLDER_FILE, writer_lock
-from slowwave.store.manifest import measure_file, sync_changes
+from slowwave.store.manifest import PIECE, measure_file, sync_changes
 from slowwave.store.private import make_files_private, make_private_folder
 from slowwave.store.releases import load_releases
 from slowwave.store.repair import check_store
@@ -166,7 +166,18 @@ def _open_for_reading(source: IO[bytes], key: str | None, root: Path) -> Iterato
             plain.seek(0)
             source = plain
         unpacked = stack.enter_context(zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True))
-        yield stack.enter_context(tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|"))
+        yield stack.enter_context(tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|", tarinfo=_Member))
+
+
+class _Member(tarfile.TarInfo):
+    """A member of an archive. `tarfile` holds a long name's whole record in memory, so one of any size is refused."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Member":
+        member = super().frombuf(buf, encoding, errors)
+        if not member.isreg() and member.size > PIECE:
+            raise tarfile.ReadError(f"a name of {member.size:,} bytes")
+        return member
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes | Path, size: int) -> None:

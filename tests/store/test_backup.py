@@ -127,6 +127,9 @@ def test_what_is_altered_cut_foreign_or_locked_restores_nothing(
     assert "is encrypted" in typed("restore", sealed, "--store", other).stderr
     assert "is not encrypted" in typed("restore", plain, "--key-file", key, "--store", other).stderr
     assert "already: nothing was restored; --space NAME" in typed("restore", plain, "--store", store).stderr
+    (long := tarfile.TarInfo("long")).type, long.size = tarfile.XHDTYPE, 1 << 28  # would be held in memory as a name
+    (tmp_path / "long").write_bytes(zstandard.compress(long.tobuf(tarfile.USTAR_FORMAT) + bytes(1 << 20)))
+    assert "268,435,456 bytes" in typed("restore", tmp_path / "long", "--store", other).stderr
     assert list(other.glob("*")) == []
     monkeypatch.setenv("SLOWWAVE_BACKUP_KEY_COMMAND", "false")
     assert "gave no passphrase" in typed("restore", sealed, "--store", other).stderr
