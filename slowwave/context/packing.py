@@ -131,25 +131,26 @@ def cover_words(lines: Sequence[Line], budget: int, measure: Measure) -> list[Li
     tags = [measure.count_line(replace(line, text="")) for line in lines]
     headings = {line.source.group: measure.count_heading(line.source) for line in lines}
     chosen, covered = list[tuple[int, int]](), dict[str, float]()
-    groups, spent = set[object](), 0
+    begun, groups, spent = set[int](), set[object](), 0
 
     def compute_gain(key: tuple[int, int]) -> float:
-        worths = lines[key[0]].worths[key[1]]
-        return sum(max(0.0, worth - covered.get(word, 0.0)) for word, worth in worths.items())
-
-    def compute_price(key: tuple[int, int]) -> int:
-        group = lines[key[0]].source.group
-        tag = 0 if any(n == key[0] for n, _ in chosen) else tags[key[0]]
-        return max(1, prices[key] + tag + (0 if group in groups else headings[group]))
+        """Return what a sentence adds per token; 0 where it does not fit."""
+        n, at = key
+        group = lines[n].source.group
+        price = max(1, prices[key] + (0 if n in begun else tags[n]) + (0 if group in groups else headings[group]))
+        if spent + price > budget:
+            return 0.0
+        return sum(max(0.0, worth - covered.get(word, 0.0)) for word, worth in lines[n].worths[at].items()) / price
 
     # The sentence that adds most per token, while any fits; the whole is counted, not its parts.
-    while left := {key for key in left if spent + compute_price(key) <= budget and compute_gain(key) > 0}:
-        best = max(left, key=lambda key: (compute_gain(key) / compute_price(key), -key[0], -key[1]))
-        left.discard(best)
+    while gains := {key: gain for key in left if (gain := compute_gain(key)) > 0}:
+        best = max(gains, key=lambda key: (gains[key], -key[0], -key[1]))
+        left = gains.keys() - {best}
         tokens = measure.count_part("memories", _show_chosen(lines, [*chosen, best]))
         if tokens <= budget:
             chosen.append(best)
             spent = tokens
+            begun.add(best[0])
             groups.add(lines[best[0]].source.group)
             for word, worth in lines[best[0]].worths[best[1]].items():
                 covered[word] = max(covered.get(word, 0.0), worth)
