@@ -17,7 +17,7 @@ from typing import Any
 from slowwave.flows.parts.aside import set_aside_candidate, set_aside_floods
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES, open_run, run_step
-from slowwave.flows.parts.settled import is_settled, note_settled
+from slowwave.flows.parts.settled import is_settled, list_outside, note_settled
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import find_journals
 from slowwave.tasks.boilerplate.task import find_boilerplate
@@ -80,14 +80,15 @@ def run_night(
         if settings.retention.has_limits:
             run_step(job, report, forget_due)
         set_aside_floods(job, report, paths)
-        if is_settled(job) and not read_plans(job.store.dir):
+        outside = list_outside(job)
+        if is_settled(job, outside) and not read_plans(job.store.dir):
             done = [step for step in (*STEPS, publish_release) if step is not write_gists or settings.gists != "off"]
             report.steps += [StepReport(STEP_NAMES[step.__name__]) for step in done]
             return report
         run_steps_after_read(job, report, gated=not read_plans(job.store.dir))
         if seal_plans(job):
             report.release = find_live(job.store)
-        note_settled(job, report)
+        note_settled(job, report, outside)
     return report
 
 

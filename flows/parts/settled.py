@@ -1,6 +1,7 @@
 """Whether a night's steps have anything to do: not where all that they read is as the last night left it."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import get_args
 
@@ -19,23 +20,30 @@ SETTLED = "settled"
 PACKAGE = Path(__file__).parents[2]
 
 
-def is_settled(job: Job) -> bool:
+def list_outside(job: Job) -> list[tuple[str, int, int]]:
+    """Return the state of the code, and of what readers write without the lock: before the steps read any of it."""
+    stats, folders = [], os.walk(PACKAGE, followlinks=True)
+    files = (Path(folder, name) for folder, _, names in folders if not folder.endswith("__pycache__") for name in names)
+    for file in sorted([*job.store.dir.glob("*.jsonl"), *files]):
+        with suppress(FileNotFoundError):  # an editor's lock, which is a link to nowhere
+            stats.append((str(file), (status := file.stat()).st_size, status.st_mtime_ns))
+    return stats
+
+
+def is_settled(job: Job, outside: list[tuple[str, int, int]]) -> bool:
     """Return whether every input of the steps, and the steps themselves, are what the last night ended with."""
     file = job.store.dir / SETTLED
-    return file.is_file() and file.read_text() == _hash_inputs(job)
+    return file.is_file() and file.read_text() == _hash_inputs(job, outside)
 
 
-def note_settled(job: Job, report: RunReport) -> None:
+def note_settled(job: Job, report: RunReport, outside: list[tuple[str, int, int]]) -> None:
     """Write down what the steps read, unless something failed, is held back or waits for a model or an encoder."""
     asks = any(job.settings.get_llm(task) != "off" for task in get_args(ModelTask) if task != "talk")
     if report.status is RunStatus.DONE and not asks and not is_encoder_away(job):
-        replace_file(job.store.dir / SETTLED, _hash_inputs(job).encode())
+        replace_file(job.store.dir / SETTLED, _hash_inputs(job, outside).encode())
 
 
-def _hash_inputs(job: Job) -> str:
+def _hash_inputs(job: Job, outside: list[tuple[str, int, int]]) -> str:
     """Return a hash of the settings, the code, what was handed out and the newest version of every table."""
     tables = [identify_newest_version(job.store.dir / f"{name}.lance") for name in TABLES if name != RUNS.name]
-    code = (Path(folder, name) for folder, _, names in os.walk(PACKAGE, followlinks=True) for name in names)
-    files = sorted([*job.store.dir.glob("*.jsonl"), *(file for file in code if file.suffix != ".pyc")])
-    stats = [(str(file), status.st_size, status.st_mtime_ns) for file in files for status in [file.stat()]]
-    return compute_content_id(job.settings.model_dump_json(), repr(tables), repr(stats))
+    return compute_content_id(job.settings.model_dump_json(), repr(tables), repr(outside))
