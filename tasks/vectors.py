@@ -114,7 +114,7 @@ def fill_missing_vectors(job: Job, table: Table, column: str, report: StepReport
 def give_up_encoder(job: Job, report: StepReport, why: EngineError) -> None:
     """Go on without the encoder for the rest of the run, and say so in the report."""
     _away.clear()
-    _away[job.run_id] = str(why).splitlines()[0]
+    _away[job.run_id] = " ".join(str(why).split())
     _note_away(job, report)
 
 

@@ -191,7 +191,10 @@ def _keep_block(block: str, file: Path, to: Target | None) -> bool:
         echo(block or "Nothing stands about it yet.")
         return True
     changed = _write_block(file, block, RULE if to is Target.CURSOR else "")
-    _tell_lines(file, block.count("\n- "), changed)
+    if block:
+        _tell_lines(file, block.count("\n- "), changed)
+    else:
+        OUT.print(f"{file}: nothing stands{', what stood there is taken out' if changed else ''}.")
     return changed
 
 

@@ -69,15 +69,17 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
     """
     from slowwave.engines.encoders.torch import load_folder, load_from_hub
 
-    folder = _find_folder(name)
-    tried = [f"installed packages: of {', '.join(PACKAGED)} alone", f"folder {name}: has no model in it"]
+    folder, tried = _find_folder(name), list[str]()
+    if folder is None:
+        tried = [f"installed packages: of {', '.join(PACKAGED)} alone", f"folder {name}: has no model in it"]
     try:
         return load_folder(folder, Path(name).name) if folder else load_from_hub(name)
     except ModuleNotFoundError as missing:
         why = f"{missing.name} is not installed: {name_install('night')}"
-        raise EncoderNotFound(name, [*([] if folder else tried), why]) from missing
-    except (OSError, ValueError) as error:  # of the hub, by huggingface_hub and transformers: unknown, or unreachable
-        raise EncoderNotFound(name, [*tried, f"hub {name}: {f'{error}'.strip().partition(chr(10))[0]}"]) from error
+        raise EncoderNotFound(name, [*tried, why]) from missing
+    except (OSError, ValueError) as error:  # by huggingface_hub and transformers: unknown, unreachable, or broken
+        where, why = f"folder {folder}" if folder else f"hub {name}", f"{error}".strip().partition("\n")[0]
+        raise EncoderNotFound(name, [*tried, f"{where}: {why}"]) from error
 
 
 def _open_server(setting: str, attempts: int, seconds: float) -> Encoder:
