@@ -18,7 +18,7 @@ from slowwave.context.conversation import TITLE, Turns
 from slowwave.context.outline import allot_outline, arrange_by_time, select_outline
 from slowwave.context.packing import arrange_lines, cover_words, make_line, pack_lines
 from slowwave.context.rendering import FORMATS, Caveat, Format, Line, LineSource, Measure, Name, Part
-from slowwave.context.tokens import Tokenizer, cache_counts
+from slowwave.context.tokens import Tokenizer, cache_counts, replace_surrogates
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ContextSettings, PyramidSettings
@@ -154,7 +154,7 @@ def make_web_lines(web: Iterable[object]) -> list[Line]:
     for n, result in enumerate(web):
         read = result.get if isinstance(result, Mapping) else partial(getattr, result)
         fields = (read(name, None) for name in ("url", "title", "text"))
-        url, title, text = (field if isinstance(field, str) else "" for field in fields)
+        url, title, text = (replace_surrogates(field) if isinstance(field, str) else "" for field in fields)
         if not (url and (title or text)):
             raise UsageError(f"web result {n + 1} lacks url or text: {result!r:.80}")
         whole = f"{title}.\n\n{text}" if title else text
@@ -169,7 +169,7 @@ def parse_turn(turn: Turn) -> tuple[str, str]:
         UsageError: it is no turn.
     """
     if isinstance(turn, str):
-        return "", turn
+        return "", replace_surrogates(turn)
     if isinstance(turn, tuple) and len(turn) == 2:
         return str(turn[0] or ""), _extract_content_text(turn[1], turn)
     if not isinstance(turn, Mapping) or not ("content" in turn or "text" in turn):
@@ -182,8 +182,8 @@ def parse_turn(turn: Turn) -> tuple[str, str]:
 def _extract_content_text(content: object, turn: object) -> str:
     """Return the text of a turn's content: whole, or its parts that have one, a paragraph each."""
     if content is None or isinstance(content, str):
-        return content or ""
+        return replace_surrogates(content or "")
     if not isinstance(content, Sequence) or isinstance(content, bytes):
         raise UsageError(f"a turn's content is a text, a list of parts or None: got {turn!r:.80}")
     parts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
-    return "\n\n".join(part for part in parts if isinstance(part, str))
+    return replace_surrogates("\n\n".join(part for part in parts if isinstance(part, str)))

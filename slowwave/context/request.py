@@ -24,7 +24,7 @@ from slowwave.context.projects.briefing import (
 )
 from slowwave.context.rendering import Caveat, Format, Line
 from slowwave.context.report import rank_sentences
-from slowwave.context.tokens import Tokenizer, resolve_tokenizer
+from slowwave.context.tokens import Tokenizer, replace_surrogates, resolve_tokenizer
 from slowwave.last_answers import LastAnswers
 from slowwave.recall.filters import place_query
 from slowwave.recall.hits import Hit, Hits
@@ -92,7 +92,7 @@ def build_context(
             wider = _collect_memories(memory, f"{before}\n{query}"[-MAX_CHARS:], automatic, filters)
             memories, hits = wider if wider[1].relevance > hits.relevance else (memories, hits)
         # the encoder by whose vectors the turns are called up
-        view = memory._live.view
+        view, query = memory._live.view, replace_surrogates(query)
         spoken = [query, *(format_turn(*turn) for turn in turns)] if turns and view is not None else []
         encoder = memory._vectors.prepare_encoder(view.release.encoder, spoken) if spoken and view is not None else None
         notes = memory._notes.answer_notes

@@ -50,7 +50,7 @@ def load_tokenizer(name: str) -> Tokenizer:
         encoding = tiktoken.get_encoding(name.removeprefix("tiktoken:"))
     except ValueError as unknown:
         raise UsageError(f"tiktoken has no {name}: {unknown}") from None
-    return lambda text: len(encoding.encode_ordinary(_replace_surrogates(text)))
+    return lambda text: len(encoding.encode_ordinary(replace_surrogates(text)))
 
 
 def resolve_tokenizer(given: Tokenizer | str | None, otherwise: str) -> Tokenizer:
@@ -85,9 +85,9 @@ def _load_tokenizer_file(path: Path) -> Tokenizer:
         raise UsageError(f"{file} is no tokenizer: {broken}") from None
     loaded.no_truncation()
     loaded.no_padding()
-    return lambda text: len(loaded.encode(_replace_surrogates(text), add_special_tokens=False).ids)
+    return lambda text: len(loaded.encode(replace_surrogates(text), add_special_tokens=False).ids)
 
 
-def _replace_surrogates(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Replace lone surrogates, which can't be encoded, by question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")

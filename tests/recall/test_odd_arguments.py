@@ -37,7 +37,7 @@ def test_a_turn_that_calls_a_tool_says_nothing_and_parts_say_their_texts(memory:
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
         {"type": "tool_result", "tool_use_id": "t1", "content": "exit 1"},
         {"type": "output_text", "text": "A new gasket is ordered."},
-        "It comes on Monday.",
+        "It comes on Monday \ud83d.",
     ]
     turns: list[Any] = [
         {"role": "user", "content": parts},
@@ -46,7 +46,8 @@ def test_a_turn_that_calls_a_tool_says_nothing_and_parts_say_their_texts(memory:
         ("assistant", [{"type": "text", "text": "Whoever carries the ladder takes the stairs."}]),
         ("assistant", None),
     ]
-    (said,) = (p for p in memory.context(QUERY, 2_000, conversation=turns).parts if p.name == "conversation")
+    block = memory.context(f"{QUERY} \ud83d", 2_000, conversation=turns)  # half an emoji, as cut texts have
+    (said,) = (p for p in block.parts if p.name == "conversation")
     assert [(line.source.message, line.source.speaker) for line in said.lines] == [("1", "user"), ("4", "assistant")]
     assert all(words in said.lines[0].text for words in ("kettle leaks", "new gasket", "on Monday"))
     assert "base64" not in said.lines[0].text
