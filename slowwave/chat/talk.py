@@ -23,7 +23,7 @@ from slowwave.context.build import Context, assemble_context
 from slowwave.context.conversation import TEMPLATE_TOKENS, Recalled, Turns
 from slowwave.context.handed_out import note_block
 from slowwave.context.rendering import Measure
-from slowwave.context.tokens import cache_counts
+from slowwave.context.tokens import cache_counts, replace_surrogates
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.llm.protocol import LLM, Message
 from slowwave.memory import Memory
@@ -101,7 +101,7 @@ class Conversation:
             UsageError: an empty message, or one that does not fit the model's context window.
             EngineUnavailable: there is no answer, or it breaks off.
         """
-        said = text.strip()
+        said = replace_surrogates(text.strip())
         if not said:
             raise UsageError("there is nothing to answer: the message is empty")
         prompt = self.build_prompt(said)
