@@ -5,8 +5,8 @@
 
 The order is web, memories, conversation; in each part what is more relevant stands nearer to the end, where the query
 comes. But beside a direct question the memories are recall's best messages, whole, the best first (`direct.py`). Each
-part has its share of the budget (settings); what one doesn't use goes to the others. What does not fit is recapped: the
-sentences that cover most of what matters are kept, with an ellipsis where something is left out."""
+part has its share of the budget (settings); what one doesn't use goes to the others. What does not fit whole is cut
+between sentences (`packing.py`), with an ellipsis where something is left out; turns without room are summed up."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from slowwave.engines.llm.protocol import LLM, AnswerModel, Request
+from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.settings import WebSettings
 from slowwave.text.fence import fence_entries
 from slowwave.text.words import TERM
@@ -92,7 +93,8 @@ class WebSearch:
         try:
             verdict = Verdict.model_validate(self.judge(message[:MAX_READ]))
         except Exception as trouble:  # a judge may be anybody's code
-            note = f"nothing was sent: the model that judges could not be asked ({trouble!r})"
+            why = trouble if isinstance(trouble, SlowwaveError) else repr(trouble)
+            note = f"nothing was sent: the model that judges could not be asked ({why})"
             return WebAnswer(notes=(note,))
         if not verdict.search:
             return WebAnswer(why="the model says that it needs none")
