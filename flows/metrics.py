@@ -57,9 +57,17 @@ class Metric(NamedTuple):
         return {", ".join(key): value for key, value in self.values.items()}
 
     def __str__(self) -> str:
-        """Return the figures in a line for a terminal."""
-        numbers = {key: f"{n:,.0f}" if n == int(n) or n >= 100 else f"{n:,.2g}" for key, n in self.as_dict().items()}
-        return f"{self.about}: {', '.join(f'{key} {n}'.strip() for key, n in numbers.items())}"
+        """Return what is not zero in a line for a terminal: the five largest figures, and the sum of the others."""
+        ordered = sorted((-value, key) for key, value in self.as_dict().items() if value)
+        others = sum(value for value, _ in ordered[5:])
+        parts = [*ordered[:5], *([(others, f"{len(ordered) - 5} others")] if others else [])]
+        numbers = (f"{key} {format_figure(-value)}".strip() for value, key in parts)
+        return f"{self.about}: {', '.join(numbers)}"
+
+
+def format_figure(value: float) -> str:
+    """Return a number for a terminal: what is below 100 and no whole number with two digits."""
+    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:,.2g}"
 
 
 @contextmanager
@@ -136,7 +144,7 @@ def _measure_runs(
     status = Counter(row["status"] for row in runs)
     yield _label("runs_total", "Runs that changed something or failed", "status", status)
     held = bool(runs) and runs[-1]["status"] == RunStatus.HELD
-    yield Metric("gate_held", "Whether the last run is held back", (), {(): float(held)})
+    yield Metric("gate_held", "Last run that is held back", (), {(): float(held)})
     seconds = {step.step: step.seconds for steps in reports for step in steps}
     yield _label("step_seconds", "Seconds that a step took when last run", "step", seconds)
     covered = measure_coverage(settings)
@@ -158,7 +166,7 @@ def _measure_tables(live: Snapshot) -> Iterator[Metric]:
     yield _label("rows", "Rows of the live release", "table", rows)
     yield _label("table_bytes", "Bytes on disk, kept versions included", "table", sizes)
     yield _label("rows_unindexed", "Rows that an index lacks", "table", unindexed)
-    yield _label("table_broken", "Whether a table of the live release can't be opened", "table", broken)
+    yield _label("table_broken", "Tables of the live release that can't be opened", "table", broken)
 
 
 def _measure_claims(live: Snapshot, reports: Sequence[Sequence[StepReport]]) -> Iterator[Metric]:
@@ -218,4 +226,4 @@ def _measure_models(settings: Settings, steps: Sequence[StepReport]) -> Iterator
         broken = 0.0
     except (EncoderNotFound, OSError, RuntimeError, ValueError):
         broken = 1.0
-    yield Metric("encoder_broken", "Whether the encoder can't be loaded", (), {(): broken})
+    yield Metric("encoder_broken", "Encoder that can't be loaded", (), {(): broken})

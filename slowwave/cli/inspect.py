@@ -287,8 +287,10 @@ def status(
 
         figures = list_metrics(settings)
         by_name = {metric.name: metric.as_dict() for metric in figures}
-        shown = [metric for metric in figures if metric.values and "timestamp" not in metric.name]
-        rows += [("stats", "", by_name)] if as_json else [("", str(metric), None) for metric in shown]
+        counted = [metric for metric in figures if any(metric.values.values()) and "timestamp" not in metric.name]
+        none = "; ".join(metric.about for metric in figures if not any(metric.values.values()))
+        lines = [*(str(metric) for metric in counted), f"None: {none}"]
+        rows += [("stats", "", by_name)] if as_json else [("", line, None) for line in lines]
     if as_json:
         print_json({heading.replace(" ", "_"): value for heading, _, value in rows})
     else:

@@ -89,12 +89,15 @@ def test_figures_count_answers_what_they_took_and_what_went_wrong(home: Path) ->
     assert figures["budget_used_ratio"] == {}
     assert figures["claims"]["recalled"] > 0
     assert (figures["runs_total"], figures["encoder_broken"]) == ({"done": 1}, {"": 0})
-    assert "Answers handed out: context 1, recall 2\n" in typed("status", "--stats").output
+    told = typed("status", "--stats").output
+    assert "Answers handed out: recall 2, context 1\n" in told
+    assert "Tables of the live release that can't be opened" in told.partition("None: ")[2]
     logged = (Settings().store / "default" / "asked.jsonl").read_text()
     assert "readings" not in logged
 
     shutil.rmtree(Settings().store / "default" / "topics.lance" / "data")
     assert stats()["table_broken"]["topics"] == 1
+    assert "Tables of the live release that can't be opened: topics 1\n" in typed("status", "--stats").output
 
 
 def test_it_tells_of_a_store_without_runs_and_of_what_a_killed_move_left_in_plain(home: Path) -> None:
