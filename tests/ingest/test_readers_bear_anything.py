@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.tasks.ingest.formats.registry import load_readers
-from slowwave.tasks.ingest.parsing.records import Limits, Record, Rejected, Session
+from slowwave.tasks.ingest.parsing.records import Limits, Record, Rejected, Session, Skipped
 from tests.killed_nights import SAMPLES
 
 CHATS = Path(__file__).parent / "transcripts"
@@ -76,6 +76,14 @@ def spoilt(draw: st.DrawFn, raw: bytes) -> bytes:
 def read(name: str, path: Path, raw: bytes) -> list[Record]:
     path.write_bytes(raw)
     return list(READ[name](path, Limits()))
+
+
+def test_a_further_part_of_an_answer_that_says_nothing_is_told(tmp_path: Path) -> None:
+    lines = [line for path in TRANSCRIPTS["claude-code"] for line in path.read_bytes().splitlines()]
+    at = next(number for number, line in enumerate(lines) if b'"uuid": "streamed-a2"' in line)
+    lines[at] = json.dumps(json.loads(lines[at]) | {"message": {"id": "streamed-m1", "content": True}}).encode()
+    found = read("claude-code", tmp_path / TRANSCRIPTS["claude-code"][0].name, b"\n".join(lines))
+    assert Skipped("part without content", at + 1) in found
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)

@@ -285,6 +285,8 @@ class _Transcript:
         key = (self._find_session(record), record.get("agentId"), message.get("id"))
         if self._answer and isinstance(message.get("id"), str) and key == self._answer_key:
             # A further record of the same answer.
+            if not blocks:
+                yield Skipped("part without content", line)
             self._answer.blocks += blocks
             self._tree.add(record)
             uuid = record.get("uuid")
