@@ -13,7 +13,7 @@ Weights are log-odds, by `bench/fit/statements.py` from the sets of bug reports 
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from itertools import groupby
@@ -194,7 +194,7 @@ def load_sessions(
     probabilities = dict(zip(ids, (probability for _, probability in ranked), strict=False))
     likely = {session for session, probability in probabilities.items() if probability >= LEAST}
     messages = _load_messages(view, query, ids, likely, hits, encoder)
-    return [(probability, messages[key]) for key, probability in probabilities.items()]
+    return [(probability, _select_around_hits(messages[key], hits)) for key, probability in probabilities.items()]
 
 
 def _load_messages(
@@ -242,6 +242,17 @@ def _load_messages(
                 PastMessage(key, source, str(row["text"]), vectors.get(key), *made)
             )
     return by_session
+
+
+def _select_around_hits(messages: list[PastMessage], hits: Collection[str], most: int = 400) -> list[PastMessage]:
+    """Return the messages of a long session that are nearest to a hit, or the last without any, in order: scoring
+    takes time with the square of their number.
+    """
+    if len(messages) <= most:
+        return messages
+    at = [n for n, message in enumerate(messages) if message.id in hits]
+    near = sorted(range(len(messages)), key=lambda n: (min((abs(n - hit) for hit in at), default=-n), n))[:most]
+    return [messages[n] for n in sorted(near)]
 
 
 def score_session(messages: Sequence[PastMessage], probability: float, weights: Weights = WEIGHTS) -> list[Sentence]:

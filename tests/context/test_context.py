@@ -19,6 +19,7 @@ from slowwave.context.rendering import Format, Line, LineSource, Measure
 from slowwave.context.report import (
     SENTENCE_SIGNS,
     PastMessage,
+    _select_around_hits,
     compute_sentence_signs,
     extract_sentences,
     score_session,
@@ -216,6 +217,12 @@ def heard(turns: list[tuple[bool, str]]) -> list[PastMessage]:
         PastMessage(f"m{n}", LineSource("s", f"m{n}", n, by="person" if human else "model"), text)
         for n, (human, text) in enumerate(turns)
     ]
+
+
+def test_of_a_long_session_what_is_nearest_to_a_hit_is_read_or_else_its_end() -> None:
+    talk = heard([(True, f"Message {n}.") for n in range(9)])
+    for hits, seqs in (({"m2"}, [1, 2, 3]), ({"m0", "m8"}, [0, 1, 8]), (set(), [6, 7, 8])):
+        assert [message.source.seq for message in _select_around_hits(talk, hits, 3)] == seqs
 
 
 def test_words_that_several_messages_hold_are_worth_more() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -218,3 +219,12 @@ def test_a_claim_of_three_sessions_is_told_with_the_confidence_that_claims_shows
 def test_the_example_is_what_the_command_prints(store: Path) -> None:
     example = Path("docs/examples/tidepool/SKILL.md").read_text(encoding="utf-8")
     assert typed(store, "--workspace", TIDEPOOL).output == example
+
+
+def test_a_persons_fact_that_something_later_perhaps_changed_is_told_and_says_so(
+    samples_night: tuple[Path, RunReport], tmp_path: Path
+) -> None:
+    store = shutil.copytree(samples_night[0], tmp_path / "store")
+    lines = Memory.open(store).briefing(8_000).text.splitlines()
+    fact = "person: I work from home Monday to Thursday, and Fridays I'm in the office in Galway (perhaps until "
+    assert any(line.startswith(fact) for line in lines)

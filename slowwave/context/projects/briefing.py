@@ -53,13 +53,14 @@ def collect_facts(view: View, places: Collection[str] = ()) -> list[Line]:
     category in turn, then what else a person said of it, as a model understood it (without one, that is noise).
     """
     categories, least = ((*STANDING, *PERSONAL), LIKELY) if places else (PERSONAL, 0.0)  # the surest come first
-    claims = collect_standing_claims(view, places, categories, least)
-    if places:
-        others = collect_standing_claims(view, places, ("context",))
-        claims = [
-            *take_in_turn(group_by_category(claims)),
-            *(claim for claim in others if claim.by_person and claim.observer != EXTRACTIVE),
-        ]
+    claims = collect_standing_claims(view, places, categories, least, perhaps_changed=not places)
+    if not places:  # a newest fact that something like it perhaps changed is told, and marked
+        return [_make_line(view, claim.topic or "", claim.text, claim.source) for claim in claims[:MOST_LINES]]
+    others = collect_standing_claims(view, places, ("context",))
+    claims = [
+        *take_in_turn(group_by_category(claims)),
+        *(claim for claim in others if claim.by_person and claim.observer != EXTRACTIVE),
+    ]
     return [Line(claim.text, claim.source) for claim in claims[:MOST_LINES]]
 
 

@@ -79,6 +79,8 @@ def collect_standing_claims(
     categories: Collection[str] = (),
     least: float = LIKELY,
     among: Collection[str] = (),
+    *,
+    perhaps_changed: bool = False,
 ) -> list[StandingClaim]:
     """Return the standing claims, the best borne out first, then the surest, then the latest; of equal texts the first.
 
@@ -88,6 +90,7 @@ def collect_standing_claims(
         categories: those wanted; none for all.
         least: confidence from which a claim stands.
         among: claims that are looked at; none for all.
+        perhaps_changed: whether those count too that a later claim perhaps changed.
     """
     condition = pc.field("status") == Status.ACTIVE
     for gate in GATES:  # one that nobody judged shuts nothing out
@@ -97,7 +100,8 @@ def collect_standing_claims(
     rows = view.read(OBSERVATIONS, COLUMNS, condition).to_pylist()
     sure = view.look_up_confidences([row["observation_id"] for row in rows])
     rows = [row for row in rows if sure[row["observation_id"]] >= least and len(row["summary"]) <= LONGEST]
-    rows = [row for row in rows if not is_perhaps_changed(row) and not is_shared(row["observer"])]
+    rows = [row for row in rows if perhaps_changed or not is_perhaps_changed(row)]
+    rows = [row for row in rows if not is_shared(row["observer"])]
     # the message that each quotes, then those quoted by the claims that were merged into it
     quoted = {row["observation_id"]: row["message_ids"][:1] for row in rows}
     repeats = (pc.field("status") == Status.DUPLICATE) & pc.field("canonical_id").isin(
