@@ -47,7 +47,6 @@ SPARING = {
     "MAX_NUM_SEQS": 8,
     "TIMEOUT": 600,
     "REPETITION_PENALTY": 1.05,  # so small a model goes in circles without
-    "TOKENIZER": "",
 }
 
 
@@ -152,7 +151,7 @@ def test_nights_through_a_server_that_is_killed_in_mid_batch_a_talk_and_a_reproc
     with ExitStack() as servers:
         first = servers.enter_context(served(folder, port, WINDOW))
         wait_for(port, first)
-        running = night(transcripts, tmp_path, llm, TOKENIZER=folder)
+        running = night(transcripts, tmp_path, llm)
         servers.callback(running.kill)
         while generated(port) < 100:  # several are being answered
             assert running.poll() is None
@@ -161,14 +160,14 @@ def test_nights_through_a_server_that_is_killed_in_mid_batch_a_talk_and_a_reproc
         said, _ = running.communicate(timeout=1_500)
         assert running.returncode in (0, 3), said[-4_000:]  # released; what was not answered waits for the next night
         wait_for(port, servers.enter_context(served(folder, port, WINDOW)))
-        finished(night(transcripts, tmp_path, llm, TOKENIZER=folder))
+        finished(night(transcripts, tmp_path, llm))
         check(tmp_path, "tiny")
         before = {row["summary_id"]: row for row in rows(tmp_path, SUMMARIES)}
-        talk = start(["talk"], tmp_path, llm, TOKENIZER=folder)
+        talk = start(["talk"], tmp_path, llm)
         told = finished(talk, "I moved the chart plotter to the aft cabin on Sunday.\nWhere is it now?\n/why\n/quit\n")
         assert "Talking with tiny" in told
         assert len(list((tmp_path / "default" / "talk").iterdir())) == 1
-        finished(night(transcripts, tmp_path, llm, TOKENIZER=folder))  # a second night, with the talk for news
+        finished(night(transcripts, tmp_path, llm))  # a second night, with the talk for news
         (session,) = [row for row in rows(tmp_path, SESSIONS) if str(row["native_id"]).startswith("talk-")]
         assert session["messages"] == 4
         done = asked(tmp_path)
@@ -178,7 +177,7 @@ def test_nights_through_a_server_that_is_killed_in_mid_batch_a_talk_and_a_reproc
         assert {key: after[key] for key in mine} == {key: before[key] for key in mine}
         check(tmp_path, "tiny")
         for step in ("observe", "summaries"):  # from the answers that are kept: the same rows
-            finished(start(["reprocess", step], tmp_path, llm, TOKENIZER=folder))
+            finished(start(["reprocess", step], tmp_path, llm))
         assert {row["summary_id"]: row["text"] for row in rows(tmp_path, SUMMARIES)} == {
             key: row["text"] for key, row in after.items()
         }
