@@ -99,9 +99,9 @@ class BadLine:
         headers = [(name, value) for name, value in done.headers.raw if name.lower() not in HOP_BY_HOP]
         size = int(done.headers.get("content-length", 0))
         headers += [(b"content-length", str(size).encode())] if request.method == "HEAD" or size else []
-        if how == "torn":  # an object's answer without its tag can't be asked for from where it broke off
-            headers, tagged = [(name, value) for name, value in headers if name.lower() != b"etag"], headers
-            how = "cut" if headers != tagged else ""
+        if how in ("cut", "torn"):  # a refusal that is cut is not asked for again, an object that is torn has no tag
+            headers = [(name, value) for name, value in headers if how == "cut" or name.lower() != b"etag"]
+            how = "cut" if done.is_success else ""
         await send({"type": "http.response.start", "status": done.status_code, "headers": headers})
         if how == "cut":
             await send({"type": "http.response.body", "body": done.content[: size // 2], "more_body": True})

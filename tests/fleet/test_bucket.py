@@ -191,18 +191,15 @@ def test_who_was_thought_dead_makes_nothing_live(
 def test_over_a_bad_line_a_night_is_whole(
     how: str, bucket: str, url: str, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, asked = tell(tmp_path / "said", "s1", "the pier is made of oak"), Counter[str]()
+    said, asked = tell(tmp_path / "said", "s1", "the pier is made of oak"), Counter[tuple[str, str]]()
 
     def spoil(method: str, path: str, number: int) -> str:
-        if how == "torn":
-            asked[path] += method == "GET"
-            return how if method == "GET" and asked[path] == 1 else ""
-        is_pointer = method == "PUT" and path.endswith("live.json")
-        return how if number % 5 == 0 or (how == "lost" and is_pointer and number % 2) else ""
+        asked[method, path] += 1  # of what is asked again and again each third: by number one file could fail each time
+        return how if asked[method, path] % 3 == 1 and (how != "torn" or method == "GET") else ""
 
     with serve_badly(bucket, spoil) as (address, line):
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)
-        run_night([path], machine("one"))
+        run_night([said], machine("one"))
         machine("other")
         assert "oak" in Memory.open(url).recall("what is the pier made of?")[0].text
         monkeypatch.setenv("AWS_ENDPOINT_URL", bucket)

@@ -137,8 +137,14 @@ class Bucket:
         self.obs.put(self.objects, name, content, max_concurrency=4)
 
     def list_objects(self, below: str | None = None) -> dict[str, Any]:
-        """Return the metadata of each object, by its name."""
-        return {entry["path"]: entry for page in self.obs.list(self.objects, below) for entry in page}
+        """Return the metadata of each object, by its name; a list that breaks off is asked for again."""
+        for left in reversed(range(TRIES)):
+            try:
+                return {entry["path"]: entry for page in self.obs.list(self.objects, below) for entry in page}
+            except self.trouble:
+                if not left:
+                    raise
+        return {}
 
 
 def do_for_each(call: Callable[[str], object], names: Iterable[str]) -> None:
