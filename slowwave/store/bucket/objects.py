@@ -84,7 +84,8 @@ class Bucket:
         """Return the pointer and what tells this version of it, which is empty where there is none."""
         try:
             return self._read_whole(
-                POINTER, lambda answer: (Pointer(**orjson.loads(bytes(answer.bytes()))), _pick_version(answer.meta))
+                lambda: self.obs.get(self.objects, POINTER),
+                lambda answer: (Pointer(**orjson.loads(bytes(answer.bytes()))), _pick_version(answer.meta)),
             )
         except FileNotFoundError:
             return Pointer(), {}
@@ -122,29 +123,28 @@ class Bucket:
                 if name.startswith(FILES) and file_digest(out, "sha256").hexdigest() != name.removeprefix(FILES):
                     raise OSError(f"{name} is not what its name says")
 
-        self._read_whole(name, save)
+        self._read_whole(lambda: self.obs.get(self.objects, name), save)
 
-    def _read_whole(self, name: str, read: Callable[[Any], Answer]) -> Answer:
-        """Read an object; from its start again where the answer breaks off, which obstore resumes but for some."""
+    def _read_whole(self, ask: Callable[[], Any], read: Callable[[Any], Answer]) -> Answer:
+        """Return what is read of an answer. One that breaks off is asked for again: obstore repeats what is refused,
+        but not each answer that ends too early.
+        """
         for _ in range(TRIES - 1):
-            answer = self.obs.get(self.objects, name)
+            answer = ask()
             with suppress(*self.trouble):
                 return read(answer)
-        return read(self.obs.get(self.objects, name))
+        return read(ask())
 
     def upload(self, name: str, content: Path | bytes) -> None:
         """Upload an object; a large one in parts, few at once, since they are held in memory."""
         self.obs.put(self.objects, name, content, max_concurrency=4)
 
     def list_objects(self, below: str | None = None) -> dict[str, Any]:
-        """Return the metadata of each object, by its name; a list that breaks off is asked for again."""
-        for left in reversed(range(TRIES)):
-            try:
-                return {entry["path"]: entry for page in self.obs.list(self.objects, below) for entry in page}
-            except self.trouble:
-                if not left:
-                    raise
-        return {}
+        """Return the metadata of each object, by its name."""
+        return self._read_whole(
+            lambda: self.obs.list(self.objects, below),
+            lambda pages: {entry["path"]: entry for page in pages for entry in page},
+        )
 
 
 def do_for_each(call: Callable[[str], object], names: Iterable[str]) -> None:
