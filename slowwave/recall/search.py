@@ -130,7 +130,7 @@ class Search:
         first = self._rerank(query, rows[:depth])
 
         # what changed another before it, and the sources of those that are shown
-        ordered = order(add_successors(self.view, first, query), query, self.view.chains)
+        ordered = order(self.view, add_successors(self.view, first, query), query)
         hits = Hits(build_hits(self.view, ordered[: query.k]), relevance=best)
         hits.trace = trace_places({"by signals": rows, "in order": ordered})
         return hits

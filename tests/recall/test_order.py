@@ -1,6 +1,8 @@
 """Which hit comes first, as a table: rows best first, and the order in which they are shown."""
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -28,14 +30,12 @@ def said(
 
 END = {
     "observation_id": "end", "session_id": "s", "summary": "API on port 9090", "observed_at": day(5),
-    "status": "active",
-    "chain_id": "end", "chain_at": None, "chain_likely": None, "message_ids": ["new"],
+    "status": "active", "chain_id": "end", "chain_at": None, "chain_likely": None, "message_ids": ["new"],
 }  # fmt: skip
-CHAINS = Chains({"end": END}, {"end": [END]})
+VIEW: Any = SimpleNamespace(chains=Chains({"end": END}, {"end": [END]}))
 
 OLD, NEW = said("old", PORT, 2, "end", 5, 0.6), said("new", "It is 9090.", 5, "end")
-FAINT = said("old", PORT, 2, "end", 5, 0.3)
-GONE = said("old", PORT, 2, "end", 5, 1.0)
+FAINT, GONE = (said("old", PORT, 2, "end", 5, likely) for likely in (0.3, 1.0))
 TEA = said("tea", "Tea is served at five.", 3)
 
 
@@ -65,25 +65,25 @@ TEA = said("tea", "Tea is served at five.", 3)
     ],
 )
 def test_rows_stand_in_order_and_keep_their_scores(found: list[Candidate], more: dict[str, str], shown: str) -> None:
-    ordered = order(found, build_query(ASKED, 5, "message", **more), CHAINS)  # type: ignore[arg-type]
+    ordered = order(VIEW, found, build_query(ASKED, 5, "message", **more))  # type: ignore[arg-type]
     assert [one.id for one in ordered] == shown.split()
     assert {one.id: one.score for one in ordered} == {one.id: one.score for one in found}
 
 
 def test_of_a_time_that_is_named_what_was_said_then_stays_first() -> None:
     query = build_query("On which port did the API listen on 2 March 2026?", 5, "message")
-    assert [one.id for one in order([NEW, OLD], query, CHAINS)] == ["old", "new"]
+    assert [one.id for one in order(VIEW, [NEW, OLD], query)] == ["old", "new"]
 
 
 def test_rows_are_marked_with_what_changed_them() -> None:
     marks = ("status", "superseded_by", "perhaps_superseded_by")
     rows = {"gone": GONE, "linked": OLD, "faint": FAINT, "holds": NEW}
-    told = {name: order([row], build_query(ASKED, 5, "message"), CHAINS)[0].row for name, row in rows.items()}
+    told = {name: order(VIEW, [row], build_query(ASKED, 5, "message"))[0].row for name, row in rows.items()}
     assert {name: tuple(row[mark] for mark in marks) for name, row in told.items()} == {
         "gone": ("superseded", "end", None),
         "linked": ("active", None, "end"),
         "faint": ("active", None, None),
         "holds": ("active", None, None),
     }
-    (row,) = order([OLD], build_query("When is tea?", 5, "message"), CHAINS)  # the change is of no word asked for
+    (row,) = order(VIEW, [OLD], build_query("When is tea?", 5, "message"))  # the change is of no word asked for
     assert row.row["perhaps_superseded_by"] is None

@@ -17,7 +17,7 @@ from rapidfuzz import fuzz
 from slowwave.recall.filters import mask_allowed_claims
 from slowwave.recall.hits import CONFIDENT, GROUPS, Successor, has_words
 from slowwave.recall.query import Query
-from slowwave.recall.release.chains import Chains, is_changed, is_perhaps_changed, is_superseded, mark_changes
+from slowwave.recall.release.chains import is_changed, is_perhaps_changed, is_superseded, mark_changes
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.candidates import Candidate
@@ -80,14 +80,14 @@ SITTING = 3600.0
 NO_CHAIN: Row = dict.fromkeys(CHAIN)
 
 
-def order(hits: Sequence[Candidate], query: Query, chains: Chains) -> list[Candidate]:
+def order(view: View, hits: Sequence[Candidate], query: Query) -> list[Candidate]:
     """Return rows in the order in which they are shown, marked with what changed them by the time asked about.
 
     Of the first ABOUT each stands before the earlier ones that it changes, in place of the best of them. Then what is
     of the time that the query names comes first, and otherwise they stand as they came, best first. Behind all stand
     messages that only ask, as the query does, and behind those what is superseded.
     """
-    rows = [_mark_row(hit, query, chains) for hit in hits]
+    rows = [_mark_row(view, hit, query) for hit in hits]
     # those that are relevant, and of the time that the query names, or name it
     timely: set[int] = set()
     if (times := query.times) is not None:
@@ -106,19 +106,19 @@ def order(hits: Sequence[Candidate], query: Query, chains: Chains) -> list[Candi
     ordered += rows[ABOUT:]
     ordered.sort(key=lambda row: (row.row["status"] == Status.SUPERSEDED, row.is_only_question, id(row) not in timely))
     # summaries and topics tell behind each sentence what changed it by then
-    return [_mark_sentences(row, query, chains) if row.kind in GROUPS else row for row in ordered]
+    return [_mark_sentences(view, row, query) if row.kind in GROUPS else row for row in ordered]
 
 
-def _mark_sentences(row: Candidate, query: Query, chains: Chains) -> Candidate:
-    text = mark_changes(chains, row.text, str(row.row.get("scope_id") or row.id), query.as_of)
+def _mark_sentences(view: View, row: Candidate, query: Query) -> Candidate:
+    text = mark_changes(view.chains, row.text, str(row.row.get("scope_id") or row.id), query.as_of)
     return replace(row, row={**row.row, "text": text})
 
 
-def _mark_row(hit: Candidate, query: Query, chains: Chains) -> Candidate:
+def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
     """Return a row with its chain, its status by the time asked about, and what took its place, or perhaps did."""
-    chain_of = _read_chain(hit, query, chains)
+    chain_of = _read_chain(view, hit, query)
     gone, perhaps = is_superseded(chain_of, query.as_of), is_perhaps_changed(chain_of, query.as_of)
-    later = chains.find_successor(chain_of, query.as_of) if gone or perhaps else None
+    later = view.chains.find_successor(chain_of, query.as_of) if gone or perhaps else None
     marks = {
         "status": Status.SUPERSEDED if gone else Status.ACTIVE,
         "superseded_by": later["observation_id"] if later and gone else None,
@@ -168,7 +168,7 @@ def add_successors(view: View, hits: Sequence[Candidate], query: Query) -> list[
     rows: list[Candidate] = []
     for hit in hits:
         rows.append(hit)
-        row = _read_chain(hit, query, view.chains)
+        row = _read_chain(view, hit, query)
         later = view.chains.find_successor(row, query.as_of) if is_superseded(row, query.as_of) else None
         if later is None or not there.isdisjoint((later["observation_id"], *later["message_ids"])):
             continue
@@ -180,7 +180,7 @@ def add_successors(view: View, hits: Sequence[Candidate], query: Query) -> list[
     return rows
 
 
-def _read_chain(hit: Candidate, query: Query, chains: Chains) -> Row:
+def _read_chain(view: View, hit: Candidate, query: Query) -> Row:
     """Return the columns CHAIN of what a row says of the query: of a message those of the claim found with it; where
     none was, and it says more than its chain does, only if the claim that changed it has a word of the query.
     """
@@ -188,5 +188,5 @@ def _read_chain(hit: Candidate, query: Query, chains: Chains) -> Row:
     own = NO_CHAIN if row.get("chain_id") is None else {name: row[name] for name in CHAIN}
     if hit.kind != "message" or hit.claim is not None or not is_changed(own) or is_superseded(own):
         return own
-    later = chains.find_successor(own, query.as_of)
+    later = view.chains.find_successor(own, query.as_of)
     return own if later and query.stems & extract_stems(str(later["summary"])) else NO_CHAIN

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.hits import Successor, has_words
@@ -27,6 +28,7 @@ DECIMALS = 3
 """Of a confidence: what is shown is what a bound such as `--min-confidence .7` is held against."""
 COLUMNS = ["observation_id", "session_id", "workspace", "topic_id", "summary", "quote", "message_ids", "speaker"]
 COLUMNS += ["status", "observed_at", *CHAIN]
+WITNESSES = ["session_id", "confidence", "evidence_sessions", *CHAIN]
 THEN = ", then: "
 VALUE = re.compile(r"\b(?:[A-Z]|\w*\d)\w*")
 """A name or a number; a capital that opens a sentence tells nothing."""
@@ -147,16 +149,14 @@ def compute_confidence(first: Floats, sessions: Floats, changed: Floats) -> Floa
     return sure
 
 
-def read_confidences(view: Tables, unconfirmed: Set[str] = frozenset()) -> Floats:
-    """Return the confidence of every observation of a release, by offset: the one that every output shows.
+def compute_confidences(rows: pa.Table, unconfirmed: Set[str]) -> Floats:
+    """Return the confidence of some observations: the one that every output shows.
 
     Args:
-        view: the release.
+        rows: of them, with the columns WITNESSES.
         unconfirmed: sessions that are an agent's notes which nobody confirmed: they bear nothing out, and what they
             alone say is less sure.
     """
-    columns = ["session_id", "confidence", "evidence_sessions", *CHAIN]
-    rows = view.open_dataset(OBSERVATIONS).to_table(columns=columns)
     first = rows["confidence"].to_numpy().astype(np.float64)
     witnesses = [
         len((set(some) or {own}) - unconfirmed)
@@ -164,7 +164,6 @@ def read_confidences(view: Tables, unconfirmed: Set[str] = frozenset()) -> Float
     ]
     sessions = np.array(witnesses, dtype=np.float64)
     first = np.where(sessions > 0, first, UNCONFIRMED * first)
-    changed = np.array(
-        [row["chain_likely"] if is_perhaps_changed(row) else 0.0 for row in rows.select(CHAIN).to_pylist()]
-    )
-    return compute_confidence(first, sessions, changed).round(DECIMALS)
+    likely = pc.fill_null(rows["chain_likely"], 0.0).to_numpy().astype(np.float64)
+    perhaps = (likely >= PERHAPS_CHANGED) & (likely < 1.0) & rows["chain_at"].is_valid().to_numpy()
+    return compute_confidence(first, sessions, likely * perhaps).round(DECIMALS)

@@ -18,7 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.query import NO_TIME, Ints, Mask
+from slowwave.engines.encoders.protocol import limit_blas_threads
+from slowwave.recall.query import NO_TIME, Ints, Mask, Vector
 from slowwave.schemas.errors import READ_TROUBLE, StoreUnreadable
 from slowwave.schemas.tables import TABLES, Table
 from slowwave.store.manifest import find_altered_files
@@ -39,9 +40,28 @@ def convert_timestamps(column: pa.ChunkedArray) -> Ints:
 
 
 def build_matrix(vectors: pa.ChunkedArray) -> npt.NDArray[np.float32]:
-    """Return the vectors of a column, those that are null left out, shape (rows, dim)."""
+    """Return the vectors of a column, those that are null left out, shape (rows, dim).
+
+    Half precision becomes single by its bits, in a fifth of NumPy's time: the exponent counts from another origin.
+    """
     column = vectors.combine_chunks().drop_null()
-    return np.asarray(column.flatten(), dtype=np.float32).reshape(len(column), column.type.list_size)
+    numbers: npt.NDArray[Any] = column.flatten().to_numpy(zero_copy_only=False)
+    if numbers.dtype == np.float16:
+        bits = numbers.view(np.int16).astype(np.int32)
+        bits <<= 13  # in place: new arrays would cost more than the sums
+        bits &= ~0x70000000
+        numbers = bits.view(np.float32)
+        numbers *= np.float32(2.0**112)
+    return numbers.reshape(len(column), column.type.list_size)
+
+
+def compute_cosines(vectors: pa.ChunkedArray, vector: Vector) -> npt.NDArray[np.float64]:
+    """Return the cosine of each row's vector to one; NaN where a row has none."""
+    cosines = np.full(len(vectors), np.nan)
+    with limit_blas_threads():  # a chunk at a time: single precision of all would be twice the memory
+        parts = [build_matrix(pa.chunked_array([chunk])) @ vector for chunk in vectors.chunks]
+    cosines[vectors.is_valid().to_numpy()] = np.concatenate([*parts, []])
+    return cosines
 
 
 def find_code(values: tuple[str, ...], value: str) -> int:
@@ -86,10 +106,8 @@ class RowIndex:
         return mask
 
 
-FLAT_ROWS = 100_000
-"""Up to here a table's vectors are held in memory and compared one by one: exact, and faster than an index."""
-
-Floats = npt.NDArray[np.float32]
+FLAT_ROWS = 300_000
+"""Up to here a table's vectors are held in memory and compared one by one; from there on it has an index of them."""
 
 Row = dict[str, Any]
 
@@ -231,17 +249,8 @@ class Tables:
         """Return rows at these offsets, in their order."""
         return self.open_dataset(table).take(offsets, columns=list(columns))
 
-    def load_vectors(self, table: Table) -> tuple[Floats, Mask] | None:
-        """Return all vectors by offset, shape (rows, dim), and which rows have one.
-
-        None where the table is too large.
-        """
-
-        def read() -> tuple[Floats, Mask]:
-            column = self.read(table, ["vector"])["vector"]
-            known = column.is_valid().to_numpy()
-            matrix = np.zeros((len(column), column.type.list_size), dtype=np.float32)
-            matrix[known] = build_matrix(column)
-            return matrix, known
-
-        return None if self.count(table) > FLAT_ROWS else self._read_once(table, "vectors", read)
+    def load_vectors(self, table: Table) -> pa.ChunkedArray | None:
+        """Return the vector of every row, by offset; None where the table is too large."""
+        if self.count(table) > FLAT_ROWS:
+            return None
+        return self._read_once(table, "vectors", lambda: self.read(table, ["vector"])["vector"])

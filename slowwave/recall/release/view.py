@@ -8,7 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import chain, pairwise
+from os.path import basename
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from rapidfuzz.distance import JaroWinkler, Prefix
 from slowwave.recall.hits import Kind
 from slowwave.recall.query import Ints, Mask
 from slowwave.recall.release.calibration import Scale, read_scales
-from slowwave.recall.release.chains import Chains, Floats, read_chains, read_confidences
+from slowwave.recall.release.chains import WITNESSES, Chains, Floats, compute_confidences, read_chains
 from slowwave.recall.release.indexes import ClaimIndex, PassageIndex, read_claim_index, read_passage_index
 from slowwave.recall.release.tables import LRUCache, Tables, shared_property
 from slowwave.schemas.tables import BOILERPLATE, BY_MODEL, FILES, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
@@ -77,7 +78,7 @@ class View(Tables):
     @shared_property
     def confidences(self) -> Floats:
         """How sure each claim is, by its offset."""
-        return read_confidences(self, self.unconfirmed_notes)
+        return compute_confidences(self.read(OBSERVATIONS, WITNESSES), self.unconfirmed_notes)
 
     @shared_property
     def agent_notes(self) -> dict[str, bool]:
@@ -110,9 +111,8 @@ class View(Tables):
     @shared_property
     def vocabulary(self) -> dict[str, int]:
         """Words of WORD letters or more that were said -> in how many passages' texts, the most frequent first."""
-        texts = self.read(PASSAGES, ["text"])["text"].to_pylist()
-        words = Counter(word for text in texts for word in set(WORD.findall(text.lower())))
-        return dict(words.most_common())
+        texts = map(str.lower, self.read(PASSAGES, ["text"])["text"].to_pylist())
+        return dict(Counter(chain.from_iterable(map(set, map(WORD.findall, texts)))).most_common())
 
     def find_similar_word(self, word: str, among: Iterable[str] | None = None) -> str | None:
         """Return the word said, or one of those given, that a word which nobody said is likely a spelling of.
@@ -132,9 +132,9 @@ class View(Tables):
 
     def look_up_confidences(self, claims: Sequence[str]) -> dict[str, float]:
         """Return the confidence of claims by their ids; nothing for ids that are no claim's."""
-        offsets = self.find_offsets(OBSERVATIONS, claims)
-        keys = self.read_keys(OBSERVATIONS).take(offsets).to_pylist()
-        return dict(zip(keys, self.confidences[offsets].tolist(), strict=True))
+        rows = self.take(OBSERVATIONS, self.find_offsets(OBSERVATIONS, claims), [OBSERVATIONS.key, *WITNESSES])
+        sure = compute_confidences(rows, self.unconfirmed_notes)
+        return dict(zip(rows[OBSERVATIONS.key].to_pylist(), sure.tolist(), strict=True))
 
     @shared_property
     def scales(self) -> dict[Kind, Scale]:
@@ -144,8 +144,8 @@ class View(Tables):
     @shared_property
     def files_read(self) -> frozenset[tuple[str, int, int]]:
         """Name, size and time of change (ns) of each file, as it was when it was read."""
-        rows = self.read(FILES, ["path", "size", "mtime_ns"]).to_pylist()
-        return frozenset((Path(row["path"]).name, row["size"], row["mtime_ns"]) for row in rows)
+        paths, *columns = self.read(FILES, ["path", "size", "mtime_ns"]).to_pydict().values()
+        return frozenset(zip(map(basename, paths), *columns, strict=True))
 
     @shared_property
     def native_sessions(self) -> dict[str, str]:

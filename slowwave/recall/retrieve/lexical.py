@@ -17,7 +17,7 @@ from slowwave.recall.query import Ints, Mask, Query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import Scores
 from slowwave.schemas.tables import BY_MODEL, OBSERVATIONS
-from slowwave.text.words import compute_idf
+from slowwave.text.words import STOP, compute_idf
 
 MAX_WORDS = 64
 """Words of a query that are looked up; later ones are left out."""
@@ -113,7 +113,7 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
 
     def look_up_likely(word: str) -> tuple[Ints, Scores]:
         positions, scores = look_up(word)
-        if len(positions) or word in index.speaker_words or word in index.workspace_words:
+        if len(positions) or word in STOP or word in index.speaker_words or word in index.workspace_words:
             return positions, scores
         similar = view.find_similar_word(word)
         if similar is not None:

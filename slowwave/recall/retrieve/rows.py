@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance.query import MatchQuery
 
-from slowwave.engines.encoders.protocol import limit_blas_threads
 from slowwave.recall.query import Ints, Mask, Vector
-from slowwave.recall.release.tables import RowIndex, Tables, build_matrix
+from slowwave.recall.release.tables import RowIndex, Tables, compute_cosines
 from slowwave.schemas.tables import QUANTIZED_ROWS, Table
 
 Scores = npt.NDArray[np.float64]
@@ -125,27 +124,20 @@ class Nearness:
     @cached_property
     def _every(self) -> Scores | None:
         """The cosine of each row by its offset; None where their vectors are not in memory."""
-        if self.vector is None or (loaded := self.rows.view.load_vectors(self.rows.table)) is None:
+        if self.vector is None or (vectors := self.rows.view.load_vectors(self.rows.table)) is None:
             return None
-        matrix, known = loaded
-        with limit_blas_threads():
-            return np.where(known, matrix @ self.vector, np.nan).astype(np.float64)
+        return compute_cosines(vectors, self.vector)
 
     def compute_cosines(self, places: Ints) -> Scores:
         """Return the cosines of the rows at some places."""
         offsets = self.rows.index.offsets[places]
         if self._every is not None:
             return self._every[offsets]
-        cosines = np.full(len(offsets), np.nan)
-        if self.vector is not None and len(offsets):
-            # each row is read once
-            some, back = np.unique(offsets, return_inverse=True)
-            column = self.rows.view.take(self.rows.table, some, ["vector"])["vector"]
-            near = np.full(len(some), np.nan)
-            with limit_blas_threads():
-                near[column.is_valid().to_numpy()] = build_matrix(column) @ self.vector
-            cosines = near[back]
-        return cosines
+        if self.vector is None or not len(offsets):
+            return np.full(len(offsets), np.nan)
+        # each row is read once
+        some, back = np.unique(offsets, return_inverse=True)
+        return compute_cosines(self.rows.view.take(self.rows.table, some, ["vector"])["vector"], self.vector)[back]
 
     def find_nearest(self, limit: int) -> Ints:
         """Return the places of the nearest rows that may answer, best first."""
