@@ -51,11 +51,11 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
         return likelihood * (OTHERS if named is not None and row["speaker"] != named else 1.0)
 
     # hits; one that was changed only where the message of the later claim was not found
-    claims, texts = view.chains.claims, "\n".join(_flatten(hit.text) for hit in hits)
+    texts = "\n".join(_flatten(hit.text) for hit in hits)
     likelihoods = {hit.id: float(1 + place) ** -FADES for place, hit in enumerate(hits)}
     lines = list[Line]()
     for hit in hits:
-        row, newer = rows.get(hit.id), claims.get(hit.superseded_by or "", {})
+        row, newer = rows.get(hit.id), view.chains.claims.get(hit.superseded_by, {}) if hit.superseded_by else {}
         if hit.status == Status.NOT_DISTILLED:
             lines.append(tell_hit(hit, likelihoods[hit.id]))
         elif row is not None and rows.keys().isdisjoint(newer.get("message_ids", ())):

@@ -69,14 +69,13 @@ def rank_sessions(
     if not numbers:
         return []
     # a session without a score counts as the lowest
-    signals = {
-        name: np.array([scores.get(number, min(scores.values(), default=0.0)) for number in numbers])
-        for name, scores in by_signal.items()
-    }
+    lowest = {name: min(scores.values(), default=0.0) for name, scores in by_signal.items()}
+    signals = {name: np.array([scores.get(n, lowest[name]) for n in numbers]) for name, scores in by_signal.items()}
     total = sum_signals(weigh_signals(signals, {"turn": 1.0, "words": whole, "nearest": whole * NEAR}))
     shares = np.exp(total - total.max())
     order = np.argsort(-shares, kind="stable").tolist()
-    return [(numbers[i], float(shares[i] / shares.sum())) for i in order]
+    likely = (shares / shares.sum()).tolist()
+    return [(numbers[i], likely[i]) for i in order]
 
 
 def score_sessions_by_words(view: View, query: Query) -> dict[int, float]:

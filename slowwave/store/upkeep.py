@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import READ_TROUBLE, translate_write_errors
 from slowwave.schemas.settings import StoreSettings
-from slowwave.schemas.tables import BY_MODEL, QUANTIZED_ROWS, RELEASED, TABLES, Table
+from slowwave.schemas.tables import BY_MODEL, INDEXED_ROWS, QUANTIZED_ROWS, RELEASED, TABLES, Table
 from slowwave.store.manifest import (
     check_not_torn,
     drop_release_manifests,
@@ -29,8 +29,8 @@ MOST_GONE = 0.2
 """Share of a table's rows on disk that were replaced or removed, above which it is rewritten without them."""
 SMALL_ROWS, MOST_FILES = 100_000, 20
 """Rows of a file that is not worth another rewriting; files of fewer, above which a table is compacted."""
-INDEXED_ROWS, CELL_ROWS, MOST_PARTS = 300_000, 4_096, 8
-"""Vectors of a table from which on an index of them is worth it; of a cell of it; parts that wait to be merged."""
+CELL_ROWS, MOST_PARTS = 4_096, 8
+"""Vectors of a cell of an index; its parts that wait to be merged."""
 
 
 def index_table(store: Store, table: Table, fewest: int = INDEXED_ROWS) -> bool:

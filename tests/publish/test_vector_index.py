@@ -42,7 +42,7 @@ def release(root: Path) -> StepReport:
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two stores of the same rows, that at the root with an index of thirty cells; nothing is held in memory."""
-    monkeypatch.setattr("slowwave.recall.release.tables.FLAT_ROWS", 0)
+    monkeypatch.setattr("slowwave.recall.release.tables.INDEXED_ROWS", 0)
     monkeypatch.setattr(upkeep, "CELL_ROWS", 100)
     for root, fewest in ((tmp_path, ROWS), (tmp_path / "flat", ROWS + 1)):
         store = Store.open(root, create=True)

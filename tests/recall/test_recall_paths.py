@@ -54,7 +54,7 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     compact_store(store)
     publish(store, "more", "hash-384" if vectors else None)
     if request.param == "lance":
-        monkeypatch.setattr("slowwave.recall.release.tables.FLAT_ROWS", 0)
+        monkeypatch.setattr("slowwave.recall.release.tables.INDEXED_ROWS", 0)
     return Memory.open(tmp_path, encoder=HashEncoder() if vectors else None)
 
 

@@ -73,7 +73,7 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     """The same store read in each way: vectors in memory, compared by Lance, none at all; without full text."""
     stored(tmp_path / "store", vectors=request.param != "words", index=request.param != "no index")
     if request.param == "lance":
-        monkeypatch.setattr("slowwave.recall.release.tables.FLAT_ROWS", 0)
+        monkeypatch.setattr("slowwave.recall.release.tables.INDEXED_ROWS", 0)
     return Memory.open(tmp_path / "store", encoder=None if request.param == "words" else HashEncoder())
 
 

@@ -58,7 +58,7 @@ def test_without_an_encoder_too(root: Path, tmp_path: Path) -> None:
 def test_the_same_claims_where_vectors_are_too_many_to_hold(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = ["Which format do save files get?", "toner", "where do we lunch?"]
     held = Memory.open(root).recall_many(queries, kinds="observation")
-    monkeypatch.setattr("slowwave.recall.release.tables.FLAT_ROWS", 0)
+    monkeypatch.setattr("slowwave.recall.release.tables.INDEXED_ROWS", 0)
     found = Memory.open(root).recall_many(queries, kinds="observation")
     assert [[hit.id for hit in hits][:2] for hits in found] == [[hit.id for hit in hits][:2] for hits in held]
 

@@ -21,9 +21,12 @@ import pyarrow.compute as pc
 from slowwave.engines.encoders.protocol import limit_blas_threads
 from slowwave.recall.query import NO_TIME, Ints, Mask, Vector
 from slowwave.schemas.errors import READ_TROUBLE, StoreUnreadable
-from slowwave.schemas.tables import TABLES, Table
+from slowwave.schemas.tables import INDEXED_ROWS, TABLES, Table
 from slowwave.store.manifest import find_altered_files
 from slowwave.store.releases import Release, load_releases, open_pinned, pick_release
+
+WIDENED = 4_096
+"""Vectors of half precision of which as many numbers of single precision are made at a time: 6 MB."""
 
 
 def encode_column(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:
@@ -58,9 +61,9 @@ def build_matrix(vectors: pa.ChunkedArray) -> npt.NDArray[np.float32]:
 def compute_cosines(vectors: pa.ChunkedArray, vector: Vector) -> npt.NDArray[np.float64]:
     """Return the cosine of each row's vector to one; NaN where a row has none."""
     cosines = np.full(len(vectors), np.nan)
-    with limit_blas_threads():  # a chunk at a time: single precision of all would be twice the memory
-        parts = [build_matrix(pa.chunked_array([chunk])) @ vector for chunk in vectors.chunks]
-    cosines[vectors.is_valid().to_numpy()] = np.concatenate([*parts, []])
+    with limit_blas_threads():
+        some = (vectors.slice(start, WIDENED) for start in range(0, len(vectors), WIDENED))
+        cosines[vectors.is_valid().to_numpy()] = np.concatenate([*(build_matrix(part) @ vector for part in some), []])
     return cosines
 
 
@@ -105,9 +108,6 @@ class RowIndex:
             mask &= (self.moment <= round(until.timestamp() * 1e6)) & (self.moment != NO_TIME)
         return mask
 
-
-FLAT_ROWS = 300_000
-"""Up to here a table's vectors are held in memory and compared one by one; from there on it has an index of them."""
 
 Row = dict[str, Any]
 
@@ -250,7 +250,7 @@ class Tables:
         return self.open_dataset(table).take(offsets, columns=list(columns))
 
     def load_vectors(self, table: Table) -> pa.ChunkedArray | None:
-        """Return the vector of every row, by offset; None where the table is too large."""
-        if self.count(table) > FLAT_ROWS:
+        """Return the vector of every row, by offset, kept in memory; None where the table has an index of them."""
+        if self.count(table) >= INDEXED_ROWS:
             return None
         return self._read_once(table, "vectors", lambda: self.read(table, ["vector"])["vector"])

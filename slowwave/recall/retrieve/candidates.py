@@ -73,7 +73,7 @@ CLAIM_COLUMNS = (
     *(*GATES, *CHAIN),
 )
 PASSAGE_COLUMNS = (
-    *("passage_id", "message_id", "session_id", "seq", "part", "speaker", "workspace", "text", "ts"),
+    *("passage_id", "message_id", "session_id", "speaker", "workspace", "text", "ts"),
     *CHAIN,
 )
 SUMMARY_COLUMNS = ("summary_id", "text", "scope", "scope_id", "tier", "member_ids", "first_at", "last_at", "workspace")
