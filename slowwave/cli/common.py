@@ -1,6 +1,7 @@
 """What the commands share: the decorator that makes one of a function, options, settings, errors as one line."""
 
 import functools
+import gc
 import inspect
 import json
 import logging
@@ -159,9 +160,12 @@ def open_memory(store: Path | None, space: str | None, release: str | None = Non
     Raises:
         UsageError, StoreError: as `Memory.open`.
     """
+    gc.disable()  # what is imported lives on, and to look through it meanwhile takes an eighth of a command's start
     from slowwave.memory import Memory
     from slowwave.recall.live import LOG
 
+    gc.freeze()
+    gc.enable()
     LOG.addHandler(logging.NullHandler())  # with any handler Python's last resort, a line on stderr, is not taken
     settings = load_settings(store, space)
     return Memory.open(settings.store, settings.space, release)

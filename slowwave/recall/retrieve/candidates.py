@@ -72,10 +72,7 @@ CLAIM_COLUMNS = (
     *("observation_id", "summary", "observed_at", "status", "quote", "message_ids", "speaker", "workspace"),
     *(*GATES, *CHAIN),
 )
-PASSAGE_COLUMNS = (
-    *("passage_id", "message_id", "session_id", "speaker", "workspace", "text", "ts"),
-    *CHAIN,
-)
+PASSAGE_COLUMNS = ("passage_id", "message_id", "session_id", "speaker", "workspace", "text", "ts", *CHAIN)
 SUMMARY_COLUMNS = ("summary_id", "text", "scope", "scope_id", "tier", "member_ids", "first_at", "last_at", "workspace")
 TOPIC_COLUMNS = ("topic_id", "name", "text", "samples", "first_at", "last_at", "workspace")
 POOLS: Mapping[Kind, Pool] = {
