@@ -197,7 +197,7 @@ def _select_quoted(view: View, evidence: PassageEvidence, order: Ints, number: i
     some = order[layout.session[order] == number]
     if not len(some):
         here = np.flatnonzero((layout.session == number) & evidence.allowed)
-        scores = evidence.word_date_score[here]
+        scores = evidence.score_words_and_dates(here)
         if evidence.near.vector is not None:
             scores = np.nan_to_num(evidence.near.compute_cosines(here), nan=-1.0)
         some = here[np.argsort(-scores, kind="stable")]

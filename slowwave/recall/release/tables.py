@@ -88,14 +88,15 @@ class RowIndex:
     speakers: tuple[str, ...]
 
     @cached_property
-    def _by_row(self) -> Ints:
-        """Places in order of row id."""
-        return np.argsort(self.row_ids)
+    def _by_row(self) -> tuple[npt.NDArray[np.uint64], Ints]:
+        """Row ids in ascending order, and the place of each."""
+        places = np.argsort(self.row_ids)
+        return self.row_ids[places], places
 
     def locate(self, row_ids: npt.NDArray[np.uint64]) -> Ints:
         """Return the places of rows."""
-        places: Ints = self._by_row[np.searchsorted(self.row_ids, row_ids, sorter=self._by_row)]
-        return places
+        ascending, places = self._by_row
+        return places[np.searchsorted(ascending, row_ids)]
 
     def mask_within(self, places: Sequence[str], since: datetime | None, until: datetime | None) -> Mask:
         """Return which rows are of one of some workspaces (none: of any), and were said in a stretch of time."""

@@ -216,10 +216,9 @@ class PassageEvidence:
     """Worth of the dates that the query names."""
     near: Nearness
 
-    @cached_property
-    def word_date_score(self) -> Scores:
-        """Of words and dates together."""
-        return self.lexical + self.dated
+    def score_words_and_dates(self, positions: Ints) -> Scores:
+        """Return the worth of words and dates together at some positions."""
+        return self.lexical[positions] + self.dated[positions]
 
     def select_top_positions(self, limit: int) -> Ints:
         """Return the positions that some kind of evidence puts among its first."""
@@ -262,7 +261,7 @@ def retrieve_messages(view: View, plan: QueryPlan, limit: int, evidence: Passage
     signals = {
         "length": compute_statement_length(rows["text"]),
         "speaker": evidence.layout.mask_speakers(plan.query.text, positions).astype(np.float64),
-        "lexical": evidence.word_date_score[positions],
+        "lexical": evidence.score_words_and_dates(positions),
         "vector": cosine,
     }
     # how near they are, with and without the names in the query
@@ -320,7 +319,7 @@ def retrieve_claims(
 
     cosine = near.compute_cosines(claims)
     signals = {
-        "lexical": take_best(evidence.word_date_score[positions]),
+        "lexical": take_best(evidence.score_words_and_dates(positions)),
         "speaker": take_best(evidence.layout.mask_speakers(plan.query.text, positions).astype(np.float64)),
         "message": take_best(evidence.near.compute_cosines(positions)),
         "length": compute_statement_length(table["summary"]),

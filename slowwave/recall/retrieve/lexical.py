@@ -78,7 +78,7 @@ def hear_words(
             bound += float(best[heard].max()) if len(heard) else rarest
         best[heard] = 0.0
     total[~allowed] = telling_total[~allowed] = 0.0
-    return total, telling_total / bound if bound else telling_total
+    return total, np.divide(telling_total, bound or 1.0, out=telling_total)
 
 
 def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:

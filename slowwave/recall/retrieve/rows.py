@@ -106,7 +106,7 @@ class MaskedRows(Rows):
 
     def keep_allowed(self, rows: pa.Table) -> pa.Table:
         """Return those of the rows found that the mask lets through."""
-        return rows.filter(pa.array(self.allowed[self.locate(rows)]))
+        return rows if self.allowed.all() else rows.filter(pa.array(self.allowed[self.locate(rows)]))
 
     def locate(self, rows: pa.Table) -> Ints:
         """Return the places of rows that were found."""
