@@ -106,6 +106,7 @@ class _Graph:
         return self._add_dense_and_norm(inner, x, f"{at}.output", eps)
 
     def _add_dense_and_norm(self, inner: str, x: str, at: str, eps: float) -> str:
-        dense = self.add("MatMul", inner, self.load(f"{at}.dense.weight"))
-        norm = [self.load(f"{at}.{part}") for part in ("LayerNorm.weight", "LayerNorm.bias", "dense.bias")]
-        return self.add("SkipLayerNormalization", dense, x, *norm, domain=FUSED, epsilon=eps)
+        bias, *norm = [self.load(f"{at}.{part}") for part in ("dense.bias", "LayerNorm.weight", "LayerNorm.bias")]
+        total = self.add("Add", self.add("MatMul", inner, self.load(f"{at}.dense.weight")), x)
+        # In this order they are not fused into SkipLayerNormalization, which takes a core five times as long.
+        return self.add("LayerNormalization", self.add("Add", total, bias), *norm, axis=-1, epsilon=eps)
