@@ -209,9 +209,9 @@ def describe_sentence(
     return (
         log1p(len(spoken)),
         size / max(len(spoken), 1) / 10,
-        sum(c.isdigit() for c in text) / size,
-        sum(c.isupper() for c in text) / size,
-        sum(not c.isalnum() and not c.isspace() for c in text) / size,
+        sum(map(str.isdigit, text)) / size,
+        sum(map(str.isupper, text)) / size,
+        (len(text) - sum(map(str.isalnum, text)) - sum(map(str.isspace, text))) / size,
         "`" in text,
         bool(PATH.search(text)),
         ":" in marks,

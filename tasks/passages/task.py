@@ -12,7 +12,7 @@ from slowwave.tasks.pending import find_missing_messages, read_inactive_ids, rea
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.vectors import attach_vectors_if_there, describe_encoder, fill_missing_vectors
 
-BATCH = 200
+BATCH = 1_000
 COLUMNS = ["message_id", "session_id", "seq", "role", "speaker", "text", "ts", "workspace", "origin"]
 
 
