@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 
@@ -29,3 +30,29 @@ def session(
 def chat(folder: Path, name: str, day: int, said: Sequence[str]) -> Path:
     """A session of Ben and Ada, who take turns, in no workspace."""
     return session(folder, name, day, [("user", text) for text in said], None, ("Ben", "Ada"))
+
+
+START = datetime(2026, 3, 2, 9, tzinfo=UTC)
+FACTS = (
+    "The {0} service listens on port {1} of the berth {0}.",
+    "We keep the {0} backups for {1} days because the auditor asked for it.",
+    "I decided that the {0} cache holds {1} entries at most.",
+)
+
+
+def write_talk(path: Path, first: int, count: int) -> Path:
+    """A file of sessions that each tell three things of their own."""
+    lines = [
+        {
+            "session_id": f"s{number}",
+            "message_id": f"s{number}m{at}",
+            "role": "user",
+            "workspace": "/w",
+            "ts": (START + timedelta(days=number, minutes=at)).isoformat(),
+            "content": fact.format(f"unit{number}x", 1000 + 7 * number + at),
+        }
+        for number in range(first, first + count)
+        for at, fact in enumerate(FACTS)
+    ]
+    path.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    return path

@@ -23,22 +23,28 @@ WAITING = "Covers 6 of 7 transcripts (6 sessions), up to "
 HOUR = 3_600
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home below in a copy: a night knows its files by their paths, so each test has it in the same place."""
+    return tmp_path_factory.mktemp("status") / "kept"
+
+
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(built: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with transcripts of Claude Code, of which all were read by a night."""
-    for name, value in {
-        "HOME": tmp_path,
-        "SLOWWAVE_STORE": tmp_path / "store",
-        "SLOWWAVE_ENCODER": "hash-384",
-        "XDG_CONFIG_HOME": tmp_path,
-        "PREFECT_API_URL": "http://127.0.0.1:9/api",
-        "COLUMNS": "200",
-    }.items():
+    here = built.with_name("home")
+    given = {"HOME": here, "SLOWWAVE_STORE": here / "store", "SLOWWAVE_ENCODER": "hash-384", "XDG_CONFIG_HOME": here}
+    for name, value in {**given, "PREFECT_API_URL": "http://127.0.0.1:9/api", "COLUMNS": "200"}.items():
         monkeypatch.setenv(name, str(value))
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(SAMPLES, tmp_path / ".claude" / "projects")
-    run_night([], Settings())
-    return tmp_path
+    if not built.exists():
+        shutil.copytree(SAMPLES, built / ".claude" / "projects")
+        built.rename(here)
+        run_night([], Settings())
+        here.rename(built)
+    shutil.rmtree(here, ignore_errors=True)
+    shutil.copytree(built, here)
+    monkeypatch.chdir(here)
+    return here
 
 
 def add_transcript(home: Path, hours: int) -> None:

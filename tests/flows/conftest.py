@@ -7,17 +7,22 @@ import pytest
 
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
+from slowwave.tasks.publish import gates
+from slowwave.tasks.publish.gates import Bounds
+from tests.talk_files import write_talk
+
+GIVEN = {"ENCODER": "hash-384", "KEYWORDS__TOP": "0", "TOPICS__MIN_TO_SPLIT": "1000"}
+"""The settings of these nights, for a command too: no topic is cut in two, which takes as long as all else."""
 
 
 @pytest.fixture(scope="session")
 def night_of_twelve(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `a.jsonl`, twelve sessions of three claims, and the store of a night over it."""
-    from tests.flows.test_gates import write_talk
-
     folder = tmp_path_factory.mktemp("twelve") / "used"
     folder.mkdir()
-    made = Settings(store=folder / "store", encoder="hash-384", keywords={"top": 0})
-    run_night([write_talk(folder / "a.jsonl", 0, 12)], made).check_complete()
+    with pytest.MonkeyPatch.context() as patch:
+        give(patch)
+        run_night([write_talk(folder / "a.jsonl", 0, 12)], Settings(store=folder / "store")).check_complete()
     shutil.copytree(folder, folder.with_name("kept"))
     return folder
 
@@ -25,12 +30,16 @@ def night_of_twelve(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def night_of_fifteen(night_of_twelve: Path) -> Path:
     """The same after a second night, over `poison.jsonl` of three sessions; its copy, which is put in the place."""
-    from tests.flows.test_gates import write_talk
+    folder = restore(night_of_twelve, "kept")
+    with pytest.MonkeyPatch.context() as patch:
+        give(patch)
+        run_night([write_talk(folder / "poison.jsonl", 20, 3)], Settings(store=folder / "store")).check_complete()
+    return Path(shutil.copytree(folder, folder.with_name("kept of two")))
 
-    restore(night_of_twelve, "kept")
-    made = Settings(store=night_of_twelve / "store", encoder="hash-384", keywords={"top": 0})
-    run_night([write_talk(night_of_twelve / "poison.jsonl", 20, 3)], made).check_complete()
-    return Path(shutil.copytree(night_of_twelve, night_of_twelve.with_name("kept of two")))
+
+def give(patch: pytest.MonkeyPatch) -> None:
+    for name, value in GIVEN.items():
+        patch.setenv(f"SLOWWAVE_{name}", value)
 
 
 def restore(folder: Path, kept: str) -> Path:
@@ -40,12 +49,22 @@ def restore(folder: Path, kept: str) -> Path:
 
 
 @pytest.fixture
-def fifteen(night_of_twelve: Path, night_of_fifteen: Path) -> Path:
+def fifteen(night_of_twelve: Path, night_of_fifteen: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder as it was after the second night."""
+    give(monkeypatch)
     return restore(night_of_twelve, night_of_fifteen.name)
 
 
 @pytest.fixture
-def twelve(night_of_twelve: Path) -> Path:
+def gated(twelve: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A store of one night whose shares are looked at from ten claims on."""
+    monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10))
+    monkeypatch.setenv("SLOWWAVE_GATES__MAX_LOST", "0.2")
+    return Settings(store=twelve / "store")
+
+
+@pytest.fixture
+def twelve(night_of_twelve: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder as it was."""
+    give(monkeypatch)
     return restore(night_of_twelve, "kept")

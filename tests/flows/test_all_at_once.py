@@ -31,7 +31,7 @@ def test_writers_take_turns_and_readers_see_whole_releases(tmp_path: Path) -> No
             if not (found or memory.notes) or memory.release.number < last:
                 wrong.append(f"{len(found)} hits of {memory.release.name} after r{last}: {memory.notes}")
             last = memory.release.number
-            time.sleep(0.02)
+            time.sleep(0.2)
 
     def write(act: Callable[[], object]) -> None:
         while True:
@@ -40,7 +40,7 @@ def test_writers_take_turns_and_readers_see_whole_releases(tmp_path: Path) -> No
                 return
             except StoreLocked as locked:
                 refused.append(str(locked))
-                time.sleep(0.05)
+                time.sleep(0.2)
             except Exception as error:
                 wrong.append(f"{type(error).__name__}: {error}")
                 return

@@ -23,13 +23,14 @@ from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds
 from tests.command_line import typed
-from tests.flows.test_gates import lose, write_talk
+from tests.flows.test_gates import lose
+from tests.talk_files import write_talk
 
 
 @pytest.fixture
 def settings(fifteen: Path) -> Settings:
     """A store of two nights: twelve sessions, then a poisoned file of three."""
-    return Settings(store=fifteen / "store", encoder="hash-384", keywords={"top": 0})
+    return Settings(store=fifteen / "store")
 
 
 def list_claims(settings: Settings) -> list[tuple[str, str]]:
@@ -104,13 +105,6 @@ def test_all_that_there_is_may_be_left_out_and_the_next_night_goes_on(tmp_path: 
     assert find_claims(settings, "unit5x")
 
 
-@pytest.fixture
-def gated(twelve: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """A store of one night whose shares are looked at from ten claims on."""
-    monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10))
-    return Settings(store=twelve / "store", encoder="hash-384", keywords={"top": 0}, gates={"max_lost": 0.2})
-
-
 def test_a_claim_taken_back_comes_back_neither_by_its_session_nor_by_anothers_words(
     gated: Settings, twelve: Path
 ) -> None:
@@ -176,7 +170,7 @@ def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected_a
     fifteen: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10))
-    gated = Settings(store=fifteen / "store", encoder="hash-384", keywords={"top": 0}, gates={"max_lost": 0.2})
+    gated = Settings(store=fifteen / "store", gates={"max_lost": 0.2})
     assert typed("rollback", "r1", "--store", gated.store).exit_code == 0
     assert run_night([], gated).release is None
     lose(gated, 0.4)

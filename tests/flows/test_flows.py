@@ -12,7 +12,6 @@ from prefect import Flow, tags
 from prefect.client.orchestration import get_client
 from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
-from prefect.testing.utilities import prefect_test_harness
 
 from slowwave.flows.prefect import (
     PrefectFailed,
@@ -48,6 +47,8 @@ def test_the_deployments_name_flows_that_are_there() -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[None]:
+    from prefect.testing.utilities import prefect_test_harness  # seconds for whoever collects this file
+
     with prefect_test_harness(server_startup_timeout=120):
         yield
 

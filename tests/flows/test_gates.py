@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
@@ -33,40 +33,12 @@ from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.summarize.coherence import Coherence
 from slowwave.tasks.topics import by_model
 from tests.command_line import typed
-
-ENVIRONMENT = {"SLOWWAVE_ENCODER": "hash-384", "SLOWWAVE_KEYWORDS__TOP": "0", "SLOWWAVE_GATES__MAX_LOST": "0.2"}
-"""The settings of the stores here, for a command."""
-START = datetime(2026, 3, 2, 9, tzinfo=UTC)
-FACTS = (
-    "The {0} service listens on port {1} of the berth {0}.",
-    "We keep the {0} backups for {1} days because the auditor asked for it.",
-    "I decided that the {0} cache holds {1} entries at most.",
-)
-
-
-def write_talk(path: Path, first: int, count: int) -> Path:
-    """A file of sessions that each tell three things of their own."""
-    lines = [
-        {
-            "session_id": f"s{number}",
-            "message_id": f"s{number}m{at}",
-            "role": "user",
-            "workspace": "/w",
-            "ts": (START + timedelta(days=number, minutes=at)).isoformat(),
-            "content": fact.format(f"unit{number}x", 1000 + 7 * number + at),
-        }
-        for number in range(first, first + count)
-        for at, fact in enumerate(FACTS)
-    ]
-    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-    return path
+from tests.talk_files import write_talk
 
 
 @pytest.fixture
-def settings(twelve: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """A store of one night whose shares are looked at from ten claims on."""
-    monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10))
-    return Settings(store=twelve / "store", encoder="hash-384", keywords={"top": 0}, gates={"max_lost": 0.2})
+def settings(gated: Settings) -> Settings:
+    return gated
 
 
 def lose(settings: Settings, share: float) -> None:
@@ -158,7 +130,7 @@ def test_a_model_named_for_a_step_is_asked_for_nothing_before_it(settings: Setti
     """`--llm` would otherwise have every claim made anew by that model, and lost where it has none."""
     store, where = Store.open(settings.store), ["--store", str(settings.store)]
     claims = store.read(OBSERVATIONS).sort_by("observation_id")
-    made = typed("reprocess", "topics", "--llm", "scripted:tests.llm_scripts:lying", *where, env=ENVIRONMENT)
+    made = typed("reprocess", "topics", "--llm", "scripted:tests.llm_scripts:lying", *where)
     assert made.exit_code in (0, HELD), made.output
     after = store.read(OBSERVATIONS).sort_by("observation_id")
     placed = ["topic_id", "assign_key"]
@@ -172,7 +144,7 @@ def test_what_is_asked_for_by_hand_is_held_as_a_night_is(settings: Settings) -> 
     report = run_reprocess("observe", Selection(), lying)
     assert "100% of 36 claims withdrawn or gone" in report.held[0]
     for words in (["gists", "--gists", "extractive"], ["summaries"]):  # make nothing of it live either
-        again = typed("reprocess", *words, "--missing", *where, env=ENVIRONMENT)
+        again = typed("reprocess", *words, "--missing", *where)
         assert again.exit_code == HELD, again.output
     assert [one.name for one in read_releases(store)] == ["r1"]
 
@@ -261,7 +233,7 @@ def test_what_is_beyond_a_bound_is_told_and_nothing_of_too_few(changes: Changes,
 
 
 def test_a_night_that_loses_summaries_is_held(tmp_path: Path) -> None:
-    made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+    made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}, topics={"min_to_split": 1_000})
     run_night([write_talk(tmp_path / "a.jsonl", 0, 24)], made)
     store = Store.open(made.store)
     rows = store.read(SUMMARIES, ["summary_id", "scope"], pc.field("scope") == "session").to_pylist()

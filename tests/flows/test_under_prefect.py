@@ -5,29 +5,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.command_line import typed
 from tests.flows.test_serve import free_port
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples" / "codex"
 
 
-def start_night(folder: Path, *words: str, **prefect: str) -> subprocess.Popen[str]:
+def start_night(folder: Path, **prefect: str) -> subprocess.Popen[str]:
     folder.mkdir()
     given = {"SLOWWAVE_ENCODER": "hash-384", "SLOWWAVE_KEYWORDS__TOP": "0", "PREFECT_HOME": str(folder / "prefect")}
-    command = [
-        sys.executable,
-        "-c",
-        "from slowwave.cli.main import main; main()",
-        "run",
-        str(SAMPLES),
-        "--store",
-        str(folder / "store"),
-        *words,
-    ]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        command, env={**os.environ, **given, **prefect, "PYTHONPATH": str(ROOT)}, stdout=pipe, stderr=pipe, text=True
-    )
+    command = [sys.executable, "-m", "slowwave", "run", str(SAMPLES), "--store", str(folder / "store")]
+    own, pipe = {**os.environ, **given, **prefect, "PYTHONPATH": str(ROOT)}, subprocess.PIPE
+    return subprocess.Popen(command, env=own, stdout=pipe, stderr=pipe, text=True)
 
 
 def test_a_server_that_does_not_come_or_is_dead_ends_the_night_in_a_line_and_plain_it_goes(tmp_path: Path) -> None:
@@ -43,7 +33,5 @@ def test_a_server_that_does_not_come_or_is_dead_ends_the_night_in_a_line_and_pla
         assert line.startswith("slowwave: Prefect failed (RuntimeError: ")
         assert line.endswith("`slowwave run --plain` does a night without Prefect")
         assert not (folder / "store").exists()
-    plain = start_night(tmp_path / "plain", "--plain", PREFECT_API_URL=f"http://127.0.0.1:{free_port()}/api")
-    said, trouble = plain.communicate()
-    assert plain.returncode == 0, trouble
-    assert "Released r1" in said
+    told = typed("run", SAMPLES, "--plain", "--store", tmp_path / "plain", env={"SLOWWAVE_ENCODER": "hash-384"})
+    assert (told.exit_code, "Released r1" in told.output) == (0, True), told.output

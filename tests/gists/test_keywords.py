@@ -1,8 +1,6 @@
 """Keywords: KeyBERT's own, from phrases that hold together, each n-gram encoded once."""
 
 import pytest
-from keybert import KeyBERT
-from sklearn.feature_extraction.text import CountVectorizer
 
 from slowwave.engines.encoders.protocol import Encoder, HashEncoder
 from slowwave.engines.encoders.torch import SentenceTransformerEncoder
@@ -64,6 +62,9 @@ def test_keywords_name_what_a_text_is_about(encoder: Encoder) -> None:
 def test_the_same_as_keybert_called_per_document(
     encoder: Encoder, original: SentenceTransformerEncoder, top: int
 ) -> None:
+    from keybert import KeyBERT  # brings torch: seconds for whoever collects this file
+    from sklearn.feature_extraction.text import CountVectorizer
+
     model = KeyBERT(model=original.model)
     words = CountVectorizer(analyzer=extract_phrases)
     options = {"vectorizer": words, "top_n": top, "use_mmr": True, "diversity": 0.3}

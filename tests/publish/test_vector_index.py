@@ -17,8 +17,8 @@ from slowwave.store.upkeep import compact_store, count_unindexed, find_index
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.task import publish_release
-from tests.flows.test_gates import write_talk
 from tests.many_claims import WORDS, name, write_rows
+from tests.talk_files import write_talk
 
 ROWS, START = 3_000, datetime(2026, 1, 1, tzinfo=UTC)
 FOUND = "passages: nearest found by index, of 1,000"
