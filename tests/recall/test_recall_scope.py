@@ -1,6 +1,8 @@
-"""Conditions on who spoke and on files: they hold for every kind and in every way that rows are looked up."""
+"""Conditions on who spoke and on files: they hold for every kind and in every way that rows are looked up; absolute
+paths, files that very many rows are about, and whom a name means."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,11 @@ import pytest
 
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
+from slowwave.recall.filters import find_passages
 from slowwave.recall.hits import KINDS
+from slowwave.recall.query import build_query
+from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.lexical import search_words
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.store import Store
@@ -25,6 +31,15 @@ SAID = [
     ("bob", "A pool of connections for the billiard hall, db.py/pool is no file of ours."),
 ]
 ASKED = "connections of the pool"
+HOME = "/home/ada/tidepool-ingest"
+POLL = f"{HOME}/src/ingest/poll.py"
+POLLED: list[tuple[str | None, str]] = [
+    (HOME, "The poll loop in src/ingest/poll.py sleeps too long."),
+    (HOME, f"Edited {POLL}: the poll loop sleeps a second."),
+    ("/home/ada/other", "The poll loop of src/ingest/poll.py here is another."),
+    (None, "A poll loop, src/ingest/poll.py, in no workspace."),
+    (HOME, "The poll loop is tested now."),
+]
 WAYS = ("held", "lance", "words", "no index")
 
 
@@ -35,6 +50,11 @@ def messages() -> list[dict[str, object]]:
         | {"message_id": f"m{n}", "session_id": "hash-db", "seq": n, "native_id": f"db:{n}", "speaker": speaker}
         | {"text": text, "role": "user", "origin": "human"}
         for n, (speaker, text) in enumerate(SAID)
+    ] + [
+        first
+        | {"message_id": f"p{n}", "session_id": "hash-poll", "seq": n, "native_id": f"poll:{n}", "text": text}
+        | {"workspace": workspace}
+        for n, (workspace, text) in enumerate(POLLED)
     ]
 
 
@@ -54,6 +74,14 @@ def claims() -> list[dict[str, object]]:
             "o-bad", "Pool connections!", "x", "m4", speaker="Bob", files=["db.py"], status="quarantined", **said
         ),
         observation("o-none", "The pool of connections is for the hall.", "x", "m4", **said),
+        *(
+            observation(key, text, "x", message, session_id="hash-poll", files=[file], workspace=place)
+            for key, text, message, file, place in (
+                ("o-near", "The poll loop sleeps.", "p4", "src/ingest/poll.py", HOME),
+                ("o-whole", "The poll loop is edited.", "p1", POLL, HOME),
+                ("o-far", "The poll loop is odd.", "p2", "src/ingest/poll.py", "w"),
+            )
+        ),
     ]
 
 
@@ -68,19 +96,22 @@ def stored(root: Path, *, vectors: bool = True, index: bool = True) -> Store:
     return store
 
 
-@pytest.fixture(params=WAYS)
-def memory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
+@pytest.fixture(scope="module", params=WAYS)
+def memory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     """The same store read in each way: vectors in memory, compared by Lance, none at all; without full text."""
-    stored(tmp_path / "store", vectors=request.param != "words", index=request.param != "no index")
-    if request.param == "lance":
-        monkeypatch.setattr("slowwave.recall.release.tables.INDEXED_ROWS", 0)
-    return Memory.open(tmp_path / "store", encoder=None if request.param == "words" else HashEncoder())
+    root, words = tmp_path_factory.mktemp("scope") / "store", request.param == "words"
+    stored(root, vectors=not words, index=request.param != "no index")
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "lance":
+            patch.setattr("slowwave.recall.release.tables.INDEXED_ROWS", 0)
+        yield Memory.open(root, encoder=None if words else HashEncoder())
 
 
 def found(memory: Memory, **conditions: Any) -> set[str]:
     """Return the ids of what each kind answers, since a message keeps its claim from a place of its own."""
     kinds = (conditions.pop("kinds"),) if "kinds" in conditions else KINDS
-    return {hit.id for kind in kinds for hit in memory.recall(ASKED, 50, kind, **conditions)}
+    asked = conditions.pop("asked", ASKED)
+    return {hit.id for kind in kinds for hit in memory.recall(asked, 50, kind, **conditions)}
 
 
 def test_only_the_speaker_answers(memory: Memory) -> None:
@@ -112,6 +143,19 @@ def test_only_what_is_about_the_files_answers(memory: Memory) -> None:
         assert silent.reason == f"no claim and no message is about {path!r}"
     silent = memory.recall(ASKED, kinds="summary", files="db.py")
     assert silent.reason == "summaries and topics have neither a speaker nor files"
+
+
+def test_an_absolute_path_finds_both_spellings_of_its_own_workspace(memory: Memory) -> None:
+    def about(files: str, **more: Any) -> set[str]:
+        return found(memory, asked="poll loop sleeps", files=files, **more)
+
+    own = {"p0", "p1", "p3", "p4", "o-near", "o-whole"}
+    assert about(POLL) == own
+    assert about(POLL.replace("/", "\\")) == own
+    assert about(POLL, workspace=HOME) == own - {"p3"}
+    assert about("src/ingest/poll.py") == own | {"p2", "o-far"}
+    assert about("/home/ada/other/src/ingest/poll.py") == {"p2", "p3"}
+    assert about("/elsewhere/src/ingest/poll.py") == set()
 
 
 def test_what_is_asked_is_heard_beside_the_speaker_too(tmp_path: Path) -> None:
@@ -175,3 +219,35 @@ def test_a_memory_without_claims_or_words(tmp_path: Path) -> None:
     build_wordless(tmp_path)
     assert Memory.open(tmp_path).recall("x", speaker="Ann").reason == "nobody called 'Ann' speaks in this memory"
     assert Memory.open(tmp_path).recall("x", files="db.py").reason == "no claim and no message is about 'db.py'"
+
+
+def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = build(tmp_path, index=False)
+    first = message_rows()[0]
+    rows = [
+        first
+        | {"message_id": f"m{n}", "session_id": f"hash-{n}", "seq": 0, "native_id": f"n{n}"}
+        | {"text": f"Tide tide tide {n}." if n < 60 else f"The tide of number {n} is read by a loop in src/poll.py."}
+        for n in range(66)
+    ]
+    add(store, MESSAGES, rows)
+    add(store, PASSAGES, passage_rows(rows, vectors=True))
+    compact_store(store)
+    publish(store, "more", "hash-384")
+    view, asked = Memory.open(tmp_path).get_view(), build_query("tide", 5, ("message", "observation"), files="poll.py")
+    (vector,), passages = HashEncoder().encode(["Tide tide tide 1."]), find_passages(view, asked)
+    assert passages.allowed.sum() == 6
+
+    def look_up(view: View) -> list[list[float]]:
+        near, said = passages.search_vectors(vector, 3), passages.search_text(["tide"], 3)
+        assert set(near.column_names) == set(said.column_names) == {"_rowid", "_score"}
+        ((positions, scores),) = search_words(view, asked)
+        assert passages.allowed[positions].all()
+        return [near["_score"].to_pylist(), said["_score"].to_pylist(), scores.tolist()]
+
+    monkeypatch.setattr("slowwave.recall.retrieve.lexical.ROWS_A_WORD", 3)
+    at_once = look_up(view)
+    assert [len(scores) for scores in at_once] == [3, 3, 3]
+    monkeypatch.setattr("slowwave.recall.retrieve.rows.MORE", 0.1)  # the rows lie as unevenly as can be
+    for scores, others in zip(look_up(View(view.dir, view.release)), at_once, strict=True):
+        assert scores == pytest.approx(others)
