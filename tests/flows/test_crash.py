@@ -1,6 +1,11 @@
-"""Killed with SIGKILL after each step, and two at once: every table equals that of a night that was never disturbed."""
+"""Killed with SIGKILL after each step, at random, and two at once: every table equals that of a night that was never
+disturbed.
+"""
 
+import os
+import random
 import signal
+import time
 from pathlib import Path
 
 from slowwave.schemas.tables import TABLES
@@ -9,6 +14,7 @@ from slowwave.store.publishing import read_releases
 from tests.killed_nights import COMPARED, digests, finished, night
 
 STEPS = 12
+KILLS = int(os.environ.get("SLOWWAVE_KILLS", "8"))
 
 
 def test_killed_after_each_step(undisturbed: dict[str, str], tmp_path: Path) -> None:
@@ -28,3 +34,16 @@ def test_two_runs_at_once(undisturbed: dict[str, str], tmp_path: Path) -> None:
     assert digests(tmp_path) == undisturbed
     assert len(read_releases(Store.open(tmp_path))) == 1
     assert {t.name for t in TABLES.values()} > {t.name for t in COMPARED}
+
+
+def test_killed_again_and_again_at_random_times(undisturbed: dict[str, str], tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")  # shown when the test fails
+    times = random.Random(seed)
+    for _ in range(KILLS):
+        process = night(tmp_path)
+        time.sleep(times.uniform(0.05, 1.5))
+        process.kill()
+        finished(process)
+    assert finished(night(tmp_path)) == 0
+    assert digests(tmp_path) == undisturbed

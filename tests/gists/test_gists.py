@@ -1,19 +1,35 @@
-"""Gists: short, from the message itself, one for every message that says something, whatever fails."""
+"""Gists: short, from the message itself, one for every message, whatever fails; what reads them, and their keywords."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slowwave import Memory, summarize_text
 from slowwave.engines.encoders.protocol import Encoder, HashEncoder
+from slowwave.engines.encoders.torch import SentenceTransformerEncoder
 from slowwave.engines.llm.protocol import Request
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.report import RunReport
+from slowwave.flows.reprocess import Selection, run_reprocess
+from slowwave.recall.views.show import show
+from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import GISTS, QUARANTINE
+from slowwave.schemas.tables import GISTS, QUARANTINE, SESSIONS
 from slowwave.store import Store
 from slowwave.tasks.gists.gists import KEYWORDS, LONGEST, build_gists
+from slowwave.tasks.gists.keywords import (
+    count_phrases,
+    extract_keywords,
+    extract_phrases,
+    split_word_runs,
+)
+from tests.command_line import typed
+from tests.talk_files import session
 
 LONG = (
     "Sure! The nightly job failed because the lock file was left behind by a killed run. "
@@ -83,3 +99,131 @@ def test_a_models_gist_is_held_to_its_message(tmp_path: Path) -> None:
         "the number 14 does not come up in the transcript",
         "the answer is no gist",
     }
+
+
+TEXT = "Good morning. The ferry to Hoy leaves from pier seven because pier two is closed. Bye."
+
+
+def test_the_latest_turns_come_with_gists_and_keywords_and_are_found_by_them(
+    samples_night: tuple[Path, RunReport],
+) -> None:
+    memory = Memory.open(samples_night[0], encoder=HashEncoder())
+    turns = memory.recent(40)
+    assert [turn.said_at for turn in turns] == sorted((turn.said_at for turn in turns), reverse=True)
+    assert all(turn.gist and len(turn.gist) <= 302 for turn in turns)
+    word = next(turn.keywords[0] for turn in turns if turn.keywords)
+    assert {word.casefold()} <= {key.casefold() for key in memory.recent(1, keyword=word.upper())[0].keywords}
+    assert {turn.workspace for turn in memory.recent(5, workspace="/home/ada/tidepool")} == {"/home/ada/tidepool"}
+    assert memory.recent(5, keyword="no such keyword") == []
+    with pytest.raises(UsageError):
+        memory.recent(0)
+    shown = show(memory.get_view(), turns[0].id).node.facts
+    assert (shown["gist"], shown["keywords"][:1]) == (turns[0].gist, list(turns[0].keywords[:1]))
+
+
+def test_a_tag_is_found_again_after_the_night(tmp_path: Path) -> None:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    talk = session(tmp_path, "one", 1, [("user", TEXT), ("assistant", "Noted.")])
+    run_night([talk], settings).check_complete()
+    memory = Memory.open(settings.store, encoder=HashEncoder())
+    memory.remember("The spare key hangs in the boathouse.", tags=["harbour"])
+    run_night([talk], settings).check_complete()
+    memory = Memory.open(settings.store, encoder=HashEncoder())
+    assert [turn.text for turn in memory.recent(9, tag="harbour")] == ["The spare key hangs in the boathouse."]
+    told = typed("recent", "1", "--tag", "harbour", "--store", settings.store)
+    assert told.output.startswith("The spare key hangs in the boathouse.\n   ")
+    assert "#harbour" in told.output
+
+
+def test_gists_of_a_window_alone_are_filled_in(samples_night: tuple[Path, RunReport], tmp_path: Path) -> None:
+    shutil.copytree(samples_night[0], tmp_path / "store")
+    settings = Settings(store=tmp_path / "store", encoder="hash-384", gists="extractive")
+    store = Store.open(settings.store)
+    store.delete_ids(GISTS, store.read(GISTS)["message_id"].to_pylist())
+    since = sorted(filter(None, store.read(SESSIONS)["ended_at"].to_pylist()))[-3]
+    run_reprocess("gists", Selection(since=since), settings).check_complete()
+    late = {
+        row["session_id"] for row in store.read(SESSIONS).to_pylist() if row["ended_at"] and row["ended_at"] >= since
+    }
+    assert set(store.read(GISTS)["session_id"].to_pylist()) == late
+
+
+def test_a_text_is_summed_up_in_its_own_sentence() -> None:
+    summary, keywords = summarize_text(TEXT, HashEncoder())
+    assert summary in TEXT
+    assert "ferry" in " ".join(keywords)
+    assert summarize_text(" ") == ("", [])
+
+
+TEXTS = [
+    "We moved the database from MySQL to PostgreSQL because of its JSONB support.",
+    "My sister Anna lives in Lisbon and works as a marine biologist.",
+    "The flaky test in tests/test_store.py waits for the lock file, so its timeout is now 30 seconds.",
+    "Deploys run on Python 3.11 behind nginx; retry_limit stays at three.",
+]
+
+
+def test_phrases_stop_at_stop_words_and_punctuation() -> None:
+    assert list(
+        split_word_runs("Anna's web-based tools, the C++ parser and src/app/main.py in Python 3.11; don't use __init__")
+    ) == [
+        ["anna", "web-based", "tools"],
+        ["c++", "parser"],
+        ["src/app/main.py"],
+        ["python", "3.11"],
+        ["use", "__init__"],
+    ]
+
+
+def test_a_number_in_thousands_is_one_word() -> None:
+    found = extract_phrases("It cost 1,800 euros, 30 men", 2)
+    assert "1,800 euros" in found
+    assert not {"800 euros", "800", "1,800", "euros 30"} & set(found)
+
+
+def test_phrases_are_windows_and_words() -> None:
+    words, pairs = ["lock", "file", "timeout"], ["lock file", "file timeout", "timeout 30"]
+    assert extract_phrases("lock file timeout 30", 2) == words + pairs
+
+
+def test_runs_that_take_up_most_of_a_text_without_a_model() -> None:
+    text = "The lock file is old: 1800. A killed run is what left the lock file; a killed run is a lost run."
+    assert count_phrases(text, 4) == ["lock file", "killed run", "lost run", "old"]
+    assert count_phrases("1800 and 30", 5) == []
+
+
+def find(texts: list[str], encoder: Encoder, top: int) -> list[list[str]]:
+    return extract_keywords(texts, encoder.encode(texts), encoder, top)
+
+
+def test_keywords_name_what_a_text_is_about(encoder: Encoder) -> None:
+    database, sister, *_ = find(TEXTS, encoder, 5)
+    assert "jsonb support" in database
+    assert {"lisbon", "marine biologist"} <= set(sister)
+
+
+@pytest.mark.parametrize("top", [5, 3])
+def test_the_same_as_keybert_called_per_document(
+    encoder: Encoder, original: SentenceTransformerEncoder, top: int
+) -> None:
+    from keybert import KeyBERT  # brings torch: seconds for whoever collects this file
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    model = KeyBERT(model=original.model)
+    words = CountVectorizer(analyzer=extract_phrases)
+    options = {"vectorizer": words, "top_n": top, "use_mmr": True, "diversity": 0.3}
+    expected = [[word for word, _ in model.extract_keywords(text, **options)] for text in TEXTS]
+    assert find(TEXTS, encoder, top) == expected
+    assert [find([text], encoder, top)[0] for text in TEXTS] == expected
+
+
+def test_a_text_without_candidates_does_not_empty_the_others(fake_encoder: HashEncoder) -> None:
+    texts = ["!!!", "", "the lock file", "and so on", ""]
+    assert [bool(words) for words in find(texts, fake_encoder, 5)] == [False, False, True, False, False]
+    assert find(["of the", ""], fake_encoder, 5) == [[], []]
+    assert find([], fake_encoder, 5) == []
+
+
+def test_top_bounds_the_number(fake_encoder: HashEncoder) -> None:
+    assert [len(words) for words in find(TEXTS, fake_encoder, 2)] == [2, 2, 2, 2]
+    assert find(TEXTS, fake_encoder, 0) == [[], [], [], []]
