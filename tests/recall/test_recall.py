@@ -1,21 +1,30 @@
-"""Recall over a small released store: two sessions, their claims and summaries, written row by row."""
+"""Recall over a small released store, written row by row; what callers pass; a reranker, and what fails there."""
 
 import json
+import math
 import shutil
-from datetime import datetime, timedelta, timezone
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from slowwave.context.tokens import count_bytes_by_four
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
+from slowwave.recall.hits import Hits
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.candidates import weigh_signals
 from slowwave.recall.retrieve.lexical import hear_words
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.store.publishing import publish
+from slowwave.tasks.supersede.task import write_chains
+from slowwave.text.dates import extract_spans
 from tests.command_line import typed
 from tests.recall_store import START, TALK, build
 
@@ -218,3 +227,167 @@ def test_the_command_prints_what_memory_returns(root: Path) -> None:
 def test_operators_mean_nothing(memory: Memory) -> None:
     plain = memory.recall("cache not parser", kinds="message")
     assert [h.id for h in memory.recall('(cache) NOT "parser"', kinds="message")] == [h.id for h in plain]
+
+
+QUERY = "session cache Redis Postgres"
+
+
+@pytest.mark.parametrize("edge", [datetime.min, datetime(1, 1, 5), datetime(9999, 12, 31, 23)])
+def test_time_before_the_first_year_and_after_the_last_is_no_span(memory: Memory, edge: datetime) -> None:
+    now = edge.replace(tzinfo=UTC)
+    said = "last year, this month, last summer, last Friday, last weekend, yesterday, two months ago, today"
+    assert all(start < end for start, end in extract_spans(said, now))
+    memory.recall(f"{said} in the database", now=now)
+    assert extract_spans("two months ago", datetime(1, 1, 1, tzinfo=UTC)) == []
+
+
+def test_a_turn_that_calls_a_tool_says_nothing_and_parts_say_their_texts(memory: Memory) -> None:
+    parts: list[Any] = [
+        {"type": "text", "text": "The kettle leaks again."},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        {"type": "tool_result", "tool_use_id": "t1", "content": "exit 1"},
+        {"type": "output_text", "text": "A new gasket is ordered."},
+        "It comes on Monday \ud83d.",
+    ]
+    turns: list[Any] = [
+        {"role": "user", "content": parts},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "t1"}]},
+        {"role": "tool", "content": []},
+        ("assistant", [{"type": "text", "text": "Whoever carries the ladder takes the stairs."}]),
+        ("assistant", None),
+    ]
+    block = memory.context(f"{QUERY} \ud83d", 2_000, conversation=turns)  # half an emoji, as cut texts have
+    (said,) = (p for p in block.parts if p.name == "conversation")
+    assert [(line.source.message, line.source.speaker) for line in said.lines] == [("1", "user"), ("4", "assistant")]
+    assert all(words in said.lines[0].text for words in ("kettle leaks", "new gasket", "on Monday"))
+    assert "base64" not in said.lines[0].text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"budget": "100"},
+        {"budget": True},
+        {"budget": -1},
+        {"format": "html"},
+        {"tokenizer": 5},
+        {"tokenizer": "no such tokenizer"},
+    ],
+)
+def test_a_block_that_can_not_be_is_refused(memory: Memory, options: dict[str, Any]) -> None:
+    for ask in (lambda: memory.context(QUERY, **options), lambda: memory.briefing(**options)):
+        with pytest.raises(UsageError):
+            ask()
+
+
+@pytest.mark.parametrize("turn", [None, {"role": "user"}, {"content": b"x"}, ("a", 5)])
+def test_a_turn_that_is_none_is_refused(memory: Memory, turn: Any) -> None:
+    with pytest.raises(UsageError, match="turn"):
+        memory.context(QUERY, conversation=[turn])
+
+
+def test_a_page_without_an_address_is_refused(memory: Memory) -> None:
+    with pytest.raises(UsageError):
+        memory.context(QUERY, web=[{"text": "x"}])
+
+
+def test_a_tokenizer_may_be_given_by_its_name(memory: Memory) -> None:
+    assert memory.context(QUERY, 80, tokenizer="bytes/4") == memory.context(QUERY, 80, tokenizer=count_bytes_by_four)
+    assert memory.briefing(80, tokenizer="bytes/4") == memory.briefing(80, tokenizer=count_bytes_by_four)
+
+
+def test_many_queries_are_no_text(memory: Memory) -> None:
+    with pytest.raises(UsageError, match="list of texts"):
+        memory.recall_many("one query")
+
+
+ASKED = "Which session cache do we use, Redis or Postgres?"
+MESSAGES = ("message",)
+HERE: dict[str, Any] = {"k": 20, "kinds": MESSAGES, "workspace": "api"}
+"""Of the messages only those that ask nothing: a bare question never leads, whatever a reranker says of it."""
+
+
+class Scoring:
+    """Scores each text by a function of it, or all by one of their number; writes down what it was asked."""
+
+    def __init__(self, scores: Callable[[list[str]], Any]) -> None:
+        self.scores = scores
+        self.asked: list[tuple[str, list[str]]] = []
+
+    def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        self.asked.append((query, list(texts)))
+        return self.scores(list(texts))
+
+
+def inverting() -> Scoring:
+    return Scoring(lambda texts: range(len(texts)))
+
+
+def opened(root: Path, reranker: Any = None) -> Memory:
+    return Memory.open(root, encoder=HashEncoder(), reranker=reranker)
+
+
+def ids(hits: Hits) -> list[str]:
+    return [hit.id for hit in hits]
+
+
+def test_hits_stand_in_the_rerankers_order_with_their_own_scores(root: Path) -> None:
+    plain = opened(root).recall(ASKED, **HERE)
+    reranker = inverting()
+    hits = opened(root, reranker).recall(ASKED, **HERE)
+    assert len(plain) == 4
+    assert ids(hits) == ids(plain)[::-1]
+    assert hits == plain[::-1]
+    ((query, texts),) = reranker.asked
+    assert query == ASKED
+    assert "2025-03-01 We should drop Redis, the cache keeps serving stale sessions after a deploy." in texts
+
+
+def test_a_reranker_reads_who_said_it_and_when(root: Path) -> None:
+    reranker = inverting()
+    opened(root, reranker).recall("Where does Nina live?", kinds=MESSAGES)
+    assert any(text.startswith("2025-03-31 Ann: My sister Nina") for text in reranker.asked[0][1])
+
+
+def test_what_is_stale_stays_below_what_holds(tmp_path: Path) -> None:
+    store = build(tmp_path / "store")
+    rows = store.read(OBSERVATIONS).to_pylist()
+    for row in rows:
+        if row["observation_id"] == "o-old":
+            row |= {"status": "superseded", "superseded_by": "o-new", "valid_to": START}
+    store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
+    write_chains(store)
+    publish(store, "amended", "hash-384")
+    stale_first = Scoring(lambda texts: [float("Redis" in text) for text in texts])
+    hits = opened(store.root, stale_first).recall(ASKED, 10, "observation")
+    ((_, texts),) = stale_first.asked
+    assert any("stays in Redis" in text for text in texts)
+    status = {hit.id: hit.status for hit in hits}
+    assert status["o-old"] == "superseded"
+    assert ids(hits).index("o-new") < ids(hits).index("o-old")
+    assert [s == "superseded" for s in status.values()] == sorted(s == "superseded" for s in status.values())
+
+
+def _raising(trouble: BaseException) -> Callable[[list[str]], Any]:
+    def scores(texts: list[str]) -> Any:
+        raise trouble
+
+    return scores
+
+
+@pytest.mark.parametrize(
+    ("scores", "told"),
+    [
+        (_raising(KeyError("gone")), "gone"),
+        (lambda texts: [1.0], "one finite number for each"),
+        (lambda texts: [math.nan, *range(1, len(texts))], "one finite number for each"),
+        (lambda texts: None, "NoneType"),
+    ],
+)
+def test_a_reranker_that_fails_costs_only_itself(root: Path, scores: Callable[[list[str]], Any], told: str) -> None:
+    memory = opened(root, Scoring(scores))
+    for _ in range(2):
+        assert memory.recall(ASKED, 3) == opened(root).recall(ASKED, 3)
+    (note,) = memory.notes
+    assert "the reranker Scoring failed" in note
+    assert told in note
