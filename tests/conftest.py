@@ -25,6 +25,14 @@ os.environ["XDG_STATE_HOME"] = mkdtemp(prefix="slowwave-tests-")  # where releas
 os.environ["XDG_DATA_HOME"] = mkdtemp(prefix="slowwave-tests-")  # where a command that names no store has its own
 
 
+LONGEST = ("bench/test_bench.py", "flows/test_faults.py", "flows/test_serve.py", "ui/test_ui.py")
+"""They are begun first: one that is begun last has two cores for itself."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONGEST))
+
+
 class Failures(logging.Handler):
     """Keeps what failed alone while the rest of a night went on."""
 
