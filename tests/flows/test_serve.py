@@ -29,7 +29,7 @@ def write_deployments(folder: Path) -> Path:
     """The nightly deployment as it ships, but for one schedule more and what it reads and writes."""
     declared = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())
     nightly = next(one for one in declared["deployments"] if one["name"] == "nightly")
-    nightly["schedules"].append({"interval": 10, "active": True})
+    nightly["schedules"].append({"interval": 20, "active": True})
     overrides = {"store": str(folder / "store"), "encoder": "hash-384", "keywords": {"top": 0}}
     nightly["parameters"] = {"paths": [str(SAMPLES)], "overrides": overrides}
     written = folder / "prefect.yaml"
