@@ -53,8 +53,7 @@ def server(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """A Prefect server of its own, on a free port."""
     port = free_port()
     words = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    off = dict.fromkeys(("PREFECT_SERVER_ANALYTICS_ENABLED", "PREFECT_SERVER_UI_ENABLED"), "false")
-    own = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), **off}
+    own = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
     process = subprocess.Popen(words, env=own, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
         while process.poll() is None:
