@@ -2,11 +2,14 @@
 
 import logging
 import os
+import pickle
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
+from filelock import FileLock
 
 from slowwave.engines.encoders.load import load_encoder, load_original
 from slowwave.engines.encoders.protocol import Encoder, HashEncoder
@@ -84,10 +87,17 @@ def fake_encoder() -> HashEncoder:
 
 @pytest.fixture(scope="session")
 def samples_night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunReport]:
-    """The store of one night over data/samples by the plain encoder, and its report. Who uses the store copies it."""
-    store = tmp_path_factory.mktemp("samples")
-    report = run_night([SAMPLES], Settings(store=store, encoder="hash-384", gists="extractive"))
-    return store, report
+    """The store of one night over data/samples by the plain encoder, and its report. Who uses the store copies it.
+
+    The first of pytest-xdist's workers that needs it does the night, and each has a copy.
+    """
+    base, own = tmp_path_factory.getbasetemp(), tmp_path_factory.mktemp("samples") / "store"
+    made = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "night over samples"
+    with FileLock(f"{made}.lock"):
+        if not (made / "report").exists():
+            report = run_night([SAMPLES], Settings(store=made / "store", encoder="hash-384", gists="extractive"))
+            (made / "report").write_bytes(pickle.dumps(report))
+    return Path(shutil.copytree(made / "store", own)), pickle.loads((made / "report").read_bytes())
 
 
 @pytest.fixture(scope="session")
