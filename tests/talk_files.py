@@ -5,6 +5,18 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+SAID = [
+    "I moved to Porto in March and I love the river.",
+    "My sister Clara lives there too, she teaches chemistry.",
+    "We will visit the museum on Friday at ten o'clock.",
+    "I bought a red bicycle for 240 euros yesterday.",
+    "The bakery at Rua das Flores closes at six.",
+    "I am allergic to walnuts, so no cake for me.",
+    "The museum of trams is closed for repairs until May.",
+    "My brother Rui repairs violins in a workshop at Braga.",
+]
+"""What two people tell of themselves, a claim each."""
+
 
 def session(
     folder: Path,

@@ -4,45 +4,28 @@ error, or the word that the server is unavailable.
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from pydantic import Field
 
 from slowwave.engines import http
 from slowwave.engines.llm.budget import Budget, BudgetedLLM
 from slowwave.engines.llm.cache import CachedLLM
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.openai import OpenAIServer
-from slowwave.engines.llm.protocol import AnswerModel, Completion, EngineUnavailable, Request
+from slowwave.engines.llm.protocol import EngineUnavailable
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.engines.llm.select import ChainLLM, select_llm
 from slowwave.schemas.settings import LLMSettings
+from tests.engines.test_llm import GOOD, Gist, answers, ask
 from tests.fake_llm_server import Reply, serving
 from tests.llm_scripts import DictCache, make_user_prompt
 
-
-class Gist(AnswerModel):
-    gist: str = Field(max_length=200)
-
-
-GOOD = {"gist": "the cache moved to sqlite"}
 CUT = Reply('{"gist": "the ca', finish="length", tokens=50)
 KEY = "SLOWWAVE_LLM_API_KEY"
-
-
-def ask(prompt: str, *, max_tokens: int = 50) -> Request:
-    return Request(prompt, make_user_prompt(prompt), Gist, max_tokens)
-
-
-def answers(llm: Any, requests: Sequence[Request]) -> dict[str, Completion]:
-    """Completions by id, exactly one a request."""
-    got = list(llm.complete(requests))
-    assert sorted(c.id for c in got) == sorted(r.id for r in requests)
-    return {c.id: c for c in got}
 
 
 def openai(url: str, **settings: Any) -> OpenAIServer:

@@ -21,18 +21,8 @@ from slowwave.store import Store
 from slowwave.tasks.observe.task import CLAIM
 from slowwave.tasks.pending import is_made_by_model
 from tests.llm_scripts import faithful, kind
-from tests.talk_files import chat
+from tests.talk_files import SAID, chat
 
-SAID = [
-    "I moved to Porto in March and I love the river.",
-    "My sister Clara lives there too, she teaches chemistry.",
-    "We will visit the museum on Friday at ten o'clock.",
-    "I bought a red bicycle for 240 euros yesterday.",
-    "The bakery at Rua das Flores closes at six.",
-    "I am allergic to walnuts, so no cake for me.",
-    "The museum of trams is closed for repairs until May.",
-    "My brother Rui repairs violins in a workshop at Braga.",
-]
 MADE: dict[Table, str] = {OBSERVATIONS: "step_key", GISTS: "step_key", SUMMARIES: "step_key", TOPICS: "step_key"}
 
 

@@ -42,20 +42,14 @@ from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.library import Library
 from slowwave.tasks.observe.by_model import extract_claims
 from slowwave.tasks.topics import by_model
+from tests import talk_files
 from tests.killed_nights import FORKS, SAMPLES, digests, finished
 from tests.llm_scripts import faithful
 from tests.talk_files import chat, session
 
 CHATS = SAMPLES / "generic"
 MADE = (*RELEASED, COMPLETIONS)
-SAID = [
-    "I moved to Porto in March and I love the river.",
-    "My sister Clara lives there too, she teaches chemistry.",
-    "We will visit the museum on Friday at ten o'clock.",
-    "I bought a red bicycle for 240 euros yesterday.",
-    "The bakery at Rua das Flores closes at six.",
-    "I am allergic to walnuts, so no cake for me.",
-]
+SAID = talk_files.SAID[:6]
 
 
 def settings(store: Path, script: str = "faithful", then: str = "", **more: object) -> Settings:

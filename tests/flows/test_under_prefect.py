@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.command_line import typed
-from tests.flows.test_serve import free_port
+from tests.vllm_servers import free_port
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples" / "codex"
