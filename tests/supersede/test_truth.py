@@ -13,7 +13,7 @@ from slowwave.recall.hits import Hit, Kind
 from slowwave.recall.release.chains import mark_changes
 from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MERGES, OBSERVATIONS, TABLES
+from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.store import Store
 from slowwave.tasks.supersede.supersede import unsupersede
 from slowwave.text.fence import fence_block
@@ -138,12 +138,6 @@ def test_what_another_thing_does_by_now_is_not_told_first(tmp_path: Path) -> Non
         first = memory(tmp_path).recall("On which port does the dev server listen?", kinds=kind)[0]
         assert "3000" in first.text
     assert "9300" in memory(tmp_path).recall("On which port does the API listen?")[0].text
-
-
-def test_a_night_without_news_makes_no_version(amended: Path) -> None:
-    before = Store.open(amended).read_versions(TABLES.values())
-    assert run_night([amended / "a.jsonl", amended / "b.jsonl"], settings(amended)).release is None
-    assert Store.open(amended).read_versions(TABLES.values()) == before
 
 
 def test_who_says_the_old_again_takes_it_up_again(amended: Path, tmp_path: Path) -> None:
