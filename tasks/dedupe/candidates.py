@@ -1,7 +1,7 @@
-"""Pairs worth scoring: vector neighbours and shared rare words, never all against all.
+"""Pairs worth scoring: vector neighbours and shared rare words of one group, never all against all.
 
 A pair is (row, row) with the smaller first. Cost: words near-linear (blocks are capped); vectors exact up to
-`EXACT_ROWS` rows, above by cells of about √n rows around sampled centres (an inverted file), n·√n in all.
+`EXACT_ROWS` rows of a group, above by cells of about √n rows around sampled centres (an inverted file), n·√n in all.
 """
 
 from collections.abc import Iterable
@@ -9,8 +9,9 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
-from slowwave.tasks.dedupe.normalise import Claims
+from slowwave.tasks.dedupe.normalise import RARE_WORDS, Claims
 
 Pairs = npt.NDArray[np.int64]
 """Shape (pairs, 2), each row ascending, no row twice, in ascending order."""
@@ -28,21 +29,38 @@ MIN_COSINE = 0.6
 """Neighbours further than this are never one claim."""
 
 
-def find_word_pairs(claims: Claims, among: Rows | None = None) -> Pairs:
-    """Return pairs that share one of their rarest words, from blocks sorted by content: a sorted neighbourhood.
+def group_rows(table: pa.Table) -> pl.DataFrame:
+    """Return the groups whose claims may be one, or change each other: those of a workspace that has any about work,
+    and all of everyday life.
+
+    table: OBSERVATIONS with workspace and pack. Columns: `group`, `row`, ascending; a row may be in two groups.
+    """
+    rows = pl.DataFrame(table.select(["workspace", "pack"])).with_row_index("row").cast({"row": pl.Int64})
+    everyday, place = pl.col("pack") == "personal", pl.col("workspace").rank("dense").cast(pl.Int64).fill_null(0)
+    here = rows.with_columns(group=place).filter((~everyday).any().over("group"))
+    return pl.concat([here, rows.filter(everyday).with_columns(group=pl.lit(-1, pl.Int64))]).select("group", "row")
+
+
+def find_word_pairs(claims: Claims, groups: pl.DataFrame, among: Rows | None = None) -> Pairs:
+    """Return pairs of a group that share one of their rarest words there, from blocks sorted by content: a sorted
+    neighbourhood.
 
     Follows Hernández & Stolfo (1995) within blocks of Papadakis et al. (2020); a block of n gives at most n·WINDOW.
     With `among`, the pairs of these rows alone.
     """
-    rarest = claims.rare_words
+    # each row's rarest words that another of its group has too
+    words = groups.join(claims.words, on="row").with_columns(said=pl.len().over("group", "word"))
+    words = words.filter(pl.col("said") > 1).sort("group", "row", "said", "word")
+    rarest = words.filter(pl.int_range(pl.len()).over("group", "row") < RARE_WORDS)
     if among is not None:
-        words = rarest.filter(pl.col("row").is_in(among))["word"]
-        rarest = rarest.filter(pl.col("word").is_in(words.implode()))
+        ours = rarest.filter(pl.col("row").is_in(among)).select("group", "word").unique()
+        rarest = rarest.join(ours, on=["group", "word"], how="semi")
+    # their blocks
     order = sorted(
         rarest["row"].unique().sort(), key=lambda row: (sorted(claims.keys[row]), claims.texts[row].casefold())
     )
     blocks = pl.DataFrame({"row": order}, schema={"row": pl.Int64}).join(rarest, on="row", maintain_order="left")
-    next_ones = (pl.col("row").shift(-by).over("word").alias("next") for by in range(1, WINDOW + 1))
+    next_ones = (pl.col("row").shift(-by).over("group", "word").alias("next") for by in range(1, WINDOW + 1))
     found = pl.concat([blocks.select("row", other).drop_nulls() for other in next_ones]).to_numpy()
     return deduplicate_pairs([select_pairs(found, among)])
 
@@ -53,21 +71,31 @@ def select_pairs(pairs: Pairs, among: Rows | None) -> Pairs:
 
 
 def find_vector_pairs(
-    vectors: Floats, has: npt.NDArray[np.bool_], nearest: int, least: float = MIN_COSINE, among: Rows | None = None
+    vectors: Floats,
+    has: npt.NDArray[np.bool_],
+    nearest: int,
+    least: float = MIN_COSINE,
+    among: Rows | None = None,
+    groups: pl.DataFrame | None = None,
 ) -> Pairs:
-    """Return each row (of `among`, if any) with its `nearest` others by cosine, from `least`; rows without a vector
-    have none.
+    """Return each row (of `among`, if any) with its `nearest` others of its group by cosine, from `least`; rows without
+    a vector have none. Without `groups` all rows are one.
 
     vectors: shape (rows, dim), unit length; has: shape (rows,).
     """
-    rows = np.flatnonzero(has)
-    if len(rows) < 2:
-        return np.empty((0, 2), dtype=np.int64)
-    if among is not None and (len(rows) <= EXACT_ROWS or len(among) < 10 * np.sqrt(len(rows))):
-        return deduplicate_pairs([_find_nearest(vectors, rows, nearest, least, np.intersect1d(rows, among))])
-    groups = [rows] if len(rows) <= EXACT_ROWS else _build_cells(vectors, rows)
-    found = deduplicate_pairs(_find_nearest(vectors, group, nearest, least) for group in groups if len(group) > 1)
-    return select_pairs(found, among)
+    found = []
+    parts = [np.arange(len(has))] if groups is None else [p["row"].to_numpy() for p in groups.partition_by("group")]
+    for part in parts:
+        rows = part[has[part]]
+        own = rows if among is None else np.intersect1d(rows, among)
+        if len(rows) < 2 or not len(own):
+            continue
+        if len(rows) <= EXACT_ROWS or len(own) < 10 * np.sqrt(len(rows)):
+            found.append(_find_nearest(vectors, rows, nearest, least, own))
+        else:
+            cells = [cell for cell in _build_cells(vectors, rows) if len(cell) > 1]
+            found += [select_pairs(_find_nearest(vectors, cell, nearest, least, cell), among) for cell in cells]
+    return deduplicate_pairs(found)
 
 
 def deduplicate_pairs(found: Iterable[Pairs]) -> Pairs:
@@ -90,11 +118,9 @@ def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -
     return cosines
 
 
-def _find_nearest(
-    vectors: Floats, rows: npt.NDArray[np.int64], nearest: int, least: float, of: Rows | None = None
-) -> Pairs:
-    """Return the nearest rows (of some of them), by dot products in blocks of COSINES floats."""
-    held, own = vectors[rows], rows if of is None else of
+def _find_nearest(vectors: Floats, rows: Rows, nearest: int, least: float, own: Rows) -> Pairs:
+    """Return the nearest of some rows to their `own`, by dot products in blocks of COSINES floats."""
+    held = vectors[rows]
     step = max(1, COSINES // len(rows))
     count = min(nearest, len(rows) - 1)
     found = [np.empty((0, 2), dtype=np.int64)]

@@ -20,7 +20,7 @@ from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.pairs import Found, Undone, find_duplicate_pairs, select_row, set_columns, sort_by_id
 from slowwave.tasks.shards import HERE, Executor
 
-VERSION = "dedupe/3"
+VERSION = "dedupe/4"
 MARKED = ["status", "reason", "canonical_id", "evidence_sessions", "valid_from", "dedupe_key"]
 """What is decided of a claim."""
 DECIDING = ["observation_id", "session_id", "observed_at", "observer", *MARKED]

@@ -148,16 +148,10 @@ class Claims(Sequence[Claim]):
         """The words that each claim is looked up by."""
 
     @cached_property
-    def rare_words(self) -> pl.DataFrame:
-        """Each `row` with the rarest `word`s of its key that another claim has too, a number each."""
-        said = pl.DataFrame(
-            {"row": range(len(self.keys)), "word": pl.Series(pa.array(self.keys, pa.list_(pa.string())))}
-        )
-        said = said.explode("word").unique()
-        shared = said.group_by("word").len().filter(pl.col("len") > 1).sort("len", "word")["word"]
-        numbers = pl.DataFrame({"word": shared, "number": range(len(shared))}, schema_overrides={"number": pl.Int64})
-        ranked = said.join(numbers, on="word").select("row", word="number").sort("row", "word")
-        return ranked.filter(pl.int_range(pl.len()).over("row") < RARE_WORDS)
+    def words(self) -> pl.DataFrame:
+        """Each `row` with each `word` of its key, once."""
+        words = pl.Series(pa.array(self.keys, pa.list_(pa.string())))
+        return pl.DataFrame({"row": range(len(self.keys)), "word": words}).explode("word").unique()
 
     def __len__(self) -> int:
         return len(self.texts)

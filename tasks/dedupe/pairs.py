@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +20,7 @@ from slowwave.tasks.dedupe.candidates import (
     deduplicate_pairs,
     find_vector_pairs,
     find_word_pairs,
+    group_rows,
 )
 from slowwave.tasks.dedupe.decide import Decision, Rules, compute_token_sort_ratios, decide, is_promising
 from slowwave.tasks.dedupe.normalise import Claims, normalise_claim
@@ -63,11 +65,11 @@ SCORED = pa.schema([("place", pa.int64()), ("claim", pa.string()), ("score", pa.
 def find_duplicate_pairs(table: pa.Table, known: int, rules: Rules, undone: Undone, executor: Executor = HERE) -> Found:
     """Return the pairs of rows that are one claim; rows before `known` are not compared with each other."""
     # candidates: the same words, the same rare words, near by vector
-    claims = Claims(table)
+    claims, groups = Claims(table), group_rows(table)
     vectors, has = stack_unit_vectors(table)
     new = np.arange(known, len(claims)) if known else None
-    near = find_vector_pairs(vectors, has, nearest=10, among=new)
-    pairs = deduplicate_pairs([find_exact_pairs(claims, known), find_word_pairs(claims, new), near])
+    near = find_vector_pairs(vectors, has, nearest=10, among=new, groups=groups)
+    pairs = deduplicate_pairs([find_exact_pairs(claims, groups, known), find_word_pairs(claims, groups, new), near])
     pairs = _filter_allowed(pairs[pairs[:, 1] >= known], table, undone)
     # what the rules decide
     found: dict[int, dict[int, Decision]] = defaultdict(dict)
@@ -90,15 +92,16 @@ def stack_unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
     return build_vector_matrix(column), np.asarray(column.is_valid(), dtype=bool)
 
 
-def find_exact_pairs(claims: Claims, known: int = 0) -> Pairs:
-    """Return each claim with the first of the same words and speaker, and with the one before it; of those before
-    `known` only what a later one says too.
+def find_exact_pairs(claims: Claims, groups: pl.DataFrame, known: int = 0) -> Pairs:
+    """Return each claim with the first of its group with the same words and speaker, and with the one before it; of
+    those before `known` only what a later one says too.
     """
-    seen: dict[tuple[str, str | None], list[int]] = {}
+    seen: dict[tuple[int, str, str | None], list[int]] = {}
     new, count = set(claims.stems[known:]), Counter(claims.stems)
-    for row in [row for row, stems in enumerate(claims.stems) if stems in new and count[stems] > 1]:
+    again = [row for row, stems in enumerate(claims.stems) if stems in new and count[stems] > 1]
+    for group, row in groups.filter(pl.col("row").is_in(again)).iter_rows():
         claim = claims[row]
-        seen.setdefault((claim.folded, claim.speaker if claim.first_person else None), []).append(row)
+        seen.setdefault((group, claim.folded, claim.speaker if claim.first_person else None), []).append(row)
     return np.array([p for rows in seen.values() for p in _link_rows(rows)], dtype=np.int64).reshape(-1, 2)
 
 
@@ -107,19 +110,11 @@ def _link_rows(rows: list[int]) -> list[tuple[int, int]]:
 
 
 def _filter_allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
-    """Leave out merges taken back, and coding claims of two workspaces: each has its own port 8080."""
-    space = (
-        pc.dictionary_encode(table["workspace"].combine_chunks()).indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    )
-    coding = np.asarray(pc.equal(table["pack"], "coding"), dtype=bool)
-    left, right = pairs[:, 0], pairs[:, 1]
-    apart = (coding[left] | coding[right]) & (space[left] != space[right]) & (space[left] >= 0) & (space[right] >= 0)
-    if undone:
-        ids = table["observation_id"].to_pylist()
-        back = {frozenset(pair) for pair in undone}
-        apart |= np.array([frozenset((ids[a], ids[b])) in back for a, b in pairs], dtype=bool)
-    allowed: Pairs = pairs[~apart]
-    return allowed
+    """Leave out merges taken back."""
+    if not undone:
+        return pairs
+    ids, back = table["observation_id"].to_pylist(), {frozenset(pair) for pair in undone}
+    return pairs[[frozenset((ids[a], ids[b])) not in back for a, b in pairs.tolist()]]
 
 
 def tell_pairs(table: pa.Table, pairs: Pairs, columns: Sequence[str], **more: pa.Array) -> pa.Table:

@@ -12,7 +12,9 @@ from slowwave.tasks.dedupe.dedupe import VERSION, dedupe
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 
-STANDING = ["observation_id", "status", "canonical_id", "superseded_by", "dedupe_key", "observer"]
+SCOPE = ["observation_id", "session_id", "workspace", "pack"]
+"""Tells which claims are near enough to be looked at together."""
+STANDING = [*SCOPE, "status", "canonical_id", "superseded_by", "dedupe_key", "observer"]
 """Tells which claims are to be looked at."""
 OUTCOME = ["observation_id", "status", "canonical_id", "evidence_sessions", "valid_from"]
 """What is decided of a claim here, and by what it is judged later."""
@@ -26,7 +28,7 @@ def dedupe_observations(job: Job) -> StepReport:
         fresh = find_rows_to_dedupe(standing, mask_seen(standing, key))
         report.rows_in = len(fresh)
         if len(fresh):
-            rows = job.store.read(OBSERVATIONS)
+            rows = job.store.read(OBSERVATIONS, where=build_scope(standing, fresh))
             seen, judged = mask_seen(rows, key), rows.select([*OUTCOME, "supersede_key"])
             pending = rows.filter(pc.is_in(rows["observation_id"], fresh))
             known = rows.filter(pc.and_(pc.or_(seen, mask_superseded(rows)), mask_canonical(rows)))
@@ -39,6 +41,21 @@ def dedupe_observations(job: Job) -> StepReport:
             report.counts["duplicates"] = found.merges.num_rows
         report.rows_out += add_repeating_sessions(job)
     return report
+
+
+def build_scope(rows: pa.Table, fresh: pa.Array) -> pc.Expression:
+    """Return the condition of the claims that the fresh ones (ids) are compared with: those of their workspaces, and
+    where a fresh one is of everyday life all that are, with their sessions.
+
+    rows: OBSERVATIONS, columns SCOPE.
+    """
+    new, everyday = rows.filter(pc.is_in(rows["observation_id"], fresh)), pc.field("pack") == "personal"
+    places = new["workspace"].unique()
+    here = pc.field("workspace").isin(places.drop_null())
+    here = here | pc.field("workspace").is_null() if places.null_count else here
+    if not new.filter(everyday).num_rows:
+        return here
+    return here | pc.field("session_id").isin(rows.filter(everyday)["session_id"].unique())
 
 
 def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:

@@ -9,12 +9,19 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slowwave.tasks.dedupe.candidates import Floats, Pairs, compute_cosines
 from slowwave.tasks.dedupe.candidates import Rows as Places
 from slowwave.tasks.dedupe.normalise import Claims, normalise_claim
 from slowwave.tasks.dedupe.pairs import stack_unit_vectors, tell_pairs
-from slowwave.tasks.supersede.candidates import LIKEST, Scores, compute_likeness, find_candidate_pairs
+from slowwave.tasks.supersede.candidates import (
+    LEAST_LIKENESS,
+    LIKEST,
+    Scores,
+    compute_likeness,
+    find_candidate_pairs,
+)
 from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.tasks.supersede.features import IdfTable, Surroundings, compute_pair_features
 
@@ -49,10 +56,15 @@ class Evidence:
         return compute_features(self.describe(slice(None)), self.idf)
 
     @classmethod
-    def from_candidates(cls, candidates: CandidateClaims, among: Set[int] | None = None) -> "Evidence":
-        """Read the claims that are held, and what each pair of them (of a row in `among`, if any) is to each other."""
+    def from_candidates(
+        cls, candidates: CandidateClaims, among: Set[int] | None = None, idf: IdfTable | None = None
+    ) -> "Evidence":
+        """Read the claims that are held, and what each pair of them (of a row in `among`, if any) is to each other.
+        Without `idf` it is that of their words.
+        """
         claims = Claims(candidates.table)
-        (vectors, has), idf = stack_unit_vectors(candidates.table), IdfTable.from_stems(claims.stems)
+        (vectors, has), idf = stack_unit_vectors(candidates.table), idf or IdfTable.from_stems(claims.stems)
+        everyday = np.asarray(pc.equal(candidates.table["pack"], "personal"), dtype=bool)
         sessions = np.array(candidates.table["session_id"].to_pylist())
         times = candidates.table["observed_at"].to_numpy()
 
@@ -62,7 +74,8 @@ class Evidence:
             pairs = pairs[times[pairs[:, 0]] != times[pairs[:, 1]]]
             cosines, (old, new) = compute_cosines(pairs, vectors, has), pairs.T
             likeness, apart = compute_likeness(pairs, cosines, claims, idf), sessions[old] != sessions[new]
-            return pairs, cosines, likeness, apart, _rank_pairs(pairs, likeness, apart, sessions)
+            kind = apart + 2 * everyday[pairs].all(axis=1)
+            return pairs, cosines, likeness, apart, _rank_pairs(pairs, likeness, kind, sessions)
 
         chosen = None if among is None or len(among) == len(claims) else np.array(sorted(among), dtype=np.int64)
         if chosen is None:
@@ -76,7 +89,8 @@ class Evidence:
             judged = np.asarray(
                 np.isin(pairs, chosen).any(axis=1) & np.isin(pairs, np.union1d(chosen, near)).all(axis=1)
             )
-        kept = np.flatnonzero(judged & (company[:, :2].min(axis=1) < LIKEST)).tolist()
+        judged &= (company[:, :2].min(axis=1) < LIKEST) & (likeness >= LEAST_LIKENESS)
+        kept = np.flatnonzero(judged).tolist()
         around = Surroundings(candidates, claims, vectors, idf, np.unique(sessions[pairs[kept]]).tolist())
 
         def find_known(at: int) -> dict[str, float | None]:
@@ -113,15 +127,17 @@ def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
     return found
 
 
-def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDArray[np.str_]) -> Scores:
-    """Return the rank of each pair among the other pairs of its two claims, of two sessions or of one: COMPANY."""
+def _rank_pairs(pairs: Pairs, likeness: Scores, kind: npt.NDArray[np.int64], sessions: npt.NDArray[np.str_]) -> Scores:
+    """Return the rank of each pair among the other pairs of its two claims and of its `kind` (of two sessions or one,
+    of everyday life or not): COMPANY.
+    """
     (old, new), (_, session) = pairs.T, np.unique(sessions, return_inverse=True)
     likely = likeness.astype(np.float64)
-    frame = pl.DataFrame({"old": old, "new": new, "apart": apart, "alike": likely, "session": session[old]})
+    frame = pl.DataFrame({"old": old, "new": new, "kind": kind, "alike": likely, "session": session[old]})
     ranked = frame.with_row_index("at")
     # among the pairs of the one claim with earlier ones, and of the other with later ones, the likest first
     for claim, other, side in (("new", "old", "before"), ("old", "new", "after")):
-        mine, alike = [claim, "apart"], pl.col("alike")
+        mine, alike = [claim, "kind"], pl.col("alike")
         first, second = alike.first().over(mine), alike.slice(1, 1).first().over(mine)
         place = pl.int_range(pl.len()).over(mine)
         ranked = ranked.sort(*mine, "alike", other, descending=[False, False, True, False]).with_columns(
@@ -130,10 +146,10 @@ def _rank_pairs(pairs: Pairs, likeness: Scores, apart: Flags, sessions: npt.NDAr
             (alike - pl.when(place > 0).then(first).otherwise(second.fill_null(0.0))).alias(f"lead {side}"),
         )
     # sessions whose likest claim is about as like as the likest of all
-    likest = frame.group_by("new", "apart", "session").agg(pl.col("alike").max().clip(lower_bound=0.0))
+    likest = frame.group_by("new", "kind", "session").agg(pl.col("alike").max().clip(lower_bound=0.0))
     close = pl.col("alike") > pl.col("alike").max() - ABOUT
-    as_like = likest.group_by("new", "apart").agg(close.sum().clip(upper_bound=5).alias("sessions about as like"))
-    ranked = ranked.join(as_like, on=["new", "apart"], how="left").sort("at").rename({"lead before": "lead"})
+    as_like = likest.group_by("new", "kind").agg(close.sum().clip(upper_bound=5).alias("sessions about as like"))
+    ranked = ranked.join(as_like, on=["new", "kind"], how="left").sort("at").rename({"lead before": "lead"})
     return ranked.select(pl.col(COMPANY).cast(pl.Float64)).to_numpy()
 
 

@@ -40,16 +40,17 @@ Words = Sequence[str]
 
 @dataclass(frozen=True)
 class IdfTable:
-    """Stem -> inverse document frequency among the claims of a store."""
+    """Stem -> inverse document frequency among the claims of a store, which may be more than are judged."""
 
     weights: dict[str, float]
     most: float
     """Of a word that no claim has."""
 
     @classmethod
-    def from_stems(cls, stems: Sequence[Sequence[str]]) -> "IdfTable":
+    def from_stems(cls, stems: Sequence[Sequence[str]] | pa.ChunkedArray) -> "IdfTable":
         """Count the stems of claims."""
-        said = pl.Series("word", pa.array(stems, pa.list_(pa.string()))).list.unique().explode().drop_nulls()
+        column = stems if isinstance(stems, pa.ChunkedArray) else pa.array(stems, pa.list_(pa.string()))
+        said = pl.Series("word", column).list.unique().explode().drop_nulls()
         counts, total = said.value_counts().iter_rows(), max(len(stems), 1)
         return cls({w: compute_smooth_idf(n, total) for w, n in counts}, compute_smooth_idf(1, total))
 

@@ -28,6 +28,7 @@ from slowwave.tasks.supersede.changes import (
 )
 from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
 from slowwave.tasks.supersede.evidence import Evidence
+from slowwave.tasks.supersede.features import IdfTable
 from slowwave.tasks.supersede.judge import (
     Answer,
     Asked,
@@ -43,7 +44,7 @@ from slowwave.tasks.supersede.model import predict_changes
 
 __all__ = ["KINDS", "VERSION", "Superseded", "supersede", "unsupersede"]
 
-VERSION = "supersede/9"
+VERSION = "supersede/10"
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = ("supersession", "doubt")
@@ -73,6 +74,7 @@ def supersede(
     judge: Judge | None = None,
     fresh: Set[str] | None = None,
     doubts: Mapping[Ids, float] | None = None,
+    idf: IdfTable | None = None,
     executor: Executor = HERE,
 ) -> Superseded:
     """Mark each active claim that a later one changes, and free those whose change no longer stands.
@@ -86,6 +88,7 @@ def supersede(
         judge: whom to ask about the other likely pairs.
         fresh: observation_ids that are to be judged, with whatever is near them; by default all.
         doubts: how likely the pairs are that earlier nights linked, which stands of those without a fresh claim.
+        idf: of the words of all claims, where the observations are some of them.
         executor: where pairs are judged.
 
     Returns the rows that changed, with status, reason, superseded_by and valid_to set, and the other columns as
@@ -108,7 +111,7 @@ def supersede(
     among = frozenset(place.values() if fresh is None else (place[one] for one in fresh if one in place))
     among |= held.reopened
     among |= {row for row, by in held.retired.items() if by in among}
-    known, linked = Evidence.from_candidates(held, among), find_rows(doubts or {})
+    known, linked = Evidence.from_candidates(held, among, idf), find_rows(doubts or {})
     guesses = {pair: likely for pair, likely in linked.items() if among.isdisjoint(pair)}
     guesses |= {
         (old, new): float(likely)
@@ -140,6 +143,7 @@ def supersede(
             judge=judge,
             fresh={ids[row] for row in among | lost},
             doubts=doubts,
+            idf=idf,
             executor=executor,
         )
         return replace(

@@ -1,6 +1,6 @@
 """Claims that a later claim changes: those that are new, judged against what is held."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES
 from slowwave.schemas.vocabulary import MODEL_KEY, LedgerKind, Status
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
-from slowwave.tasks.dedupe.task import read_undone_pairs
+from slowwave.tasks.dedupe.task import SCOPE, build_scope, read_undone_pairs
 from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
 from slowwave.tasks.llm.library import index_questions, list_requests
@@ -30,6 +30,7 @@ from slowwave.tasks.supersede.chains import (
     spread_over_claims,
     spread_over_passages,
 )
+from slowwave.tasks.supersede.features import IdfTable
 from slowwave.tasks.supersede.judge import (
     Answer,
     Answered,
@@ -47,6 +48,9 @@ STANDING = ["observation_id", "status", "superseded_by", "supersede_key"]
 """Tells which claims are to be judged."""
 OPEN_DOUBT = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
 """Rows of the ledger that link two claims which both stand."""
+RETIRED = (pc.field("status") == Status.SUPERSEDED) & pc.field("superseded_by").is_valid()
+JUDGED = pc.field("observed_at").is_valid() & (RETIRED | (pc.field("status") == Status.ACTIVE))
+"""The claims that may change each other."""
 Doubts = dict[tuple[str, str], float]
 """Ids of the earlier and the later claim of a pair that is linked -> how likely it is a change."""
 
@@ -69,10 +73,12 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     report.rows_in = len(fresh)
     if not fresh:
         return
-    outcome = _supersede(job, fresh, doubts, make_judge(job, model, report) if model else None)
+    claims, elsewhere = read_scope(job.store, fresh, doubts)
+    outcome = _supersede(job, claims, fresh, doubts, make_judge(job, model, report) if model else None)
+    del claims
     # the ledger first: a night that dies here judges the claims again
     job.store.merge_changed(MERGES, outcome.merges)
-    job.store.delete_ids(MERGES, find_settled_doubts(job.store, outcome.merges))
+    job.store.delete_ids(MERGES, find_settled_doubts(job.store, outcome.merges, elsewhere))
     # then the claims, changed and judged ones, with the key that says so
     changed = outcome.observations["observation_id"].to_pylist()
     rows = pa.concat_tables(
@@ -172,7 +178,8 @@ def list_questions(job: Job, model: Model) -> list[Request]:
         return [None] * len(pairs)
 
     if fresh:
-        _supersede(job, fresh, doubts, Judge(compute_judge_key(job, model), job.settings.supersede.pairs, note))
+        judging = Judge(compute_judge_key(job, model), job.settings.supersede.pairs, note)
+        _supersede(job, read_scope(job.store, fresh, doubts)[0], fresh, doubts, judging)
     return requests
 
 
@@ -215,22 +222,48 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
     return MODEL_KEY + compute_content_id(key, compute_judge_key(job, model))
 
 
-def find_settled_doubts(store: Store, ledger: pa.Table) -> list[str]:
-    """Return the ids of the open doubts in the ledger that were not found again: what is known by now leaves none."""
-    known: list[str] = store.read(MERGES, ["merge_id"], OPEN_DOUBT)["merge_id"].to_pylist()
-    return sorted(set(known) - set(ledger["merge_id"].to_pylist()))
+def find_settled_doubts(store: Store, ledger: pa.Table, elsewhere: Set[str]) -> list[str]:
+    """Return the ids of the open doubts that are not in the ledger again: what is known by now leaves none. Those about
+    claims `elsewhere` were not looked at.
+    """
+    known = store.read(MERGES, ["merge_id", "loser_id"], OPEN_DOUBT).to_pylist()
+    looked_at = {row["merge_id"] for row in known if row["loser_id"] not in elsewhere}
+    return sorted(looked_at.difference(ledger["merge_id"].to_pylist()))
 
 
-def _supersede(job: Job, fresh: set[str], doubts: Doubts, judging: Judge | None) -> Superseded:
+def read_scope(store: Store, fresh: set[str], doubts: Doubts) -> tuple[pa.Table, set[str]]:
+    """Return the claims that the fresh ones may change or be changed by, with all that is tied to one of those; and the
+    ids of the claims elsewhere. Duplicates come without their vectors.
+    """
+    named = store.read(OBSERVATIONS, [*SCOPE, "superseded_by", "canonical_id"])
+    here = build_scope(named, pa.array(sorted(fresh), pa.string()))
+    ids, away = {*named.filter(here)["observation_id"].to_pylist()}, set[str]()
+    # what retired a claim or was retired by it, repeats it, or is linked with it
+    ids_of = named["observation_id"].to_pylist()
+    ties = [*zip(ids_of, named["superseded_by"].to_pylist(), strict=True), *doubts]
+    ties = [tie for tie in (*ties, *zip(ids_of, named["canonical_id"].to_pylist(), strict=True)) if tie[1]]
+    while more := {end for tie in ties if not ids.isdisjoint(tie) for end in tie} - ids:
+        ids |= more
+        away |= more
+    # the rows
+    repeats = pc.field("status") == Status.DUPLICATE
+    plain = [name for name in OBSERVATIONS.schema.names if name != OBSERVATIONS.vector]
+    parts = [store.read(OBSERVATIONS, where=here & ~repeats), store.read(OBSERVATIONS, plain, here & repeats)]
+    rows = pa.concat_tables([*parts, store.read_ids(OBSERVATIONS, sorted(away))], promote_options="default")
+    return rows, {*ids_of} - ids
+
+
+def _supersede(job: Job, claims: pa.Table, fresh: set[str], doubts: Doubts, judging: Judge | None) -> Superseded:
     """Judge these claims; rows that the classifier decides bear its key, whether or not there is a model."""
     return supersede(
-        job.store.read(OBSERVATIONS),
+        claims,
         compute_supersede_key(job),
         undone=read_undone_pairs(job.store),
         verdicts=read_verdicts(job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)),
         judge=judging,
         fresh=fresh,
         doubts=doubts,
+        idf=IdfTable.from_stems(job.store.read(OBSERVATIONS, ["stems"], JUDGED)["stems"]),
         executor=job.executor,
     )
 

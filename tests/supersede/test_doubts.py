@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from slowwave import Memory
@@ -15,7 +16,8 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
-from slowwave.tasks.supersede.task import find_settled_doubts
+from slowwave.tasks.supersede.task import find_settled_doubts, read_scope
+from tests.claim_rows import observation
 from tests.command_line import typed
 from tests.talk_files import session
 
@@ -137,10 +139,48 @@ def test_changes_are_listed_with_how_many_to_expect_wrong(doubting: Settings) ->
 def test_a_doubt_that_is_not_found_again_is_gone_and_one_taken_back_stays(doubting: Settings) -> None:
     store = Store.open(doubting.store)
     doubt = next(m for m in store.read(MERGES).to_pylist() if m["kind"] == "doubt")
-    assert find_settled_doubts(store, store.read(MERGES)) == []
-    assert find_settled_doubts(store, MERGES.make_empty_table()) == [doubt["merge_id"]]
+    assert find_settled_doubts(store, store.read(MERGES), set()) == []
+    assert find_settled_doubts(store, MERGES.make_empty_table(), set()) == [doubt["merge_id"]]
+    assert find_settled_doubts(store, MERGES.make_empty_table(), {doubt["loser_id"]}) == []
     run_exclude([doubt["merge_id"]], "wrong", doubting)
-    assert find_settled_doubts(Store.open(doubting.store), MERGES.make_empty_table()) == []
+    assert find_settled_doubts(Store.open(doubting.store), MERGES.make_empty_table(), set()) == []
+
+
+def test_news_of_another_workspace_leaves_a_doubt_as_it_is(doubting: Settings, tmp_path: Path) -> None:
+    before = Store.open(doubting.store).read(MERGES).sort_by("merge_id")
+    news = answered(("The deploy script needs Python 3.12.", "The staging host is called heron."))
+    report = run_night([session(tmp_path, "c", 12, news, "heron")], doubting)
+    assert next(step.rows_in for step in report.steps if step.step == "supersede") > 0
+    assert Store.open(doubting.store).read(MERGES).sort_by("merge_id").equals(before)
+
+
+def test_a_new_claim_is_judged_among_those_of_its_workspace_and_what_is_tied_to_them(tmp_path: Path) -> None:
+    everyday = {"workspace": "/home", "pack": "personal"}
+    rows = [
+        observation(1, "The port is 8080"),
+        observation(2, "The port is 9090"),
+        observation(3, "The port was 80", status="superseded", superseded_by="o004"),
+        observation(4, "The port is 81", workspace="/other"),
+        observation(5, "The port is 81 again", workspace="/third", status="duplicate", canonical_id="o004"),
+        observation(6, "Linked with the first", workspace="/fourth"),
+        observation(7, "Of no concern", workspace="/fifth"),
+        observation(8, "Said nowhere in particular", workspace=None),
+        observation(9, "Said at home", **everyday),
+        observation(10, "Said at another home", **everyday | {"workspace": "/away"}),
+        observation(11, "Said of work in between", session_id="s9", workspace="/home"),
+    ]
+    store = Store.open(tmp_path, create=True)
+    store.append(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
+
+    def read(fresh: str) -> tuple[list[str], list[str]]:
+        claims, elsewhere = read_scope(store, {fresh}, {("o006", "o001"): 0.5})
+        return sorted(claims["observation_id"].to_pylist()), sorted(elsewhere)
+
+    assert read("o002") == ([f"o00{n}" for n in (1, 2, 3, 4, 5, 6)], [f"o{n:03}" for n in (7, 8, 9, 10, 11)])
+    assert read("o007")[0] == ["o007"]
+    assert read("o008")[0] == ["o008"]
+    assert read("o010")[0] == ["o009", "o010", "o011"]
+    assert read("gone")[0] == []
 
 
 def test_a_night_judges_what_is_new_and_a_full_pass_finds_the_same(doubting: Settings) -> None:
