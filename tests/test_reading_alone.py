@@ -97,7 +97,7 @@ def run(code: str, store: Path, *words: str, way: str = "slowwave", more: tuple[
 
 
 def test_torch_prefect_and_their_like_are_not_what_reading_installs() -> None:
-    heavy = {"torch", "prefect", "sentence-transformers", "transformers", "scikit-learn", "scipy", "polars"}
+    heavy = {"torch", "prefect", "sentence-transformers", "keybert", "transformers", "scikit-learn", "scipy", "polars"}
     assert not heavy & find_packages("slowwave").keys()
     assert heavy < find_packages("slowwave[night]").keys()
 

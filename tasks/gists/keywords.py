@@ -1,14 +1,16 @@
-"""`extract_keywords`: texts in, the phrases nearest to each text's meaning out, as KeyBERT does (Grootendorst 2020).
+"""`extract_keywords`: texts in, the phrases nearest to each text's meaning out, with KeyBERT (Grootendorst 2020).
 
-An n-gram is encoded once across calls, the documents' vectors are the claims' own, and maximal marginal relevance picks
-(Carbonell & Goldstein, 1998). The keywords are those of KeyBERT called per document with the same candidates
+KeyBERT's maximal marginal relevance picks; the vectors are ours: an n-gram is encoded once across calls, and the
+documents' vectors are the claims' own. The keywords are those of KeyBERT called per document with the same candidates
 (docs/decisions/007-keywords.md): runs of words between stop words and punctuation.
 """
 
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -43,27 +45,35 @@ def extract_keywords(
         top: how many, at most.
         diversity: weight of the keywords' difference from each other, 0 to 1.
     """
+    from sklearn import config_context
+
     found: list[list[str]] = []
     for start in range(0, len(texts) if top else 0, BATCH_TEXTS):
         batch = [sorted(set(extract_phrases(text))) for text in texts[start : start + BATCH_TEXTS]]
-        places = {phrase: at for at, phrase in enumerate(dict.fromkeys(chain(*batch)), len(batch))}
-        both = np.concatenate([vectors[start : start + BATCH_TEXTS], encoder.encode([*places])])
-        both /= np.maximum(np.sqrt(np.einsum("ij,ij->i", both, both)), 1e-6)[:, None]  # kept vectors are rounded
-        for vector, phrases in zip(both[: len(batch)], batch, strict=True):
-            near = both[[places[phrase] for phrase in phrases]]
-            found.append(_pick_phrases(vector, near, phrases, top, diversity) if phrases else [])
+        ngrams = list(dict.fromkeys(phrase for phrases in batch for phrase in phrases))
+        known = dict(zip(ngrams, encoder.encode(ngrams), strict=True))
+        pick = load_mmr()
+        with config_context(assume_finite=True, skip_parameter_validation=True):  # a third of its time
+            for vector, phrases in zip(vectors[start : start + BATCH_TEXTS], batch, strict=True):
+                near = [known[phrase] for phrase in phrases]
+                picked = pick(vector[None], np.stack(near), phrases, top, diversity) if near else []
+                found.append([word for word, _ in picked])
     return found or [[] for _ in texts]
 
 
-def _pick_phrases(vector: Vectors, near: Vectors, phrases: list[str], top: int, diversity: float) -> list[str]:
-    """Return the phrases (their vectors are `near`) that are like the text and unlike each other, the nearest first."""
-    likeness, between = near @ vector, near @ near.T
-    picked = [int(likeness.argmax())]
-    while len(picked) < min(top, len(phrases)):
-        gain = (1 - diversity) * likeness - diversity * between[picked].max(axis=0)
-        gain[picked] = -np.inf
-        picked.append(int(gain.argmax()))
-    return [phrases[at] for at in sorted(picked, key=lambda at: -round(float(likeness[at]), 4))]
+@cache
+def load_mmr() -> Callable[..., list[tuple[str, float]]]:
+    """Return KeyBERT's choice of keywords, imported as where sentence-transformers and transformers are not installed:
+    they bring torch, which takes 3 to 15 s, and the vectors here are made without.
+    """
+    hidden: dict[str, Any] = dict.fromkeys({"sentence_transformers", "transformers"} - sys.modules.keys())
+    sys.modules.update(hidden)  # None is Python's own way to say: not there
+    try:
+        from keybert._mmr import mmr
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+    return mmr  # type: ignore[no-any-return]  # KeyBERT has no types
 
 
 def count_phrases(text: str, top: int, max_words: int = 3) -> list[str]:
