@@ -36,7 +36,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             ([ROOT / "data" / "samples" / "codex", "--llm", "off", "--draw", 3, "--json"], '"rating": "useful"'),
         ],
         "nights.dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
-        "faults": [(["--stride", 5_000, "--start", 600, "--case", "night"], "fault")],
+        "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
         "fit.changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
         "fit.statements": [([talk, talk2, "--store", folder / "fit"], "did not see")],
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],

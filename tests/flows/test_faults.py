@@ -5,8 +5,8 @@ import pytest
 from bench.fault_disk import NoFaults
 from bench.faults import measure_apart
 
-RUN, STRIDE, START = "forgetting", 1_800, 450
-"""It has a night's steps too; of its 2,400 calls an early and a late one, the same each time."""
+RUN, STRIDE, START = "forgetting", 900, 450
+"""It has a night's steps too; of its thousand calls a few, the same each time."""
 
 
 def test_a_disk_that_fails_at_any_call_costs_no_row_and_no_release() -> None:

@@ -228,8 +228,8 @@ def test_a_wrong_claim_is_found_left_out_and_taken_in_again(site: Served, browse
 
 
 def test_hostile_text_is_text(tmp_path: Path, browser: Any) -> None:
-    long = "We decided that the lighthouse keeps its lamp. " + f"{HOSTILE}\n" * 10_400
-    assert len(long.encode()) > 1_000_000  # many times what a page may have
+    long = "We decided that the lighthouse keeps its lamp. " + f"{HOSTILE}\n" * 104_000
+    assert len(long.encode()) > 10_000_000
     texts = [f"We decided to use {HOSTILE} for the lighthouse from now on.", long]
     lines = [
         {"session_id": f"s{HOSTILE}", "message_id": f"m{n}", "role": "user", "content": text, "title": HOSTILE}
