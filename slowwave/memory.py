@@ -459,7 +459,7 @@ class Memory:
         """Return an answer to each query, each with the notes and the cost of all."""
         read_cost = self._vectors.start_clock(kind)
         with self._notes.collect_answer_notes(), open_memory_span("search_memory", self.root / self.space) as count:
-            answers = self._search_or_read_last(kind, queries, automatic)
+            answers = self._search_or_repeat_answers(kind, queries, automatic)
             if kind == "recall" and self._live.named is None:
                 answers = [self._add_pending(*pair, automatic) for pair in zip(queries, answers, strict=True)]
             for answer in answers:
@@ -467,7 +467,7 @@ class Memory:
             count(sum(map(len, answers)))
         return answers
 
-    def _search_or_read_last(self, kind: str, queries: list[Query], automatic: bool) -> list[Any]:
+    def _search_or_repeat_answers(self, kind: str, queries: list[Query], automatic: bool) -> list[Any]:
         """Return an answer to each query, kept for later; where the store can't be read, the last one to just this."""
         # all that an answer depends on: when it is asked only where a time is counted back from there
         timeless = [query if query.times and query.times.spans else replace(query, now=None) for query in queries]

@@ -57,8 +57,8 @@ def find_pending_sessions(
     for sid, head, gone in sessions.select("session_id", "head_hash", "inactive").iter_rows():
         contents.append((head, *gone, *([more[sid]] if sid in more else [])))
     sessions = sessions.with_columns(
-        pl.Series("input_key", [compute_content_id(key, *one) for one in contents], pl.String),
-        pl.Series("content", [compute_content_id(basis, *one) for one in contents], pl.String),
+        pl.Series("input_key", [compute_content_id(key, *content) for content in contents], pl.String),
+        pl.Series("content", [compute_content_id(basis, *content) for content in contents], pl.String),
     ).join(
         marks.rename({"unit_id": "session_id", "input_key": "done"}), on="session_id", how="left", maintain_order="left"
     )

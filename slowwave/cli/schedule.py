@@ -80,10 +80,12 @@ def find_schedule() -> str | None:
     for by in (Scheduler.SYSTEMD, Scheduler.LAUNCHD):
         (*_, path) = _make_files(by, time(), [])
         if path.exists() and by is Scheduler.SYSTEMD:
-            return f"every day at {path.read_text().partition('-* ')[2][:5]}, by systemd"
+            stopped = _run(f"systemctl --user is-active {NAME}.timer", must=False).returncode
+            hour = path.read_text().partition("-* ")[2][:5]
+            return f"every day at {hour}, by systemd{', whose timer is not active' if stopped else ''}"
         if path.exists():
-            hour = plistlib.loads(path.read_bytes())["StartCalendarInterval"]
-            return f"every day at {hour['Hour']:02}:{hour['Minute']:02}, by launchd"
+            at = plistlib.loads(path.read_bytes())["StartCalendarInterval"]
+            return f"every day at {at['Hour']:02}:{at['Minute']:02}, by launchd"
     lines = [line.split() for line in _read_crontab().splitlines() if "slowwave run --plain" in line]
     return f"every day at {lines[0][1]:0>2}:{lines[0][0]:0>2}, by cron" if lines else None
 

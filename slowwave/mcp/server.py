@@ -382,17 +382,27 @@ def make_strict_tool(method: Callable[..., Any], annotations: ToolAnnotations, s
 
 
 def make_server(settings: Settings, version: str = "", *, read_only: bool = False) -> MCPServer[Any]:
-    """Return the server, not yet listening; `read_only` for one that takes no notes."""
-    of = Tools(settings)
+    """Return the server of a space, not yet listening.
+
+    Args:
+        settings: of the store and space.
+        version: that clients are told.
+        read_only: offers no tool that writes.
+    """
+    calls = Tools(settings)
+    writing = () if read_only else (calls.remember, calls.rate)
     tools = [
-        make_strict_tool(of.recall, READS),
-        make_strict_tool(of.context, READS, structured=False),
-        make_strict_tool(of.briefing, READS, structured=False),
-        make_strict_tool(of.claims, READS),
-        make_strict_tool(of.related, READS),
-        make_strict_tool(of.habits, READS),
-        make_strict_tool(of.show, READS),
-        *(make_strict_tool(write, NOTES, structured=False) for write in (() if read_only else (of.remember, of.rate))),
+        make_strict_tool(calls.recall, READS),
+        make_strict_tool(calls.context, READS, structured=False),
+        make_strict_tool(calls.briefing, READS, structured=False),
+        make_strict_tool(calls.claims, READS),
+        make_strict_tool(calls.related, READS),
+        make_strict_tool(calls.habits, READS),
+        make_strict_tool(calls.show, READS),
+        *(
+            make_strict_tool(write, NOTES, structured=False)
+            for write in (() if read_only else (calls.remember, calls.rate))
+        ),
     ]
     server: MCPServer[Any] = MCPServer(
         "slowwave",
@@ -402,7 +412,7 @@ def make_server(settings: Settings, version: str = "", *, read_only: bool = Fals
         tools=tools,
         log_level="WARNING",
     )
-    server.custom_route("/metrics", ["GET"])(of.show_metrics)
+    server.custom_route("/metrics", ["GET"])(calls.show_metrics)
     return server
 
 

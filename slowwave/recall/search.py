@@ -3,9 +3,12 @@
     plan              names spelt as in memory, the times named, kinds that can answer, vectors (`plan.py`)
     conditions        rows that do not pass are never scored (`filters.py`)
     score             of each kind a weighted sum of signals (`retrieve/candidates.py`)
-    relevance         on the release's scale, by cosine and words; it decides only whether who did not ask gets anything
-    kinds             messages first, in their own order; claims beside them (`ranking/order.py`)
-    order             what changed another before it, what is of the time asked about (`ranking/order.py`)
+    relevance         on the release's scale, by cosine and words: whether who did not ask gets anything, and what is of
+                      a time that the query names
+    kinds             messages first, by score; claims beside them (`ranking/order.py`)
+    rerank            by a model, where one was given
+    order             a newer hit before the one that it changed, what is of the time asked about first, superseded
+                      hits and mere questions last (`ranking/order.py`)
     sources           each hit with the messages that it stands on (`ranking/sources.py`)
 
 A search lives as long as its questions and reads one view throughout, so that a release that arrives meanwhile changes
@@ -79,8 +82,8 @@ class Search:
         return [self._answer_query(plan, automatic) for plan in self._plan_queries(queries)]
 
     def answer_sessions(self, query: Query, *, automatic: bool = False) -> SessionHits:
-        """Return the sessions that a query for messages is likeliest about; where nobody asked, none, and why, under
-        the floor.
+        """Return the sessions most relevant to a query for messages; with `automatic` none, and why, where the best
+        relevance is below `automatic_floor`.
         """
         (plan,) = self._plan_queries([query])
         if reason := explain_empty_filters(self.view, plan.query):
@@ -121,7 +124,7 @@ class Search:
 
         # the best of each kind as one list
         depth = max(query.k, ABOUT)  # whoever asks for fewer gets the first of the same
-        rows = merge_kinds([some.select_best(depth, self.view.is_copy) for some in by_kind if some.rows])
+        rows = merge_kinds([kind.select_best(depth, self.view.is_copy) for kind in by_kind if kind.rows])
         least = self.settings.automatic_floor if automatic else 0.0
         of_time = plan.is_time_only and any(row.relevance for row in rows)
         rows = [row for row in rows if row.relevance >= least and (row.relevance or not of_time)]

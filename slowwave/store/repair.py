@@ -113,7 +113,8 @@ def find_release_damage(folder: Path, releases: dict[int, Release], *, read: boo
         damage += [Damage(Path(name).stem, name, what) for name, what in altered.items()]
     for number in list_release_manifests(folder):
         try:
-            manifests |= {number: found} if (found := read_release_manifest(folder, number)) else {}
+            if manifest := read_release_manifest(folder, number):
+                manifests[number] = manifest
         except StoreUnreadable as broken:
             damage.append(Damage(f"r{number}", f"{FOLDER}/r{number}.json", broken.why))
     for number, manifest in manifests.items():

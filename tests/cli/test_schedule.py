@@ -44,7 +44,11 @@ def test_units_are_valid_and_name_an_odd_folder_as_it_is(home: Path, tmp_path: P
     assert (checked.returncode, checked.stderr) == (0, "")
     assert "OnCalendar=*-*-* 02:30:00\nPersistent=true\n" in timer.read_text()
     assert str(store).replace('"', r"\"").replace("%", "%%").replace("$", "$$") in service.read_text()
-    assert find_schedule() == "every day at 02:30, by systemd"  # as `status` says
+    assert find_schedule() == "every day at 02:30, by systemd, whose timer is not active"  # as `status` says
+    (tmp_path / "bin" / "systemctl").write_text('#!/bin/sh\ntest "$*" = "--user is-active slowwave-night.timer"\n')
+    (tmp_path / "bin" / "systemctl").chmod(0o755)
+    assert find_schedule() == "every day at 02:30, by systemd"
+    (tmp_path / "bin" / "systemctl").unlink()
     assert f"{service}: taken away." in typed("remove")
     assert not any((home / "systemd" / "user").iterdir())
     assert typed("remove") == "No schedule is there.\n"

@@ -107,9 +107,9 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
         if of_model is None:
             return positions, scores
         rows = of_model.search_text([word], ROWS_A_WORD, detail)
-        claim, more = view.claims.find_claim_positions(of_model.locate(rows))
-        own = rows["_score"].to_numpy().astype(np.float64)
-        return np.concatenate([positions, more]), np.concatenate([scores, own[claim]])
+        claim, cited = view.claims.find_claim_positions(of_model.locate(rows))
+        claim_scores = rows["_score"].to_numpy().astype(np.float64)
+        return np.concatenate([positions, cited]), np.concatenate([scores, claim_scores[claim]])
 
     def look_up_likely(word: str) -> tuple[Ints, Scores]:
         positions, scores = look_up(word)

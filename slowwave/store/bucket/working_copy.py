@@ -119,8 +119,8 @@ def refresh_spaces(root: Path) -> None:
 
 @contextmanager
 def share(folder: Path, run_id: str, kind: str, wait: float = 0) -> Iterator[None]:
-    """Hold the lease of a space, begin with what is live, and make live what stands here at the end. A run whose `kind`
-    is forget spares nothing that does not count, one that is a note waits for nothing.
+    """Hold the lease of a space, begin with what is live, and make live what stands here at the end. A run of
+    the kind `forget` also deletes what the bucket has that no release refers to; one of the kind `note` does not wait.
 
     Raises:
         StoreLocked: another machine writes it.
