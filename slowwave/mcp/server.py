@@ -399,10 +399,7 @@ def make_server(settings: Settings, version: str = "", *, read_only: bool = Fals
         make_strict_tool(calls.related, READS),
         make_strict_tool(calls.habits, READS),
         make_strict_tool(calls.show, READS),
-        *(
-            make_strict_tool(write, NOTES, structured=False)
-            for write in (() if read_only else (calls.remember, calls.rate))
-        ),
+        *(make_strict_tool(write, NOTES, structured=False) for write in writing),
     ]
     server: MCPServer[Any] = MCPServer(
         "slowwave",
