@@ -29,16 +29,19 @@ MIN_COSINE = 0.6
 """Neighbours further than this are never one claim."""
 
 
-def group_rows(table: pa.Table) -> pl.DataFrame:
+def group_rows(table: pa.Table, *, nameless: bool = False) -> pl.DataFrame:
     """Return the groups whose claims may be one, or change each other: those of a workspace that has any about work,
-    and all of everyday life.
+    and all of everyday life. With `nameless` also all rows, where one has no workspace: it may repeat any.
 
-    table: OBSERVATIONS with workspace and pack. Columns: `group`, `row`, ascending; a row may be in two groups.
+    table: OBSERVATIONS with workspace and pack. Columns: `group`, `row`, ascending; a row may be in several groups.
     """
     rows = pl.DataFrame(table.select(["workspace", "pack"])).with_row_index("row").cast({"row": pl.Int64})
     everyday, place = pl.col("pack") == "personal", pl.col("workspace").rank("dense").cast(pl.Int64).fill_null(0)
     here = rows.with_columns(group=place).filter((~everyday).any().over("group"))
-    return pl.concat([here, rows.filter(everyday).with_columns(group=pl.lit(-1, pl.Int64))]).select("group", "row")
+    groups = [here, rows.filter(everyday).with_columns(group=pl.lit(-1, pl.Int64))]
+    if nameless and rows["workspace"].null_count():
+        groups.append(rows.with_columns(group=pl.lit(-2, pl.Int64)))
+    return pl.concat(groups).select("group", "row")
 
 
 def find_word_pairs(claims: Claims, groups: pl.DataFrame, among: Rows | None = None) -> Pairs:

@@ -65,7 +65,7 @@ SCORED = pa.schema([("place", pa.int64()), ("claim", pa.string()), ("score", pa.
 def find_duplicate_pairs(table: pa.Table, known: int, rules: Rules, undone: Undone, executor: Executor = HERE) -> Found:
     """Return the pairs of rows that are one claim; rows before `known` are not compared with each other."""
     # candidates: the same words, the same rare words, near by vector
-    claims, groups = Claims(table), group_rows(table)
+    claims, groups = Claims(table), group_rows(table, nameless=True)
     vectors, has = stack_unit_vectors(table)
     new = np.arange(known, len(claims)) if known else None
     near = find_vector_pairs(vectors, has, nearest=10, among=new, groups=groups)
@@ -110,11 +110,19 @@ def _link_rows(rows: list[int]) -> list[tuple[int, int]]:
 
 
 def _filter_allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
-    """Leave out merges taken back."""
-    if not undone:
-        return pairs
-    ids, back = table["observation_id"].to_pylist(), {frozenset(pair) for pair in undone}
-    return pairs[[frozenset((ids[a], ids[b])) not in back for a, b in pairs.tolist()]]
+    """Leave out merges taken back, and coding claims of two workspaces: each has its own port 8080."""
+    space = (
+        pc.dictionary_encode(table["workspace"].combine_chunks()).indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    )
+    coding = np.asarray(pc.equal(table["pack"], "coding"), dtype=bool)
+    left, right = pairs[:, 0], pairs[:, 1]
+    apart = (coding[left] | coding[right]) & (space[left] != space[right]) & (space[left] >= 0) & (space[right] >= 0)
+    if undone:
+        ids = table["observation_id"].to_pylist()
+        back = {frozenset(pair) for pair in undone}
+        apart |= np.array([frozenset((ids[a], ids[b])) in back for a, b in pairs], dtype=bool)
+    allowed: Pairs = pairs[~apart]
+    return allowed
 
 
 def tell_pairs(table: pa.Table, pairs: Pairs, columns: Sequence[str], **more: pa.Array) -> pa.Table:

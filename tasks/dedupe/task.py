@@ -28,7 +28,7 @@ def dedupe_observations(job: Job) -> StepReport:
         fresh = find_rows_to_dedupe(standing, mask_seen(standing, key))
         report.rows_in = len(fresh)
         if len(fresh):
-            rows = job.store.read(OBSERVATIONS, where=build_scope(standing, fresh))
+            rows = job.store.read(OBSERVATIONS, where=_find_comparable(standing, fresh))
             seen, judged = mask_seen(rows, key), rows.select([*OUTCOME, "supersede_key"])
             pending = rows.filter(pc.is_in(rows["observation_id"], fresh))
             known = rows.filter(pc.and_(pc.or_(seen, mask_superseded(rows)), mask_canonical(rows)))
@@ -43,19 +43,27 @@ def dedupe_observations(job: Job) -> StepReport:
     return report
 
 
+def _find_comparable(rows: pa.Table, fresh: pa.Array) -> pc.Expression | None:
+    """Return the condition of the claims that may be one with a fresh one: beside its scope those without a workspace,
+    which may be one with any (None).
+    """
+    new = rows.filter(pc.is_in(rows["observation_id"], fresh))
+    nameless = pc.field("workspace").is_null()
+    return None if new.filter(nameless).num_rows else build_scope(rows, fresh) | nameless
+
+
 def build_scope(rows: pa.Table, fresh: pa.Array) -> pc.Expression:
     """Return the condition of the claims that the fresh ones (ids) are compared with: those of their workspaces, and
-    where a fresh one is of everyday life all that are, with their sessions.
+    where one of these is of everyday life all that are; each with its session.
 
     rows: OBSERVATIONS, columns SCOPE.
     """
-    new, everyday = rows.filter(pc.is_in(rows["observation_id"], fresh)), pc.field("pack") == "personal"
-    places = new["workspace"].unique()
+    places = rows.filter(pc.is_in(rows["observation_id"], fresh))["workspace"].unique()
+    everyday = pc.field("pack") == "personal"
     here = pc.field("workspace").isin(places.drop_null())
     here = here | pc.field("workspace").is_null() if places.null_count else here
-    if not new.filter(everyday).num_rows:
-        return here
-    return here | pc.field("session_id").isin(rows.filter(everyday)["session_id"].unique())
+    near = rows.filter(here | everyday) if rows.filter(here & everyday).num_rows else rows.filter(here)
+    return here | pc.field("session_id").isin(near["session_id"].unique())
 
 
 def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:

@@ -45,13 +45,13 @@ def extract_keywords(
         top: how many, at most.
         diversity: weight of the keywords' difference from each other, 0 to 1.
     """
-    from sklearn import config_context
-
     found: list[list[str]] = []
     for start in range(0, len(texts) if top else 0, BATCH_TEXTS):
         batch = [sorted(set(extract_phrases(text))) for text in texts[start : start + BATCH_TEXTS]]
         ngrams = list(dict.fromkeys(phrase for phrases in batch for phrase in phrases))
         known = dict(zip(ngrams, encoder.encode(ngrams), strict=True))
+        from sklearn import config_context
+
         pick = load_mmr()
         with config_context(assume_finite=True, skip_parameter_validation=True):  # a third of its time
             for vector, phrases in zip(vectors[start : start + BATCH_TEXTS], batch, strict=True):

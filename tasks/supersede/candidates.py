@@ -23,7 +23,7 @@ NEAREST = 20
 LEAST_COSINE = 0.1
 """Under it two claims have nothing in common that a vector knows of."""
 LEAST_LIKENESS = 0.25
-"""Under it no pair is judged: of 9,452 such in 4,508 claims of labelled talk none is as likely as not a change."""
+"""Under it no pair is judged: of 9,452 such in 4,508 claims of labelled talk none would be linked."""
 LIKEST = 4
 """A pair is judged where fewer others of one of its claims are liker. Of 624 labelled changes 618 are, and half of all
 pairs are not."""

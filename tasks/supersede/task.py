@@ -233,7 +233,7 @@ def find_settled_doubts(store: Store, ledger: pa.Table, elsewhere: Set[str]) -> 
 
 def read_scope(store: Store, fresh: set[str], doubts: Doubts) -> tuple[pa.Table, set[str]]:
     """Return the claims that the fresh ones may change or be changed by, with all that is tied to one of those; and the
-    ids of the claims elsewhere. Duplicates come without their vectors.
+    ids of the claims elsewhere. Duplicates of the scope come without their vectors.
     """
     named = store.read(OBSERVATIONS, [*SCOPE, "superseded_by", "canonical_id"])
     here = build_scope(named, pa.array(sorted(fresh), pa.string()))

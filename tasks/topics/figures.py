@@ -1,7 +1,7 @@
 """What a topic is besides its claims: its text, how strong it is, how healthy, and where its centre lies."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -95,32 +95,16 @@ def write_centre_and_text(settings: Settings, claims: pl.DataFrame, vectors: Map
     return {"centroid": centre.astype(np.float32), "cohesion": length, "text": text}
 
 
-def add_overlaps(topics: list[Row], before: Mapping[str, Vectors]) -> None:
-    """Add the cosine of each topic's centre to the nearest other one; `before` has the centres as they were when it was
-    last added. Of a topic that no other comes nearer to, or leaves, it is as it was.
-    """
+def add_overlaps(topics: list[Row]) -> None:
+    """Add the cosine of each topic's centre to the nearest other one."""
     known = [row for row in topics if row["size"] and row["centroid"] is not None]
-    last = np.array([np.nan if row["overlap"] is None else row["overlap"] for row in known])
-    for row in topics:
-        row["overlap"] = None
-    if len(known) < 2:
-        return
-    # those to be measured anew: whose centre moved, or whose nearest may have been one that moved or went
+    nearest = dict[str, float]()
     centres = np.array([row["centroid"] for row in known], dtype=np.float32)
-    moved = np.isnan(last) | [not np.array_equal(before.get(row["topic_id"], ()), row["centroid"]) for row in known]
-    stay = {row["topic_id"] for row, away in zip(known, moved, strict=True) if not away}
-    left = _find_nearest(centres, [centre for topic, centre in before.items() if topic not in stay])
-    anew = np.flatnonzero(moved | (np.round(left, 3) >= last))
-    nearest = np.fmax(last, _find_nearest(centres, centres[moved]))
-    for start in range(0, len(anew), AT_ONCE):
-        some = anew[start : start + AT_ONCE]
-        cosines = centres[some] @ centres.T
-        cosines[np.arange(len(some)), some] = -np.inf
-        nearest[some] = cosines.max(axis=1)
-    for row, one in zip(known, nearest.tolist(), strict=True):
-        row["overlap"] = round(one, 3)
-
-
-def _find_nearest(centres: Vectors, others: Sequence[Vectors]) -> Vectors:
-    """Return the cosine of each centre to the nearest of the others, minus infinity where there is none."""
-    return (centres @ np.array(others).T).max(axis=1) if len(others) else np.full(len(centres), -np.inf)
+    for start in range(0, len(known) if len(known) > 1 else 0, AT_ONCE):
+        some = known[start : start + AT_ONCE]
+        cosines = centres[start : start + AT_ONCE] @ centres.T
+        np.fill_diagonal(cosines[:, start:], -1.0)
+        best = cosines.max(axis=1).tolist()
+        nearest |= {row["topic_id"]: round(one, 3) for row, one in zip(some, best, strict=True)}
+    for row in topics:
+        row["overlap"] = nearest.get(row["topic_id"])

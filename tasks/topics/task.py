@@ -266,7 +266,7 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
     Only active claims that were placed under this key count. A topic without any is removed, the base topics apart, and
     those of claims that wait to be placed anew: it stays as it was until they are. `by_model`: a topic that a model
     opened keeps name and purpose; with `keep` so does every one of a model's, and what one placed counts too. Unless it
-    is `named`, names wait for the next call. Returns the topics that count.
+    is `named`, names and overlaps wait for the next call. Returns the topics that count.
     """
     # the claims that are placed; where they, and the tables, are as they were, nothing is done
     store = job.store
@@ -307,7 +307,8 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
         now.append({**row, "centroid": before.get(topic), **named_so, **figures.get(topic, NO_CLAIMS)})
     made_of = [[(row["member_hash"], row["step_key"]) for row in some] for some in (rows, now)]
     add_centres_and_texts(job, claims, [new for old, made, new in zip(*made_of, now, strict=True) if old != made])
-    add_overlaps(now, before)
+    if named:
+        add_overlaps(now)
     # a topic without claims goes, unless some wait for it
     live = {row["topic_id"] for row in now if row["base"] or row["size"]}
     told = [new for old, new in zip(rows, now, strict=True) if any(new[name] != value for name, value in old.items())]

@@ -2,6 +2,7 @@
 
 import random
 from datetime import timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -9,12 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.store import Store
 from slowwave.tasks.dedupe.decide import Decision, Rules, decide
 from slowwave.tasks.dedupe.dedupe import dedupe, unmerge
 from slowwave.tasks.dedupe.normalise import normalise_claim
 from tests import claim_rows
 from tests.claim_rows import DAY
+from tests.talk_files import session
 
 RULES = Rules()
 
@@ -113,6 +118,20 @@ def test_known_row_stays_canonical_and_is_returned_with_its_evidence() -> None:
 def test_coding_claims_of_two_workspaces_stay_apart() -> None:
     rows = table(observation(0, TEXTS[0], workspace="/a"), observation(1, TEXTS[0], workspace="/b"))
     assert dedupe(rows, NONE, RULES, "k").merges.num_rows == 0
+    rows = table(observation(0, TEXTS[0], workspace="/a"), observation(1, TEXTS[0]))
+    assert dedupe(rows, NONE, RULES, "k").merges.num_rows == 1
+
+
+@pytest.mark.parametrize("places", [("/ferry", None), (None, "/ferry")])
+def test_a_claim_in_no_workspace_repeats_one_of_another_night_in_any(
+    places: tuple[str | None, ...], tmp_path: Path
+) -> None:
+    options = Settings(store=tmp_path / "store", encoder="hash-384", observe={"pack": "coding"})
+    said = [("user", "We decided that the deploy script needs Python 3.12 and uv."), ("assistant", "Noted.")]
+    for night, place in enumerate(places):
+        run_night([session(tmp_path, f"s{night}", 2 + night, said, place)], options)
+    statuses = Store.open(options.store).read(OBSERVATIONS, ["status"])["status"].to_pylist()
+    assert sorted(statuses) == ["active", "duplicate"]
 
 
 def test_columns_of_others_are_untouched() -> None:

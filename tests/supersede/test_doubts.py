@@ -168,6 +168,7 @@ def test_a_new_claim_is_judged_among_those_of_its_workspace_and_what_is_tied_to_
         observation(9, "Said at home", **everyday),
         observation(10, "Said at another home", **everyday | {"workspace": "/away"}),
         observation(11, "Said of work in between", session_id="s9", workspace="/home"),
+        observation(12, "Said in one session with another project", session_id="s7", workspace="/sixth"),
     ]
     store = Store.open(tmp_path, create=True)
     store.append(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
@@ -176,10 +177,10 @@ def test_a_new_claim_is_judged_among_those_of_its_workspace_and_what_is_tied_to_
         claims, elsewhere = read_scope(store, {fresh}, {("o006", "o001"): 0.5})
         return sorted(claims["observation_id"].to_pylist()), sorted(elsewhere)
 
-    assert read("o002") == ([f"o00{n}" for n in (1, 2, 3, 4, 5, 6)], [f"o{n:03}" for n in (7, 8, 9, 10, 11)])
-    assert read("o007")[0] == ["o007"]
+    assert read("o002") == ([f"o00{n}" for n in (1, 2, 3, 4, 5, 6)], [f"o{n:03}" for n in (7, 8, 9, 10, 11, 12)])
+    assert read("o007")[0] == ["o007", "o012"]
     assert read("o008")[0] == ["o008"]
-    assert read("o010")[0] == ["o009", "o010", "o011"]
+    assert read("o010")[0] == read("o011")[0] == ["o009", "o010", "o011"]
     assert read("gone")[0] == []
 
 
