@@ -22,6 +22,8 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.store import Store
 from slowwave.text.fence import fence_block
 from tests.many_claims import build_store
 from tests.talk_files import session
@@ -389,7 +391,9 @@ def test_pages_over_100_000_claims_are_as_short_as_over_few(tmp_path: Path, brow
             before = time.process_time()  # the server's own: the browser is another process
             site.get(path)
             spent.append(time.process_time() - before)
-        assert sorted(spent)[len(spent) * 95 // 100] < 0.5
+        before = time.process_time()
+        Store.open(tmp_path / "store").read(OBSERVATIONS).to_pylist()
+        assert sorted(spent)[len(spent) * 95 // 100] < (time.process_time() - before) / 2  # than to read all claims
         assert site.get("/compare.json").json()["count"] == site.get("/index.json").json()["learnt_count"] == 300
 
 
