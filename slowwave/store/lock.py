@@ -21,8 +21,8 @@ from slowwave.store.manifest import begin_sync, go_back_to_synced, mark_synced, 
 from slowwave.store.private import make_private_folder, replace_file
 
 LOCK_FILE = "writer.lock"
-WAITING_FILES = "waiting-{:x}.lock"
-"""One of sixteen, by what is waited for."""
+WAITING_FILES = "waiting-{:08x}.lock"
+"""By what is waited for; gone when it was done."""
 HOLDER_FILE = "writer.json"
 
 
@@ -77,7 +77,8 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
 def wait_alone(space_dir: Path, what: str) -> Iterator[bool]:
     """Yield whether no other process waits for the same, or does it: who comes while one does leaves it to that."""
     make_private_folder(space_dir)
-    lock = FileLock(space_dir / WAITING_FILES.format(crc32(what.encode("utf-8", "replace")) % 16))
+    path = space_dir / WAITING_FILES.format(crc32(what.encode("utf-8", "replace")))
+    lock = FileLock(path)
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -86,6 +87,8 @@ def wait_alone(space_dir: Path, what: str) -> Iterator[bool]:
     try:
         yield True
     finally:
+        with suppress(OSError):  # Windows removes no open file
+            path.unlink()
         lock.release()
 
 

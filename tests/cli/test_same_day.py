@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -62,6 +63,13 @@ def test_sessions_that_end_at_once_are_known_in_the_next_one(tmp_path: Path) -> 
     assert all(fact[:-1] in briefing for fact in FACTS.values())
     environment |= {"SLOWWAVE_SAME_DAY": "0", "SLOWWAVE_STORE": str(tmp_path / "off")}
     assert (call("run --background"), (tmp_path / "off").exists()) == ("", False)
+
+
+def test_nights_of_many_sessions_wait_at_once_and_leave_no_file(tmp_path: Path) -> None:
+    with ExitStack() as waiting:
+        assert all(waiting.enter_context(wait_alone(tmp_path, f"session {n}")) for n in range(40))
+        assert not waiting.enter_context(wait_alone(tmp_path, "session 7"))
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_session_whose_night_waits_or_runs_gets_no_second_one(
