@@ -5,15 +5,12 @@ summarization", JAIR 22, 2004) over TF-IDF, and a penalty for what is already sa
 No model: a thousand groups take about a second.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
 from slowwave.text.sentences import split_sentences
-from slowwave.text.words import ENGLISH_STOP, TERM
 
 REDUNDANCY = 0.3
 """Weight of likeness to sentences already chosen against centrality."""
@@ -64,20 +61,18 @@ def _extract_sentences(text: str) -> list[str]:
 
 def _select_central_sentences(own: list[str], around: list[str], max_words: int) -> list[int]:
     """Return indices of the sentences taken, best first, while they fit."""
-    terms = (TERM.findall(text.lower()) for text in own + around)
-    words = [Counter(term for term in row if len(term) > 1 and term not in ENGLISH_STOP) for row in terms]
-    places = {word: at for at, word in enumerate(dict.fromkeys(chain(*words)))}
-    if len(own) == 1 or not places:  # nothing but stop words
+    if len(own) == 1:
         return [0] if len(own[0].split()) <= max_words else []
-    # TF-IDF: rows of unit length
-    weights = np.zeros((len(words), len(places)))
-    for row, counts in zip(weights, words, strict=True):
-        row[[places[word] for word in counts]] = 1 + np.log([*counts.values()])
-    weights *= np.log((1 + len(words)) / (1 + np.count_nonzero(weights, axis=0))) + 1
-    weights /= np.linalg.norm(weights, axis=1, keepdims=True) + ~weights.any(axis=1, keepdims=True)
+    from sklearn.feature_extraction.text import TfidfVectorizer  # a second: a night without news summarises nothing
+
+    try:
+        weights = TfidfVectorizer(stop_words="english", sublinear_tf=True).fit_transform(own + around)
+    except ValueError:  # nothing but stop words
+        return [0] if len(own[0].split()) <= max_words else []
     # how much each says of what the others say
-    likeness = weights @ weights.T
+    likeness = (weights @ weights.T).toarray()
     central = likeness.sum(axis=1)[: len(own)] / max(1, len(own) + len(around))
+    likeness = likeness[: len(own), : len(own)]
     chosen: list[int] = []
     room = max_words
     redundant = np.zeros(len(own))
@@ -89,7 +84,7 @@ def _select_central_sentences(own: list[str], around: list[str], max_words: int)
         best = max(fits, key=lambda i: (round(float(scores[i]), 6), -i))
         chosen.append(best)
         room -= len(own[best].split())
-        redundant = np.maximum(redundant, likeness[best, : len(own)])
+        redundant = np.maximum(redundant, likeness[best])
     return chosen
 
 
