@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from slowwave.flows.parts.report import ERRORS, parse_steps, parse_usage
-from slowwave.recall.release.chains import is_perhaps_changed
+from slowwave.recall.release.view import is_perhaps_changed
 from slowwave.recall.views.usage import count_usage
 from slowwave.schemas.errors import TROUBLE, EncoderNotFound, SlowwaveError
 from slowwave.schemas.settings import Settings

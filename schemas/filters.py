@@ -1,7 +1,7 @@
 """The filters of a query: one typed dict for Python, the command line and agents. Imports nothing, as commands do."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from typing import Annotated, Any, TypedDict, TypeVar, cast, get_args, get_type_hints
 
@@ -42,18 +42,6 @@ class ClaimFilters(TypedDict, total=False):
     min_confidence: Annotated[float | None, "Only claims that are at least so sure, 0 to 1."]
     since: Annotated[When, "Said from this date or time on (ISO, UTC)."]
     superseded: Annotated[bool | None, "Also what a later claim has changed."]
-
-
-def refuse_unknown_filters(filters: Mapping[str, object], known: type) -> None:
-    """Refuse a keyword that is no filter, as Python does.
-
-    Raises:
-        TypeError: there is one.
-    """
-    for name in filters.keys() - get_type_hints(known).keys():
-        raise TypeError(
-            f"got an unexpected keyword argument {name!r}; the filters are {', '.join(get_type_hints(known))}"
-        )
 
 
 def spell_out_filters(describe: Callable[[str, str], object]) -> Callable[[F], F]:

@@ -7,24 +7,24 @@ Opening reads one small table; the encoder is loaded by the first query that nee
 new releases, and may be asked by many threads.
 """
 
+import asyncio
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, cast, get_args
 
 from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.last_answers import LastAnswers
 from slowwave.recall.hits import KINDS, Hit, Hits, Kind
-from slowwave.recall.live import LiveRelease, Notes, find_unreleased, make_async_twin
-from slowwave.recall.query import Query, build_query, read_once
+from slowwave.recall.live import LiveRelease, Notes, QueryVectors, find_unreleased
+from slowwave.recall.query import Query, build_query, read_once, refuse_unknown_filters
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Reranker, Search
 from slowwave.recall.sessions import SessionHit, SessionHits
 from slowwave.schemas.errors import (
@@ -35,7 +35,7 @@ from slowwave.schemas.errors import (
     explain_unreadable,
     translate_read_errors,
 )
-from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, refuse_unknown_filters
+from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
 from slowwave.schemas.places import find_cache_folder, find_working_copy
 from slowwave.schemas.settings import Settings
 from slowwave.store.crypt import check_encrypted, find_encryption
@@ -60,6 +60,21 @@ SESSION = "session"
 
 NEVER_ASKED = "the store can't be read, and this was never asked before"
 
+S = TypeVar("S")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def make_async_twin(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """Return the method as a coroutine function on a thread of its own, for callers that must not be held up."""
+
+    @wraps(method)
+    async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await asyncio.to_thread(method, self, *args, **kwargs)
+
+    twin.__name__ = f"a{method.__name__}"
+    return twin
+
 
 class Memory:
     """The released memory of one space."""
@@ -74,12 +89,12 @@ class Memory:
     ) -> None:
         self.settings, self.root, self.space = settings, root, settings.space
         self._notes = Notes()
-        self._vectors = QueryVectors(settings.encoder, encoder, self._note)
+        self._vectors = QueryVectors(settings.encoder, encoder, self._notes.add)
         self._reranker = reranker
         is_secret = settings.storage.require_encrypted or find_encryption(root)
         cache_is_allowed = not is_secret or find_encryption(find_cache_folder())
         self._answers = LastAnswers(root, settings.space, settings.recall.cached_answers if cache_is_allowed else 0)
-        self._live = LiveRelease(root, settings.space, release, self._note)
+        self._live = LiveRelease(root, settings.space, release, self._notes.add)
 
     @classmethod
     def open(
@@ -119,7 +134,7 @@ class Memory:
                         return memory
                     trouble.add_note("to note something before the first release: Memory.open(unreleased=True)")
                 raise
-            memory._note(f"{explain_unreadable(trouble)}: answered from the last answers")
+            memory._notes.add(f"{explain_unreadable(trouble)}: answered from the last answers")
             return memory
         made_with = memory.release.encoder
         if encoder is not None and made_with is not None and encoder.name != made_with:
@@ -475,7 +490,7 @@ class Memory:
         try:
             view = self.get_view()
             encode = partial(self._vectors.encode_texts, view.release.encoder)
-            search = Search(view, self.settings.recall, encode, self._note, self._reranker)
+            search = Search(view, self.settings.recall, encode, self._notes.add, self._reranker)
             if kind == "recall":
                 answers: list[Any] = search.answer_queries(queries, automatic=automatic)
             else:
@@ -509,9 +524,6 @@ class Memory:
         answer = Hits(merged, None if merged else hits.reason, hits.stale, best)
         answer.trace = hits.trace
         return answer
-
-    def _note(self, what: str) -> None:
-        self._notes.add(what)
 
 
 def recall_spaces(

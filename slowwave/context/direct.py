@@ -16,12 +16,11 @@ import pyarrow.compute as pc
 
 from slowwave.context.packing import make_line
 from slowwave.context.rendering import Line, LineSource, Speaker
-from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.hits import Hit, Hits, has_words
 from slowwave.recall.query import Query
-from slowwave.recall.release.chains import THEN, format_later
 from slowwave.recall.release.tables import Row
-from slowwave.recall.release.view import View
+from slowwave.recall.release.view import THEN, View, format_later
+from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.text.words import extract_stems

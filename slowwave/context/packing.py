@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from slowwave.context.rendering import OMITTED, Line, LineSource, Measure
-from slowwave.recall.release.chains import THEN
+from slowwave.recall.release.view import THEN
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import MIN_WORDS
 from slowwave.text.words import extract_content_words

@@ -28,12 +28,11 @@ from slowwave.context.direct import make_source, tell_hit
 from slowwave.context.packing import show_pieces
 from slowwave.context.rendering import OMITTED, Line, LineSource
 from slowwave.engines.encoders.protocol import limit_blas_threads
-from slowwave.recall.filters import mask_allowed_passages
 from slowwave.recall.hits import Hit
 from slowwave.recall.query import Query, Vector
-from slowwave.recall.ranking.order import FIGURE
-from slowwave.recall.release.chains import is_superseded
-from slowwave.recall.release.view import View
+from slowwave.recall.release.view import View, is_superseded
+from slowwave.recall.retrieve.rows import mask_allowed_passages
+from slowwave.recall.search import FIGURE
 from slowwave.recall.sessions import is_visible_as_of, rank_sessions, read_session_ids
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.settings import ContextSettings

@@ -26,14 +26,13 @@ from slowwave.context.rendering import Caveat, Format, Line
 from slowwave.context.report import rank_sentences
 from slowwave.context.tokens import Tokenizer, replace_surrogates, resolve_tokenizer
 from slowwave.last_answers import LastAnswers
-from slowwave.recall.filters import place_query
 from slowwave.recall.hits import Hit, Hits
-from slowwave.recall.live import LiveRelease, Notes, read_unreleased
-from slowwave.recall.query import MAX_CHARS, build_query, read_once
+from slowwave.recall.live import LiveRelease, Notes, QueryVectors, read_unreleased
+from slowwave.recall.query import MAX_CHARS, build_query, read_once, refuse_unknown_filters
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.encoding import QueryVectors
+from slowwave.recall.retrieve.rows import place_query
 from slowwave.schemas.errors import TROUBLE, StoreError, explain_unreadable, translate_read_errors
-from slowwave.schemas.filters import MessageFilters, refuse_unknown_filters
+from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.store.workspaces import anchor_workspace, require_workspaces

@@ -11,10 +11,10 @@ import pyarrow as pa
 from lance.dataset import ColumnOrdering
 
 from slowwave.recall.hits import KINDS, fold_text
+from slowwave.recall.live import QueryVectors
 from slowwave.recall.query import build_query
 from slowwave.recall.release.tables import build_matrix
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.retrieve.rows import Rows
 from slowwave.recall.search import Search
 from slowwave.schemas.settings import Settings

@@ -6,19 +6,19 @@ above what was said at another time and does not name that time either: a questi
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cached_property
 from numbers import Integral
-from typing import TypeVar, Unpack, cast, get_args
+from typing import TypeVar, Unpack, cast, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
 from slowwave.recall.hits import Kind
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.filters import Files, Filters, When, refuse_unknown_filters
+from slowwave.schemas.filters import Files, Filters, When
 from slowwave.store.workspaces import anchor_workspace
 from slowwave.text.dates import (
     Date,
@@ -218,6 +218,18 @@ class QueryPlan:
     def vector_with_names(self) -> Vector | None:
         """The vector of the query as it was put, where names make it another."""
         return None if self.nameless_text == self.query.text else self.full_vector
+
+
+def refuse_unknown_filters(filters: Mapping[str, object], known: type) -> None:
+    """Refuse a keyword that is no filter, as Python does.
+
+    Raises:
+        TypeError: there is one.
+    """
+    for name in filters.keys() - get_type_hints(known).keys():
+        raise TypeError(
+            f"got an unexpected keyword argument {name!r}; the filters are {', '.join(get_type_hints(known))}"
+        )
 
 
 def build_query(

@@ -15,7 +15,7 @@ from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.query import build_query
-from slowwave.recall.release.chains import mark_changes
+from slowwave.recall.release.view import mark_changes
 from slowwave.schemas.settings import ContextSettings, Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store.journal import load_recalled_spans

@@ -12,7 +12,7 @@ import pytest
 from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.recall.hits import Hit
-from slowwave.recall.release.chains import compute_confidence
+from slowwave.recall.release.view import compute_confidence
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, TOPICS
 from slowwave.store import Store

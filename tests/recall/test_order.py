@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from slowwave.recall.query import build_query
-from slowwave.recall.ranking.order import order
-from slowwave.recall.release.chains import Chains
+from slowwave.recall.release.view import Chains
 from slowwave.recall.retrieve.candidates import Candidate
+from slowwave.recall.search import order_by_change
 
 PORT, NOW = "The API listens on port 8080.", "The API listens on port 9090 now."
 ASKED = "On which port does the API listen?"
@@ -65,25 +65,27 @@ TEA = said("tea", "Tea is served at five.", 3)
     ],
 )
 def test_rows_stand_in_order_and_keep_their_scores(found: list[Candidate], more: dict[str, str], shown: str) -> None:
-    ordered = order(VIEW, found, build_query(ASKED, 5, "message", **more))  # type: ignore[arg-type]
+    ordered = order_by_change(VIEW, found, build_query(ASKED, 5, "message", **more))  # type: ignore[arg-type]
     assert [one.id for one in ordered] == shown.split()
     assert {one.id: one.score for one in ordered} == {one.id: one.score for one in found}
 
 
 def test_of_a_time_that_is_named_what_was_said_then_stays_first() -> None:
     query = build_query("On which port did the API listen on 2 March 2026?", 5, "message")
-    assert [one.id for one in order(VIEW, [NEW, OLD], query)] == ["old", "new"]
+    assert [one.id for one in order_by_change(VIEW, [NEW, OLD], query)] == ["old", "new"]
 
 
 def test_rows_are_marked_with_what_changed_them() -> None:
-    marks = ("status", "superseded_by", "perhaps_superseded_by")
+    marks = "status", "superseded_by", "perhaps_superseded_by"
     rows = {"gone": GONE, "linked": OLD, "faint": FAINT, "holds": NEW}
-    told = {name: order(VIEW, [row], build_query(ASKED, 5, "message"))[0].row for name, row in rows.items()}
+    told = {name: order_by_change(VIEW, [row], build_query(ASKED, 5, "message"))[0].row for name, row in rows.items()}
     assert {name: tuple(row[mark] for mark in marks) for name, row in told.items()} == {
         "gone": ("superseded", "end", None),
         "linked": ("active", None, "end"),
         "faint": ("active", None, None),
         "holds": ("active", None, None),
     }
-    (row,) = order(VIEW, [OLD], build_query("When is tea?", 5, "message"))  # the change is of no word asked for
+    (row,) = order_by_change(
+        VIEW, [OLD], build_query("When is tea?", 5, "message")
+    )  # the change is of no word asked for
     assert row.row["perhaps_superseded_by"] is None

@@ -8,9 +8,9 @@ from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Kind
+from slowwave.recall.live import QueryVectors
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.encoding import QueryVectors
 from slowwave.recall.search import Search
 from slowwave.schemas.settings import RecallSettings, Settings
 from tests.talk_files import session

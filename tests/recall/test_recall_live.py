@@ -21,9 +21,9 @@ from slowwave.last_answers import LastAnswers
 from slowwave.memory import Memory
 from slowwave.recall.hits import NOT_SURE, Fragment, Hits
 from slowwave.recall.live import LiveRelease
-from slowwave.recall.release.calibration import Scale, fit_calibration, read_scales
-from slowwave.recall.release.indexes import PassageIndex
-from slowwave.recall.release.view import View
+from slowwave.recall.release.calibration import fit_calibration
+from slowwave.recall.release.tables import PassageIndex
+from slowwave.recall.release.view import Scale, View
 from slowwave.schemas.errors import StoreMissing, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SUMMARIES
@@ -140,7 +140,7 @@ def test_a_release_keeps_its_scale_and_a_roll_back_takes_it_along(tmp_path: Path
     first, second, third = read_releases(store)
     assert first.calibration == third.calibration is not None
     assert second.calibration is None
-    assert read_scales(first.calibration).keys() == {"message", "observation", "summary"}
+    assert View.open(tmp_path, store.space, "r1").scales.keys() == {"message", "observation", "summary"}
 
 
 def test_the_nearest_is_told_with_a_caveat_to_who_asks_and_withheld_with_a_reason_from_who_does_not(

@@ -10,11 +10,11 @@ import pytest
 
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.memory import Memory
-from slowwave.recall.filters import find_passages
 from slowwave.recall.hits import KINDS
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import search_words
+from slowwave.recall.retrieve.rows import find_passages
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.store import Store

@@ -9,8 +9,8 @@ import pytest
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Kind
-from slowwave.recall.ranking.order import merge_kinds
 from slowwave.recall.retrieve.candidates import Candidate, compute_statement_length
+from slowwave.recall.search import merge_kinds
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS

@@ -10,7 +10,7 @@ from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Hit, Kind
-from slowwave.recall.release.chains import mark_changes
+from slowwave.recall.release.view import mark_changes
 from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES, OBSERVATIONS

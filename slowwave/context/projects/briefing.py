@@ -25,8 +25,7 @@ from slowwave.context.projects.standing import (
 from slowwave.context.rendering import Format, Line, LineSource, Measure, Part
 from slowwave.context.tokens import Tokenizer, cache_counts
 from slowwave.recall.hits import QUOTE_CHARS, Hit
-from slowwave.recall.release.chains import mark_changes
-from slowwave.recall.release.view import View
+from slowwave.recall.release.view import View, mark_changes
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import EXTRACTIVE, MODEL_KEY, Status, SummaryScope
 from slowwave.text.pyramid import MASTER

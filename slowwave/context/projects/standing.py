@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.rendering import LineSource
-from slowwave.recall.release.chains import is_perhaps_changed
 from slowwave.recall.release.tables import Row
-from slowwave.recall.release.view import View
+from slowwave.recall.release.view import View, is_perhaps_changed
 from slowwave.schemas.tables import CHAIN, GATES, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import TALKING, Origin, Status, is_shared
 from slowwave.store.notes import PREFIX

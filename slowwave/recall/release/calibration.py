@@ -20,27 +20,20 @@ Costs two batches of the encoder and one matrix product a table, about a second.
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import TypeAdapter
 
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.recall.hits import CONFIDENT, Kind
+from slowwave.recall.hits import Kind
 from slowwave.recall.release.tables import Tables, build_matrix
+from slowwave.recall.release.view import Scale
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import Status
-
-DEVIATIONS = 1.75
-"""How far above the median the scale has the relevance `CONFIDENT`."""
-
-WORDS = 2.0
-"""Deviations that the words weigh, all of them heard."""
 
 SEARCHED: dict[Kind, Table] = {
     "observation": OBSERVATIONS,
@@ -50,31 +43,11 @@ SEARCHED: dict[Kind, Table] = {
 }
 """Where hits of each kind are found."""
 
-Scores = npt.NDArray[np.float64]
-
 SAMPLE_ROWS = 100_000
 """Rows of a table that negatives are compared with, spread evenly."""
 
 LEAST_DEVIATION = 0.01
 """An encoder that tells nothing apart."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Where the best cosines of known negatives end in one table, and the encoder's deviation."""
-
-    median: float
-    deviation: float
-
-    def compute_relevances(self, cosines: Scores, words: Scores) -> Scores:
-        """Return cosines, and shares of words heard, on the release's scale: 0 to 1."""
-        deviations = (cosines - self.median) / self.deviation + WORDS * words
-        return np.clip(CONFIDENT * deviations / DEVIATIONS, 0.0, 1.0)
-
-
-def read_scales(kept: str | None) -> dict[Kind, Scale]:
-    """Return the scales of a release by kind of memory, out of what it keeps; none of one without vectors."""
-    return TypeAdapter(dict[Kind, Scale]).validate_python(json.loads(kept)["scales"]) if kept else {}
 
 
 @cache

@@ -25,14 +25,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.filters import find_claims, find_passages
 from slowwave.recall.hits import Kind
 from slowwave.recall.query import Ints, Mask, QueryPlan
-from slowwave.recall.release.indexes import PassageIndex
-from slowwave.recall.release.tables import Row
+from slowwave.recall.release.tables import PassageIndex, Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.lexical import hear_words
-from slowwave.recall.retrieve.rows import Nearness, Rows, Scores, select_top
+from slowwave.recall.retrieve.rows import Nearness, Rows, Scores, find_claims, find_passages, select_top
 from slowwave.schemas.tables import CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, UTC_US, Table
 from slowwave.text.words import QUESTION, STOP, TERM, compute_idf, compute_word_share
 

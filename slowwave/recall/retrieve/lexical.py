@@ -1,23 +1,26 @@
-"""Full text read as a conversation: a query's words may stand in neighbouring passages.
+"""The words of a query in a conversation: each may stand in a neighbouring passage, and names tell of whom and where.
 
 Each word is looked up by itself. A passage gets, for each word, the best BM25 that it or a neighbour has for it, a
 neighbour's faded by distance; so a word counts once in a stretch of talk, and a passage between two that hold half of
 the query each gets all of it. A message also hears what a model wrote in the detail of a claim that rests on it. (A
 plain sum over neighbours counts one frequent word many times: LoCoMo evidence recall @10 goes from 73 to 77 with the
 sum, to 81 with the best.)
+
+"Which linter does galeforce use?" is answered by "linting is flake8", said in a session of that workspace. The encoder
+knows no such name, and takes the query for being about something else: so it compares the text without names.
 """
 
+import re
 from collections.abc import Set
 from dataclasses import replace
 
 import numpy as np
 
-from slowwave.recall.filters import find_claims, find_passages
-from slowwave.recall.query import Ints, Mask, Query
+from slowwave.recall.query import Ints, Mask, Query, build_query
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.rows import Scores
-from slowwave.schemas.tables import BY_MODEL, OBSERVATIONS
-from slowwave.text.words import STOP, compute_idf
+from slowwave.recall.retrieve.rows import Scores, find_claims, find_passages
+from slowwave.schemas.tables import BY_MODEL, OBSERVATIONS, PASSAGES
+from slowwave.text.words import STOP, TERM, compute_idf, extract_content_words
 
 MAX_WORDS = 64
 """Words of a query that are looked up; later ones are left out."""
@@ -33,6 +36,14 @@ SIMILAR = 0.3
 
 SATURATED = 2.2
 """What BM25 gives at most, in units of a word's rarity, to a passage that names it again and again (k1 + 1)."""
+
+SELDOM = 0.05
+"""Share of a workspace's passages that name it up to which its name tells where, not what, is talked about."""
+
+SHORTEST = 3
+"""Letters of a name's form, at least."""
+ROWS_A_NAME = 50
+"""Passages in which it is looked at how a form is written."""
 
 
 def hear_words(
@@ -124,3 +135,65 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
         view.words.put((word, scope), lookup)
         lookups[word] = lookup
     return [lookup for lookup in lookups.values() if lookup is not None]
+
+
+def correct_names(view: View, query: Query, *, full_text: bool) -> Query:
+    """Return a query in which a speaker is named as in memory: where nobody said the word as it is spelt, and where it
+    is what others call them for short.
+    """
+    names = view.passages.speaker_words
+
+    def correct(match: re.Match[str]) -> str:
+        word = match[0].lower()
+        if word in names:
+            return match[0]
+        short_for = find_short_form(view, word) if full_text else None
+        return short_for or view.find_similar_word(word, names) or match[0]
+
+    return replace(query, text=TERM.sub(correct, query.text))
+
+
+def find_short_form(view: View, word: str) -> str | None:
+    """Return the speaker's name that a word is the beginning of ("Mel" of "Melanie"): the only one, where the word is
+    mostly said in that speaker's company, with a capital, and never by that speaker, as "May" is by a Maya.
+    """
+    names, layout = view.passages.speaker_words, view.passages
+    alike = [name for name in names if name.startswith(word)] if len(word) >= SHORTEST else []
+    if len(alike) != 1 or not extract_content_words(word):
+        return None
+    # how the word is written, and in whose company
+    own = np.isin(layout.speaker, sorted(names[alike[0]]))
+    for positions, _ in search_words(view, build_query(word, 1, "message")):
+        there = positions[np.isin(layout.session[positions], layout.session[own])]
+        texts = view.take(PASSAGES, layout.offsets[there[:ROWS_A_NAME]], ["text"])["text"].to_pylist()
+        by = zip(texts, own[there], strict=False)
+        written = [(form, is_own) for text, is_own in by for form in TERM.findall(text) if form.lower() == word]
+        with_capital = 2 * sum(form[0].isupper() for form, _ in written) > len(written) > 1
+        if 2 * len(there) > len(positions) and with_capital and not any(is_own for _, is_own in written):
+            return alike[0]
+    return None
+
+
+def strip_names(view: View, query: Query, *, full_text: bool) -> str:
+    """Return the part of a query that is compared with messages: its text without the names of speakers and workspaces.
+
+    Args:
+        full_text: whether the index of full text of the passages may be asked; else workspaces' names stay.
+    """
+    text, asked = view.passages.strip_speakers(query.text), query.text.lower()
+    for place, folder in enumerate(view.passages.folders if full_text else ()):
+        words = TERM.findall(folder.lower())
+        if not words or not all(word in asked for word in words):
+            continue
+        # less the name, where something telling is left
+        name = r"[\W_]+".join(map(re.escape, words))
+        bare, removed = re.subn(rf"(?<!\w){name}(?!\w)(?:['’]s\b)?", " ", text, flags=re.I)
+        if not removed or not extract_content_words(bare):
+            continue
+        # where hardly any passage of the workspace has it; what is said too often for all to be looked up is no name
+        here = view.passages.workspace == place
+        lookups = [positions for positions, _ in search_words(view, build_query(" ".join(words), 1, "message"))]
+        seldom = min((int(here[positions].sum()) for positions in lookups), default=0) <= SELDOM * int(here.sum())
+        if seldom and all(len(positions) < ROWS_A_WORD for positions in lookups):
+            text = " ".join(bare.split())
+    return text

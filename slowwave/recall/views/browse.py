@@ -10,12 +10,12 @@ from typing import Any, Unpack
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.filters import explain_unknown_category
 from slowwave.recall.hits import Shown
-from slowwave.recall.query import parse_bound, parse_share
+from slowwave.recall.query import parse_bound, parse_share, refuse_unknown_filters
 from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.rows import explain_unknown_category
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.filters import ClaimFilters, refuse_unknown_filters
+from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.tables import GATES, OBSERVATIONS, TOPICS, UTC_US
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.workspaces import anchor_workspace, require_workspaces

@@ -6,10 +6,10 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from slowwave.recall.filters import build_path_variants
 from slowwave.recall.hits import Shown
 from slowwave.recall.query import normalise_path
 from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.rows import build_path_variants
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, PATTERNS
 from slowwave.schemas.vocabulary import HabitKind

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.filters import build_path_variants
 from slowwave.recall.hits import Shown
 from slowwave.recall.query import normalise_path
 from slowwave.recall.release.view import View, normalise_name
+from slowwave.recall.retrieve.rows import build_path_variants
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import OBSERVATIONS, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status

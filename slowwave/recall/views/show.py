@@ -12,9 +12,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from slowwave.recall.release.chains import mark_changes
 from slowwave.recall.release.tables import Row
-from slowwave.recall.release.view import View
+from slowwave.recall.release.view import View, mark_changes
 from slowwave.recall.views.browse import FIGURES
 from slowwave.recall.views.related import read_relations
 from slowwave.schemas.errors import UsageError, translate_read_errors

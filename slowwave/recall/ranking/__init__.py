@@ -1,1 +1,0 @@
-"""What was found, put in order: kinds merged, what changed marked, sources, a reranker."""
