@@ -25,7 +25,6 @@ class Section(BaseModel):
 class ActiveSettings(Section):
     """What of a running conversation stays in mind and goes into a prompt."""
 
-    capacity: int = Field(5_000, ge=1, description="Turns kept in mind; beyond it the weakest go.")
     recent: int = Field(6, ge=0, description="Latest turns that always go along, word for word, while they fit.")
     recent_share: float = Field(
         0.4, ge=0, le=1, description="Part of the conversation's tokens that the latest turns may take."
@@ -38,16 +37,14 @@ class ActiveSettings(Section):
 
 
 class TalkSettings(Section):
-    """How a talk shares out the model's window, how long its answers are, and how long it waits for memory."""
+    """How a talk shares out the model's window, and how long its answers are."""
 
     answer_tokens: int = Field(1_024, ge=1, description="Tokens of an answer, at most.")
-    memory_seconds: float = Field(30.0, gt=0, description="Seconds a message waits for memory; then it goes without.")
     block_share: float = Field(
         0.3, ge=0, le=1, description="Part of the window, less the answer, for memories and web results, at most."
     )
-    briefing_share: float = Field(0.15, ge=0, le=1, description="Part of the same for the briefing, at most.")
     turns_share: float = Field(
-        0.6, ge=0, le=1, description="Part of what these leave for the conversation so far, at most."
+        0.6, ge=0, le=1, description="Part of what it and the briefing leave for the conversation so far, at most."
     )
 
 
@@ -58,25 +55,13 @@ class ContextSettings(Section):
     tokenizer: str = Field(
         "minilm", description="minilm, bytes/4, tiktoken:ENCODING, or the path of a model's tokenizer.json or folder."
     )
-    web_share: float = Field(
-        0.2, ge=0, le=1, description="Part of the budget for web results; what is not used moves on."
-    )
-    memory_share: float = Field(
-        0.5, ge=0, le=1, description="Part for memories; the rest is for the current conversation."
-    )
     hits: int = Field(100, ge=1, description="Messages that recall hands to the packing.")
-    sessions: int = Field(5, ge=1, description="Most relevant sessions that are read whole.")
     message_share: float = Field(
         0.18, ge=0, le=1, description="Part of a block that one message may have; or half of the room left, if more."
     )
     briefing_budget: int = Field(1_000, ge=0, description="Tokens of the briefing, at most.")
     active: ActiveSettings = ActiveSettings()
     talk: TalkSettings = TalkSettings()
-
-    @property
-    def conversation_share(self) -> float:
-        """Part of the budget for the current conversation: what web results and memories leave."""
-        return round(max(0.0, 1 - self.web_share - self.memory_share), 6)
 
 
 class ExtractSettings(Section):
@@ -132,7 +117,6 @@ class WebSettings(Section):
     )
     google_cx: str | None = Field(None, description="Id of a Google Programmable Search Engine.")
     results: int = Field(3, ge=1, le=10, description="Results a question is answered with, at most.")
-    timeout: float = Field(8.0, gt=0, description="Seconds a search or a page may take, however slowly it drips.")
     seconds: float = Field(20.0, gt=0, description="Seconds a question waits for the web; then it is answered without.")
     pages: bool = Field(True, description="Fetch the pages found and keep their main text; else their snippets alone.")
     private_pages: bool = Field(False, description="Also fetch pages from private and loopback addresses.")
@@ -268,8 +252,6 @@ class RecallSettings(Section):
 
     automatic_floor: float = Field(0.9, ge=0, le=1, description="Relevance of each memory that is put in unasked.")
     vector: float = Field(0.6, ge=0, description="Weight of a message's vector; the words around it have 1.")
-    fade: float = Field(0.75, ge=0, le=1, description="What is left of a word one passage further on.")
-    later: float = Field(0.75, ge=0, description="What the latest claim of a workspace has over the first.")
     cached_answers: int = Field(200, ge=0, description="Last answers kept locally for when the store is away; 0: none.")
 
 
@@ -319,7 +301,6 @@ class GateSettings(Section):
         0.8, ge=0, le=1, description="Share of a model's new claims that are not kept, as for a quote nobody said."
     )
     max_junk: float = Field(0.9, ge=0, le=1, description="Share of a model's new claims that are trivial or of no use.")
-    max_tokens: int = Field(0, ge=0, description="Tokens that models may take for one release; 0: any.")
 
 
 class StoreSettings(Section):

@@ -74,7 +74,7 @@ def build_cases(memory: Memory, reports: Sequence[Asked]) -> Iterator[Case]:
         query = build_query(asked.text, 1, "message")
         vector = memory._vectors.encode_texts(view.release.encoder, [query.text]).get(query.text)
         hits = memory.recall(asked.text, settings.hits, ("message",))
-        for _, messages in report.load_sessions(view, query, vector, [hit.id for hit in hits], settings, ENCODER):
+        for _, messages in report.load_sessions(view, query, vector, [hit.id for hit in hits], ENCODER):
             sentences = report.extract_sentences(messages)
             if sentences and messages[0].source.session in asked.sessions:
                 yield Case(memory, asked, query, vector, hits, messages, sentences)

@@ -82,10 +82,13 @@ class Conversation:
         workspace: str | None = None,
         space_dir: Path | None = None,
         encoder: Encoder | None = None,
+        memory_seconds: float = 30.0,
     ) -> None:
+        """Begin with no turn; a message waits `memory_seconds` for memory, and then goes without."""
         self.llm, self.memory, self.settings = llm, memory, settings
         self.journal, self.web, self.workspace, self.space_dir = journal, web, workspace, space_dir
         write = partial(summarize_drafts, llm, settings.pyramid.get_words)
+        self._memory_seconds = memory_seconds
         self._count_tokens = cache_counts(lambda text: llm.count_tokens([text])[0])
         self.turns = Turns(settings.context, settings.pyramid, Measure(self._count_tokens), encoder, write)
         self.recalled: TurnContext | None = None
@@ -146,7 +149,7 @@ class Conversation:
         """Return what the model is, and the briefing: made once."""
         if self._system is None:
             settings, known = self.settings.context, ""
-            budget = min(settings.briefing_budget, int(room * settings.talk.briefing_share))
+            budget = min(settings.briefing_budget, int(room * 0.15))  # a small window is not for the briefing alone
             try:
                 if self.memory is not None and budget > 0:
                     block = self.memory.briefing(budget, tokenizer=self._count_tokens)
@@ -163,8 +166,7 @@ class Conversation:
 
         `budget` is of the block, `history` of the conversation: what the block leaves goes to it.
         """
-        settings, memory = self.settings.context, self.memory
-        seconds = settings.talk.memory_seconds
+        settings, memory, seconds = self.settings.context, self.memory, self._memory_seconds
         web = AwaitedWeb(self.web, said)
         call = BackgroundCall(lambda: self._ask_memory(memory, said, budget, web), seconds) if memory else None
         found = web.answer

@@ -23,7 +23,7 @@ from slowwave.text.words import compute_smooth_idf, extract_content_words
 
 @dataclass(frozen=True)
 class Weights:
-    """What counts in a trace's strength and activation; all terms are 0 to 1 before they are weighted."""
+    """What counts in a trace's strength and activation, of terms that are 0 to 1, and how many traces stay."""
 
     likeness: float = 1.0
     """Activation: the cosine to the question."""
@@ -53,6 +53,8 @@ class Weights:
     """Strength: how unlike the turns before it is."""
     effect: float = 0.2
     """Strength: its effect on long-term memory."""
+    capacity: int = 5_000
+    """Turns kept in mind."""
     pruned: float = 0.05
     """Share of the capacity that goes at once: pruning is rare."""
 
@@ -104,8 +106,8 @@ class ActiveMemory:
         self.traces.append(trace)
         self.heard += 1
         # beyond capacity the weakest go, the older of equals first; of the latest turns none, while there are others
-        if len(self.traces) > self.settings.capacity:
-            kept = self.settings.capacity - int(self.settings.capacity * weights.pruned)
+        if len(self.traces) > weights.capacity:
+            kept = weights.capacity - int(weights.capacity * weights.pruned)
             latest = self.heard - self.settings.recent
             strongest = sorted(
                 self.traces, key=lambda trace: (trace.number >= latest, self.compute_strength(trace), trace.number)

@@ -105,7 +105,7 @@ def assemble_context(
     latest = turns.active.weights.exchange_turns
     if ranked := [*turns.list_latest(latest), *turns.rank_older(query, latest)]:
         packers["conversation"] = lambda room: turns.pack(ranked, query, room)
-    return _fill_block(packers, budget, settings, measure)
+    return _fill_block(packers, budget, measure)
 
 
 def check_block(budget: int, format: str) -> None:
@@ -120,9 +120,9 @@ def check_block(budget: int, format: str) -> None:
         raise UsageError(f"format is {format!r}; it is one of {', '.join(FORMATS)}")
 
 
-def _fill_block(packers: Mapping[Name, Packer], budget: int, settings: ContextSettings, measure: Measure) -> Context:
+def _fill_block(packers: Mapping[Name, Packer], budget: int, measure: Measure) -> Context:
     """Return the parts within their shares, then each, memories first, as large as what the others left lets it be."""
-    shares = {"web": settings.web_share, "memories": settings.memory_share, "conversation": settings.conversation_share}
+    shares: dict[Name, float] = {"web": 0.2, "memories": 0.5, "conversation": 0.3}  # what one leaves goes to the others
     whole = sum(shares[name] for name in packers) or 1.0
     lines = {name: [*pack(int(budget * shares[name] / whole))] for name, pack in packers.items()}
     for name in sorted(packers, key=lambda name: name != "memories") if len(packers) > 1 else ():

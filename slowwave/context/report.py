@@ -35,7 +35,6 @@ from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.recall.search import FIGURE
 from slowwave.recall.sessions import is_visible_as_of, rank_sessions, read_session_ids
 from slowwave.schemas.errors import READ_TROUBLE
-from slowwave.schemas.settings import ContextSettings
 from slowwave.schemas.tables import CHAIN, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.schemas.vocabulary import SPOKEN, Status
 from slowwave.text.sentences import split_sentences
@@ -129,7 +128,6 @@ def rank_sentences(
     query: Query,
     vector: Vector | None,
     hits: Sequence[Hit],
-    settings: ContextSettings,
     weights: Weights = WEIGHTS,
 ) -> list[Line]:
     """Return messages of the likeliest sessions, cut to the sentences that may matter to a report, the likeliest
@@ -140,10 +138,9 @@ def rank_sentences(
         query: the report.
         vector: the query's; None without an encoder.
         hits: the messages that recall found, best first.
-        settings: how many sessions are read.
         weights: of the signs.
     """
-    sessions = load_sessions(view, query, vector, [hit.id for hit in hits], settings, weights.encoder)
+    sessions = load_sessions(view, query, vector, [hit.id for hit in hits], weights.encoder)
     scored = [(messages, score_session(messages, share, weights)) for share, messages in reversed(sessions)]
     # the sentences that are likely enough
     sentences = [sentence for _, some in scored for sentence in some]
@@ -178,10 +175,10 @@ def _make_line(message: PastMessage, sentences: Sequence[Sentence]) -> Line:
 
 
 def load_sessions(
-    view: View, query: Query, vector: Vector | None, hits: Sequence[str], settings: ContextSettings, encoder: str
+    view: View, query: Query, vector: Vector | None, hits: Sequence[str], encoder: str, *, most: int = 5
 ) -> list[tuple[float, list[PastMessage]]]:
-    """Return the messages of the likeliest sessions, likeliest first, each session with its probability; with vectors
-    where they are of `encoder`.
+    """Return the messages of the `most` likeliest sessions, likeliest first, each session with its probability; with
+    vectors where they are of `encoder`.
     """
     if not hits:  # nobody asked, and nothing reaches the floor
         return []
@@ -189,7 +186,7 @@ def load_sessions(
         ranked = rank_sessions(view, query, vector, view.has_full_text(PASSAGES))
     except READ_TROUBLE:  # recall has met it before, and noted it
         ranked = rank_sessions(view, query, vector, full_text=False)
-    ids = read_session_ids(view, [number for number, _ in ranked[: settings.sessions]])
+    ids = read_session_ids(view, [number for number, _ in ranked[:most]])
     probabilities = dict(zip(ids, (probability for _, probability in ranked), strict=False))
     likely = {session for session, probability in probabilities.items() if probability >= LEAST}
     messages = _load_messages(view, query, ids, likely, hits, encoder)

@@ -188,7 +188,7 @@ def _collect_memories(
             topics = rank_topics(memory.recall(query, 1, ("topic",), automatic=automatic, **filters), plain_query)
             return [*rank_claims(view, claims), *topics, *messages], hits
         vector = encode([plain_query.text]).get(plain_query.text)
-        return rank_sentences(view, plain_query, vector, hits, settings), hits
+        return rank_sentences(view, plain_query, vector, hits), hits
     except TROUBLE as trouble:
         memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered with what was just found, and no more")
         return _tell_hits(hits), Hits(hits, hits.reason, stale=True)

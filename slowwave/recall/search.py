@@ -162,7 +162,7 @@ class Search:
         """Return the evidence for a query at every passage; None where neither messages nor claims are to answer."""
         if GROUPS.issuperset(plan.kinds):
             return None
-        search = partial(compute_passage_evidence, self.view, plan, self.settings.fade)
+        search = partial(compute_passage_evidence, self.view, plan)
         return self._try_full_text(PASSAGES, search)
 
     def _score_kind(self, kind: Kind, plan: QueryPlan, evidence: PassageEvidence | None) -> Candidates:
@@ -175,7 +175,7 @@ class Search:
         elif kind == "message":
             candidates = retrieve_messages(self.view, plan, limit, evidence, self.settings.vector)
         else:
-            of_claims = partial(retrieve_claims, self.view, plan, limit, evidence, self.settings.later)
+            of_claims = partial(retrieve_claims, self.view, plan, limit, evidence)
             candidates = self._try_full_text(pool.table, of_claims)
         if not candidates.rows:
             return candidates

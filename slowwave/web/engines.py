@@ -19,8 +19,8 @@ from slowwave.engines.http import LOOPBACK
 from slowwave.schemas.errors import SlowwaveError, name_install
 from slowwave.schemas.settings import EngineName, WebSettings
 
-MAX_ANSWER = 2_000_000
-"""Bytes of an engine's answer; a longer one is no list of results."""
+TIMEOUT = 8.0
+"""Seconds that a search or a page may take, however slowly it drips."""
 AGENT = "slowwave (web search for one person's assistant)"
 GOOGLE_URL = "https://www.googleapis.com/customsearch/v1"
 GOOGLE_KEY = "SLOWWAVE_GOOGLE_KEY"
@@ -69,7 +69,6 @@ class JsonEngine:
 
     name: str
     url: str
-    timeout: float
     params: Mapping[str, str]
     """Sent beside the query."""
     results: str
@@ -83,9 +82,9 @@ class JsonEngine:
         try:
             local = httpx.URL(self.url).host in LOOPBACK  # no proxy for this machine itself
             headers = {"user-agent": AGENT, **self.headers}
-            with httpx.Client(timeout=self.timeout, headers=headers, trust_env=not local) as client:
+            with httpx.Client(timeout=TIMEOUT, headers=headers, trust_env=not local) as client:
                 params = {"q": query, **self.params}
-                answer = read_bounded(client, self.name, self.url, MAX_ANSWER, self.timeout, params=params).json()
+                answer = read_bounded(client, self.name, self.url, params=params).json()
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise WebTrouble(self.name, f"{type(error).__name__} {error}".rstrip()) from None
         except ValueError:
@@ -99,7 +98,6 @@ class JsonEngine:
 class DDGS:
     """The package `ddgs`, a metasearch over several public engines that needs no key."""
 
-    timeout: float
     name: str = "ddgs"
 
     def search(self, query: str, limit: int) -> list[WebResult]:
@@ -108,7 +106,7 @@ class DDGS:
         from ddgs.exceptions import DDGSException  # type: ignore[import-not-found,unused-ignore]
 
         try:
-            found = ddgs.DDGS(timeout=max(1, round(self.timeout))).text(query, max_results=limit)
+            found = ddgs.DDGS(timeout=int(TIMEOUT)).text(query, max_results=limit)
         except DDGSException as error:
             raise WebTrouble(self.name, str(error) or type(error).__name__) from None
         return _parse_results(self.name, found, ("title", "href", "body"), limit)
@@ -128,23 +126,23 @@ def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
         if not settings.searxng_url:
             return "searxng: set web.searxng_url"
         url = settings.searxng_url.rstrip("/") + "/search"
-        return JsonEngine(name, url, settings.timeout, {"format": "json"}, "results", ("title", "url", "content"))
+        return JsonEngine(name, url, {"format": "json"}, "results", ("title", "url", "content"))
     if name == "google":  # its key stays in the environment and goes out as a header
         key = os.environ.get(GOOGLE_KEY)
         if not key or not settings.google_cx:
             return f"google: set web.google_cx, and {GOOGLE_KEY} in the environment"
         params, headers = {"cx": settings.google_cx, "num": str(settings.results)}, {"x-goog-api-key": key}
         fields = ("title", "link", "snippet")
-        return JsonEngine(name, GOOGLE_URL, settings.timeout, params, "items", fields, headers)
+        return JsonEngine(name, GOOGLE_URL, params, "items", fields, headers)
     if importlib.util.find_spec("ddgs") is None:
         return f"ddgs: {name_install('web')}"
-    return DDGS(settings.timeout)
+    return DDGS()
 
 
 def read_bounded(
-    client: httpx.Client, where: str, url: str, max_bytes: int, timeout: float, params: Mapping[str, str] | None = None
+    client: httpx.Client, where: str, url: str, max_bytes: int = 2_000_000, params: Mapping[str, str] | None = None
 ) -> httpx.Response:
-    """Return what a URL answers, when it comes whole, with status 200, within `timeout` seconds and `max_bytes`.
+    """Return what a URL answers, when it comes whole, with status 200, within TIMEOUT and `max_bytes`.
 
     httpx's own timeout is for each read; the deadline here is for all of them.
 
@@ -152,7 +150,7 @@ def read_bounded(
         WebTrouble: another status, too slow, or too large.
         httpx.HTTPError: no connection, or one that broke.
     """
-    until, content = time.monotonic() + timeout, bytearray()
+    until, content = time.monotonic() + TIMEOUT, bytearray()
     with client.stream("GET", url, params=params) as response:
         if response.status_code != 200:
             raise WebTrouble(where, f"status {response.status_code}")
@@ -161,7 +159,7 @@ def read_bounded(
             if len(content) > max_bytes:
                 raise WebTrouble(where, f"larger than {max_bytes:,} bytes")
             if time.monotonic() > until:
-                raise WebTrouble(where, f"not whole within {timeout:g} s")
+                raise WebTrouble(where, f"not whole within {TIMEOUT:g} s")
         kind = {"content-type": response.headers.get("content-type", "")}  # it is decoded already
         return httpx.Response(200, content=bytes(content), headers=kind)
 

@@ -18,17 +18,19 @@ import httpx
 from slowwave.engines.http import LOOPBACK
 from slowwave.schemas.errors import name_install
 from slowwave.schemas.settings import WebSettings
-from slowwave.web.engines import AGENT, WebResult, WebTrouble, read_bounded, strip_markup
+from slowwave.web.engines import AGENT, TIMEOUT, WebResult, WebTrouble, read_bounded, strip_markup
 
-MOST_CHARS = 2_000
-"""Of a page's text."""
 HTML = frozenset({"text/html", "application/xhtml+xml", ""})
 INWARD = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "fec0::/10")))
 """Networks that lead to IPv4 addresses of any kind, or were private once; Python takes them for public."""
 
 
-def fill_page_texts(results: Sequence[WebResult], settings: WebSettings) -> tuple[list[WebResult], list[str]]:
-    """Return the results with their pages' main text, fetched in parallel, and a note for each that has none."""
+def fill_page_texts(
+    results: Sequence[WebResult], settings: WebSettings, *, most_chars: int = 2_000
+) -> tuple[list[WebResult], list[str]]:
+    """Return the results with the first `most_chars` of their pages' main text, fetched in parallel, and a note for
+    each that has none.
+    """
     if not results or not settings.pages:
         return list(results), []
     if importlib.util.find_spec("trafilatura") is None:
@@ -37,7 +39,7 @@ def fill_page_texts(results: Sequence[WebResult], settings: WebSettings) -> tupl
 
     def fill(result: WebResult) -> tuple[WebResult, str]:
         try:
-            return replace(result, text=shorten_text(fetch_page_text(result.url, settings), MOST_CHARS)), ""
+            return replace(result, text=shorten_text(fetch_page_text(result.url, settings), most_chars)), ""
         except WebTrouble as trouble:
             return result, f"{trouble}: its snippet is used"
 
@@ -46,10 +48,8 @@ def fill_page_texts(results: Sequence[WebResult], settings: WebSettings) -> tupl
     return [result for result, _ in filled], [note for _, note in filled if note]
 
 
-def fetch_page_text(url: str, settings: WebSettings, most_bytes: int = 2_000_000) -> str:
+def fetch_page_text(url: str, settings: WebSettings) -> str:
     """Return the main text of a page, paragraphs on lines of their own.
-
-    A page of more than `most_bytes` is given up.
 
     Raises:
         WebTrouble: it can't be had within the bounds, is no text, or holds none.
@@ -58,7 +58,7 @@ def fetch_page_text(url: str, settings: WebSettings, most_bytes: int = 2_000_000
     check = [] if settings.private_pages else [lambda request: _find_public_address(request.url)]
     try:
         with httpx.Client(
-            timeout=settings.timeout,
+            timeout=TIMEOUT,
             trust_env=httpx.URL(url).host not in LOOPBACK,  # no proxy for this machine itself
             headers={"user-agent": AGENT, "accept": "text/html, text/plain;q=0.8"},
             follow_redirects=True,
@@ -66,7 +66,7 @@ def fetch_page_text(url: str, settings: WebSettings, most_bytes: int = 2_000_000
             transport=pinned,
             event_hooks={"request": check},  # called for each redirect too
         ) as client:
-            body = read_bounded(client, url, url, most_bytes, settings.timeout)
+            body = read_bounded(client, url, url)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise WebTrouble(url, f"{type(error).__name__} {error}".rstrip()) from None
     media = body.headers["content-type"].partition(";")[0].strip().lower()

@@ -20,13 +20,11 @@ FIXED = ("store", "space", "retention", "web", "redact", "read", "gates", "stora
 """No experiment varies where a memory is, what leaves it, what may be read and when, or which releases are kept."""
 READING = frozenset({"recall", "context"})
 """Settings that no step of a night reads: the store stays as it is."""
-UNSHARED = ("context.web_share", "context.memory_share", "gists")
-"""Settings that matter beside web results or a conversation alone; and what no prompt holds."""
 UNREAD = {
     "recall": ("context", "gists", "topics"),
     "topics": ("context", "gists"),
-    "context": ("context.active", "context.talk", "context.briefing_budget", *UNSHARED),
-    "prompt": ("context.tokenizer", "context.talk.memory_seconds", *UNSHARED),
+    "context": ("context.active", "context.talk", "context.briefing_budget", "gists"),
+    "prompt": ("context.tokenizer", "gists"),
 }
 """Settings, or sections, that a target does not read."""
 Target = Literal["recall", "topics", "context", "prompt"]

@@ -98,9 +98,9 @@ def test_a_long_conversation_fits_a_small_window_and_fills_it(settings: Settings
     places = ("office", "boathouse", "town hall", "lighthouse", "museum", "lock")
     kept = [("user", f"Tide gauge readings of {place} are kept in the {place}'s red folder.") for place in places]
     night(settings.store, session(tmp_path, "s-2", 2, kept))
-    model = ScriptedLLM(lambda request: "wall " * (17 * len(request.messages) % 200), context_window=2_048)
-    shares = TalkSettings(answer_tokens=256, turns_share=1, briefing_share=0.05)
-    small = settings.model_copy(update={"context": ContextSettings(talk=shares)})
+    model = ScriptedLLM(lambda request: "wall " * (17 * len(request.messages) % 200), context_window=1_280)
+    shares = ContextSettings(talk=TalkSettings(answer_tokens=256, turns_share=1))
+    small = settings.model_copy(update={"context": shares})
     talk = Conversation(model, Memory.open(settings.store), small, encoder=HashEncoder())
     for n in range(24):
         "".join(talk.say(f"Where are the tide gauge readings kept, {n}?"))
@@ -108,9 +108,9 @@ def test_a_long_conversation_fits_a_small_window_and_fills_it(settings: Settings
     assert any("\nturns 1 to " in request.messages[-1]["content"] for request in asked)
     assert all(request.messages[1]["role"] == "user" for request in asked)
     known = model.asked[0].messages[0]["content"].removeprefix(INSTRUCTIONS)
-    most = 0.05 * 2_048 + TEMPLATE_TOKENS
+    most = 0.15 * (1_280 - 256) + TEMPLATE_TOKENS
     assert model.count_tokens([known])[0] < most < Memory.open(settings.store).briefing().tokens
-    left = [2_048 - 256 - count_prompt(model, request) for request in asked]
+    left = [1_280 - 256 - count_prompt(model, request) for request in asked]
     assert 0 <= min(left) < 100
     with pytest.raises(UsageError, match="does not fit"):
         "".join(talk.say("word " * 2_000))

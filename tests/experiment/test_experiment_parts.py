@@ -142,8 +142,8 @@ def test_an_answer_is_scored_by_what_it_shows_and_what_no_longer_holds() -> None
         ("recall.vector.x", "context", "no setting"),
         ("context.budget", "recall", "recall does not read context.budget"),
         ("context.active.recent", "context", "context does not read context.active.recent"),
-        ("context.memory_share", "context", "context does not read context.memory_share"),
-        ("context.talk.memory_seconds", "prompt", "prompt does not read context.talk.memory_seconds"),
+        ("gists", "context", "context does not read gists"),
+        ("context.tokenizer", "prompt", "prompt does not read context.tokenizer"),
     ],
 )
 def test_what_no_experiment_may_vary_is_refused(name: str, target: Target, why: str) -> None:

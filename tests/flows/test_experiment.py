@@ -70,15 +70,15 @@ def test_each_share_of_a_prompt_decides_what_is_found_in_it(tmp_path: Path) -> N
     lab = Lab(one, base(tmp_path), units, tmp_path / "lab", seed)
 
     def ask(**shares: float) -> list[float]:
-        active = ("recent", "recent_share", "older", "least")
-        params = {f"context.{'active' if name in active else 'talk'}.{name}": value for name, value in shares.items()}
+        sections = dict.fromkeys(("recent", "recent_share", "older", "least"), "active.") | {"briefing_budget": ""}
+        params = {f"context.{sections.get(name, 'talk.')}{name}": value for name, value in shares.items()}
         scores = lab.score_questions({"context.talk.answer_tokens": 64, **params}, units[0].questions)
         return [score.evidence for score in scores]
 
     in_memory, in_talk = [1.0] * 4 + [0.0] * 4, [0.0] * 4 + [1.0] * 4
     assert ask() == [1.0] * 8
     assert ask(turns_share=0, block_share=0.1) == ask(recent=0, older=0) == ask(recent=0, least=9) == in_memory
-    assert ask(block_share=0, briefing_share=0) == in_talk
+    assert ask(block_share=0, briefing_budget=0) == in_talk
     assert ask(turns_share=0.3, recent_share=1) == [1.0] * 4 + [0.0] * 3 + [1.0]  # the latest alone
     assert ask(turns_share=0.3, recent_share=0) == [1.0] * 8
     assert lab.made == 1

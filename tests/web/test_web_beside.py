@@ -84,14 +84,9 @@ def needs_web(message: str) -> Verdict:
 
 
 def ask(remembering: Remembering, engine: Slow, *, memory: float = 30, web: float = 30) -> Conversation:
-    limited = {"enabled": True, "pages": False, "seconds": web}
-    settings = Settings(context={"talk": {"memory_seconds": memory}}, web=limited)
-    talk = Conversation(
-        ScriptedLLM(lambda _: "I see."),
-        remembering,
-        settings,
-        web=WebSearch(settings.web, needs_web, [engine]),
-    )
+    settings = Settings(web={"enabled": True, "pages": False, "seconds": web})
+    search, llm = WebSearch(settings.web, needs_web, [engine]), ScriptedLLM(lambda _: "I see.")
+    talk = Conversation(llm, remembering, settings, web=search, memory_seconds=memory)
     for said in ("My boat is called Kittiwake.", "When is high water today?"):
         "".join(talk.say(said))
     return talk

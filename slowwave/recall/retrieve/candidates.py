@@ -10,7 +10,7 @@ vector; the named speaker's own words, a statement of some length and the later 
 of these is missing (no encoder, no full text of passages) the claim's own words count instead. Summaries and topics are
 scored by their own words and vectors.
 
-Weights were found on LoCoMo's open part and kept round; those that are settings `slowwave experiment` compares.
+Weights were found on LoCoMo's open part and kept round; the vector's is a setting that `slowwave experiment` compares.
 `docs/decisions/001-claims.md` tells what each signal of claims is worth.
 """
 
@@ -224,13 +224,8 @@ class PassageEvidence:
         return np.unique(np.concatenate(tops))
 
 
-def compute_passage_evidence(view: View, plan: QueryPlan, fade: float, full_text: bool) -> PassageEvidence:
-    """Return the evidence for a query over all passages.
-
-    Args:
-        fade: what is left of a word one passage further on.
-        full_text: whether the index of full text may be asked.
-    """
+def compute_passage_evidence(view: View, plan: QueryPlan, full_text: bool) -> PassageEvidence:
+    """Return the evidence for a query over all passages; `full_text`: whether its index may be asked."""
     query, rows = plan.query, find_passages(view, plan.query)
     layout, times, dated = view.passages, query.times, np.zeros(len(rows.allowed))
     # passages said on a date that the query names, the more the rarer it is
@@ -238,7 +233,7 @@ def compute_passage_evidence(view: View, plan: QueryPlan, fade: float, full_text
         dated += DATED * compute_idf(int((mask & rows.allowed).sum()), int(rows.allowed.sum())) * (mask & rows.allowed)
     # passages that hear its words
     of_time = times.words if times and dated.any() else frozenset[str]()
-    heard = hear_words(view, query, rows.allowed, fade, of_time) if full_text else None
+    heard = hear_words(view, query, rows.allowed, of_time) if full_text else None
     lexical, share = heard or (np.zeros(len(rows.allowed)), None)
     return PassageEvidence(layout, rows.allowed, lexical, share, dated, Nearness(rows, plan.nameless_vector))
 
@@ -285,14 +280,10 @@ def compute_statement_length(texts: pa.ChunkedArray) -> Scores:
     return np.log1p(np.array(words, dtype=np.float64))
 
 
-def retrieve_claims(
-    view: View, plan: QueryPlan, limit: int, evidence: PassageEvidence, later: float, full_text: bool
-) -> Candidates:
+def retrieve_claims(view: View, plan: QueryPlan, limit: int, evidence: PassageEvidence, full_text: bool) -> Candidates:
     """Return candidates among the observations: the nearest `limit`, and those made in as many passages that match.
 
-    Args:
-        later: weight of how late a claim was made.
-        full_text: whether the observations' own full text may be asked; it is where something else is missing.
+    `full_text`: whether the observations' own full text may be asked; it is where something else is missing.
     """
     pool, index, rows = POOLS["observation"], view.claims, find_claims(view, plan.query)
     near = Nearness(rows, plan.nameless_vector)
@@ -337,7 +328,8 @@ def retrieve_claims(
     return Candidates(
         pool,
         table.to_pylist(),
-        {**weigh_signals(signals, CLAIM_WEIGHTS), "later": later * index.compute_recency(claims)},
+        # what the latest claim of a workspace has over the first is not standardised
+        {**weigh_signals(signals, CLAIM_WEIGHTS), "later": 0.75 * index.compute_recency(claims)},
         covered=covered,
         cosine=None if near.vector is None else cosine,
     )

@@ -47,14 +47,15 @@ ROWS_A_NAME = 50
 
 
 def hear_words(
-    view: View, query: Query, allowed: Mask, fade: float, of_time: Set[str] = frozenset()
+    view: View, query: Query, allowed: Mask, of_time: Set[str] = frozenset(), *, fade: float = 0.75
 ) -> tuple[Scores, Scores]:
     """Return what every passage hears of the query's words, by position: the faded best BM25 of each word, summed; and
     the share of the telling words, by their worth, 0 to 1, in which a word that nobody ever said counts as the rarest.
 
     Telling are words that are neither idle ("what do we use") nor names of speakers or workspaces: what is asked about
     Ann is told by Ann, who does not name herself. Nor are words that tell of a time in which something was said
-    (`of_time`). Where there is no other, the names are, or else the idle words.
+    (`of_time`). Where there is no other, the names are, or else the idle words. Of a word `fade` is left one passage
+    further on.
     """
     layout, words, lookups = view.passages, query.index_terms[:MAX_WORDS], search_words(view, query)
     if query.is_narrowed:  # to one speaker or file: what answers Ben is heard by him, and so everybody's words count
