@@ -31,11 +31,11 @@ def measure_coverage(settings: Settings) -> dict[str, Any]:
 
     # The transcripts of the installed tools or, where none of these was ever read, those that the store knows.
     live = Snapshot(settings.store, settings.space)
-    known = {row["path"]: row for row in Store.open(settings.store, settings.space).read(FILES).to_pylist()}
+    files = {row["path"]: row for row in Store.open(settings.store, settings.space).read(FILES).to_pylist()}
     paths = [path for _, path in find_installed(Path.home())]
-    if known and known.keys().isdisjoint(map(str, paths)):
-        paths = [path for name in known if (path := Path(name)).is_file()]
-    scan = find_pending(known, settings, [*paths, *find_journals(live.dir)])
+    if files and files.keys().isdisjoint(map(str, paths)):
+        paths = [path for name in files if (path := Path(name)).is_file()]
+    scan = find_pending(files, settings, [*paths, *find_journals(live.dir)])
     covered, waiting, unreadable = scan.counts["files unchanged"], len(scan.pending), len(scan.unreadable)
     sessions, until = live.release.counts[SESSIONS.name], pc.max(live.read(SESSIONS, ["ended_at"])["ended_at"]).as_py()
     # The same in a line.

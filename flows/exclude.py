@@ -67,7 +67,7 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
 
     Args:
         names: ids, or the first six characters or more of a claim's, a merge's or a note's; `candidate` is what came
-            with a night that is held back: what could not be used or was paid for is then decided on too.
+            with a night that is held back: what could not be used is then decided on too.
         why: kept with the exclusion and the run.
         settings: of the store.
 
@@ -78,8 +78,8 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
     why = take_reason(why, settings)
     names = _review_notes(names, settings, "rejected")
     if CANDIDATE in names:
-        decided = {"max_rejected": 1.0, "max_tokens": 0}
-        settings = settings.model_copy(update={"gates": settings.gates.model_copy(update=decided)})
+        decided = settings.gates.model_copy(update={"max_rejected": 1.0})
+        settings = settings.model_copy(update={"gates": decided})
     with open_run("exclude", settings) as (job, report):
         if CANDIDATE in names and not is_held(job.store):
             raise UsageError("nothing is held back")
@@ -89,11 +89,11 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
         named = find_named(job.store, names)
         done = [exclude_sessions(job.store, [*named.sessions.values()], why)]
         # Of the claims, those that are not left out yet.
-        known = set(job.store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
+        excluded = set(job.store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
         new = [
             row | {"row_id": key, "kind": CLAIM, "inactive": [], "words": hash_words(row["workspace"], row["summary"])}
             for key, row in named.claims.items()
-            if key not in known
+            if key not in excluded
         ]
         keep_reasons(job.store, new, why)
         done += [f"{new[0]['row_id']} and {len(new) - 1} that repeat it" if new else ""]

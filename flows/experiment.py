@@ -144,8 +144,8 @@ def search_settings(lab: "Lab", parts: Mapping[str, list[Question]]) -> Findings
 
     def rate(params: Params, share: float) -> float:
         scores = lab.score_questions(params, parts["train"][: max(1, round(share * len(parts["train"])))])
-        known = [score[at] for score in scores if score[at] == score[at]]
-        rating = sign * fmean(known) if known else float("-inf")
+        values = [score[at] for score in scores if score[at] == score[at]]
+        rating = sign * fmean(values) if values else float("-inf")
         if params and share == 1.0:
             tried.append((rating, params))
         return rating
@@ -229,9 +229,9 @@ class Lab:
         for question in questions:
             if ids[question.id] not in self._scores:
                 by_unit[self.units[question.id].name].append(question)
-        for some in by_unit.values():
-            ask = self._set_up(self.units[some[0].id], settings)
-            new = {ids[question.id]: score_answer(question, *ask(question)) for question in some}
+        for asked_here in by_unit.values():
+            ask = self._set_up(self.units[asked_here[0].id], settings)
+            new = {ids[question.id]: score_answer(question, *ask(question)) for question in asked_here}
             with self._scores_file.open("ab") as out:
                 out.writelines(orjson.dumps([key, list(score)]) + b"\n" for key, score in new.items())
             self._scores |= new

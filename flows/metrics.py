@@ -143,8 +143,8 @@ def _measure_runs(
     yield Metric("last_good_run_timestamp_seconds", "When a run last ended well, in seconds of the epoch", (), good)
     status = Counter(row["status"] for row in runs)
     yield _label("runs_total", "Runs that changed something or failed", "status", status)
-    held = bool(runs) and runs[-1]["status"] == RunStatus.HELD
-    yield Metric("gate_held", "Last run that is held back", (), {(): float(held)})
+    is_held = bool(runs) and runs[-1]["status"] == RunStatus.HELD
+    yield Metric("gate_held", "Last run that is held back", (), {(): float(is_held)})
     seconds = {step.step: step.seconds for steps in reports for step in steps}
     yield _label("step_seconds", "Seconds that a step took when last run", "step", seconds)
     covered = measure_coverage(settings)
@@ -181,13 +181,13 @@ def _measure_claims(live: Snapshot, reports: Sequence[Sequence[StepReport]]) -> 
     yield _label("claims_by_state", "Claims by status, made by the last run, perhaps changed", "state", states)
 
 
-def _measure_answers(asked: Sequence[Asked]) -> Iterator[Metric]:
-    rows = pl.DataFrame(asked, schema=[*Asked._fields], orient="row", infer_schema_length=None).sort("kind")
+def _measure_answers(answers: Sequence[Asked]) -> Iterator[Metric]:
+    rows = pl.DataFrame(answers, schema=[*Asked._fields], orient="row", infer_schema_length=None).sort("kind")
     of_kind = rows.group_by("kind", maintain_order=True).agg(**{name: how for name, (_, how) in ANSWERS.items()})
     for name, (about, _) in ANSWERS.items():
-        values = of_kind.select("kind", name).drop_nulls().rows() if asked else ()
+        values = of_kind.select("kind", name).drop_nulls().rows() if answers else ()
         yield _label(name, about, "kind", dict(values))
-    web = Counter(answer.web for answer in asked if answer.web)
+    web = Counter(answer.web for answer in answers if answer.web)
     yield _label("web_queries_total", "Queries sent to the web, by their reason", "why", web)
 
 

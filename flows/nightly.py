@@ -74,9 +74,9 @@ def run_night(
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         set_aside_candidate(job, report)
         erase_plans(job, report)
-        if not (found := paths or collect_transcript_roots()):
+        if not (roots := paths or collect_transcript_roots()):
             report.notes.append("no tool installed here left a transcript: name a file or folder, `slowwave run PATH`")
-        run_step(job, report, read_transcripts, [*found, *written], paths)
+        run_step(job, report, read_transcripts, [*roots, *written], paths)
         if settings.retention.has_limits:
             run_step(job, report, forget_due)
         set_aside_floods(job, report, paths)

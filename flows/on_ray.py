@@ -166,8 +166,8 @@ class EngineActor:
 
     def ask(self, question: Callable[[LLM], Any]) -> Any:
         """Return what the engine says to a question."""
-        said = question(self.engine)
-        return [*said] if isinstance(said, Iterator) else said
+        answer = question(self.engine)
+        return [*answer] if isinstance(answer, Iterator) else answer
 
 
 @contextmanager
@@ -177,7 +177,7 @@ def open_ray(folder: Path, address: str) -> Iterator[RayExecutor]:
     Raises:
         ClusterFailed: there is none at the address.
     """
-    local, mine = address == "local", not ray.is_initialized()
+    local, is_own = address == "local", not ray.is_initialized()
     # Ray lets everybody on this machine into its own folder, so it lies in another; paths of its sockets must be short.
     short = "/tmp" if sys.platform == "darwin" else None
     with TemporaryDirectory(prefix="slowwave-ray-", dir=short, ignore_cleanup_errors=True) as private:
@@ -185,7 +185,7 @@ def open_ray(folder: Path, address: str) -> Iterator[RayExecutor]:
             host, colon, port = address.rpartition(":")
             if colon and port.isdecimal() and "/" not in host:  # Ray itself would try for minutes
                 socket.create_connection((host, int(port)), timeout=10).close()
-            if mine:
+            if is_own:
                 warnings.filterwarnings("ignore", "lance is not fork-safe")  # what Ray forks becomes another program
                 own: dict[str, Any] = {"include_dashboard": False, "_temp_dir": f"{private}/r"} if local else {}
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
@@ -195,7 +195,7 @@ def open_ray(folder: Path, address: str) -> Iterator[RayExecutor]:
             yield RayExecutor(folder)
             shutil.rmtree(folder, ignore_errors=True)
         finally:
-            if mine:
+            if is_own:
                 ray.shutdown()
 
 

@@ -396,12 +396,12 @@ def measure_usage(reports: Iterable[str], model: str) -> MeasuredUsage:
     return MeasuredUsage(means, answers.total() / seconds if answers.total() and seconds > 0.5 else None)
 
 
-def add_costs(estimate: Estimate, settings: LLMSettings, known: MeasuredUsage) -> Estimate:
+def add_costs(estimate: Estimate, settings: LLMSettings, measured: MeasuredUsage) -> Estimate:
     """Return the estimate with money by the prices that are set, and time by the rate that was measured."""
     prompts, answers = estimate.prompt_tokens, estimate.answer_tokens
     estimate.usd = settings.compute_usd(prompts, answers)
-    if known.answer_per_second or prompts + answers == 0:
-        estimate.seconds = answers / known.answer_per_second if known.answer_per_second else 0.0
+    if measured.answer_per_second or prompts + answers == 0:
+        estimate.seconds = answers / measured.answer_per_second if measured.answer_per_second else 0.0
     else:
         estimate.notes.append("no rate is known yet: the first run measures it")
     if settings.max_tokens is not None and prompts + answers > settings.max_tokens:
@@ -427,14 +427,14 @@ def _read_transcripts(job: Job, paths: list[Path], estimate: Estimate) -> Iterat
     roots = paths or [place.root for source in scan.pending for place in source.reader.locations(Path.home())]
     estimate.unchanged = scan.counts["files unchanged"]
     sources: dict[tuple[str, str], Source] = {}
-    known, limits, read = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes), job.settings.read
+    index, limits, read = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes), job.settings.read
     for transcript in scan.pending:
         place = next((root for root in roots if transcript.path.is_relative_to(root)), transcript.path.parent)
         key = (transcript.reader.name, str(place))
         source = sources.setdefault(key, Source(*key))
         source.files, source.bytes = source.files + 1, source.bytes + transcript.size
         ingested = IngestedTranscript(transcript)
-        fresh = [*iter_new_rows(ingested, known, limits, redact=job.settings.redact, exclude=read.exclude)]
+        fresh = [*iter_new_rows(ingested, index, limits, redact=job.settings.redact, exclude=read.exclude)]
         if fresh:
             yield pa.Table.from_pylist(fresh, schema=MESSAGES.schema)
     unreadable = [Source("?", str(path), 1, problem=problem) for path, problem in scan.unreadable]

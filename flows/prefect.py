@@ -106,8 +106,8 @@ def run_as_task(step: Callable[..., Result], *args: Any) -> Result:
 def _may_pass(task: Any, task_run: Any, state: Any) -> bool:
     """Return whether what a step raised may not be raised again."""
     error = state.result(raise_on_failure=False)
-    known = error.__context__ if isinstance(error, Unquoted) else error
-    return not (isinstance(known, Exception) and is_lasting(known))
+    raised = error.__context__ if isinstance(error, Unquoted) else error
+    return not (isinstance(raised, Exception) and is_lasting(raised))
 
 
 @flow(name="nightly", validate_parameters=False)

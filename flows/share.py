@@ -65,9 +65,9 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
     return run_night([stored], settings)
 
 
-def _list_withdrawn(kept: Path, name: str, claims: list[dict[str, Any]]) -> list[dict[str, str]]:
+def _list_withdrawn(file: Path, name: str, claims: list[dict[str, Any]]) -> list[dict[str, str]]:
     """Return session and id of what was in NAME's documents until now, and is not in these claims."""
-    before = read_learnings(kept, Limits()) if kept.exists() else ()
+    before = read_learnings(file, Limits()) if file.exists() else ()
     earlier = {(record.session, record.native_id) for record in before if isinstance(record, Message | Inactive)}
     now = {(record.session, record.native_id) for record in read_claims(name, claims) if isinstance(record, Message)}
     return [{"session": session, "id": native} for session, native in sorted(earlier - now)]

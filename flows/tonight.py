@@ -97,9 +97,9 @@ def _describe_claims(settings: Settings, new: View | None, old: View | None) -> 
     # Sessions that have new messages, the longest first.
     columns = ["session_id", "native_id", "title", "workspace", "messages", "ended_at"]
     before = old.read(SESSIONS, ["session_id", "messages"]).to_pylist() if old else []
-    known = {row["session_id"]: row["messages"] for row in before}
+    messages = {row["session_id"]: row["messages"] for row in before}
     rows = new.read(SESSIONS, columns).to_pylist()
-    rows = [row | {"new": row["messages"] - known.get(row["session_id"], 0)} for row in rows]
+    rows = [row | {"new": row["messages"] - messages.get(row["session_id"], 0)} for row in rows]
     sessions = sorted((row for row in rows if row["new"] > 0), key=lambda row: (-row["new"], row["session_id"]))[:SHOWN]
     return {
         "learnt": [{"id": claim.claim_id, **claims[claim.claim_id]} for claim in news.learnt[:SHOWN]],

@@ -196,14 +196,14 @@ def name_install(extra: str) -> str:
         origin = json.loads(distribution("slowwave").read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):
         origin = {}
-    url, vcs, wanted = origin.get("url", ""), origin.get("vcs_info", {}), [f"slowwave[{extra}]"]
+    url, vcs, packages = origin.get("url", ""), origin.get("vcs_info", {}), [f"slowwave[{extra}]"]
     if origin.get("dir_info", {}).get("editable"):
-        wanted = ["-e", f"{url2pathname(url.removeprefix('file://'))}[{extra}]"]
+        packages = ["-e", f"{url2pathname(url.removeprefix('file://'))}[{extra}]"]
     elif url:
         source = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
-        wanted = [f"slowwave[{extra}] @ {source}"]
+        packages = [f"slowwave[{extra}] @ {source}"]
     by_pip, by_uv = [sys.executable, "-m", "pip", "install"], ["uv", "pip", "install", "--python", sys.executable]
-    return shlex.join([*(by_pip if find_spec("pip") else by_uv), *wanted])
+    return shlex.join([*(by_pip if find_spec("pip") else by_uv), *packages])
 
 
 READ_TROUBLE = (OSError, RuntimeError, ValueError)

@@ -52,8 +52,8 @@ def spell_out_filters(describe: Callable[[str, str], object]) -> Callable[[F], F
     """
 
     def spelt_out(function: F) -> F:
-        (known,) = get_args(function.__annotations__["filters"])
-        hints = get_type_hints(known, include_extras=True)
+        (fields,) = get_args(function.__annotations__["filters"])
+        hints = get_type_hints(fields, include_extras=True)
         signature = inspect.signature(function)
         plain = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
         more = [

@@ -20,8 +20,8 @@ def find_cache_folder() -> Path:
 
 def read_url(place: Path | str) -> str | None:
     """Return the address of a bucket, or of a prefix in one; None for a path."""
-    found = URL.fullmatch(str(place))
-    return f"{found[1]}://{found[2].rstrip('/')}" if found else None
+    match = URL.fullmatch(str(place))
+    return f"{match[1]}://{match[2].rstrip('/')}" if match else None
 
 
 def find_working_copy(store: Path | str, kind: str = "stores") -> Path:

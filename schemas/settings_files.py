@@ -104,10 +104,10 @@ def load_file_settings(model: type[BaseModel]) -> dict[str, Any]:
     """
     own, excluded = load_user_settings(model), load_project_excludes()
     read = own.get("read", {})
-    kept = read.get("exclude", []) if isinstance(read, dict) else None
-    if not excluded or not isinstance(kept, list):
+    globs = read.get("exclude", []) if isinstance(read, dict) else None
+    if not excluded or not isinstance(globs, list):
         return own
-    return {**own, "read": {**read, "exclude": [*kept, *excluded]}}
+    return {**own, "read": {**read, "exclude": [*globs, *excluded]}}
 
 
 def get_default_path() -> Path:

@@ -50,8 +50,8 @@ def _tells_of(path: Path, runs: Set[str]) -> bool:
 def drop_answers(store: "Store") -> None:
     """Remove the answers that this machine keeps of a space."""
     for path in list_answers(store):
-        for one in path.parent.glob(f"{path.name}*"):  # SQLite's journals are beside it
-            one.unlink(missing_ok=True)
+        for file in path.parent.glob(f"{path.name}*"):  # SQLite's journals are beside it
+            file.unlink(missing_ok=True)
 
 
 class LastAnswers:

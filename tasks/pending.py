@@ -26,8 +26,8 @@ def is_made_by_model(keys: Any) -> Any:
 
 def is_current(keys: Any, key: str, *, keep: bool) -> Any:
     """Return which keys of a column are the step's own now; with `keep` (`keeps_model_rows`), or a model's."""
-    mine = pc.equal(keys, key)
-    return pc.or_kleene(mine, is_made_by_model(keys)) if keep else mine
+    is_own = pc.equal(keys, key)
+    return pc.or_kleene(is_own, is_made_by_model(keys)) if keep else is_own
 
 
 def hash_rows(frame: pl.DataFrame) -> str:
@@ -76,10 +76,10 @@ def mark_done(
 
     `by_model` has `BY_MODEL` of those that a language model did the step with.
     """
-    known = by_model or {}
+    makers = by_model or {}
     rows = [
         {"mark_id": compute_content_id(step, unit), "step": step, "unit_id": unit, "input_key": key, "note": note}
-        | dict(zip(BY_MODEL, known.get(unit, (None, None)), strict=True))
+        | dict(zip(BY_MODEL, makers.get(unit, (None, None)), strict=True))
         for unit, key, note in done
     ]
     if rows:
@@ -103,8 +103,8 @@ def mark_sessions_done(
     rows = sessions.select("session_id", "input_key").rows()
     done = [(s, f"{key} degraded" if s in degraded else key, (notes or {}).get(s)) for s, key in rows]
     columns = BY_MODEL if keep else ("content", "head_hash")
-    known = {s: (content, head) for s, content, head in sessions.select("session_id", *columns).iter_rows()}
-    mark_done(store, step, done, {s: v for s, v in known.items() if s not in degraded} if by_model or keep else None)
+    states = {s: (content, head) for s, content, head in sessions.select("session_id", *columns).iter_rows()}
+    mark_done(store, step, done, {s: v for s, v in states.items() if s not in degraded} if by_model or keep else None)
 
 
 def group_sessions(sessions: pl.DataFrame, messages: int) -> Iterable[pl.DataFrame]:
@@ -120,10 +120,10 @@ def read_spoken_messages(store: Store, columns: Sequence[str] = ()) -> pl.DataFr
     Columns: message_id, session_id, seq and those asked for.
     """
     names = ["message_id", "session_id", "seq", *columns]
-    said = (pc.field("text") != "") & ((pc.field("origin") == Origin.HUMAN) | (pc.field("origin") == Origin.MODEL))
-    found = pl.DataFrame(store.read(MESSAGES, names, said))
+    condition = (pc.field("text") != "") & ((pc.field("origin") == Origin.HUMAN) | (pc.field("origin") == Origin.MODEL))
+    rows = pl.DataFrame(store.read(MESSAGES, names, condition))
     gone = pl.Series(sorted(read_inactive_ids(store)), dtype=pl.String)
-    return found.filter(~pl.col("message_id").is_in(gone.implode())).sort("session_id", "seq")
+    return rows.filter(~pl.col("message_id").is_in(gone.implode())).sort("session_id", "seq")
 
 
 def read_inactive_ids(store: Store) -> set[str]:

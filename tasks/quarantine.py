@@ -29,22 +29,22 @@ def update_quarantine(store: Store, step: str, rows: Iterable[Row], is_settled: 
     fresh = {row["quarantine_id"]: row for row in rows}
     for forgotten in read_forgotten(store, "quarantine") & fresh.keys():
         del fresh[forgotten]
-    held = store.read(QUARANTINE, where=pc.field("step") == step).to_pylist()
-    known = {row["quarantine_id"]: row for row in held if not row["resolved"]}
-    resolved = [{**row, "resolved": True} for key, row in known.items() if key not in fresh and is_settled(row)]
+    stored = store.read(QUARANTINE, where=pc.field("step") == step).to_pylist()
+    unresolved = {row["quarantine_id"]: row for row in stored if not row["resolved"]}
+    resolved = [{**row, "resolved": True} for key, row in unresolved.items() if key not in fresh and is_settled(row)]
     if fresh or resolved:
         table = pa.Table.from_pylist([*fresh.values(), *resolved], schema=QUARANTINE.schema)
         store.merge_changed(QUARANTINE, table)
-    return len(fresh.keys() - known.keys())
+    return len(fresh.keys() - unresolved.keys())
 
 
 def collect_quarantined(store: Store, before: Snapshot | None) -> tuple[list[str], list[str]]:
     """Return reasons of what newly is in quarantine, all of it where nothing was `before`: lines that were read, and
     claims that were made.
     """
-    known = set(before.read(QUARANTINE, ["quarantine_id"])["quarantine_id"].to_pylist()) if before else set()
+    earlier = set(before.read(QUARANTINE, ["quarantine_id"])["quarantine_id"].to_pylist()) if before else set()
     columns = ["quarantine_id", "step", "row_id", "reason"]
     rows: list[dict[str, Any]] = store.read(QUARANTINE, columns, ~pc.field("resolved")).to_pylist()
-    fresh = [row for row in rows if row["quarantine_id"] not in known]
+    fresh = [row for row in rows if row["quarantine_id"] not in earlier]
     unread = [row["reason"] for row in fresh if row["step"] == "read"]
     return unread, [row["reason"] for row in fresh if row["step"] == "observe" and "#" in (row["row_id"] or "")]

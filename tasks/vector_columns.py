@@ -22,7 +22,7 @@ def build_vector_matrix(column: pa.Array | pa.ChunkedArray) -> Vectors:
         whole: Vectors = array.flatten().to_numpy().reshape(len(array), -1)
         return whole
     has = array.is_valid().to_numpy(zero_copy_only=False)
-    held = array.drop_null().flatten().to_numpy(zero_copy_only=False)
-    matrix = np.zeros((len(array), len(held) // max(has.sum(), 1)), dtype=np.float32)
-    matrix[has] = held.reshape(has.sum(), matrix.shape[1])
+    values = array.drop_null().flatten().to_numpy(zero_copy_only=False)
+    matrix = np.zeros((len(array), len(values) // max(has.sum(), 1)), dtype=np.float32)
+    matrix[has] = values.reshape(has.sum(), matrix.shape[1])
     return matrix

@@ -119,9 +119,9 @@ def give_up_encoder(job: Job, report: StepReport, why: EngineError) -> None:
 
 
 def _note_away(job: Job, report: StepReport) -> None:
-    told = f"{report.step} goes on without vectors, which the next night adds: {_away[job.run_id]}"
-    if told not in report.failed:
-        report.failed.append(told)
+    note = f"{report.step} goes on without vectors, which the next night adds: {_away[job.run_id]}"
+    if note not in report.failed:
+        report.failed.append(note)
 
 
 def describe_encoder(settings: Settings) -> str:

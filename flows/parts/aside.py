@@ -55,13 +55,13 @@ def set_aside_candidate(job: Job, report: RunReport) -> None:
 def set_aside_floods(job: Job, report: RunReport, named: Collection[Path]) -> None:
     """Set aside what a file brought that holds many times what was known, unless a person named it."""
     made = list_made(job.store)
-    if not made or (known := made[-1].counts[MESSAGES.name]) < FEW:
+    if not made or (messages := made[-1].counts[MESSAGES.name]) < FEW:
         return
     brought = defaultdict[str, list[Row]](list)
     for row in job.store.read_ids(SESSIONS, sorted(find_new_sessions(job.store, CANDIDATE))).to_pylist():
         brought[row["path"]].append(row)
     for path in sorted(brought.keys() - {name_path(one, job.settings) for one in named}):
-        if sum(row["messages"] for row in brought[path]) > MOST_TIMES * known and exclude_sessions(
+        if sum(row["messages"] for row in brought[path]) > MOST_TIMES * messages and exclude_sessions(
             job.store, brought[path], "one file brought most of all that is known"
         ):
             report.notes.append(f"more came from {path} than all that was known: set aside, `slowwave include` it")
@@ -90,14 +90,14 @@ def exclude_sessions(
     store: Store, sessions: Sequence[Row], why: str, messages: Mapping[str, list[str]] = MappingProxyType({})
 ) -> str:
     """Leave sessions out that are not yet, or those of their messages that are given; return what was done."""
-    known = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
+    excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
     # One whose messages still count is of a run that was killed.
     left = {
         row["session_id"]: row
         for row in sessions
-        if row["session_id"] not in known or len(row["inactive"]) < row["messages"]
+        if row["session_id"] not in excluded or len(row["inactive"]) < row["messages"]
     }
-    new = [{**row, "row_id": sid, "kind": SESSION} for sid, row in left.items() if sid not in known]
+    new = [{**row, "row_id": sid, "kind": SESSION} for sid, row in left.items() if sid not in excluded]
     keep_reasons(store, new, why)
     inactive = {sid: messages[sid] for sid in left if sid in messages}
     every = store.read_ids(MESSAGES, left.keys() - inactive.keys(), ["session_id", "message_id"], by="session_id")

@@ -128,20 +128,20 @@ def _salvage(folder: Path, done: dict[str, Salvaged], notes: list[str]) -> None:
 
 def _find_short(store: Store, before: pl.DataFrame) -> pl.DataFrame:
     """Return of the sessions as they were those that lack messages now, with how many are `lost`."""
-    held = pl.DataFrame(store.read(MESSAGES, ["session_id"])).group_by("session_id").len("held")
+    counts = pl.DataFrame(store.read(MESSAGES, ["session_id"])).group_by("session_id").len("held")
     lost = pl.col("messages") - pl.col("held").fill_null(0)
-    return before.join(held, on="session_id", how="left").with_columns(lost=lost).filter(lost > 0).sort("session_id")
+    return before.join(counts, on="session_id", how="left").with_columns(lost=lost).filter(lost > 0).sort("session_id")
 
 
 def _read_again(job: Job, report: RunReport, lost: set[str], before: pl.DataFrame) -> None:
     """Read the transcripts again, where they are still there, of sessions that have lost messages or their row."""
     store = job.store
-    short, known = _find_short(store, before), pl.DataFrame(store.read(FILES, ["path", "quarantined"]))
+    short, files = _find_short(store, before), pl.DataFrame(store.read(FILES, ["path", "quarantined"]))
     paths = set(short["path"])
     if lost & {SESSIONS.name, FILES.name}:
-        paths |= {*known["path"], *before["path"]}
+        paths |= {*files["path"], *before["path"]}
     if QUARANTINE.name in lost:
-        paths |= set(known.filter(pl.col("quarantined") > 0)["path"])
+        paths |= set(files.filter(pl.col("quarantined") > 0)["path"])
     there = [Path(path) for path in sorted(paths) if path and Path(path).exists()]
     if there:
         refill_vault(store, job.settings, there)

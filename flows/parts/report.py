@@ -218,8 +218,8 @@ class News:
 
 def collect_news(new: View, old: View | None) -> News:
     """Return a release's news: claims learnt, and changes of earlier ones, the likeliest first."""
-    known = old.read(OBSERVATIONS, COLUMNS) if old else OBSERVATIONS.make_empty_table()
-    differences = compare_claims(known, new.read(OBSERVATIONS, COLUMNS), {})
+    earlier = old.read(OBSERVATIONS, COLUMNS) if old else OBSERVATIONS.make_empty_table()
+    differences = compare_claims(earlier, new.read(OBSERVATIONS, COLUMNS), {})
     added = {difference.claim_id: difference for difference in differences if difference.kind == "added"}
     sure = new.look_up_confidences(list(added))
     surest = sorted(sure, key=lambda key: (-sure[key], key))
@@ -227,7 +227,7 @@ def collect_news(new: View, old: View | None) -> News:
     standing = collect_standing_claims(new, (), (*STANDING, *PERSONAL), among=among) if among else []
     foremost = [*(claim.id for claim in take_in_turn(group_by_category(standing))), *surest]
     # What became of earlier claims: certain changes, then possible ones.
-    before = set(known["observation_id"].to_pylist())
+    before = set(earlier["observation_id"].to_pylist())
     before_too = old.chains.perhaps_changed if old else {}
     perhaps = [row for key, row in new.chains.perhaps_changed.items() if key in before and key not in before_too]
     changed = [(one.claim_id, "is now", one.by_summary, one.by) for one in differences if one.by_summary and one.by]

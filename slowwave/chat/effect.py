@@ -12,16 +12,16 @@ LEAST_WORDS = 2
 """Content words of a statement: a thanks or a yes is none."""
 
 
-def estimate_effect(text: str, known: str | None) -> float:
+def estimate_effect(text: str, block: str | None) -> float:
     """Return the mean over the statements of a turn, 0 to 1; 0 where it has none.
 
     Args:
         text: the turn.
-        known: what memory tells of it (`Context.text`), empty where it knows nothing; None where it was not asked.
+        block: what memory tells of it (`Context.text`), empty where it knows nothing; None where it was not asked.
     """
-    if known is None:
+    if block is None:
         return 0.0
-    known_words, shares = frozenset(extract_content_words(known)), list[float]()
+    known_words, shares = frozenset(extract_content_words(block)), list[float]()
     for sentence in split_sentences(text):
         words = frozenset(extract_content_words(sentence.text))
         asks = ASKS.search(text[sentence.start : sentence.end + 1])  # a sentence may lack the mark that closes it

@@ -104,11 +104,11 @@ class Conversation:
             UsageError: an empty message, or one that does not fit the model's context window.
             EngineUnavailable: there is no answer, or it breaks off.
         """
-        said = replace_surrogates(text.strip())
-        if not said:
+        message = replace_surrogates(text.strip())
+        if not message:
             raise UsageError("there is nothing to answer: the message is empty")
-        prompt = self.build_prompt(said)
-        self._write_down("user", said)
+        prompt = self.build_prompt(message)
+        self._write_down("user", message)
         answer: list[str] = []
         try:
             for piece in self.llm.stream(prompt, self.settings.context.talk.answer_tokens):
@@ -118,11 +118,11 @@ class Conversation:
             if whole := "".join(answer).strip():
                 # only now: chat templates want a turn of each in turn
                 block = self.recalled.block if self.recalled else None
-                self.turns.add("user", said, estimate_effect(said, block.text if block else None))
+                self.turns.add("user", message, estimate_effect(message, block.text if block else None))
                 self.turns.add("assistant", whole)  # made of what it was given: no effect of its own
                 self._write_down("assistant", whole)
 
-    def build_prompt(self, said: str) -> list[Message]:
+    def build_prompt(self, text: str) -> list[Message]:
         """Return what a message is answered with: the turns that fit, the block with what does not, and the message.
 
         Raises:
@@ -131,46 +131,46 @@ class Conversation:
         shares = self.settings.context.talk
         room = self.llm.context_window - shares.answer_tokens
         left = (
-            room - self._count_tokens(self._build_system_prompt(room)) - self._count_tokens(said) - 4 * TEMPLATE_TOKENS
+            room - self._count_tokens(self._build_system_prompt(room)) - self._count_tokens(text) - 4 * TEMPLATE_TOKENS
         )
         if left < 0:
             raise UsageError(f"the message does not fit {self.llm.model}'s context window: shorten it")
         budget = min(self.settings.context.budget, int(room * shares.block_share), left)
-        self.recalled = self._recall(said, budget, int((left - budget) * shares.turns_share))
+        self.recalled = self._recall(text, budget, int((left - budget) * shares.turns_share))
         block = self.recalled.text
-        asked = f"{fence_block(block)}\n\n{said}" if block else said
+        prompt = f"{fence_block(block)}\n\n{text}" if block else text
         return [
             {"role": "system", "content": self._build_system_prompt(room)},
             *self.recalled.turns.recent,
-            {"role": "user", "content": asked},
+            {"role": "user", "content": prompt},
         ]
 
     def _build_system_prompt(self, room: int) -> str:
         """Return what the model is, and the briefing: made once."""
         if self._system is None:
-            settings, known = self.settings.context, ""
+            settings, text = self.settings.context, ""
             budget = min(settings.briefing_budget, int(room * 0.15))  # a small window is not for the briefing alone
             try:
                 if self.memory is not None and budget > 0:
                     block = self.memory.briefing(budget, tokenizer=self._count_tokens)
                     self._log_block(block)
-                    known = block.text
+                    text = block.text
             except SlowwaveError as trouble:
                 LOG.warning("no briefing: %s", trouble)
-            self._system = f"{INSTRUCTIONS}\n\n{fence_block(known)}" if known else INSTRUCTIONS
+            self._system = f"{INSTRUCTIONS}\n\n{fence_block(text)}" if text else INSTRUCTIONS
         return self._system
 
-    def _recall(self, said: str, budget: int, history: int) -> TurnContext:
+    def _recall(self, message: str, budget: int, history: int) -> TurnContext:
         """Ask the web and memory side by side, then the conversation so far; what fails, or takes too long, leaves a
         note and the others' answers.
 
         `budget` is of the block, `history` of the conversation: what the block leaves goes to it.
         """
         settings, memory, seconds = self.settings.context, self.memory, self._memory_seconds
-        web = AwaitedWeb(self.web, said)
-        call = BackgroundCall(lambda: self._ask_memory(memory, said, budget, web), seconds) if memory else None
-        found = web.answer
-        notes, block, reason = found.notes, None, "there is no memory yet"
+        web = AwaitedWeb(self.web, message)
+        call = BackgroundCall(lambda: self._ask_memory(memory, message, budget, web), seconds) if memory else None
+        answer = web.answer
+        notes, block, reason = answer.notes, None, "there is no memory yet"
         try:
             block = call.get(PACKING_SECONDS) if call else None
         except TimeoutError:
@@ -178,30 +178,30 @@ class Conversation:
         except Exception as trouble:  # whatever ails a store, the conversation goes on
             reason = str(trouble) if isinstance(trouble, SlowwaveError) else f"{type(trouble).__name__} {trouble}"
         if block:
-            self._log_block(block, found.cause)
+            self._log_block(block, answer.cause)
             notes = (*notes, STALE) if block.stale else notes
             why = block.reason
         else:
             if call:
                 LOG.warning("nothing recalled: %s", reason)
-            if found.results:
-                block = assemble_context(said, (), budget, self._count_tokens, settings, found.results)
+            if answer.results:
+                block = assemble_context(message, (), budget, self._count_tokens, settings, answer.results)
             why = reason
         room = history + budget - (block.tokens if block else 0)
-        return TurnContext(said, block, self.turns.recall(said, room), found, notes, why)
+        return TurnContext(message, block, self.turns.recall(message, room), answer, notes, why)
 
-    def _ask_memory(self, memory: Memory, said: str, budget: int, web: AwaitedWeb) -> Context:
+    def _ask_memory(self, memory: Memory, message: str, budget: int, web: AwaitedWeb) -> Context:
         """Return the block for a message; for one of few content words that calls up nothing on its own, a follow-up,
         with the person's message before it.
         """
 
         count, place = self._count_tokens, self.workspace
         ask = partial(memory.context, budget=budget, web=web, tokenizer=count, workspace=place, automatic=True)
-        block = ask(said)
+        block = ask(message)
         before = next((text for role, text in reversed(self.turns.said) if role == "user"), None)
-        if block.reason is None or before is None or not is_follow_up(said):
+        if block.reason is None or before is None or not is_follow_up(message):
             return block
-        wider = ask(f"{before}\n{said}")
+        wider = ask(f"{before}\n{message}")
         return wider if wider.reason is None else block
 
     def _log_block(self, block: Context, web: str = "") -> None:

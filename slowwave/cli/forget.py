@@ -123,8 +123,8 @@ def _forget(
             OUT.print(f"{end}, an export made before that held it: {escape_line(export['path'])}")
         if made:
             OUT.print(UNREACHED)
-    found = any(certificate["scan"]["found"] for _, certificate in made)
-    if found or seen.left or (exports and not all(export["removed"] for export in old_exports)):
+    is_found = any(certificate["scan"]["found"] for _, certificate in made)
+    if is_found or seen.left or (exports and not all(export["removed"] for export in old_exports)):
         ERR.print(f"slowwave: something of it is still there{': --check names it' if made else ''}", style="red")
         raise typer.Exit(1)
     end_run(report)

@@ -85,11 +85,11 @@ def _list_releases(settings: "Settings", everything: bool) -> Listing:
     names = {release.release_id: release.name for release in releases}
     rows = []
     for place, release in enumerate(releases):
-        kept = place == 0 or not is_dropped(store.dir, release)
-        state = ["live"] * (place == 0) + ["no longer kept"] * (not kept)
+        is_kept = place == 0 or not is_dropped(store.dir, release)
+        state = ["live"] * (place == 0) + ["no longer kept"] * (not is_kept)
         state += [f"back to {names.get(release.restores, release.restores)}"] if release.restores else []
         counts = {name: release.counts.get(name, 0) for name in ("messages", "observations", "summaries")}
-        rows.append({**vars(release), "name": release.name, "kept": kept, "state": ", ".join(state), **counts})
+        rows.append({**vars(release), "name": release.name, "kept": is_kept, "state": ", ".join(state), **counts})
     counted = {name: name for name in ("messages", "observations", "summaries")}
     return Listing(rows, {"release": "name", "made": "created_at", **counted, "": "state"})
 
@@ -156,9 +156,9 @@ def _list_changes(settings: "Settings", everything: bool) -> Listing:
             row["answer"] = answers.get(frozenset((row["loser_id"], row["winner_id"])))
             row["by"] = f"model: {row['answer']}" if row["answer"] else "classifier"
             row["likely"] = f"{row['scores'].get('likely', 1.0):.0%}{' ?' * (kind == LedgerKind.DOUBT)}"
-        some = [row["scores"].get("likely", 1.0) for row in of_kind if not row["answer"]]
-        notes += [f"{len(some)} {what}: {sum(1 - p for p in some):.1f} expected wrong."] if some else []
-        notes += [f"{len(of_kind) - len(some)} {what} by a model's word."] if len(of_kind) > len(some) else []
+        likely = [row["scores"].get("likely", 1.0) for row in of_kind if not row["answer"]]
+        notes += [f"{len(likely)} {what}: {sum(1 - p for p in likely):.1f} expected wrong."] if likely else []
+        notes += [f"{len(of_kind) - len(likely)} {what} by a model's word."] if len(of_kind) > len(likely) else []
         rows += sorted(of_kind, key=lambda row: (-row["scores"].get("likely", 1.0), row["merge_id"]))
     notes += [f"{len(judged)} pairs judged by a model."] if judged else []
     columns = {"merge": "merge_id", "likely": "likely", "judged by": "by", "this claim": "loser"}
@@ -340,8 +340,8 @@ def _describe_run(run: Row) -> str:
     made = [f"{step['rows_out']:,} {names[step['step']]}" for step in steps if step["step"] in names]
     made += [f"{step['counts']['superseded']:,} changed" for step in steps if "superseded" in step["counts"]]
     why = report.get("notes", [])[-1:] if run["status"] == RunStatus.FAILED or not made else made
-    said = f": {', '.join(why)}" if why else ""
-    return f"{run['kind']} {run['started_at']:%Y-%m-%d %H:%M} UTC, {run['status']}{said}"
+    reasons = f": {', '.join(why)}" if why else ""
+    return f"{run['kind']} {run['started_at']:%Y-%m-%d %H:%M} UTC, {run['status']}{reasons}"
 
 
 @command

@@ -65,9 +65,9 @@ for heading, commands in COMMANDS.items():
 app.command(cls=NeverBlocking, hidden=True)(hook)  # clients call it; `slowwave install` names it to them
 
 
-def print_version(asked: bool) -> None:
+def print_version(is_given: bool) -> None:
     """Print name and version, and end, where that was asked for."""
-    if asked:
+    if is_given:
         from importlib.metadata import version
 
         typer.echo(f"slowwave {version('slowwave')}")

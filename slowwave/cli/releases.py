@@ -49,12 +49,12 @@ def diff(
         return {**names, "differences": [difference._asdict() for difference in differences]}
     # Print the differences by their kind.
     by_kind = {kind: [one for one in differences if one.kind == kind] for kind in KINDS}
-    counts = ", ".join(f"{len(some):,} {kind}" for kind, some in by_kind.items() if some)
+    counts = ", ".join(f"{len(rows):,} {kind}" for kind, rows in by_kind.items() if rows)
     lines = [f"{names['old']} to {names['new']}: {counts or 'the same claims'}"]
-    for kind, some in by_kind.items():
-        shown = some[: limit or None]
-        more = f" ({len(shown):,} of {len(some):,} shown)" if len(shown) < len(some) else ""
-        lines += [f"\n{kind}{more}"] * bool(some) + list(map(_format_difference, shown))
+    for kind, rows in by_kind.items():
+        shown = rows[: limit or None]
+        more = f" ({len(shown):,} of {len(rows):,} shown)" if len(shown) < len(rows) else ""
+        lines += [f"\n{kind}{more}"] * bool(rows) + list(map(_format_difference, shown))
     echo("\n".join(lines))
     return None
 

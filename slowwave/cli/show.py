@@ -158,11 +158,11 @@ def _list_habits(
     habits = memory.habits(place, None, files or ())
     lines: list[str] = []
     for kind, heading in HEADINGS.items():
-        if some := [habit for habit in habits if habit.kind == kind]:
-            several = len({habit.workspace for habit in some}) > 1
+        if alike := [habit for habit in habits if habit.kind == kind]:
+            several = len({habit.workspace for habit in alike}) > 1
             lines += ["", heading]
             lines += [
-                f"  {escape_line(habit.describe())}{f'  [{escape_line(habit.workspace)}]' * several}" for habit in some
+                f"  {escape_line(habit.describe())}{f'  [{escape_line(habit.workspace)}]' * several}" for habit in alike
             ]
     return [habit.as_dict() for habit in habits], lines[1:]
 

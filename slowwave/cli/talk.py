@@ -166,10 +166,10 @@ def _rate_turn(conversation: "Conversation", given: list[str]) -> str:
     try:
         number = int(given[0]) if len(given) == 2 else latest
         strength = float(given[-1])
-        known = conversation.turns.active.set_strength(number - 1, strength)
+        is_rated = conversation.turns.active.set_strength(number - 1, strength)
     except (ValueError, IndexError):
         return "A rating is 0 to 1, of a turn by its number: /rate 0.9, or /rate 12 0."
-    return f"Turn {number} now has strength {strength:.2f}." if known else f"Turn {number} is not in mind."
+    return f"Turn {number} now has strength {strength:.2f}." if is_rated else f"Turn {number} is not in mind."
 
 
 def _list_traces(conversation: "Conversation") -> str:

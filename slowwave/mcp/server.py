@@ -80,8 +80,8 @@ def make_filter_argument(name: str, about: str) -> object:
 
 def make_known_argument(name: str, about: str) -> object:
     """Return a filter's argument, described only where `recall` does not: an agent reads all tools at once."""
-    known = name in get_type_hints(Filters)
-    return ARGUMENTS.get(name, str | None) if known else make_filter_argument(name, about)
+    is_filter = name in get_type_hints(Filters)
+    return ARGUMENTS.get(name, str | None) if is_filter else make_filter_argument(name, about)
 
 
 def drop_empty(filters: Some) -> Some:
@@ -201,8 +201,8 @@ class Tools:
         """
         with convert_to_tool_errors():
             memory = self.open_memory()
-            found = memory.habits(workspace or None, kind or None, files or ())
-            kinds = (list(some) for _, some in groupby(found, attrgetter("kind")))
+            rows = memory.habits(workspace or None, kind or None, files or ())
+            kinds = (list(some) for _, some in groupby(rows, attrgetter("kind")))
             habits = [escape_values(shorten_habit(habit)) for turn in zip_longest(*kinds) for habit in turn if habit]
             name, count = memory.release.name, len(habits)
             return fit_answer(
@@ -374,8 +374,8 @@ def make_strict_tool(method: Callable[..., Any], annotations: ToolAnnotations, s
     none.
     """
     tool = StrictTool.from_function(method, annotations=annotations, structured_output=structured)
-    known = tool.fn_metadata.arg_model
-    tool.fn_metadata.arg_model = create_model(known.__name__, __base__=known, __cls_kwargs__={"extra": "forbid"})
+    model = tool.fn_metadata.arg_model
+    tool.fn_metadata.arg_model = create_model(model.__name__, __base__=model, __cls_kwargs__={"extra": "forbid"})
     tool.parameters = tool.fn_metadata.arg_model.model_json_schema(by_alias=True, schema_generator=PlainSchema)
     del tool.parameters["title"]
     return tool

@@ -67,16 +67,16 @@ def fit_hits(found: Hits | SessionHits, release: str | None, budget: int, tokeni
 def fit_answer(keep_first: Callable[[int], BaseModel], most: int, budget: int, tokenizer: str) -> CallToolResult:
     """Return the answer with as many of `most` parts as fit; its text as it is counted: the SDK would indent it."""
     count = resolve_tokenizer(None, tokenizer)
-    kept = bisect_right(range(1, most + 1), budget, key=lambda some: count(keep_first(some).model_dump_json()))
-    answer = keep_first(kept)
+    fitting = bisect_right(range(1, most + 1), budget, key=lambda some: count(keep_first(some).model_dump_json()))
+    answer = keep_first(fitting)
     return CallToolResult(content=[TextContent(text=answer.model_dump_json())], structured_content=answer.model_dump())
 
 
 def shorten_habit(habit: Habit) -> dict[str, Any]:
     """Return what an agent is told of a habit."""
     plain = habit.as_dict()
-    told = {name: plain[name] for name in ("kind", "workspace", "text", "share")}
-    return {**told, "sources": [source.id[:SHORT_ID] for source in habit.sources]}
+    fields = {name: plain[name] for name in ("kind", "workspace", "text", "share")}
+    return {**fields, "sources": [source.id[:SHORT_ID] for source in habit.sources]}
 
 
 def _shorten_hit(hit: Hit) -> dict[str, Any]:

@@ -100,8 +100,8 @@ def find_encryption(folder: Path, mounts: Path = Path("/proc/self/mountinfo"), s
     # Of a line: device (major:minor), mount point and file system; of two at one place the later hides the earlier.
     lines = [line.split(" - ", 1) for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()]
     parsed = [(left.split(), right.split()) for left, right in reversed(lines)]
-    known = [(f[2], Path(f[4].encode().decode("unicode_escape")), t[0]) for f, t in parsed]
-    device, _, kind = max(known, key=lambda place: len(place[1].parts) if there.is_relative_to(place[1]) else -1)
+    entries = [(f[2], Path(f[4].encode().decode("unicode_escape")), t[0]) for f, t in parsed]
+    device, _, kind = max(entries, key=lambda place: len(place[1].parts) if there.is_relative_to(place[1]) else -1)
     if kind in FILE_SYSTEMS:
         return kind.removeprefix("fuse.")
     return "dm-crypt" if _is_dm_crypt(sys / "dev" / "block" / device) else None

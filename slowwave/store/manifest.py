@@ -153,13 +153,13 @@ def mark_synced(folder: Path) -> None:
         OSError: the disk can't.
         StoreUnreadable: the manifest is broken.
     """
-    known, names = read_manifest(folder), [path[len(str(folder)) + 1 :] for path in sync_changes(folder)]
+    last, names = read_manifest(folder), [path[len(str(folder)) + 1 :] for path in sync_changes(folder)]
     lasting = [name for name in names if _is_lasting(name) and (folder / name).is_file()]
-    files = {name: known.files.get(name) or measure_file(folder / name) for name in lasting}
+    files = {name: last.files.get(name) or measure_file(folder / name) for name in lasting}
     # A version that was lost is still missed.
     there = {table.stem: find_newest_version(folder, table.stem) for table in folder.glob("*.lance")}
-    versions = known.versions | {name: max(version, known.versions.get(name, 0)) for name, version in there.items()}
-    if Manifest(versions, files) != known or not (folder / MANIFEST_FILE).exists():
+    versions = last.versions | {name: max(version, last.versions.get(name, 0)) for name, version in there.items()}
+    if Manifest(versions, files) != last or not (folder / MANIFEST_FILE).exists():
         replace_file(folder / MANIFEST_FILE, orjson.dumps({"versions": versions, "files": files}))
 
 
@@ -334,7 +334,7 @@ def check_newest_whole(folder: Path) -> None:
 def find_newest_damage(folder: Path, *, read: bool = True) -> Iterator[Damage]:
     """Yield differences from the last writer's notes, in the newest version of each table."""
     try:
-        known, altered = read_manifest(folder).files, find_altered(folder, read=read)
+        listed, altered = read_manifest(folder).files, find_altered(folder, read=read)
     except StoreUnreadable as broken:
         yield Damage(NEWEST, MANIFEST_FILE, broken.why)
         return
@@ -345,7 +345,7 @@ def find_newest_damage(folder: Path, *, read: bool = True) -> Iterator[Damage]:
             with suppress(*READ_TROUBLE):  # what a killed run wrote last: the next takes it back
                 files = list_pinned_files(folder, {table: newest})
                 of_table = {name: what for name, what in of_table.items() if name in files}
-                of_table |= {name: GONE for name in files if name in known and not (folder / name).is_file()}
+                of_table |= {name: GONE for name in files if name in listed and not (folder / name).is_file()}
         yield from (Damage(NEWEST, name, what) for name, what in of_table.items())
 
 
@@ -357,10 +357,10 @@ def find_altered(folder: Path, below: str = "", *, read: bool = True) -> dict[st
     Raises:
         StoreUnreadable: what is known of them is broken.
     """
-    known = read_manifest(folder)
-    inside = {name: facts for name, facts in known.files.items() if name.startswith(below)}
+    manifest = read_manifest(folder)
+    inside = {name: facts for name, facts in manifest.files.items() if name.startswith(below)}
     altered = {name: what for name, what in describe_changes(folder, inside, read=read).items() if what != GONE}
-    for name, version in known.versions.items():
+    for name, version in manifest.versions.items():
         if f"{name}.lance/".startswith(below) and find_newest_version(folder, name) < version:
             altered[f"{name}.lance/_versions/{LAST_VERSION - version:020}.manifest"] = GONE
     return altered
@@ -410,9 +410,9 @@ def write_release_manifest(folder: Path, row: dict[str, Any]) -> None:
 
     A manifest without its row then means that the row was lost.
     """
-    known = read_manifest(folder).files
+    listed = read_manifest(folder).files
     files = {
-        name: known.get(name) or measure_file(folder / name) for name in list_pinned_files(folder, row["versions"])
+        name: listed.get(name) or measure_file(folder / name) for name in list_pinned_files(folder, row["versions"])
     }
     path = get_release_manifest(folder, row["number"]).with_suffix(PART)
     path.parent.mkdir(exist_ok=True)
@@ -429,10 +429,10 @@ def settle_release_manifests(folder: Path, numbers: Container[int]) -> None:
             part.unlink()
 
 
-def drop_release_manifests(folder: Path, kept: Container[int]) -> None:
+def drop_release_manifests(folder: Path, numbers: Container[int]) -> None:
     """Drop the manifests of all releases but some: the files of the others are gone."""
     for number in list_release_manifests(folder):
-        if number not in kept:
+        if number not in numbers:
             get_release_manifest(folder, number).unlink()
 
 

@@ -37,20 +37,20 @@ def publish(
     A roll-back is no publication: after one, an unchanged night leaves it in force. `calibrate` is called with the
     release to be, only when there will be one, and gives what its row keeps in `calibration`; what it raises ends it.
     """
-    known = read_releases(store)
-    published = [r for r in known if r.restores is None]
+    releases = read_releases(store)
+    published = [r for r in releases if r.restores is None]
     if published and not any(_has_changes(store, table, published[-1]) for table in RELEASED if table not in UNREAD):
         return None
-    draft = _draft_release(store, known, run_id, encoder)
+    draft = _draft_release(store, releases, run_id, encoder)
     if not published and not any(draft.counts.values()):
         return None  # a first run that found nothing to read
-    return _add_release(store, known, replace(draft, calibration=calibrate(draft)) if calibrate else draft)
+    return _add_release(store, releases, replace(draft, calibration=calibrate(draft)) if calibrate else draft)
 
 
 def open_candidate(store: Store) -> Snapshot:
     """Return the newest version of every table, released or not, as the release that they would be."""
-    known = read_releases(store)
-    draft = _draft_release(store, known, CANDIDATE, known[-1].encoder if known else None)
+    releases = read_releases(store)
+    draft = _draft_release(store, releases, CANDIDATE, releases[-1].encoder if releases else None)
     return Snapshot.of_release(store.dir, draft)
 
 
@@ -84,13 +84,13 @@ def roll_back(store: Store, name: str, run_id: str) -> Release:
         NoRelease, ReleaseDropped: there is none of that name, or no longer.
         UsageError: it is live.
     """
-    known = read_releases(store)
-    old = pick_release(known, name, store.dir)
-    if old.release_id in (known[-1].release_id, known[-1].restores):
+    releases = read_releases(store)
+    old = pick_release(releases, name, store.dir)
+    if old.release_id in (releases[-1].release_id, releases[-1].restores):
         raise UsageError(f"{name} is live already: nothing was done")
-    draft = _draft_release(store, known, run_id, old.encoder, old.versions)
+    draft = _draft_release(store, releases, run_id, old.encoder, old.versions)
     again = replace(draft, counts=old.counts, restores=old.release_id, calibration=old.calibration)
-    return _add_release(store, known, again)
+    return _add_release(store, releases, again)
 
 
 def _draft_release(
@@ -103,7 +103,7 @@ def _draft_release(
     return Release(release_id, number, datetime.now(UTC), run_id, versions, counts, encoder, None)
 
 
-def _add_release(store: Store, known: list[Release], release: Release) -> Release:
+def _add_release(store: Store, releases: list[Release], release: Release) -> Release:
     with translate_write_errors(store.dir):
         # Each pinned version is tagged, so that no clean-up takes it while the release is kept.
         for table in RELEASED:
@@ -112,7 +112,7 @@ def _add_release(store: Store, known: list[Release], release: Release) -> Releas
                 tags.update(release.name, release.versions[table.name])
             else:
                 tags.create(release.name, release.versions[table.name])
-        numbers = {earlier.number for earlier in known}
+        numbers = {earlier.number for earlier in releases}
         settle_release_manifests(store.dir, numbers)
         mark_synced(store.dir)
         write_release_manifest(store.dir, vars(release))

@@ -74,11 +74,11 @@ def load_releases(folder: Path) -> list[Release]:
         SchemaMismatch: another version of slowwave wrote it.
     """
     refresh(folder)
-    known = find_last_known(folder)
+    last = find_last_known(folder)
     if not has_table(folder, RELEASES.name):
-        check_ledger_whole(folder, 0, known)
+        check_ledger_whole(folder, 0, last)
     releases = read_ledger(folder)
-    check_ledger_whole(folder, releases[-1].number if releases else 0, known)
+    check_ledger_whole(folder, releases[-1].number if releases else 0, last)
     return releases
 
 
@@ -99,15 +99,15 @@ def read_ledger(folder: Path) -> list[Release]:
         return parse_releases(rows.to_table())
 
 
-def check_columns(table: Table, found: pa.Schema) -> None:
+def check_columns(table: Table, schema: pa.Schema) -> None:
     """Check that a stored table has the columns of this version; vectors may be of any length.
 
     Raises:
         SchemaMismatch: it has others.
     """
-    missing = [field.name for field in table.schema if field.name not in found.names]
-    unknown = [name for name in found.names if name not in table.schema.names]
-    pairs = [(field, found.field(field.name)) for field in table.build_disk_schema() if field.name in found.names]
+    missing = [field.name for field in table.schema if field.name not in schema.names]
+    unknown = [name for name in schema.names if name not in table.schema.names]
+    pairs = [(field, schema.field(field.name)) for field in table.build_disk_schema() if field.name in schema.names]
     wrong = [
         f"{field.name} as {there.type}"
         for field, there in pairs
@@ -133,8 +133,8 @@ def check_tables_exist(folder: Path, releases: Iterable[Release], tables: Iterab
 def parse_releases(rows: pa.Table) -> list[Release]:
     """Return rows of the releases table as objects, oldest first."""
     names = [field.name for field in fields(Release)]
-    known = [{name: row[name] for name in names} for row in rows.to_pylist()]
-    parsed = [Release(**{**row, "versions": dict(row["versions"]), "counts": dict(row["counts"])}) for row in known]
+    records = [{name: row[name] for name in names} for row in rows.to_pylist()]
+    parsed = [Release(**{**row, "versions": dict(row["versions"]), "counts": dict(row["counts"])}) for row in records]
     return sorted(parsed, key=lambda release: release.number)
 
 

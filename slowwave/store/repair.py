@@ -97,8 +97,8 @@ def check_store(folder: Path, *, read: bool = True) -> Checked:
         releases = {}
         if not any(part.where.startswith(f"{RELEASES.name}.lance/") for part in damage):
             damage.append(Damage(NEWEST, RELEASES.name, getattr(trouble, "why", "the table is gone")))
-    known = {part.where for part in damage}
-    damage += [part for part in find_release_damage(folder, releases, read=read) if part.where not in known]
+    places = {part.where for part in damage}
+    damage += [part for part in find_release_damage(folder, releases, read=read) if part.where not in places]
     pinned = [release for release in releases.values() if not is_dropped(folder, release)]
     damage += [broken for release in pinned for broken in _find_broken_tags(folder, release)]
     tagged = {release.number for release in pinned if _get_tag(folder, MESSAGES.name, release.name).exists()}
@@ -158,8 +158,8 @@ def salvage(folder: Path, damage: list[Damage]) -> tuple[dict[str, Salvaged], li
     files = {name: facts for name, facts in noted.files.items() if not name.startswith(made)}
     replace_file(folder / MANIFEST_FILE, orjson.dumps({"versions": noted.versions, "files": files}))
     # releases that have a manifest and no row
-    known = {release.number for release in read_ledger(folder)} if has_table(folder, RELEASES.name) else set()
-    lost = [number for number in list_release_manifests(folder) if number not in known]
+    numbers = {release.number for release in read_ledger(folder)} if has_table(folder, RELEASES.name) else set()
+    lost = [number for number in list_release_manifests(folder) if number not in numbers]
     if rows := [
         manifest.row | {"created_at": datetime.fromisoformat(manifest.row["created_at"])}
         for number in lost
@@ -177,13 +177,13 @@ def _salvage_table(folder: Path, table: Table, bad: set[Path], dim: int) -> Salv
     path = folder / f"{table.name}.lance"
     # The highest version that the last writer, a release or the disk knows of the table.
     manifests = [read_release_manifest(folder, number) for number in list_release_manifests(folder)]
-    known = [read_manifest(folder).versions, *(manifest.versions for manifest in manifests if manifest)]
+    noted = [read_manifest(folder).versions, *(manifest.versions for manifest in manifests if manifest)]
     with suppress(StoreError):
-        known += [release.versions for release in read_ledger(folder)]
-    last = max([0, *list_versions(path), *(versions.get(table.name, 0) for versions in known)])
-    cut = {one for one in bad if one.parent == path / "_versions"}
-    for one in cut:
-        one.unlink(missing_ok=True)
+        noted += [release.versions for release in read_ledger(folder)]
+    last = max([0, *list_versions(path), *(versions.get(table.name, 0) for versions in noted)])
+    cut = {fragment for fragment in bad if fragment.parent == path / "_versions"}
+    for fragment in cut:
+        fragment.unlink(missing_ok=True)
     rows, total = table.build_disk_schema(dim).empty_table(), 0
     if not (there := list_versions(path)):
         shutil.rmtree(path, ignore_errors=True)

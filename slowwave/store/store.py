@@ -68,13 +68,13 @@ class Store:
         directory = root / space
         refresh(directory)
         if has_table(directory, RELEASES.name):
-            known = load_releases(directory)
+            made = load_releases(directory)
         else:
             check_ledger_whole(directory, 0, find_last_known(directory))
-            known = []
+            made = []
             if not create:
                 raise StoreMissing(directory)
-        check_tables_exist(directory, known)
+        check_tables_exist(directory, made)
         if create:
             make_private_folder(directory)
             close_to_others(directory)
@@ -87,7 +87,7 @@ class Store:
             with translate_write_errors(directory):
                 for table in TABLES.values():
                     if table in there:
-                        restore_last_whole(directory, table, known[-1].versions.get(table.name, 0) if known else 0)
+                        restore_last_whole(directory, table, made[-1].versions.get(table.name, 0) if made else 0)
                     else:
                         schema = table.build_disk_schema(store.dim)
                         store._db.create_table(table.name, schema=schema, exist_ok=True)
@@ -120,8 +120,8 @@ class Store:
         """Return a table at its newest version, for reading what this class does not."""
         path = self.dir / f"{table.name}.lance"
         newest = identify_newest_version(path)
-        known, dataset = self._opened.get(table.name, (None, None))
-        if dataset is None or newest is None or known != newest:
+        version, dataset = self._opened.get(table.name, (None, None))
+        if dataset is None or newest is None or version != newest:
             dataset = lance.dataset(str(path))
             if newest is not None:
                 self._opened[table.name] = (newest, dataset)

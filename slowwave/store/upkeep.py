@@ -126,8 +126,8 @@ def pick_kept(releases: Sequence[Release], settings: StoreSettings) -> list[Rele
     """Return the releases that settings keep, oldest first: the newest, and the last of so many days."""
     last = {release.created_at.date(): release.number for release in releases}
     days = sorted(last)[max(0, len(last) - settings.keep_daily) :]
-    kept = {*(release.number for release in releases[-settings.keep_releases :]), *(last[day] for day in days)}
-    return [release for release in releases if release.number in kept]
+    numbers = {*(release.number for release in releases[-settings.keep_releases :]), *(last[day] for day in days)}
+    return [release for release in releases if release.number in numbers]
 
 
 def drop_old_versions(store: Store, settings: StoreSettings) -> int:
@@ -137,17 +137,17 @@ def drop_old_versions(store: Store, settings: StoreSettings) -> int:
     """
     releases = read_releases(store)
     with translate_write_errors(store.dir):
-        if len(kept := pick_kept(releases, settings)) < len(releases):
-            _unpin_all_but(store, kept)
+        if len(chosen := pick_kept(releases, settings)) < len(releases):
+            _unpin_all_but(store, chosen)
         datasets = [lance.dataset(str(store.dir / f"{table.name}.lance")) for table in TABLES.values()]
         done = [dataset.cleanup_old_versions(GRACE, error_if_tagged_old_versions=False) for dataset in datasets]
         return sum(int(freed.bytes_removed) for freed in done)
 
 
-def _unpin_all_but(store: Store, kept: Sequence[Release]) -> None:
+def _unpin_all_but(store: Store, releases: Sequence[Release]) -> None:
     """Drop the manifests and tags of all releases but some; their rows stay in the ledger."""
-    drop_release_manifests(store.dir, {release.number for release in kept})
-    names = {release.name for release in kept}
+    drop_release_manifests(store.dir, {release.number for release in releases})
+    names = {release.name for release in releases}
     for table in RELEASED:
         tags = store.open_table(table).tags
         for name in tags.list().keys() - names:
@@ -191,9 +191,9 @@ def drop_versions_at_once(store: Store, table: Table) -> None:
             timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
         )
         dataset = store.open_dataset(table)
-        kept = {int(dataset.version), *(int(tag["version"]) for tag in dataset.tags.list().values())}
+        versions = {int(dataset.version), *(int(tag["version"]) for tag in dataset.tags.list().values())}
         # Lance passes over what it can't delete: of files that no kept version names, its own notes alone stay.
-        names = {name for version in kept for name in list_pinned_files(store.dir, {table.name: version})}
+        names = {name for version in versions for name in list_pinned_files(store.dir, {table.name: version})}
         left = [path for path in (store.dir / f"{table.name}.lance").rglob("*") if path.is_file()]
         left = [path for path in left if path.relative_to(store.dir).as_posix() not in names]
         left = [path for path in left if "_refs" not in path.parts and path.suffix != ".txn"]

@@ -28,14 +28,14 @@ LEAST_ALIKE = 60.0
 """Per cent of likeness from which a known name is told as a hint."""
 
 
-def find_workspaces(asked: str, known: Iterable[str | None]) -> tuple[str, ...]:
+def find_workspaces(asked: str, workspaces: Iterable[str | None]) -> tuple[str, ...]:
     """Return the known names that are the workspace asked for, sorted; none for one that is not known.
 
     Args:
         asked: as a person writes it: a name, or a path that may begin at the current folder or at home.
-        known: as the tables have them.
+        workspaces: as the tables have them.
     """
-    names = sorted({name for name in known if name})
+    names = sorted({name for name in workspaces if name})
     compose = partial(normalize, "NFC")  # a Mac's folders are written apart
     exact = {name for name in names if compose(name) == compose(asked)}
     keys = {*map(compose, _compute_keys(_make_absolute(asked)))} if not exact or _is_path(asked) else set()
@@ -43,26 +43,26 @@ def find_workspaces(asked: str, known: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(sorted(exact.union(alike)))
 
 
-def anchor_workspace(asked: str) -> str:
+def anchor_workspace(name: str) -> str:
     """Return a path that begins at the current folder or at home as an absolute one; any other name as it is."""
-    return _make_absolute(_expand_home(asked)) if re.split(r"[/\\]", asked)[0] in (".", "..", "~") else asked
+    return _make_absolute(_expand_home(name)) if re.split(r"[/\\]", name)[0] in (".", "..", "~") else name
 
 
-def require_workspaces(asked: str, known: Iterable[str | None]) -> tuple[str, ...]:
+def require_workspaces(asked: str, workspaces: Iterable[str | None]) -> tuple[str, ...]:
     """Return `find_workspaces`.
 
     Raises:
         UsageError: it is not known; the message names the nearest.
     """
-    names = {name for name in known if name}
+    names = {name for name in workspaces if name}
     if matches := find_workspaces(asked, names):
         return matches
     raise UsageError(explain_unknown_workspace(asked, names))
 
 
-def explain_unknown_workspace(asked: str, known: Iterable[str | None]) -> str:
+def explain_unknown_workspace(asked: str, workspaces: Iterable[str | None]) -> str:
     """Return a message that a workspace is not known, with the most similar known ones."""
-    names = sorted({name for name in known if name})
+    names = sorted({name for name in workspaces if name})
     alike = process.extract(
         asked, names, scorer=fuzz.ratio, processor=_take_last_part, limit=HINTS, score_cutoff=LEAST_ALIKE
     )
@@ -107,11 +107,11 @@ def _is_path(name: str) -> bool:
     return name.startswith(("/", "~")) or bool(DRIVE.match(name))
 
 
-def _make_absolute(asked: str) -> str:
+def _make_absolute(name: str) -> str:
     try:
-        return asked if _is_path(asked) else str(Path.cwd() / asked)
+        return name if _is_path(name) else str(Path.cwd() / name)
     except OSError:  # the current folder is gone
-        return asked
+        return name
 
 
 def _expand_home(path: str) -> str:

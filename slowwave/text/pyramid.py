@@ -311,8 +311,8 @@ def _replace_groups(groups: list[Group], written: Mapping[int, Group], gone: set
         if place in written:
             groups[place] = written[place]
         elif place in gone or not taken.isdisjoint(group.members):
-            kept = () if place in gone else tuple(m for m in group.members if m not in taken)
-            groups[place] = replace(group, members=kept, stale=True)
+            members = () if place in gone else tuple(m for m in group.members if m not in taken)
+            groups[place] = replace(group, members=members, stale=True)
 
 
 def _wants_master(pyramid: Pyramid, tops: Sequence[Member], shape: Shape) -> bool:

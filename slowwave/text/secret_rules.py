@@ -355,10 +355,10 @@ def _classify_value(before: str, match: re.Match[str]) -> str | None:
         of_itself = value.rstrip(".,").isdecimal() and not match["suffix"]
         if match["said"]:
             literal = match["quoted"] is not None and not match["said"].endswith((" to ", " auf "))
-            known = (literal and not _is_code_or_path(value)) or bool(_PARTS.match(value))
+            is_known = (literal and not _is_code_or_path(value)) or bool(_PARTS.match(value))
         else:
-            known = match["quoted"] is not None or _is_label(match)
-        return "password" if known or of_itself or (mixed and not _CODE.match(value)) else None
+            is_known = match["quoted"] is not None or _is_label(match)
+        return "password" if is_known or of_itself or (mixed and not _CODE.match(value)) else None
     looks_made = issued or (mixed and len(value) >= 8 and not (match["said"] or "").endswith(": "))
     return _classify_key_value(before, name, match["suffix"], value) if looks_made else None
 
@@ -367,8 +367,8 @@ def _classify_key_value(before: str, name: str, suffix: str, value: str) -> str 
     if name == "key":
         kind = "aws-secret-key" if len(value) == 40 and _AWS.search(before) else "secret"
         issued = len(value) >= 20 and _OF_VARIABLE.search(before)
-        known = bool(issued or _KEY_OF.search(before))
-        return kind if known and not _is_code_or_path(value) else None
+        is_key = bool(issued or _KEY_OF.search(before))
+        return kind if is_key and not _is_code_or_path(value) else None
     if _is_code_or_path(value):
         return None
     if name == "token" and not suffix:

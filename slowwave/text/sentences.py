@@ -73,9 +73,9 @@ def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
             while stop > start and IDLE.match(body, stop - 1):
                 stop -= 1
             tail = closer.search(body, max(start, stop - MOST_CLOSING), stop)
-            kept = body[: tail.start()].rstrip() if tail else body[:stop]
-            if any(map(str.isalnum, kept[start:])):
-                sentences.append(Sentence(offset + start, offset + len(kept), kept[start:], item, position))
+            clean = body[: tail.start()].rstrip() if tail else body[:stop]
+            if any(map(str.isalnum, clean[start:])):
+                sentences.append(Sentence(offset + start, offset + len(clean), clean[start:], item, position))
             offset += len(piece)
             position += bool(piece.strip())
     return sentences

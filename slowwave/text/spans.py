@@ -114,19 +114,19 @@ def find_recurring_spans(sessions: Iterable[Collection[int]]) -> dict[int, int]:
     return dict(zip(values[often].tolist(), counts[often].tolist(), strict=True))
 
 
-def mask_spans(text: str, known: Collection[int]) -> str:
-    """Return the text with each shingle in `known` blanked out, line breaks in its place: every other character stays
+def mask_spans(text: str, hashes: Collection[int]) -> str:
+    """Return the text with each shingle in `hashes` blanked out, line breaks in its place: every other character stays
     put.
     """
-    if not known:
+    if not hashes:
         return text
-    gone = [span for span in extract_spans(text) if span.hash in known]
+    gone = [span for span in extract_spans(text) if span.hash in hashes]
     if not gone:
         return text
-    kept = list(text)
+    characters = list(text)
     for span in gone:
-        kept[span.start : span.end] = "\n" * (span.end - span.start)
-    return "".join(kept)
+        characters[span.start : span.end] = "\n" * (span.end - span.start)
+    return "".join(characters)
 
 
 def find_repeating_sessions(quote: str, text: str, holders: Mapping[int, Collection[str]]) -> set[str]:
@@ -159,8 +159,8 @@ def parse_span_id(span_id: str) -> int:
     return int.from_bytes(bytes.fromhex(span_id), signed=True)
 
 
-def find_span_texts(texts: Iterable[str], wanted: Collection[int]) -> Mapping[int, str]:
+def find_span_texts(texts: Iterable[str], hashes: Collection[int]) -> Mapping[int, str]:
     """Return the text of each wanted shingle where it first stands."""
     every = ((span, text) for text in texts for span in extract_spans(text))
-    pairs = [(span.hash, text[span.start : span.end]) for span, text in every if span.hash in wanted]
+    pairs = [(span.hash, text[span.start : span.end]) for span, text in every if span.hash in hashes]
     return dict(reversed(pairs))

@@ -113,9 +113,9 @@ def _build_briefing(memory: Memory, workspace: str, room: int) -> tuple[Context,
     }
     lines = _explain_lines(block, Hits(), memory)
     chosen = [line for part in block.parts for line in part.lines]
-    for told, line in zip(lines, chosen, strict=True):
-        told["why"] = {"relevance": None, "signals": {}, "places": {}, "order": order[id(line)]}
-    left = [line for turn in zip_longest(*kinds) for line in turn if line and all(line is not told for told in chosen)]
+    for row, line in zip(lines, chosen, strict=True):
+        row["why"] = {"relevance": None, "signals": {}, "places": {}, "order": order[id(line)]}
+    left = [line for turn in zip_longest(*kinds) for line in turn if line and all(line is not row for row in chosen)]
     missed = [
         {"id": "", "text": line.text, "at": line.source.at, "why": lines[0]["why"] | {"order": order[id(line)]}}
         for line in left[: MISSED if lines else 0]
@@ -128,8 +128,8 @@ def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
     hit_of = {(cited.session, cited.message): hit for hit in reversed(hits) for cited in hit.sources[:1]}
     view = memory.get_view()
-    known = view.read(TOPICS, ["name", "topic_id"]).to_pylist() if view.count(TOPICS) else []
-    topics = {row["name"]: row["topic_id"] for row in known}
+    rows = view.read(TOPICS, ["name", "topic_id"]).to_pylist() if view.count(TOPICS) else []
+    topics = {row["name"]: row["topic_id"] for row in rows}
     lines = []
     for part in block.parts:
         for line in part.lines:

@@ -106,10 +106,10 @@ class DDGS:
         from ddgs.exceptions import DDGSException  # type: ignore[import-not-found,unused-ignore]
 
         try:
-            found = ddgs.DDGS(timeout=int(TIMEOUT)).text(query, max_results=limit)
+            results = ddgs.DDGS(timeout=int(TIMEOUT)).text(query, max_results=limit)
         except DDGSException as error:
             raise WebTrouble(self.name, str(error) or type(error).__name__) from None
-        return _parse_results(self.name, found, ("title", "href", "body"), limit)
+        return _parse_results(self.name, results, ("title", "href", "body"), limit)
 
 
 def make_engines(settings: WebSettings) -> tuple[list[WebEngine], list[str]]:
@@ -164,16 +164,16 @@ def read_bounded(
         return httpx.Response(200, content=bytes(content), headers=kind)
 
 
-def _parse_results(engine: str, found: object, names: tuple[str, str, str], limit: int) -> list[WebResult]:
+def _parse_results(engine: str, records: object, names: tuple[str, str, str], limit: int) -> list[WebResult]:
     """Return results from an engine's own records, whose title, address and snippet have these names.
 
     Raises:
         WebTrouble: there is no list.
     """
-    if not isinstance(found, Iterable) or isinstance(found, str | bytes | Mapping):
+    if not isinstance(records, Iterable) or isinstance(records, str | bytes | Mapping):
         raise WebTrouble(engine, "the answer holds no list of results")
     results: dict[str, WebResult] = {}
-    for record in found:
+    for record in records:
         if isinstance(record, Mapping) and is_web_url(url := record.get(names[1])):
             title, text = (strip_markup(record.get(name)) for name in (names[0], names[2]))
             results.setdefault(str(url), WebResult(title, str(url), text, engine))

@@ -83,8 +83,8 @@ def scrub_personal_data(text: str, never: Iterable[str] = (), names: Iterable[st
     # what has the form of something personal, and secrets
     for kind, pattern in FORMS:
         text = _replace(pattern, text, kind, removed)
-    text, found = redact(text)
-    removed.update(found)
+    text, counts = redact(text)
+    removed.update(counts)
     text = _replace(ASSIGNED, PLACEHOLDER.sub(" ", text), "secret", removed, lambda match: match[1])
     text = _replace(WORD_OF_A_MACHINE, text, "secret", removed)
     text = _replace(NUMBERED, text, "number", removed, lambda match: match[1])
@@ -102,10 +102,10 @@ def _replace(
     """Return a text with what is to be kept of each match, counting those that something is taken out of."""
 
     def cut(match: re.Match[str]) -> str:
-        kept = keep(match)
-        if kept != match[0]:
+        text = keep(match)
+        if text != match[0]:
             removed[kind] += 1
-        return kept
+        return text
 
     return pattern.sub(cut, text)
 

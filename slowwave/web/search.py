@@ -112,15 +112,15 @@ class WebSearch:
         for engine in self.engines:
             name = getattr(engine, "name", type(engine).__name__)
             try:
-                found = list(engine.search(query, self.settings.results))
-                if not all(isinstance(result, WebResult) for result in found):
-                    raise WebTrouble(name, f"the answer is no list of results: {found!r:.80}")
+                pages = list(engine.search(query, self.settings.results))
+                if not all(isinstance(result, WebResult) for result in pages):
+                    raise WebTrouble(name, f"the answer is no list of results: {pages!r:.80}")
             except Exception as trouble:  # an engine may be anybody's code
                 notes.append(str(trouble) if isinstance(trouble, WebTrouble) else f"{name}: {trouble!r}")
                 LOG.warning("web search: %s", notes[-1])
                 continue
-            if found:
-                results, more = fill_page_texts(found, self.settings)
+            if pages:
+                results, more = fill_page_texts(pages, self.settings)
                 return WebAnswer(tuple(result for result in results if result.text), query, why, (*notes, *more))
             notes.append(f"{name} found nothing")
         missing = [] if self.engines else [f"no engine can be asked: {'; '.join(self.lacking) or 'none is named'}"]

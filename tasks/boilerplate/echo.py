@@ -26,14 +26,14 @@ def mask_echoes(text: str, said_at: datetime | None, recalled: Mapping[str, date
     """
     if not recalled or said_at is None:
         return text, 0
-    kept, echoes = text, 0
-    for one in split_sentences(text):
-        for start, end in _iter_clause_runs(one.text, one.start):
+    masked, echoes = text, 0
+    for sentence in split_sentences(text):
+        for start, end in _iter_clause_runs(sentence.text, sentence.start):
             at = recalled.get(hash_span(text[start:end]) or "")
-            if at is not None and at < said_at and kept[start:end].strip():
-                kept = kept[:start] + "\n" * (end - start) + kept[end:]
+            if at is not None and at < said_at and masked[start:end].strip():
+                masked = masked[:start] + "\n" * (end - start) + masked[end:]
                 echoes += 1
-    return kept, echoes
+    return masked, echoes
 
 
 def _iter_clause_runs(sentence: str, offset: int) -> Iterator[tuple[int, int]]:

@@ -66,26 +66,26 @@ def _build_line_rows(job: Job, group: pl.DataFrame, key: str) -> pa.Table:
 
 def _read_spoken_texts(store: Store, ids: list[str], gone: Collection[str]) -> dict[str, list[tuple[str, str]]]:
     """Return (origin, text) by session, in order of speech: people's and models' words that were not taken back."""
-    said = pl.DataFrame(store.read_ids(MESSAGES, ids, [*TEXT_COLUMNS, "origin"], by="session_id"))
-    said = said.filter(pl.col("origin").is_in(SPOKEN) & ~pl.col("message_id").is_in(sorted(gone))).sort("seq")
-    groups = said.group_by(["session_id"], maintain_order=True)
+    messages = pl.DataFrame(store.read_ids(MESSAGES, ids, [*TEXT_COLUMNS, "origin"], by="session_id"))
+    messages = messages.filter(pl.col("origin").is_in(SPOKEN) & ~pl.col("message_id").is_in(sorted(gone))).sort("seq")
+    groups = messages.group_by(["session_id"], maintain_order=True)
     return {str(key[0]): rows.select("origin", "text").rows() for key, rows in groups}
 
 
 def _update_boilerplate(job: Job, key: str) -> int:
     """Make the table say what the lines say now; rows that stay the same are left alone."""
     begun = pl.DataFrame(job.store.read(SESSIONS, ["session_id", "started_at"]))
-    known = pl.DataFrame(job.store.read(LINES, where=pc.field("step_key") == key)).join(begun, on="session_id")
-    lines = known.sort("started_at", "session_id", nulls_last=True).to_dicts()
+    line_rows = pl.DataFrame(job.store.read(LINES, where=pc.field("step_key") == key)).join(begun, on="session_id")
+    lines = line_rows.sort("started_at", "session_id", nulls_last=True).to_dicts()
     often = find_recurring_spans([row["hashes"] for row in lines])
-    held = {r["span_id"]: r for r in job.store.read(BOILERPLATE).to_pylist()}
+    stored = {r["span_id"]: r for r in job.store.read(BOILERPLATE).to_pylist()}
     holders: dict[int, list[str]] = {number: [] for number in often}
     typed: set[int] = set()
     for row in lines:
         typed |= often.keys() & row["typed"]
         for number in often.keys() & row["hashes"]:
             holders[number].append(row["session_id"])
-    texts = {n: held[format_span_id(n)]["text"] for n in often if format_span_id(n) in held}
+    texts = {n: stored[format_span_id(n)]["text"] for n in often if format_span_id(n) in stored}
     texts |= _read_span_texts(job, {n: sids[0] for n, sids in holders.items() if n not in texts})
     # Kept are as many sessions as held it before it recurred: no claim that was made of it has to go.
     most = MIN_SESSIONS - 1
@@ -99,17 +99,17 @@ def _update_boilerplate(job: Job, key: str) -> int:
         }
         for number in sorted(often)
     ]
-    job.store.delete_ids(BOILERPLATE, sorted(set(held) - {row["span_id"] for row in rows}))
+    job.store.delete_ids(BOILERPLATE, sorted(set(stored) - {row["span_id"] for row in rows}))
     return job.store.merge_changed(BOILERPLATE, pa.Table.from_pylist(rows, schema=BOILERPLATE.schema))
 
 
-def _read_span_texts(job: Job, wanted: Mapping[int, str]) -> dict[int, str]:
+def _read_span_texts(job: Job, sessions: Mapping[int, str]) -> dict[int, str]:
     """Return how each new span reads in the session that is named beside it."""
     texts: dict[int, str] = {}
-    for sid in sorted(set(wanted.values())):
-        mine = {n for n, at in wanted.items() if at == sid}
+    for sid in sorted(set(sessions.values())):
+        hashes = {n for n, at in sessions.items() if at == sid}
         spoken = [text for _, text in _read_spoken_texts(job.store, [sid], ()).get(sid, [])]
-        texts |= find_span_texts(spoken, mine)
+        texts |= find_span_texts(spoken, hashes)
     return texts
 
 
@@ -118,12 +118,12 @@ def add_repeating_sessions(job: Job) -> int:
 
     Returns how many claims gained evidence.
     """
-    kept = {parse_span_id(r["span_id"]): r["kept"] for r in job.store.read(BOILERPLATE).to_pylist() if r["kept"]}
-    holders: dict[int, set[str]] = {number: set() for number in kept}
-    for line in job.store.read(LINES).to_pylist() if kept else ():
-        for number in kept.keys() & line["typed"]:
-            holders[number] |= {line["session_id"]} - set(kept[number])
-    claims = job.store.read_ids(OBSERVATIONS, {sid for sids in kept.values() for sid in sids}, by="session_id")
+    spans = {parse_span_id(r["span_id"]): r["kept"] for r in job.store.read(BOILERPLATE).to_pylist() if r["kept"]}
+    holders: dict[int, set[str]] = {number: set() for number in spans}
+    for line in job.store.read(LINES).to_pylist() if spans else ():
+        for number in spans.keys() & line["typed"]:
+            holders[number] |= {line["session_id"]} - set(spans[number])
+    claims = job.store.read_ids(OBSERVATIONS, {sid for sids in spans.values() for sid in sids}, by="session_id")
     claims = claims.filter(pc.is_in(claims["status"], pa.array([Status.ACTIVE, Status.DUPLICATE])))
     first = {row["observation_id"]: row["message_ids"][0] for row in claims.to_pylist()}
     texts = {r["message_id"]: r["text"] for r in job.store.read_ids(MESSAGES, first.values()).to_pylist()}
@@ -160,8 +160,8 @@ class Mask:
             return {}
         touched: dict[str, str] = {}
         for row in self._store.read(LINES, ["session_id", "hashes"]).to_pylist():
-            if mine := sorted(self.find_masked_spans(row["session_id"]).intersection(row["hashes"])):
-                touched[row["session_id"]] = compute_content_id(*map(format_span_id, mine))
+            if spans := sorted(self.find_masked_spans(row["session_id"]).intersection(row["hashes"])):
+                touched[row["session_id"]] = compute_content_id(*map(format_span_id, spans))
         return touched
 
     def find_masked_spans(self, session_id: str) -> set[int]:
@@ -171,16 +171,16 @@ class Mask:
     def mask_text(self, session_id: str, text: str, said_at: datetime | None) -> str:
         """Return a message's text, of the same length, with what is masked blanked out."""
         spoken = mask_spans(text, self.find_masked_spans(session_id))
-        kept, echoes = mask_echoes(spoken, said_at, self.recalled)
+        masked, echoes = mask_echoes(spoken, said_at, self.recalled)
         self.echoes += echoes
-        return kept
+        return masked
 
     def mask_messages(self, rows: pa.Table) -> pa.Table:
         """Return rows of MESSAGES (`session_id`, `text` and `ts` at least) with what is masked blanked out."""
         if not (self.known or self.recalled) or not rows.num_rows:
             return rows
-        said = (rows[name].to_pylist() for name in ("session_id", "text", "ts"))
-        texts = pa.array(list(map(self.mask_text, *said)), pa.string())
+        columns = (rows[name].to_pylist() for name in ("session_id", "text", "ts"))
+        texts = pa.array(list(map(self.mask_text, *columns)), pa.string())
         return rows.set_column(rows.schema.get_field_index("text"), rows.schema.field("text"), texts)
 
 

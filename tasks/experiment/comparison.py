@@ -66,6 +66,6 @@ def correct_by_holm(p_values: Sequence[float]) -> list[float]:
 def _sum_clusters(values: Sequence[float], clusters: Sequence[str]) -> tuple[Any, Any]:
     """Return each cluster's sum and count of the values that are no NaN; clusters without any are left out."""
     every = np.asarray(values, dtype=np.float64)
-    known = ~np.isnan(every)
-    _, at = np.unique(np.asarray(clusters, dtype=str)[known], return_inverse=True)
-    return np.bincount(at, every[known]), np.bincount(at).astype(np.float64)
+    is_number = ~np.isnan(every)
+    _, at = np.unique(np.asarray(clusters, dtype=str)[is_number], return_inverse=True)
+    return np.bincount(at, every[is_number]), np.bincount(at).astype(np.float64)

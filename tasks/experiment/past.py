@@ -91,12 +91,12 @@ def part_unit(unit: Unit) -> tuple[Unit, pa.Table]:
 
 def find_asking(turns: pl.DataFrame) -> dict[str, str]:
     """Return what each person's message asks, by its id: its sentences that end in a question mark."""
-    found = {}
+    asking = {}
     for row in turns.filter("person").iter_rows(named=True):
         asks = " ".join(one.text.strip() for one in split_sentences(row["text"]) if one.text.rstrip().endswith("?"))
         if extract_content_words(asks):
-            found[row["message_id"]] = asks[:QUERY_CHARS]
-    return found
+            asking[row["message_id"]] = asks[:QUERY_CHARS]
+    return asking
 
 
 def find_questions(past: Past, cut: datetime, horizon: int, near: float, until: datetime | None) -> list[Question]:
@@ -111,16 +111,16 @@ def find_questions(past: Past, cut: datetime, horizon: int, near: float, until: 
     """
     ends = min(cut + timedelta(days=horizon), until or datetime.max.replace(tzinfo=cut.tzinfo))
     judge = _Judge(past, cut, near)
-    found, said = [], past.turns.filter("person", pl.col("ts").is_between(cut, ends, closed="left"))
-    for row in said.sort("ts", "session_id", "seq").iter_rows(named=True):
+    questions, turns = [], past.turns.filter("person", pl.col("ts").is_between(cut, ends, closed="left"))
+    for row in turns.sort("ts", "session_id", "seq").iter_rows(named=True):
         kind, claims = judge.find_claims(row)
         query = judge.before.get(row["message_id"], "") if kind == "retold" else row["text"]
         evidence = tuple(dict.fromkeys(judge.names[one] for claim in claims for one in claim if one in judge.names))
         if evidence and extract_content_words(query):
             text, group = query[:QUERY_CHARS], f"{cut:%Y-%m-%d}"
             own = row["session_id"]
-            found.append(Question(text, group, row["ts"], kind, evidence, stale=judge.stale, cluster=own))
-    return found
+            questions.append(Question(text, group, row["ts"], kind, evidence, stale=judge.stale, cluster=own))
+    return questions
 
 
 class _Judge:
@@ -151,40 +151,40 @@ class _Judge:
         """Return what a message does, and the messages of each older claim that it does it to: it corrects where the
         night is sure of the change, or thinks it likely and they are near.
         """
-        mine = self.of_message.get(message["message_id"], [])
+        own = self.of_message.get(message["message_id"], [])
         other = [at for at in self.older if self.rows[at]["session_id"] != message["session_id"]]
-        changed = [at for at in other if any((at, one) in self.changes for one in mine)]
-        likely = {at for at, one in self.doubts if one in mine and self._liken_claims(one, at) >= self.near}
+        changed = [at for at in other if any((at, claim) in self.changes for claim in own)]
+        likely = {at for at, claim in self.doubts if claim in own and self._liken_claims(claim, at) >= self.near}
         if changed := sorted({*changed, *likely.intersection(other)}):
             return "corrected", [self.rows[at]["message_ids"] for at in changed]
-        told: dict[int, float] = defaultdict(float)
-        asked = self.past.asking.get(message["message_id"])
-        if asked is not None:
-            words = frozenset(extract_content_words(asked[0]))
-            told |= {at: self._liken(asked[1], words, at) for at in self._look(asked[1], other)}
-        for one in mine if asked is None else ():
-            for at in self._look(self.past.vectors[one], other):
-                told[at] = max(told[at], self._liken_claims(one, at))
-        order = sorted((at for at, value in told.items() if value >= self.near), key=lambda at: -told[at])
-        return "retold" if asked is None else "asked", [self.rows[at]["message_ids"] for at in order[:EVIDENCE]]
+        likeness: dict[int, float] = defaultdict(float)
+        asking = self.past.asking.get(message["message_id"])
+        if asking is not None:
+            words = frozenset(extract_content_words(asking[0]))
+            likeness |= {at: self._liken(asking[1], words, at) for at in self._look(asking[1], other)}
+        for claim in own if asking is None else ():
+            for at in self._look(self.past.vectors[claim], other):
+                likeness[at] = max(likeness[at], self._liken_claims(claim, at))
+        order = sorted((at for at, value in likeness.items() if value >= self.near), key=lambda at: -likeness[at])
+        return "retold" if asking is None else "asked", [self.rows[at]["message_ids"] for at in order[:EVIDENCE]]
 
     def _look(self, vector: Vectors, other: Sequence[int]) -> list[int]:
         """Return the nearest by vector: they alone are held against a message word by word."""
         near = self.past.vectors[list(other)] @ vector
         return [other[at] for at in np.argsort(-near, kind="stable")[:LOOKED_AT]]
 
-    def _liken_claims(self, one: int, other: int) -> float:
-        if self.rows[one]["canonical_id"] == (self.rows[other]["canonical_id"] or self.rows[other]["observation_id"]):
+    def _liken_claims(self, claim: int, other: int) -> float:
+        if self.rows[claim]["canonical_id"] == (self.rows[other]["canonical_id"] or self.rows[other]["observation_id"]):
             return 1.0  # the night held the two to be one
-        return self._liken(self.past.vectors[one], self.words[one], other, whole=True)
+        return self._liken(self.past.vectors[claim], self.words[claim], other, whole=True)
 
     def _liken(self, vector: Vectors, words: frozenset[str], other: int, *, whole: bool = False) -> float:
         """Return mean of the cosine and of the share of words that both have, a rare one weighing more: of the
         message's words that the claim has, or of both ones'.
         """
-        shared, mine, theirs = (
+        shared, ours, theirs = (
             sum(self.weights.get(word, self.unknown) for word in some)
             for some in (words & self.words[other], words, self.words[other])
         )
-        share = 2 * shared / ((mine + theirs) or 1.0) if whole else shared / (mine or 1.0)
+        share = 2 * shared / ((ours + theirs) or 1.0) if whole else shared / (ours or 1.0)
         return float((vector @ self.past.vectors[other] + share) / 2)

@@ -66,8 +66,8 @@ class Unit:
     @property
     def digest(self) -> str:
         """Hash of what is told and asked."""
-        told = sorted(self.messages.column("hash").to_pylist())
-        return compute_content_id(self.name, *told, *(question.id for question in self.questions))
+        hashes = sorted(self.messages.column("hash").to_pylist())
+        return compute_content_id(self.name, *hashes, *(question.id for question in self.questions))
 
 
 def name_message(session: str, message: str) -> str:
@@ -88,15 +88,15 @@ def split_questions(
     """
     parts: dict[str, list[Question]] = {name: [] for name in SPLITS}
     together: dict[Any, list[Question]] = defaultdict(list)
-    for one in questions:
-        together[one.group if how == "group" else one.at or LONG_AGO].append(one)
+    for question in questions:
+        together[question.group if how == "group" else question.at or LONG_AGO].append(question)
     for key in sorted(together, key=lambda key: (-len(together[key]) if how == "group" else 0, str(key))):
         done = sum(map(len, parts.values())) / len(questions) + 1e-9
-        least = min(zip(SPLITS, shares, strict=True), key=lambda one: len(parts[one[0]]) / one[1])[0]
+        least = min(zip(SPLITS, shares, strict=True), key=lambda question: len(parts[question[0]]) / question[1])[0]
         next_in_time = SPLITS[0 if done < shares[0] else 1 if done < shares[0] + shares[1] else 2]
         parts[least if how == "group" else next_in_time] += together[key]
     if empty := [name for name in SPLITS if not parts[name]]:
-        counts = f"{len(questions)} questions in {len({one.group for one in questions})} groups"
+        counts = f"{len(questions)} questions in {len({question.group for question in questions})} groups"
         raise UsageError(
             f"{counts} leave {empty[0]} empty when split by {how}: ask more, or split otherwise; a backtest "
             "finds more with a longer `horizon` or a lower `near`"
@@ -117,12 +117,12 @@ def read_labelled(paths: Iterable[Path], messages: pl.DataFrame) -> list[Questio
     Raises:
         UsageError: nothing is asked there, or nothing of a question says what is right.
     """
-    told = {row["native_id"]: row for row in messages.iter_rows(named=True)}
+    messages_by_id = {row["native_id"]: row for row in messages.iter_rows(named=True)}
     last = {row["session"]: row for row in messages.sort("ts").iter_rows(named=True)}
     rows = [(path, row) for path in paths for row in _read_rows(path) if any(row.get(name) for name in QUERY)]
     if not rows:
         raise UsageError("nothing is asked there: a question has `question`, `query` or `report`")
-    return [_build_question(path, row, told, last) for path, row in rows]
+    return [_build_question(path, row, messages_by_id, last) for path, row in rows]
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:

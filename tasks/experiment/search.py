@@ -42,39 +42,40 @@ def run_search(search: Search, space: Space, seed: int, evaluate: Evaluate) -> N
             raise UsageError(f"the grid has {size} settings, `trials` allows {search.trials}: raise it, or draw")
         sampler = optuna.samplers.GridSampler(grid, seed=seed)
     evaluate({}, 1.0)
-    known: dict[tuple[str, float], float] = {}
+    scores: dict[tuple[str, float], float] = {}
 
     def measure(trial: optuna.Trial) -> float:
         params = {name: _suggest(trial, name, one) for name, one in space.items()}
         for rung in range(rungs + 1):
             key = repr(params), float(search.eta) ** (rung - rungs)
-            if key not in known:
-                known[key] = evaluate(params, key[1])
-            trial.report(known[key], search.eta**rung)
+            if key not in scores:
+                scores[key] = evaluate(params, key[1])
+            trial.report(scores[key], search.eta**rung)
             if rung < rungs and trial.should_prune():
                 raise optuna.TrialPruned
-        return known[key]
+        return scores[key]
 
     optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner).optimize(measure, search.trials)
 
 
-def _list_values(name: str, one: Range | tuple[Value, ...]) -> tuple[Value, ...]:
-    if not isinstance(one, Range):
-        return one
-    if one.step is None:
+def _list_values(name: str, values: Range | tuple[Value, ...]) -> tuple[Value, ...]:
+    if not isinstance(values, Range):
+        return values
+    if values.step is None:
         raise UsageError(f"{name}: a grid needs `step` with low and high, or a list of values")
     return tuple(
-        _fit(one.low + n * one.step, one) for n in range(math.floor((one.high - one.low) / one.step + 1e-9) + 1)
+        _fit(values.low + n * values.step, values)
+        for n in range(math.floor((values.high - values.low) / values.step + 1e-9) + 1)
     )
 
 
-def _suggest(trial: "optuna.Trial", name: str, one: Range | tuple[Value, ...]) -> Value:
-    if not isinstance(one, Range):
-        return cast(Value, trial.suggest_categorical(name, one))
-    if one.is_whole:
-        return trial.suggest_int(name, int(one.low), int(one.high), step=int(one.step or 1), log=one.log)
-    return _fit(trial.suggest_float(name, one.low, one.high, step=one.step, log=one.log), one)
+def _suggest(trial: "optuna.Trial", name: str, values: Range | tuple[Value, ...]) -> Value:
+    if not isinstance(values, Range):
+        return cast(Value, trial.suggest_categorical(name, values))
+    if values.is_whole:
+        return trial.suggest_int(name, int(values.low), int(values.high), step=int(values.step or 1), log=values.log)
+    return _fit(trial.suggest_float(name, values.low, values.high, step=values.step, log=values.log), values)
 
 
-def _fit(value: float, one: Range) -> Value:
-    return round(value) if one.is_whole else float(f"{value:.3g}")
+def _fit(value: float, bounds: Range) -> Value:
+    return round(value) if bounds.is_whole else float(f"{value:.3g}")

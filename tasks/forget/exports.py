@@ -84,14 +84,14 @@ def _list_tables(folder: Path) -> list[dict[str, Any]]:
     return list(tables.values()) if isinstance(tables, dict) else []
 
 
-def _holds_row(path: Path, columns: Iterable[str], ids: Set[str], wanted: pa.Array) -> bool:
+def _holds_row(path: Path, columns: Iterable[str], ids: Set[str], values: pa.Array) -> bool:
     if path.suffix not in (".parquet", ".lance"):
         return _names_any(path, ids)
     named = [name for name in columns if name.endswith(("_id", "_ids"))]
     table = lance.dataset(str(path)) if path.suffix == ".lance" else pyarrow.dataset.dataset(path)
     columns_of = (column for batch in table.to_batches(columns=named) for column in batch.columns)
     flat = (pc.list_flatten(one) if pa.types.is_list(one.type) else one for one in columns_of)
-    return any(pc.any(pc.is_in(one, wanted)).as_py() for one in flat if pa.types.is_string(one.type))
+    return any(pc.any(pc.is_in(one, values)).as_py() for one in flat if pa.types.is_string(one.type))
 
 
 def _names_any(path: Path, ids: Set[str]) -> bool:

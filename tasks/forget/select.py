@@ -127,8 +127,8 @@ def select_due_messages(store: Store, settings: RetentionSettings, now: datetime
     if not settings.has_message_limits:
         return set()
     paths = {r["session_id"]: r["path"] for r in store.read(SESSIONS, ["session_id", "path"]).to_pylist()}
-    limits, known = settings.by_workspace.items(), _list_workspaces(store)
-    places = {name: days for workspace, days in limits for name in find_workspaces(workspace, known)}
+    limits, workspaces = settings.by_workspace.items(), _list_workspaces(store)
+    places = {name: days for workspace, days in limits for name in find_workspaces(workspace, workspaces)}
     folders = {str(store.dir / "talk"): settings.talk_days, str(store.dir / "notes"): settings.notes_days}
 
     def is_due(row: Row) -> bool:
@@ -184,8 +184,8 @@ def _list_conditions(store: Store, wanted: Wanted, sessions: list[Row]) -> Itera
         names = {name.casefold() for name in wanted.speakers}
         yield _is_in("speaker", [name for name in _list_values(store, MESSAGES, "speaker") if name.casefold() in names])
     if wanted.workspaces:
-        known = _list_workspaces(store)
-        named = [require_workspaces(anchor_workspace(workspace), known) for workspace in wanted.workspaces]
+        workspaces = _list_workspaces(store)
+        named = [require_workspaces(anchor_workspace(workspace), workspaces) for workspace in wanted.workspaces]
         places = {place for names in named for place in names}
         inside = [row["session_id"] for row in sessions if row["workspace"] in places]
         yield _is_in("workspace", places) | _is_in("session_id", inside)

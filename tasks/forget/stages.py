@@ -88,7 +88,7 @@ def write_ledger(store: Store, plan: Plan) -> None:
     rows += [("title", sid, None) for sid in plan.sessions]
     rows += [("quarantine", one, None) for one in plan.quarantine]
     at = datetime.fromisoformat(plan.at)
-    known = set(store.read(FORGOTTEN, ["forgotten_id"])["forgotten_id"].to_pylist())
+    noted = set(store.read(FORGOTTEN, ["forgotten_id"])["forgotten_id"].to_pylist())
     table = [
         {
             "forgotten_id": compute_content_id(kind, row_id),
@@ -101,7 +101,7 @@ def write_ledger(store: Store, plan: Plan) -> None:
         }
         for kind, row_id, identity in rows
     ]
-    _merge(store, FORGOTTEN, [row for row in table if row["forgotten_id"] not in known])
+    _merge(store, FORGOTTEN, [row for row in table if row["forgotten_id"] not in noted])
 
 
 def blank_vault(store: Store, plan: Plan) -> None:

@@ -38,8 +38,8 @@ def summarize_text(text: str, encoder: Encoder | None = None) -> tuple[str, list
     """
     if not text.strip():
         return "", []
-    found = encoder or load_encoder(Settings().encoder)
-    (gist,) = build_gists([text], found.encode)
+    chosen = encoder or load_encoder(Settings().encoder)
+    (gist,) = build_gists([text], chosen.encode)
     return gist.summary, list(gist.keywords)
 
 
@@ -57,11 +57,11 @@ def build_gists(texts: Sequence[str], encode: Callable[[list[str]], Vectors] | N
         encode: makes unit vectors. Without it, as of a text without a sentence (code, a log), the first words are told.
     """
     texts = [text[:READ].strip() for text in texts]
-    found = [[" ".join(one.text.split()) for one in split_sentences(text)] if encode else [] for text in texts]
-    pieces = [piece for text, some in zip(texts, found, strict=True) if some for piece in (text, *some)]
+    sentences_of = [[" ".join(one.text.split()) for one in split_sentences(text)] if encode else [] for text in texts]
+    pieces = [piece for text, some in zip(texts, sentences_of, strict=True) if some for piece in (text, *some)]
     vectors = iter(encode(pieces) if encode and pieces else np.empty((0, 0), np.float32))
     gists = []
-    for text, sentences in zip(texts, found, strict=True):
+    for text, sentences in zip(texts, sentences_of, strict=True):
         summary = " ".join(text.split())
         if sentences:
             own = next(vectors)

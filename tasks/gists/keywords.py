@@ -45,20 +45,20 @@ def extract_keywords(
         top: how many, at most.
         diversity: weight of the keywords' difference from each other, 0 to 1.
     """
-    found: list[list[str]] = []
+    keywords: list[list[str]] = []
     for start in range(0, len(texts) if top else 0, BATCH_TEXTS):
         batch = [sorted(set(extract_phrases(text))) for text in texts[start : start + BATCH_TEXTS]]
         ngrams = list(dict.fromkeys(phrase for phrases in batch for phrase in phrases))
-        known = dict(zip(ngrams, encoder.encode(ngrams), strict=True))
+        vectors_of = dict(zip(ngrams, encoder.encode(ngrams), strict=True))
         from sklearn import config_context
 
         pick = load_mmr()
         with config_context(assume_finite=True, skip_parameter_validation=True):  # a third of its time
             for vector, phrases in zip(vectors[start : start + BATCH_TEXTS], batch, strict=True):
-                near = [known[phrase] for phrase in phrases]
+                near = [vectors_of[phrase] for phrase in phrases]
                 picked = pick(vector[None], np.stack(near), phrases, top, diversity) if near else []
-                found.append([word for word, _ in picked])
-    return found or [[] for _ in texts]
+                keywords.append([word for word, _ in picked])
+    return keywords or [[] for _ in texts]
 
 
 @cache
@@ -89,13 +89,13 @@ def extract_phrases(text: str, max_words: int = 3) -> list[str]:
 
     A number alone is none; a version or a number with its noun is.
     """
-    found: list[str] = []
+    phrases: list[str] = []
     for run in split_word_runs(text):
-        found += [word for word in run if not word.replace(",", "").isdecimal()]
+        phrases += [word for word in run if not word.replace(",", "").isdecimal()]
         size = min(len(run), max_words)
         if size > 1:
-            found += [" ".join(run[at : at + size]) for at in range(len(run) - size + 1)]
-    return found
+            phrases += [" ".join(run[at : at + size]) for at in range(len(run) - size + 1)]
+    return phrases
 
 
 def split_word_runs(text: str) -> Iterator[list[str]]:

@@ -44,11 +44,11 @@ def write_gists(job: Job, sessions: frozenset[str] | None = None) -> StepReport:
         key = compute_gists_key(job, model)
         taken_back = job.store.read_ids(GISTS, sorted(read_inactive_ids(job.store)), ["message_id"])
         job.store.delete_ids(GISTS, taken_back["message_id"].to_pylist())
-        kept = None
+        gists = None
         if keeps_model_rows(job, model):
-            kept = (pc.field("strategy") == "llm") | is_made_by_model(pc.field("step_key"))
-            report.counts["gists that a model wrote, left as they are"] = job.store.count(GISTS, kept)
-        pending = find_missing_messages(job.store, read_spoken_messages(job.store), GISTS, key, kept)
+            gists = (pc.field("strategy") == "llm") | is_made_by_model(pc.field("step_key"))
+            report.counts["gists that a model wrote, left as they are"] = job.store.count(GISTS, gists)
+        pending = find_missing_messages(job.store, read_spoken_messages(job.store), GISTS, key, gists)
         if sessions is not None:
             pending = pending.filter(pl.col("session_id").is_in(sorted(sessions)))
         report.rows_in = pending.height
@@ -99,16 +99,16 @@ def _ask_model(
     """Return the model's gists that say what their messages say; messages whose gists wait for another night; and those
     whose gists are made without the model for now. Other answers go to quarantine, but for what was over the budget.
     """
-    wanted = {f"{i}/gist": row for i, row in rows.items() if by_model.needs_gist(row, job.settings.extract)}
+    items = {f"{i}/gist": row for i, row in rows.items() if by_model.needs_gist(row, job.settings.extract)}
 
     def build(some: Sequence[Row]) -> list[Request]:
         return by_model.build_gist_requests(some, model.library, model.count, model.llm.context_window)
 
-    told = model.ask("gists", wanted, build, _read_gist)
-    quarantine_rejected(job.store, "gists", told.rejected, rows, report)
-    report.counts["gists left for another night"] += len(told.waiting)
-    waiting, degraded = ({wanted[name]["message_id"] for name in names} for names in (told.waiting, told.degraded))
-    return {wanted[name]["message_id"]: gist for name, gist in told.values.items()}, waiting, degraded
+    answers = model.ask("gists", items, build, _read_gist)
+    quarantine_rejected(job.store, "gists", answers.rejected, rows, report)
+    report.counts["gists left for another night"] += len(answers.waiting)
+    waiting, degraded = ({items[name]["message_id"] for name in names} for names in (answers.waiting, answers.degraded))
+    return {items[name]["message_id"]: gist for name, gist in answers.values.items()}, waiting, degraded
 
 
 def _read_gist(row: Row, completion: Completion) -> Gist:

@@ -61,19 +61,19 @@ def _load_programs() -> _Programs:
 
 def read_command(command: SimpleCommand) -> Command:
     """Return a command's kind, form and role; one that only writes out a text, or edits in place, is an edit."""
-    known, words = _load_programs(), command.words
+    programs, words = _load_programs(), command.words
     if (words[0] in ("cat", "echo", "printf") and command.writes) or find_edited_in_place(words):
         return Command(ActionKind.EDIT)
-    if looks := known.looks.get(" ".join(words[:2])) or known.looks.get(words[0]):
+    if looks := programs.looks.get(" ".join(words[:2])) or programs.looks.get(words[0]):
         return Command(looks)
     # Words before the program that is meant.
     at = 0
-    while size := _match_words(words[at:-1], known.words["wrappers"]):
-        at = _skip_options(words, at + size, known)
+    while size := _match_words(words[at:-1], programs.words["wrappers"]):
+        at = _skip_options(words, at + size, programs)
         while at < len(words) - 1 and AMOUNT.fullmatch(words[at]):
             at += 1
     before = min(at, len(words) - 1)
-    form, role = _find_form(words[before:], known)
+    form, role = _find_form(words[before:], programs)
     if not form:
         return Command(ActionKind.OTHER)
     line = " ".join(word if PLAIN.fullmatch(word) else shlex.quote(word) for word in words)
@@ -96,39 +96,39 @@ def _match_words(words: list[str], names: frozenset[str]) -> int:
     return next((size for size in (2, 1) if len(words) >= size and " ".join(words[:size]) in names), 0)
 
 
-def _skip_options(words: list[str], at: int, known: _Programs) -> int:
+def _skip_options(words: list[str], at: int, programs: _Programs) -> int:
     """Return the place of the next word that is no option, nor the value of one."""
     while at < len(words) and words[at].startswith("-") and len(words[at]) > 1:
-        at += 2 if words[at] in known.words["valued"] else 1
+        at += 2 if words[at] in programs.words["valued"] else 1
     return at
 
 
-def _find_form(words: list[str], known: _Programs) -> tuple[list[str], CommandRole | None]:
+def _find_form(words: list[str], programs: _Programs) -> tuple[list[str], CommandRole | None]:
     """Return the words that say what is done, and the role; none for a program that makes no habit."""
     plain, at = words[:1], 1
-    while (at := _skip_options(words, at, known)) < len(words):
+    while (at := _skip_options(words, at, programs)) < len(words):
         plain.append(words[at])
         at += 1
-    size = _match_words(plain, known.words["runners"])
+    size = _match_words(plain, programs.words["runners"])
     if size and NAME.fullmatch(target := "".join(plain[size : size + 1])):
         form = plain[: size + 1]
-        parts = (known.targets.get(part.lower()) for part in re.split(r"[^a-zA-Z0-9]+", target))
-        exact = (role for begin, options, role in known.roles if begin == " ".join(form) and not options)
+        parts = (programs.targets.get(part.lower()) for part in re.split(r"[^a-zA-Z0-9]+", target))
+        exact = (role for begin, options, role in programs.roles if begin == " ".join(form) and not options)
         return form, next(exact, None) or next(filter(None, parts), None)
-    options, role = _match_role(plain[:1], words, known)
+    options, role = _match_role(plain[:1], words, programs)
     if options:  # `node --test`: what else stands there is what it is done to
         return [plain[0], *options], role
-    size = _match_words(plain, known.words["one"] | known.words["two"])
-    depth = 2 if " ".join(plain[:size]) in known.words["two"] else min(size, 1)
+    size = _match_words(plain, programs.words["one"] | programs.words["two"])
+    depth = 2 if " ".join(plain[:size]) in programs.words["two"] else min(size, 1)
     form = plain[: max(size, 1) + depth]
-    options, role = _match_role(form, words, known)
+    options, role = _match_role(form, words, programs)
     return ([*form, *(option for option in options if option not in form)], role) if role else ([], None)
 
 
-def _match_role(form: list[str], words: list[str], known: _Programs) -> tuple[list[str], CommandRole | None]:
+def _match_role(form: list[str], words: list[str], programs: _Programs) -> tuple[list[str], CommandRole | None]:
     """Return the options that tell the role apart, and the role."""
     whole = f"{' '.join(form)} "
-    for begin, options, role in known.roles:
+    for begin, options, role in programs.roles:
         if whole.startswith(f"{begin} ") and options.issubset(words):
             return sorted(options), role
     return [], None

@@ -97,11 +97,11 @@ def _find_sequences(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
     single: Counter[str] = Counter()
     for turn, rows in turns.items():
         named = ((step, row) for row in rows if (step := _name_step(row)))
-        steps = [next(some) for _, some in groupby(named, key=lambda pair: pair[0])]
+        steps = [next(run) for _, run in groupby(named, key=lambda pair: pair[0])]
         single.update({step for step, _ in steps})
         for size in range(2, LONGEST + 1):
-            for some in zip(*(steps[at:] for at in range(size)), strict=False):
-                places[tuple(step for step, _ in some)][turn] = some[-1][1]
+            for run in zip(*(steps[at:] for at in range(size)), strict=False):
+                places[tuple(step for step, _ in run)][turn] = run[-1][1]
     support = {items: len(rows) for items, rows in places.items()}
     frequent = [
         items

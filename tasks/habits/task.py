@@ -28,11 +28,11 @@ def find_habits(job: Job) -> StepReport:
         # sessions to read, and workspaces whose habits that may change
         pending = find_pending_sessions(store, "habits", key)
         stored_actions = pl.DataFrame(store.read(ACTIONS, ["action_id", "session_id", "workspace"]))
-        known = pl.DataFrame(store.read(SESSIONS, ["session_id", "workspace"]))
-        left = stored_actions.join(known, on="session_id", how="anti")
+        sessions = pl.DataFrame(store.read(SESSIONS, ["session_id", "workspace"]))
+        left = stored_actions.join(sessions, on="session_id", how="anti")
         report.rows_in = pending.height
         stale = stored_actions.filter(pl.col("session_id").is_in(pending["session_id"].implode()))
-        habitual = pl.DataFrame(store.read(PATTERNS, ["workspace"])).join(known, on="workspace", how="anti")
+        habitual = pl.DataFrame(store.read(PATTERNS, ["workspace"])).join(sessions, on="workspace", how="anti")
         places = [rows["workspace"] for rows in (pending, stale, left, habitual)]
         touched = pl.concat(places).drop_nulls().unique().sort()
         if pending.is_empty() and touched.is_empty() and left.is_empty():

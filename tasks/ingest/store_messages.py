@@ -108,13 +108,13 @@ def repair_sessions(store: Store) -> None:
 
 
 def _repair_session_row(sid: str, messages: pl.DataFrame, old: dict[str, Any] | None) -> dict[str, Any]:
-    known = old or {
+    row = old or {
         **dict.fromkeys(("title", "parent_id")),
         **{name: messages[name][0] for name in ("session_id", "source", "workspace")},
         **{"native_id": sid, "path": "", "kind": "chat", "inactive": []},
     }
-    inactive = sorted({*known["inactive"], *find_inactive_ids(messages, set())})
-    return {**known, **_compute_session_stats(messages), "inactive": inactive}
+    inactive = sorted({*row["inactive"], *find_inactive_ids(messages, set())})
+    return {**row, **_compute_session_stats(messages), "inactive": inactive}
 
 
 def _compute_session_stats(messages: pl.DataFrame) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> li
     """Read file by file, write by the batch: many small files share one commit, a large one has several. Return those
     that the quota left: a file is read whole, so that the last one may exceed it, and every night gets on.
     """
-    known, limits = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes)
+    index, limits = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes)
     batch: list[dict[str, Any]] = []
     finished: list[IngestedTranscript] = []
     sessions, messages, size = set[str](), 0, 0
@@ -171,7 +171,7 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> li
         while waiting and not (0 < quota.messages <= messages or 0 < quota.bytes <= size):
             transcript = waiting.popleft()
             got = IngestedTranscript(transcript)
-            for row in iter_new_rows(got, known, limits, redact=job.settings.redact, exclude=job.settings.read.exclude):
+            for row in iter_new_rows(got, index, limits, redact=job.settings.redact, exclude=job.settings.read.exclude):
                 batch.append(row)
                 sessions.add(row["session_id"])
                 if len(batch) >= BATCH:
@@ -233,11 +233,11 @@ def iter_new_rows(
 
 def refill_vault(store: Store, settings: Settings, paths: Iterable[Path]) -> int:
     """Put back from transcripts what is missing in the midst of their sessions; returns messages put back."""
-    known, limits = VaultIndex(store), Limits(settings.read.max_line_bytes)
+    index, limits = VaultIndex(store), Limits(settings.read.max_line_bytes)
     read, stored = (defaultdict[str, list[dict[str, Any]]](list) for _ in range(2))
     for transcript in find_pending({}, settings, paths).pending:
         got = IngestedTranscript(transcript)
-        for row in iter_new_rows(got, known, limits, redact=settings.redact, exclude=settings.read.exclude):
+        for row in iter_new_rows(got, index, limits, redact=settings.redact, exclude=settings.read.exclude):
             read[row["session_id"]].append(row)
     for row in store.read_ids(MESSAGES, read, by="session_id").to_pylist():
         stored[row["session_id"]].append(row)

@@ -42,11 +42,11 @@ class TranscriptScan:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def find_pending(held: dict[str, dict[str, Any]], settings: Settings, paths: Iterable[Path]) -> TranscriptScan:
+def find_pending(stored: dict[str, dict[str, Any]], settings: Settings, paths: Iterable[Path]) -> TranscriptScan:
     """Return the transcripts that are new or changed since they were last read.
 
     Args:
-        held: rows of FILES by path.
+        stored: rows of FILES by path.
         settings: `read.exclude` and what else changes how a file is read.
         paths: files and folders.
 
@@ -61,7 +61,7 @@ def find_pending(held: dict[str, dict[str, Any]], settings: Settings, paths: Ite
             scan.counts["files excluded"] += 1
             continue
         try:
-            transcript = detect_change(path, held.get(name_path(path, settings)), settings)
+            transcript = detect_change(path, stored.get(name_path(path, settings)), settings)
         except (UnknownFormat, OSError) as error:
             scan.unreadable.append((path, str(error)))
             continue
@@ -80,15 +80,15 @@ def is_excluded(path: Path, globs: Sequence[str]) -> bool:
     return any(fnmatch(name, glob) for name in names for glob in globs)
 
 
-def detect_change(path: Path, held: dict[str, Any] | None, settings: Settings) -> Transcript | None:
+def detect_change(path: Path, stored: dict[str, Any] | None, settings: Settings) -> Transcript | None:
     """Return the transcript, when it is not as its row in FILES says; None when there is no news in it.
 
     Raises:
         UnknownFormat, OSError: it can't be read.
     """
-    row = held or dict.fromkeys(("read_key", "size", "mtime_ns", "digest"))
-    known = next((reader for reader in load_readers() if compute_read_key(reader, settings) == row["read_key"]), None)
-    if known and measure_file(path, known)[1:] == (row["size"], row["mtime_ns"]):
+    row = stored or dict.fromkeys(("read_key", "size", "mtime_ns", "digest"))
+    same = next((reader for reader in load_readers() if compute_read_key(reader, settings) == row["read_key"]), None)
+    if same and measure_file(path, same)[1:] == (row["size"], row["mtime_ns"]):
         return None  # not even opened: there may be thousands of them
     reader = detect_reader(path)
     parts, size, mtime = measure_file(path, reader)

@@ -110,19 +110,19 @@ def find_first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -
     return None
 
 
-def fill_gaps(held: Iterable[dict[str, Any]], read: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def fill_gaps(stored: Iterable[dict[str, Any]], read: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return those of the rows read that fit where rows of a session are missing, chained.
 
     What is lost at a session's end is added by reading the transcript again. What is lost from its midst has a place,
     and is put there only where the rows read lead from the hash before the gap to the one that the row after it names.
 
     Args:
-        held: what is left of the session.
+        stored: what is left of the session.
         read: what its transcript has besides, in order.
     """
     filled: list[dict[str, Any]] = []
     prev, seq, left = GENESIS, 0, list(read)
-    for row in sorted(held, key=lambda row: int(row["seq"])):
+    for row in sorted(stored, key=lambda row: int(row["seq"])):
         gap: list[dict[str, Any]] = []
         for missing in left[: row["seq"] - seq]:
             gap.append(chain_row(missing, seq + len(gap), gap[-1]["hash"] if gap else prev))

@@ -196,8 +196,8 @@ class Model:
 def find_answered(store: Store, requests: Sequence[Request], model: Model) -> set[str]:
     """Return ids of the requests whose answers are kept: asking them again costs nothing."""
     ids = {one.id: compute_completion_id(one, model.llm.model, model.llm.sampling) for one in requests}
-    kept = set(store.read_ids(COMPLETIONS, sorted({*ids.values()}), ["completion_id"])["completion_id"].to_pylist())
-    return {one for one, cid in ids.items() if cid in kept}
+    answered = set(store.read_ids(COMPLETIONS, sorted({*ids.values()}), ["completion_id"])["completion_id"].to_pylist())
+    return {one for one, cid in ids.items() if cid in answered}
 
 
 _open: dict[str, tuple[Budget | None, dict[str, Model | None]]] = {}

@@ -81,13 +81,13 @@ def _count_turn_tokens(turns: Sequence[Turn], count: Counter) -> Iterator[tuple[
 
 def _select_overlap(chunk: Sequence[tuple[Turn, int]], overlap: int) -> list[tuple[Turn, int]]:
     """Return the last whole turns of a chunk that fit the overlap; never all of it."""
-    kept: list[tuple[Turn, int]] = []
+    turns: list[tuple[Turn, int]] = []
     for piece in reversed(chunk[1:]):
         overlap -= piece[1]
         if overlap < 0:
             break
-        kept.insert(0, piece)
-    return kept
+        turns.insert(0, piece)
+    return turns
 
 
 def _split_turn(turn: Turn, tokens: int, room: int, count: Counter) -> list[tuple[Turn, int]]:

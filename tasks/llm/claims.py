@@ -108,11 +108,11 @@ def read_answer(part: Part, completion: Completion, rows: Sequence[Mapping[str, 
     turns = part.chunk.turns
     names = {str(row[key]) for row in rows for key in ("speaker", "workspace") if row[key]}
     shown = " ".join(turn.shown for turn in turns)
-    heard = _PromptEvidence(turns, {turn.number: turn.row for turn in turns}, shown, "\n".join(sorted(names)))
+    evidence = _PromptEvidence(turns, {turn.number: turn.row for turn in turns}, shown, "\n".join(sorted(names)))
     read = ParsedClaims()
     for n, answer in enumerate(_parse_claims(completion)):
         row_id = f"{part.request.id}#{n}"
-        made = _validate_claim(answer, heard, part, completion.model)
+        made = _validate_claim(answer, evidence, part, completion.model)
         if isinstance(made, str):
             read.rejected.append(Rejected(row_id, made, f"{answer.summary} | “{answer.quote}”"))
             continue
@@ -190,30 +190,30 @@ class _PromptEvidence:
         return why and f"is not what was said: {why}"
 
 
-def _validate_claim(answer: ClaimAnswer, heard: _PromptEvidence, part: Part, model: str) -> dict[str, Any] | str:
+def _validate_claim(answer: ClaimAnswer, evidence: _PromptEvidence, part: Part, model: str) -> dict[str, Any] | str:
     """Return a row of SCHEMA, or why there is none."""
     if not answer.summary.strip():
         return "says nothing"
     if answer.category not in part.pack.categories:
         return f"no category {answer.category!r} in the pack {part.pack.name}"
-    cited = [n for n in dict.fromkeys(answer.messages) if n in heard.rows]
+    cited = [n for n in dict.fromkeys(answer.messages) if n in evidence.rows]
     # The quote stands in a message that is cited, else, if beyond doubt, in another of the chunk.
-    found = find_best_anchor(answer.quote, ((n, heard.rows[n]["text"]) for n in cited))
-    found = found or find_best_anchor(answer.quote, ((n, row["text"]) for n, row in heard.rows.items()), SURE)
-    if found is None:
+    place = find_best_anchor(answer.quote, ((n, evidence.rows[n]["text"]) for n in cited))
+    place = place or find_best_anchor(answer.quote, ((n, row["text"]) for n, row in evidence.rows.items()), SURE)
+    if place is None:
         nowhere = f"cites no message of its chunk: {answer.messages}"
         return "its quote does not stand in the messages it cites" if cited else nowhere
-    n, anchor = found
-    row, numbers = heard.rows[n], {n, *cited}
+    n, anchor = place
+    row, numbers = evidence.rows[n], {n, *cited}
     quote = row["text"][anchor.start : anchor.end]
     if has_overlap((anchor.start, anchor.end), find_injections(row["text"])) or has_injection(quote):
         return "its quote is an instruction to the memory, not something said in the conversation"
     if has_injection(f"{answer.summary}\n\n{answer.detail}"):
         return "it is itself an instruction to the memory"
-    if strange := heard.explain_unfounded(answer.summary, numbers):
+    if strange := evidence.explain_unfounded(answer.summary, numbers):
         return f"its summary {strange}"
-    gates, reasons = _compute_gates(answer, is_comparable(answer.summary, heard.shown))
-    no_detail = heard.explain_unfounded(answer.detail, numbers) if answer.detail.strip() else None
+    gates, reasons = _compute_gates(answer, is_comparable(answer.summary, evidence.shown))
+    no_detail = evidence.explain_unfounded(answer.detail, numbers) if answer.detail.strip() else None
     return {
         "observation_id": compute_content_id(row["session_id"], answer.category, quote, row["message_id"]),
         "session_id": row["session_id"],
@@ -222,9 +222,9 @@ def _validate_claim(answer: ClaimAnswer, heard: _PromptEvidence, part: Part, mod
         "detail": None if no_detail else " ".join(answer.detail.split()) or None,
         "category": answer.category,
         "pack": part.pack.name,
-        "files": [f for f in dict.fromkeys(answer.files) if f.strip() and f in heard.shown],
+        "files": [f for f in dict.fromkeys(answer.files) if f.strip() and f in evidence.shown],
         "quote": quote,
-        "message_ids": list(dict.fromkeys([row["message_id"], *(heard.rows[n]["message_id"] for n in cited)])),
+        "message_ids": list(dict.fromkeys([row["message_id"], *(evidence.rows[n]["message_id"] for n in cited)])),
         "speaker": row["speaker"],
         "confidence": CONFIDENCE[answer.confidence],
         "observed_at": row["ts"],

@@ -125,12 +125,12 @@ def find_injections(text: str) -> list[tuple[int, int]]:
     lone = False
     borders = [border.span() for border in PARAGRAPH_END.finditer(text)]
     for (_, start), (end, _) in pairwise([(0, 0), *borders, (len(text), len(text))]):
-        told = LONG_SPACE.sub(r"\1", text[start:end])
-        override = OVERRIDE.search(told)
-        addressed = ADDRESSED.search(told) or FORGED.search(told) or (ROLE.search(told) and ORDER.search(told))
+        words = LONG_SPACE.sub(r"\1", text[start:end])
+        override = OVERRIDE.search(words)
+        addressed = ADDRESSED.search(words) or FORGED.search(words) or (ROLE.search(words) and ORDER.search(words))
         if lone or override or addressed:
             spans.append((start, end))
-        lone = override is not None and _count_letters(override[0]) >= LONE * _count_letters(told)
+        lone = override is not None and _count_letters(override[0]) >= LONE * _count_letters(words)
     return spans
 
 

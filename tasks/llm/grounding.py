@@ -80,22 +80,22 @@ def _parse_cached(text: str) -> Claim:
 
 
 def _check_number(claim: str, ground: GroundingContext) -> str | None:
-    said = _parse_cached(ground.chunk).figures | {f"{time:%H:%M}".lstrip("0") for time in ground.times}
+    figures = _parse_cached(ground.chunk).figures | {f"{time:%H:%M}".lstrip("0") for time in ground.times}
     numbers = (m[0] for m in TOKEN.finditer(claim) if m.lastgroup in ("figure", "clock", "count"))
     for raw in DIGITS.findall(EASTERN_DATE.sub(" ", claim)) if is_unspaced(claim) else numbers:
         number = raw.rstrip(",")
         # As it is written, though it may be the beginning of a version; or the same amount.
-        if re.search(rf"(?<!\d){re.escape(number)}(?!\d)", ground.chunk) or normalise_claim(raw).figures <= said:
+        if re.search(rf"(?<!\d){re.escape(number)}(?!\d)", ground.chunk) or normalise_claim(raw).figures <= figures:
             continue
-        if not (number.isdigit() and 1900 <= int(number) <= 2100 and _is_year_plausible(int(number), ground, said)):
+        if not (number.isdigit() and 1900 <= int(number) <= 2100 and _is_year_plausible(int(number), ground, figures)):
             return f"the number {raw} does not come up in the transcript"
     return None
 
 
-def _is_year_plausible(year: int, ground: GroundingContext, said: frozenset[str]) -> bool:
+def _is_year_plausible(year: int, ground: GroundingContext, figures: frozenset[str]) -> bool:
     """Return whether a year is a message's own, the next or the last, or as many years off as somebody said."""
     off = {abs(day.year - year) for day in ground.days}
-    return any(n <= 1 or not {str(n - 1), str(n), str(n + 1)}.isdisjoint(said) for n in off)
+    return any(n <= 1 or not {str(n - 1), str(n), str(n + 1)}.isdisjoint(figures) for n in off)
 
 
 def _check_date(claim: str, ground: GroundingContext) -> str | None:
@@ -119,13 +119,13 @@ def _check_date(claim: str, ground: GroundingContext) -> str | None:
 def _is_date_plausible(year: int | None, month: int, day: int, ground: GroundingContext, there: set[str]) -> bool:
     """Return whether a date is one that a message of those days may mean by "yesterday" or "in two weeks"."""
     reach = REACH[0] if there.isdisjoint(FAR) else REACH[1]
-    for said in ground.days:
-        for y in (said.year - 1, said.year, said.year + 1) if year is None else (year,):
+    for other in ground.days:
+        for y in (other.year - 1, other.year, other.year + 1) if year is None else (year,):
             try:
                 meant = date(y, month, day)
             except ValueError:
                 continue
-            if abs(meant - said) <= reach:
+            if abs(meant - other) <= reach:
                 return True
     return False
 
@@ -150,14 +150,14 @@ def _is_month_plausible(month: int, ground: GroundingContext, there: set[str]) -
 
 def _check_name(claim: str, ground: GroundingContext) -> str | None:
     words = _tokenize_words(ground.chunk)
-    known, initials = frozenset(words), "".join(word[0] for word in words)
+    mentioned, initials = frozenset(words), "".join(word[0] for word in words)
     for match in NAME.finditer("" if _has_capitalized_nouns(ground.chunk) else claim):
         word = match[0]
         if not word[0].isupper():
             continue
         first = bool(SENTENCE_START.search(claim[: match.start()]))
         is_label = first and claim[match.end() :].startswith(":")
-        if is_label or (first and _is_common_word(word)) or _is_mentioned(word, known, initials):
+        if is_label or (first and _is_common_word(word)) or _is_mentioned(word, mentioned, initials):
             continue
         return f"{word} never comes up in the transcript"
     folded = normalise_text(ground.chunk)
@@ -192,13 +192,13 @@ def _is_common_word(word: str) -> bool:
     return low in ENGLISH_STOP or not is_content_word(low) or bool(COMMON_ENDING.search(low))
 
 
-def _is_mentioned(word: str, known: frozenset[str], initials: str) -> bool:
+def _is_mentioned(word: str, words: frozenset[str], initials: str) -> bool:
     low = _strip_possessive(word)
-    if low in known or low in ROLES or low in MONTH_NAMES or low in WEEKDAYS or len(low) < 2:
+    if low in words or low in ROLES or low in MONTH_NAMES or low in WEEKDAYS or len(low) < 2:
         return True
-    if stem(low) in {stem(w) for w in known} or (word.isupper() and low in initials):
+    if stem(low) in {stem(w) for w in words} or (word.isupper() and low in initials):
         return True
-    return any(_is_same_name(low, other) for other in known)
+    return any(_is_same_name(low, other) for other in words)
 
 
 def _is_same_name(a: str, b: str) -> bool:
@@ -224,13 +224,13 @@ def _check_negation(claim: str, ground: GroundingContext) -> str | None:
     """Return why a claim's negation is nobody's. It has to be in a sentence with the word it denies; if nobody says
     that word, in one with another of its words: "not known" may stand for "doesn't cover why".
     """
-    mine = normalise_claim(claim)
-    if not mine.negated:
+    parsed = normalise_claim(claim)
+    if not parsed.negated:
         return None
     reason = "it denies what nobody near the messages it cites denies"
     if UNTRUE.match(claim) and not UNTRUE_THERE.search(ground.near):
         return reason
-    content, denied = set(mine.content), set(mine.negated) - {stem(name) for name in mine.names} - {""}
+    content, denied = set(parsed.content), set(parsed.negated) - {stem(name) for name in parsed.names} - {""}
     sentences = [
         (set(_parse_cached(s).content), bool(NEGATIVE.search(s) or _parse_cached(s).negated))
         for s in SENTENCE.split(ground.near)

@@ -173,17 +173,17 @@ class Library:
 @lru_cache(maxsize=64)
 def _parse_prompt(name: str, path: Path, text: str) -> Prompt:
     where = f"prompt {name!r} at {path}"
-    head, found, user = text.partition(USER)
+    head, separator, user = text.partition(USER)
     _, opened, system = head.partition(SYSTEM)
-    if not found or not opened:
+    if not separator or not opened:
         raise UsageError(f"{where} needs the lines {SYSTEM!r} and {USER!r}, in this order")
     # Every `$` stands for a value that the prompt which ships is given, or for itself as `$$`.
     shipped, turns = SHIPPED / "prompts" / f"{name}.md", (Template(system.strip()), Template(user.strip()))
     values = set(Template(shipped.read_text(encoding="utf-8")).get_identifiers() if shipped.is_file() else ())
     used = {value for turn in turns for value in turn.get_identifiers()}
     if not all(turn.is_valid() for turn in turns) or (values and used - values):
-        known = ", ".join(f"${value}" for value in sorted(values))
-        raise UsageError(f"{where} has a $ that is none of its values ({known}): write $$ for a dollar sign")
+        allowed = ", ".join(f"${value}" for value in sorted(values))
+        raise UsageError(f"{where} has a $ that is none of its values ({allowed}): write $$ for a dollar sign")
     if "fenced" in values - used:
         raise UsageError(f"{where} shows no transcript: put $fenced where it is to stand")
     return Prompt(name, *turns, compute_content_id("prompt", text))

@@ -50,24 +50,24 @@ def find_anchor(quote: str, text: str, least: float = 90.0) -> Anchor | None:
     part = max(ELLIPSIS.split(HEADER.sub("", quote).strip().strip("\"'“”")), key=len, default="").strip()
     if not part or not text.strip():
         return None
-    wanted, there = normalise_text(part), normalise_text(text)
+    normalised, there = normalise_text(part), normalise_text(text)
     is_short = len(part) < FEWEST_CHARACTERS and len(part.split()) < FEWEST_WORDS
-    if is_short and wanted.strip(" .") != there.strip(" ."):
+    if is_short and normalised.strip(" .") != there.strip(" ."):
         return None
-    at = there.find(wanted)
+    at = there.find(normalised)
     if at >= 0:
-        return _expand_to_words(text, at, at + len(wanted), 100.0)
-    if len(wanted) > len(there):
-        score = fuzz.ratio(wanted, there)
+        return _expand_to_words(text, at, at + len(normalised), 100.0)
+    if len(normalised) > len(there):
+        score = fuzz.ratio(normalised, there)
         return _expand_to_words(text, 0, len(text), score) if score >= least else None
-    found = fuzz.partial_ratio_alignment(wanted, there, score_cutoff=least)
-    return None if found is None else _expand_to_words(text, found.dest_start, found.dest_end, found.score)
+    best = fuzz.partial_ratio_alignment(normalised, there, score_cutoff=least)
+    return None if best is None else _expand_to_words(text, best.dest_start, best.dest_end, best.score)
 
 
 def find_best_anchor(quote: str, texts: Iterable[tuple[int, str]], least: float = 90.0) -> tuple[int, Anchor] | None:
     """Return the number of the text a quote stands in best, with its place; the first one of equals."""
-    found = ((number, anchor) for number, text in texts if (anchor := find_anchor(quote, text, least)))
-    return max(found, key=lambda one: one[1].score, default=None)
+    anchors = ((number, anchor) for number, text in texts if (anchor := find_anchor(quote, text, least)))
+    return max(anchors, key=lambda one: one[1].score, default=None)
 
 
 def compute_support(claim: str, source: str) -> float:
@@ -85,11 +85,11 @@ def compute_support(claim: str, source: str) -> float:
         pairs = _extract_bigrams(claim)
         comparable = pairs and is_comparable(claim, source)
         return min(1.0, 2 * len(pairs & _extract_bigrams(source)) / len(pairs)) if comparable else 1.0
-    mine = _extract_stems(claim)
-    there = len(mine & _extract_stems(source))
-    if len(mine) < FEWEST_STEMS:
-        return float(not mine or there > 0 or not set(DIGITS.findall(claim)).isdisjoint(DIGITS.findall(source)))
-    return there / len(mine)
+    stems = _extract_stems(claim)
+    there = len(stems & _extract_stems(source))
+    if len(stems) < FEWEST_STEMS:
+        return float(not stems or there > 0 or not set(DIGITS.findall(claim)).isdisjoint(DIGITS.findall(source)))
+    return there / len(stems)
 
 
 def is_comparable(claim: str, source: str) -> bool:

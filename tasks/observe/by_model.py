@@ -210,18 +210,18 @@ def apply_drops(read: ParsedClaims, answers: Sequence[tuple[Question[Numbers], C
     drops: dict[str | None, tuple[str | None, str, str]] = {}
     for question, completion in answers:
         for drop in completion.value.drops:
-            gone, kept = question.about.get(drop.claim), question.about.get(drop.kept)
+            gone, staying = question.about.get(drop.claim), question.about.get(drop.kept)
             backwards = drop.why == "amended" and 0 < drop.kept < drop.claim
-            if gone and kept and drop.why == "repeated" and by_id[gone]["by_person"] > by_id[kept]["by_person"]:
-                gone, kept = kept, gone
-            is_drop = kept or (drop.kept == 0 and drop.why == "rejected")
-            if gone and is_drop and gone not in drops and not backwards and _find_kept(kept, drops) != gone:
-                drops[gone] = (kept, drop.why, question.request.id)
+            if gone and staying and drop.why == "repeated" and by_id[gone]["by_person"] > by_id[staying]["by_person"]:
+                gone, staying = staying, gone
+            is_drop = staying or (drop.kept == 0 and drop.why == "rejected")
+            if gone and is_drop and gone not in drops and not backwards and _find_kept(staying, drops) != gone:
+                drops[gone] = (staying, drop.why, question.request.id)
     # what is left, and why the others went
     final = ParsedClaims([c for c in read.claims if c["observation_id"] not in drops], list(read.rejected))
     for oid in [oid for oid in by_id if oid in drops]:
-        claim, (kept, why, request) = by_id[oid], drops[oid]
-        stands = _find_kept(kept, drops)
+        claim, (staying, why, request) = by_id[oid], drops[oid]
+        stands = _find_kept(staying, drops)
         instead = f": “{by_id[stands]['summary']}” stands instead" if stands else ""
         reason, excerpt = f"{why} within its session{instead}", f"{claim['summary']} | “{claim['quote']}”"
         final.rejected.append(Rejected(f"{request}#{oid[:8]}", reason, excerpt))
@@ -315,18 +315,18 @@ def _consolidate_claims(
     """Return the sessions' claims at their final state; those of `many` are put to the model again."""
     window = model.llm.context_window if many else 0
     questions_of = {s: build_questions(s, reads[s].claims, model.library, model.count, window) for s in sorted(many)}
-    questions = index_questions(question for some in questions_of.values() for question in some)
+    questions = index_questions(question for questions_here in questions_of.values() for question in questions_here)
     answers = model.ask("consolidate", questions, list_requests, lambda _, answer: answer)
     done.rejected += answers.rejected
     final = dict(reads)
     # sessions whose answers are late wait for another night
-    for session, some in questions_of.items():
-        names = {question.request.id for question in some}
+    for session, questions_here in questions_of.items():
+        names = {question.request.id for question in questions_here}
         if late := sorted(names & answers.waiting):
             done.pending[session] = explain_error(answers.errors[late[0]])
             del final[session]
             continue
-        good = [(q, answers.values[q.request.id]) for q in some if q.request.id in answers.values]
+        good = [(q, answers.values[q.request.id]) for q in questions_here if q.request.id in answers.values]
         final[session] = apply_drops(reads[session], good)
         if names & answers.degraded:
             done.degraded.add(session)

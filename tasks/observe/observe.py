@@ -168,8 +168,8 @@ def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) 
     worth = sum(c.scored.probability * c.scored.words for c in candidates)
     budget = max(int(max_share / TYPICAL * worth), least)
     thrift = CODING_THRIFT if coding else PERSONAL_THRIFT
-    kept = {id(s) for s in select_within_budget((c.scored for c in candidates), budget, thrift)}
-    chosen = sorted((c for c in candidates if id(c.scored) in kept), key=lambda c: c.place)
+    selected = {id(s) for s in select_within_budget((c.scored for c in candidates), budget, thrift)}
+    chosen = sorted((c for c in candidates if id(c.scored) in selected), key=lambda c: c.place)
     # each with the sentence that goes on from it, where both were chosen and stand side by side
     rows: list[dict[str, Any]] = []
     while chosen:

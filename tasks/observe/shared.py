@@ -21,25 +21,25 @@ def build_shared_claims(messages: pa.Table) -> list[dict[str, Any]]:
     """
     claims: list[dict[str, Any]] = []
     for row in messages.to_pylist():
-        kept = {(block["name"] or "").removeprefix(LEARNING): block["text"] for block in row["blocks"]}
-        if not {"summary", "pack", "confidence", "from"} <= kept.keys():
+        blocks = {(block["name"] or "").removeprefix(LEARNING): block["text"] for block in row["blocks"]}
+        if not {"summary", "pack", "confidence", "from"} <= blocks.keys():
             continue
-        category, session = kept.get("category", ""), row["session_id"]
+        category, session = blocks.get("category", ""), row["session_id"]
         claim = {
             "observation_id": compute_content_id(session, category, row["text"], row["message_id"]),
             "session_id": session,
             "workspace": row["workspace"],
-            "summary": kept["summary"],
-            "detail": kept.get("detail"),
+            "summary": blocks["summary"],
+            "detail": blocks.get("detail"),
             "category": category,
-            "pack": kept["pack"],
-            "files": kept.get("files", "").split("\n") if kept.get("files") else [],
+            "pack": blocks["pack"],
+            "files": blocks.get("files", "").split("\n") if blocks.get("files") else [],
             "quote": row["text"],
             "message_ids": [row["message_id"]],
             "speaker": row["speaker"],
-            "confidence": min(1.0, max(0.0, float(kept["confidence"]))) * TRUST,
+            "confidence": min(1.0, max(0.0, float(blocks["confidence"]))) * TRUST,
             "observed_at": row["ts"],
-            "observer": f"{SHARED}:{kept['from']}",
+            "observer": f"{SHARED}:{blocks['from']}",
             **NOT_JUDGED,
         }
         claims.append(claim)

@@ -126,13 +126,13 @@ def _observe_group(
     live, given = live.filter(pc.invert(is_given)), live.filter(is_given)
     shown = mask.mask_messages(live)
     keep = keeps_model_rows(job, model)
-    kept: set[str] = set()
+    distilled: set[str] = set()
     if keep:  # messages that a model has distilled, of sessions whose `model_head` says so
         heads = job.store.read_ids(MESSAGES, group["model_head"].drop_nulls().to_list(), by="hash").to_pylist()
         last = {row["session_id"]: row["seq"] for row in heads}
         rows = live.select(["message_id", "session_id", "seq"]).to_pylist()
-        kept = {row["message_id"] for row in rows if row["seq"] <= last.get(row["session_id"], -1)}
-        shown = shown.filter(pc.invert(pc.is_in(shown["message_id"], pa.array(sorted(kept), pa.string()))))
+        distilled = {row["message_id"] for row in rows if row["seq"] <= last.get(row["session_id"], -1)}
+        shown = shown.filter(pc.invert(pc.is_in(shown["message_id"], pa.array(sorted(distilled), pa.string()))))
     seen = _extract_group_claims(job, shown, model, report)
     stored = job.store.read_ids(OBSERVATIONS, ids, by="session_id")
     better = set(stored.filter(pc.not_equal(stored["observer"], EXTRACTIVE))["session_id"].to_pylist())
@@ -145,7 +145,9 @@ def _observe_group(
     made = build_observation_rows(job, claims, stored, key, report)
     # beside those of messages that a model has seen, with their vectors by the encoder of now
     rows = [
-        row for row in stored.to_pylist() if row["reason"] not in WITHDRAWALS and kept.issuperset(row["message_ids"])
+        row
+        for row in stored.to_pylist()
+        if row["reason"] not in WITHDRAWALS and distilled.issuperset(row["message_ids"])
     ]
     before = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
     filled = attach_vectors_if_there(job, before, "summary", report)
@@ -186,7 +188,7 @@ def build_observation_rows(job: Job, claims: pa.Table, stored: pa.Table, key: st
         ((row["observation_id"], row["summary"]), row["step_key"], {name: row[name] for name in ("vector", "keywords")})
         for row in stored.to_pylist()
     ]
-    known = {claim: made for claim, step_key, made in made_before if step_key == key}
+    times = {claim: made for claim, step_key, made in made_before if step_key == key}
     # the claims as rows
     state: dict[str, Any] = {
         "keywords": [],
@@ -205,7 +207,7 @@ def build_observation_rows(job: Job, claims: pa.Table, stored: pa.Table, key: st
     rows = [
         {**row, **state, "valid_from": row["observed_at"], "evidence_sessions": [row["session_id"]]}
         | {"stems": normalise_claim(row["summary"]).content}
-        | known.get((row["observation_id"], row["summary"]), {})
+        | times.get((row["observation_id"], row["summary"]), {})
         for row in claims.to_pylist()
     ]
     table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)

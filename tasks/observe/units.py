@@ -103,7 +103,7 @@ class Unit:
 def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]:
     """Yield every sentence of MIN_WORDS or more of a session's spoken messages (rows of MESSAGES in order)."""
     names, own = collect_speakers(spoken)
-    heard: set[str] = set(own)
+    words_before: set[str] = set(own)
     last: Turn | None = None
     for row, place in zip(spoken, place_turns(spoken), strict=True):
         # its sentences, with what the session has not heard yet
@@ -113,12 +113,12 @@ def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]
             text = strip_emphasis(sentence.text)
             words = extract_content_words(text)
             if count_words(text) >= MIN_WORDS:
-                new = len(words - heard)
+                new = len(words - words_before)
                 numbers = describe_sentence(sentence, text, turn.text, at, len(turn.sentences), place, words, new)
                 yield SpokenSentence(turn, last, at, text, new, numbers)
             if not turn.is_question(at):
                 stated |= words
-        heard |= stated
+        words_before |= stated
         last = turn
 
 

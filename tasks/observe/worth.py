@@ -265,8 +265,8 @@ class WorthModel:
         A line of a log never is, whoever pastes it.
         """
         dense = np.array(numbers, dtype=np.float64).reshape(len(texts), len(NUMBERS)) @ self.numbers + self.bias
-        known = [fsum(self.words.get(gram, 0.0) for gram in list_grams(text)) for text in texts]
-        return [NEVER if LOGGED.match(text) else float(a + b) for text, a, b in zip(texts, dense, known, strict=True)]
+        sums = [fsum(self.words.get(gram, 0.0) for gram in list_grams(text)) for text in texts]
+        return [NEVER if LOGGED.match(text) else float(a + b) for text, a, b in zip(texts, dense, sums, strict=True)]
 
     def save(self, path: Path) -> None:
         """Write it, to be read by `load_worth_model`."""

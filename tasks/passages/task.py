@@ -30,8 +30,8 @@ def write_passages(job: Job) -> StepReport:
             for batch in pending.iter_slices(BATCH * job.executor.at_once):
 
                 def write(sessions: Sequence[str], batch: pl.DataFrame = batch) -> None:
-                    mine = batch.filter(pl.col("session_id").is_in(sessions))
-                    report.rows_out += _write_passage_batch(job, mine, key, report)
+                    rows = batch.filter(pl.col("session_id").is_in(sessions))
+                    report.rows_out += _write_passage_batch(job, rows, key, report)
 
                 failed |= do_apart(batch["session_id"].unique(maintain_order=True).to_list(), write)
                 advance(batch.height)

@@ -25,11 +25,11 @@ def write_table(snapshot: Snapshot, table: Table, to: Path, form: str, phrase: s
     With a passphrase a Parquet file is encrypted as its format says; the manifest has the salt of its key.
     """
     # 1. The rows. Marks of Lance's own in the schema mean nothing to whoever reads the export.
-    found, path = snapshot.open_dataset(table), to / f"{table.name}.{form}"
-    schema = pa.schema([found.schema.field(name).remove_metadata() for name in table.schema.names])
+    dataset, path = snapshot.open_dataset(table), to / f"{table.name}.{form}"
+    schema = pa.schema([dataset.schema.field(name).remove_metadata() for name in table.schema.names])
     batches = (
         pa.RecordBatch.from_arrays([c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)], schema=schema)
-        for batch in found.to_batches(columns=schema.names)
+        for batch in dataset.to_batches(columns=schema.names)
     )
     # 2. The file, a batch at a time.
     salt = secrets.token_bytes(16) if phrase else b""
@@ -47,7 +47,7 @@ def write_table(snapshot: Snapshot, table: Table, to: Path, form: str, phrase: s
                 stream.writelines(row + b"\n" for row in rows)
     # 3. What the manifest says of it.
     columns = {field.name: str(field.type) for field in schema}
-    facts = {"rows": found.count_rows(), "file": path.name, "key": table.key, "columns": columns}
+    facts = {"rows": dataset.count_rows(), "file": path.name, "key": table.key, "columns": columns}
     return {**facts, "salt": salt.hex()} if salt else facts
 
 

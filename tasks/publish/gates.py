@@ -86,10 +86,10 @@ def check_gates(settings: GateSettings, changes: Changes) -> list[str]:
     return [*_check_losses(settings, changes), *_check_made(settings, changes), *_check_summaries(changes.summaries)]
 
 
-def check_nearest(found: Mapping[str, float]) -> list[str]:
+def check_nearest(shares: Mapping[str, float]) -> list[str]:
     """Return the tables of which the index of vectors finds too few of the nearest rows, each with the share."""
     least = f"{BOUNDS.nearest:.0%} at least is right: the index is built anew, and the release waits for a night"
-    short = sorted((name, share) for name, share in found.items() if share < BOUNDS.nearest)
+    short = sorted((name, share) for name, share in shares.items() if share < BOUNDS.nearest)
     return [f"{name}: the index of vectors finds {share:.1%} of the nearest rows, {least}" for name, share in short]
 
 
@@ -106,10 +106,10 @@ def _check_losses(settings: GateSettings, changes: Changes) -> Iterator[str]:
         texts = [claim for kind, claim in changes.became if kind in kinds]
         share, bound = (len(texts) + fewer) / max(1, changes.active), getattr(settings, name)
         if share > bound and changes.active >= BOUNDS.claims:
-            told = [f"{fewer:,} fewer in the sessions that were observed anew"] if fewer else []
-            told += [_show_texts(texts)] if texts else []
+            reasons = [f"{fewer:,} fewer in the sessions that were observed anew"] if fewer else []
+            reasons += [_show_texts(texts)] if texts else []
             what = f"{share:.0%} of {changes.active:,} claims {' or '.join(kinds)}"
-            yield f"{what}, gates.{name} allows {bound:.0%}: {'; '.join(told)}"
+            yield f"{what}, gates.{name} allows {bound:.0%}: {'; '.join(reasons)}"
     had, lost = changes.summarised
     if had >= BOUNDS.summaries and lost > settings.max_lost * had:
         what = f"{lost:,} of {had:,} sessions and topics lost their summaries"
@@ -144,10 +144,10 @@ def _check_summaries(summaries: Sequence[Coherence]) -> Iterator[str]:
         ("coverage", BOUNDS.coverage, "{:.0%}", "of their members' words"),
         ("likeness", BOUNDS.likeness, "a cosine of {:.2f}", "to their members"),
     ):
-        known = [(value, one.text) for one in summaries if (value := getattr(one, name)) is not None]
-        if known and (mean := fmean(value for value, _ in known)) < least:
+        values = [(value, one.text) for one in summaries if (value := getattr(one, name)) is not None]
+        if values and (mean := fmean(value for value, _ in values)) < least:
             why = f"{form.format(mean)} {what}, {form.removeprefix('a cosine of ').format(least)} at least is right"
-            yield f"new summaries have {why}: {_show_texts(text for _, text in sorted(known))}"
+            yield f"new summaries have {why}: {_show_texts(text for _, text in sorted(values))}"
 
 
 def _show_texts(texts: Iterable[str]) -> str:

@@ -52,5 +52,5 @@ def _add_values(into: Element, place: str, columns: dict[str, str], row: dict[st
     for name in columns:
         value = row[name]
         if value is not None:
-            said = value.isoformat() if isinstance(value, datetime) else str(value)
-            SubElement(into, "data", key=f"{place}-{name}").text = said.translate(CONTROLS)
+            text = value.isoformat() if isinstance(value, datetime) else str(value)
+            SubElement(into, "data", key=f"{place}-{name}").text = text.translate(CONTROLS)

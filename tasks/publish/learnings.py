@@ -27,10 +27,10 @@ def select_learnings(claims: pa.Table, places: Collection[str] = ()) -> pa.Table
     they are to be of, none for all.
     """
     own = pa.array([not is_shared(observer) for observer in claims["observer"].to_pylist()], pa.bool_())
-    kept = claims.filter(pc.and_(pc.equal(claims["status"], Status.ACTIVE), own))
+    rows = claims.filter(pc.and_(pc.equal(claims["status"], Status.ACTIVE), own))
     if places:
-        kept = kept.filter(pc.is_in(kept["workspace"], pa.array(places, pa.string())))
-    return kept.sort_by([("observed_at", "ascending"), ("observation_id", "ascending")])
+        rows = rows.filter(pc.is_in(rows["workspace"], pa.array(places, pa.string())))
+    return rows.sort_by([("observed_at", "ascending"), ("observation_id", "ascending")])
 
 
 def build_learnings(claims: pa.Table, messages: pa.Table, confidences: Mapping[str, float]) -> list[dict[str, Any]]:
@@ -80,13 +80,13 @@ def _relate(file: str, workspace: str | None) -> str:
 def render_markdown(learnings: Sequence[Mapping[str, Any]], title: str) -> str:
     """Return the records as a page: a heading a category, a line a claim with its detail and quote below it."""
     lines = [f"# {escape_line(title)}", ""]
-    for category in sorted(Counter(one["category"] for one in learnings)):
+    for category in sorted(Counter(claim["category"] for claim in learnings)):
         lines += [f"## {category.capitalize() or 'Other'}", ""]
-        for one in (one for one in learnings if one["category"] == category):
-            day = f", {one['observed_at'][:10]}" if one["observed_at"] else ""
-            who = one["speaker"] or (one["cited"][0]["role"] if one["cited"] else "unknown")
-            files = f" ({', '.join(f'`{escape_line(file)}`' for file in one['files'])})" if one["files"] else ""
-            lines += [f"- **{escape_line(one['summary'])}**{files}"]
-            lines += [f"  {escape_line(one['detail'])}"] if one["detail"] else []
-            lines += [f"  > {escape_line(one['quote'])} ({escape_line(who)}{day})", ""]
+        for claim in (claim for claim in learnings if claim["category"] == category):
+            day = f", {claim['observed_at'][:10]}" if claim["observed_at"] else ""
+            who = claim["speaker"] or (claim["cited"][0]["role"] if claim["cited"] else "unknown")
+            files = f" ({', '.join(f'`{escape_line(file)}`' for file in claim['files'])})" if claim["files"] else ""
+            lines += [f"- **{escape_line(claim['summary'])}**{files}"]
+            lines += [f"  {escape_line(claim['detail'])}"] if claim["detail"] else []
+            lines += [f"  > {escape_line(claim['quote'])} ({escape_line(who)}{day})", ""]
     return "\n".join(lines).rstrip() + "\n"

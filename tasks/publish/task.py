@@ -41,9 +41,9 @@ def publish_release(job: Job, gated: bool = True) -> StepReport:
     """
 
     def prepare(draft: Release) -> str | None:
-        found = _measure_indexes(job, draft)
-        report.counts |= {f"{name}: nearest found by index, of 1,000": round(1000 * one) for name, one in found.items()}
-        if gated and job.settings.gates.enabled and (short := check_nearest(found)):
+        near = _measure_indexes(job, draft)
+        report.counts |= {f"{name}: nearest found by index, of 1,000": round(1000 * one) for name, one in near.items()}
+        if gated and job.settings.gates.enabled and (short := check_nearest(near)):
             report.failed += short  # of no session's making: the next night builds the index anew
             raise ReleaseHeld([])
         calibration = _calibrate_release(job, draft, report)
@@ -85,13 +85,13 @@ def _measure_indexes(job: Job, draft: Release) -> dict[str, float]:
         return {}
     from slowwave.recall.probes import measure_nearest_found  # all of recall, which most nights need not
 
-    view, found = View(job.store.dir, draft), dict[str, float]()
+    view, shares = View(job.store.dir, draft), dict[str, float]()
     for table in SEARCHED.values():
         if name := indexes[table]:
-            found[table.name] = share = measure_nearest_found(view, table)
+            shares[table.name] = share = measure_nearest_found(view, table)
             if check_nearest({name: share}):
                 job.store.open_table(table).drop_index(name)
-    return found
+    return shares
 
 
 def check_candidate(job: Job, draft: Release) -> None:
@@ -123,8 +123,8 @@ def _collect_changes(job: Job, live: Release, draft: Release) -> Changes:
         now.filter(~pl.col("step_key").is_in(was["step_key"].implode()))["session_id"].implode()
     )
     of_changed = pl.col("session_id").is_in(_find_changed_sessions(store, before))
-    said = pl.col("message_ids").list.set_intersection(sorted(read_inactive_ids(store))).list.len() == 0
-    replaced = was.select(of_anew | (of_changed & said)).to_series()
+    still_stated = pl.col("message_ids").list.set_intersection(sorted(read_inactive_ids(store))).list.len() == 0
+    replaced = was.select(of_anew | (of_changed & still_stated)).to_series()
     fewer = was.filter(replaced, holds).height - now.filter(of_anew | of_changed, holds).height
     became = compare_claims(old.filter(replaced.not_().to_arrow()), new, {})
 
@@ -134,12 +134,12 @@ def _collect_changes(job: Job, live: Release, draft: Release) -> Changes:
     placed = now.filter(by_model).join(was.filter(by_model), on="observation_id", how="anti")
 
     # 3. Summaries that a model wrote since, and what lost all of its own.
-    told = before.read(SUMMARIES, ["summary_id", "text", "scope_id"])
-    known = set(zip(told["summary_id"].to_pylist(), told["text"].to_pylist(), strict=True))
+    earlier = before.read(SUMMARIES, ["summary_id", "text", "scope_id"])
+    texts = set(zip(earlier["summary_id"].to_pylist(), earlier["text"].to_pylist(), strict=True))
     rows = store.read(SUMMARIES, [*MEASURED, "stale"], is_made_by_model(pc.field("step_key"))).to_pylist()
-    written = [row for row in rows if (row["summary_id"], row["text"]) not in known and not row["stale"]]
+    written = [row for row in rows if (row["summary_id"], row["text"]) not in texts and not row["stale"]]
     there = {key for table in (SESSIONS, TOPICS) for key in store.read(table, [table.key])[table.key].to_pylist()}
-    had = there.intersection(told["scope_id"].to_pylist())
+    had = there.intersection(earlier["scope_id"].to_pylist())
     return Changes(
         active=was.filter(holds).height,
         became=[(one.kind, one.summary) for one in became],
@@ -157,11 +157,11 @@ def _collect_changes(job: Job, live: Release, draft: Release) -> Changes:
 
 def _find_changed_sessions(store: Store, before: Snapshot) -> list[str]:
     """Return ids of the sessions of which other messages count now than in a release."""
-    known, now = (
+    before_rows, now = (
         {row["session_id"]: row for row in tables.read(SESSIONS, ["session_id", "head_hash", "inactive"]).to_pylist()}
         for tables in (before, store)
     )
-    return [key for key, row in now.items() if key in known and row != known[key]]
+    return [key for key, row in now.items() if key in before_rows and row != before_rows[key]]
 
 
 def _find_lost_probes(job: Job, live: Release, draft: Release) -> list[tuple[str, str]]:

@@ -66,10 +66,10 @@ def find_relations(claims: pa.Table) -> list[Relation]:
     return list(keep_best(find_common(claims.drop_columns("vector").to_pylist(), *stack_unit_vectors(claims))))
 
 
-def build_rows(found: Iterable[Relation], key: str) -> pa.Table:
+def build_rows(relations: Iterable[Relation], key: str) -> pa.Table:
     """Return rows of RELATIONS; `key` is the step's."""
     rows = [
-        (compute_content_id(kind, *ends), kind, *ends, weight, reason, key) for kind, *ends, weight, reason in found
+        (compute_content_id(kind, *ends), kind, *ends, weight, reason, key) for kind, *ends, weight, reason in relations
     ]
     return pa.Table.from_pylist([dict(zip(RELATIONS.schema.names, row, strict=True)) for row in rows], RELATIONS.schema)
 
@@ -90,8 +90,8 @@ def find_common(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]
             early, late, names = rows[a], rows[b], shared[a, b]
             least = NAMED_COSINE
             if kind == RelationKind.SAME_FILE:
-                said, least = f"{early['summary']}\n{late['summary']}", FILE_COSINE
-                names = {name: rare for name, rare in names.items() if name.rpartition("/")[2] in said}
+                words, least = f"{early['summary']}\n{late['summary']}", FILE_COSINE
+                names = {name: rare for name, rare in names.items() if name.rpartition("/")[2] in words}
                 if not names:
                     continue
             is_near = len(names) > 1 if math.isnan(cosine) else cosine >= least
@@ -135,11 +135,11 @@ def share_names(named: Sequence[set[str]]) -> Shared:
     return shared
 
 
-def keep_best(found: Iterable[Relation]) -> Iterator[Relation]:
+def keep_best(relations: Iterable[Relation]) -> Iterator[Relation]:
     """Yield the strongest of each kind, each pair once, so that no claim has more than `MOST` of a kind."""
-    held = Counter[tuple[RelationKind, str]]()
-    for one in sorted(set(found), key=lambda one: (-round(one.weight, 4), one.kind, one.start, one.end)):
-        ends = (one.kind, one.start), (one.kind, one.end)
-        if all(held[end] < MOST for end in ends):
-            held.update(ends)
-            yield one
+    counts = Counter[tuple[RelationKind, str]]()
+    for edge in sorted(set(relations), key=lambda edge: (-round(edge.weight, 4), edge.kind, edge.start, edge.end)):
+        ends = (edge.kind, edge.start), (edge.kind, edge.end)
+        if all(counts[end] < MOST for end in ends):
+            counts.update(ends)
+            yield edge

@@ -25,25 +25,25 @@ def relate_claims(job: Job) -> StepReport:
     with report_step("relate") as report:
         # the workspaces that changed, by their marks' names
         store, key = job.store, compute_step_key("relate", VERSION, describe_encoder(job.settings))
-        claims, held = read_claims(store), store.read(RELATIONS).to_pylist()
+        claims, stored = read_claims(store), store.read(RELATIONS).to_pylist()
         now = {unit: compute_content_id(key, hash_rows(rows)) for unit, rows in group_by_unit(claims).items()}
         marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "relate").to_pylist()
         done = {mark["unit_id"]: mark["input_key"] for mark in marks}
         units = {unit: made_of for unit, made_of in sorted(now.items()) if done.get(unit) != made_of}
         # what changed, and what ties their claims
-        mine = claims.filter(pl.col("unit").is_in([*units]))
+        changed_claims = claims.filter(pl.col("unit").is_in([*units]))
         changed = claims.filter(pl.col("status") == Status.SUPERSEDED, pl.col("by").is_in([*units]))
         pairs = changed.select("superseded_by", "observation_id").iter_rows()
-        found = [Relation(RelationKind.CONTRADICTS, later, earlier, 1.0, None) for later, earlier in pairs]
-        active = mine.filter(pl.col("status") == Status.ACTIVE).group_by("unit", maintain_order=True)
+        relations = [Relation(RelationKind.CONTRADICTS, later, earlier, 1.0, None) for later, earlier in pairs]
+        active = changed_claims.filter(pl.col("status") == Status.ACTIVE).group_by("unit", maintain_order=True)
         for _, ids in track_items("relate", active.agg("observation_id").rows()):
-            found += find_relations(store.read_ids(OBSERVATIONS, ids, COLUMNS))
-        rows = build_rows(keep_best(found), key)
+            relations += find_relations(store.read_ids(OBSERVATIONS, ids, COLUMNS))
+        rows = build_rows(keep_best(relations), key)
         # write, and mark last
         home = dict(claims.select("observation_id", "unit").iter_rows())
-        ends = {row["relation_id"]: (home.get(row["from_id"]), home.get(row["to_id"])) for row in held}
+        ends = {row["relation_id"]: (home.get(row["from_id"]), home.get(row["to_id"])) for row in stored}
         stale = {name for name, (start, end) in ends.items() if start in units or None in (start, end)}
-        report.rows_in = mine.height
+        report.rows_in = changed_claims.height
         report.rows_out = store.merge_changed(RELATIONS, rows)
         store.delete_ids(RELATIONS, stale.difference(rows["relation_id"].to_pylist()))
         report.counts.update(rows["kind"].to_pylist())

@@ -127,8 +127,8 @@ class ClientFile:
         return data
 
     def _refuse(self, why: str) -> UsageError:
-        told = json.dumps(self.entries, ensure_ascii=False)
-        return UsageError(f"{self.path} is left as it is: {why}; what it would get: {told}")
+        entries = json.dumps(self.entries, ensure_ascii=False)
+        return UsageError(f"{self.path} is left as it is: {why}; what it would get: {entries}")
 
 
 def list_client_files(

@@ -61,11 +61,11 @@ class CachedLLM(Layer):
         sharers: dict[str, list[Request]] = {}
         for request in requests:
             sharers.setdefault(compute_completion_id(request, self.model, self.sampling), []).append(request)
-        kept = self.cache.known(list(sharers))
+        completions = self.cache.known(list(sharers))
         misses: dict[str, str] = {}
         for key, (first, *others) in sharers.items():
-            if key in kept and _is_cacheable(kept[key]):
-                yield from (reuse_completion(request, kept[key]) for request in (first, *others))
+            if key in completions and _is_cacheable(completions[key]):
+                yield from (reuse_completion(request, completions[key]) for request in (first, *others))
             else:
                 misses[first.id] = key
         for completion in self._complete_and_cache([r for r in requests if r.id in misses], misses):
@@ -100,20 +100,20 @@ class CachedLLM(Layer):
 
 def compute_completion_id(request: Request, model: str, sampling: Sampling) -> str:
     """Return the hash of everything an answer depends on: model, sampling, messages, schema and token budget."""
-    asked = {
+    question = {
         "messages": [[message["role"], message["content"]] for message in request.messages],
         "schema": request.schema,
         "max_tokens": request.max_tokens,
         "sampling": asdict(sampling),
     }
-    return compute_content_id("completion", model, orjson.dumps(asked).decode())
+    return compute_content_id("completion", model, orjson.dumps(question).decode())
 
 
-def reuse_completion(request: Request, kept: Completion) -> Completion:
+def reuse_completion(request: Request, completion: Completion) -> Completion:
     """Return a kept answer as the answer to `request`: its own tokens for the record, and nothing paid. A good one is
     checked anew, an error stays.
     """
-    return check_completion(request, replace(kept, id=request.id, value=None, cached=True))
+    return check_completion(request, replace(completion, id=request.id, value=None, cached=True))
 
 
 def _is_cacheable(completion: Completion) -> bool:

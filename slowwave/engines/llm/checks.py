@@ -60,28 +60,28 @@ class CheckedLLM(Layer):
         Raises:
             EngineUnavailable: the engine is gone; cut answers that were to be asked for again are yielded before.
         """
-        held: dict[str, Completion] = {}
+        answers: dict[str, Completion] = {}
         try:
             for completion in self._complete_once(requests):
                 if completion.error in ("cut", "missing"):
-                    held[completion.id] = completion
+                    answers[completion.id] = completion
                 else:
                     yield completion
             # What was cut gets a larger budget, unless the context window has no room for one.
             again: list[Request] = []
-            waiting = [request for request in requests if request.id in held]
+            waiting = [request for request in requests if request.id in answers]
             for request, used in zip(waiting, count_prompt_tokens(self, waiting), strict=True):
                 budget = request.max_tokens
-                if held[request.id].error == "cut":
+                if answers[request.id].error == "cut":
                     budget = min(budget * GROWTH, self.context_window - used)
-                if held[request.id].error == "missing" or budget > request.max_tokens:
+                if answers[request.id].error == "missing" or budget > request.max_tokens:
                     again.append(replace(request, max_tokens=budget))
                 else:
-                    yield held.pop(request.id)
+                    yield answers.pop(request.id)
             for completion in self._complete_once(again):
-                yield _merge_attempts(held.pop(completion.id), completion)
+                yield _merge_attempts(answers.pop(completion.id), completion)
         except EngineUnavailable:
-            yield from (c for c in held.values() if c.error == "cut")  # paid for, and of use up to the cut
+            yield from (c for c in answers.values() if c.error == "cut")  # paid for, and of use up to the cut
             raise
 
     def _complete_once(self, requests: Sequence[Request]) -> Iterator[Completion]:

@@ -149,11 +149,11 @@ class OpenAIServer(LLM):
         except (orjson.JSONDecodeError, KeyError, TypeError):
             listed = []  # it has no such list
         # Ollama lists `NAME:latest` and answers to `NAME`.
-        mine = [model for model in listed if model.get("id") in (self.model, f"{self.model}:latest")]
-        if listed and not mine:
+        own = [model for model in listed if model.get("id") in (self.model, f"{self.model}:latest")]
+        if listed and not own:
             names = ", ".join(sorted(str(model.get("id")) for model in listed))
             raise ModelNotServed(f"openai:{self.model}", f"the server has other models: {names[:500]}")
-        windows = [model[name] for model in mine for name in WINDOW_FIELDS if isinstance(model.get(name), int)]
+        windows = [model[name] for model in own for name in WINDOW_FIELDS if isinstance(model.get(name), int)]
         return min(windows, default=DEFAULT_WINDOW)
 
     async def _answer_all(self, requests: Sequence[Request], put: Callable[[Completion], None]) -> None:
@@ -201,15 +201,15 @@ class OpenAIServer(LLM):
             return completion
         if self._learn_budget_field(response, budget_field):
             return await self._send(client, request)
-        status, said = response.status_code, self._read_excerpt(response)
+        status, excerpt = response.status_code, self._read_excerpt(response)
         if status in RETRIED:
-            raise Transient(f"status {status}: {said}", read_retry_after(response.headers))
+            raise Transient(f"status {status}: {excerpt}", read_retry_after(response.headers))
         if status == 404 and not self._answered:
             raise ModelNotServed(f"openai:{self.model}", self._explain_refusal(response))
         if status == 401:
             raise self._make_unavailable(self._explain_refusal(response))
-        too_long = status in (400, 413, 422) and any(words in said.lower() for words in TOO_LONG)
-        return make_failure(request, "too_long" if too_long else "rejected", f"status {status}: {said}", self)
+        too_long = status in (400, 413, 422) and any(words in excerpt.lower() for words in TOO_LONG)
+        return make_failure(request, "too_long" if too_long else "rejected", f"status {status}: {excerpt}", self)
 
     def _stream_answer(self, client: httpx.Client, request: Request) -> Iterator[str]:
         """Yield the pieces of one answer."""

@@ -119,7 +119,7 @@ class ChainLLM(LLM):
         self, engine: LLM, pending: dict[str, Request], errors: dict[str, list[Completion]]
     ) -> Iterator[Completion]:
         """Yield one engine's good answers; they leave `pending`, errors are kept for the next engine or the end."""
-        asked, good, unpaid, first = len(pending), 0, 0, engine is self.engines[0]
+        count, good, unpaid, first = len(pending), 0, 0, engine is self.engines[0]
         try:
             for completion in engine.complete(list(pending.values())):
                 if not completion.ok:
@@ -132,8 +132,8 @@ class ChainLLM(LLM):
         except EngineUnavailable as error:
             self._note_down(engine, error)
         who = f"{engine.name} ({engine.model})"
-        if not first and asked > unpaid:
-            self.notes.append(f"{who} was asked {asked - unpaid:,} times instead and answered {good:,}")
+        if not first and count > unpaid:
+            self.notes.append(f"{who} was asked {count - unpaid:,} times instead and answered {good:,}")
         if not first and unpaid:
             self.notes.append(f"{who} was not asked {unpaid:,} times instead: the night's token budget is spent")
 

@@ -168,7 +168,7 @@ def fetch_transcripts(place: Path) -> Path:
         return place
     folder = find_working_copy(url, "transcripts")
     bucket, noted = Bucket(folder, url), folder.with_name(f"{folder.name}.json")
-    known = orjson.loads(noted.read_bytes()) if noted.exists() else {}
+    fetched = orjson.loads(noted.read_bytes()) if noted.exists() else {}
     with bucket.translate_errors():
         there = {name: entry for name, entry in bucket.list_objects().items() if ".." not in Path(name).parts}
         if not there:
@@ -180,7 +180,7 @@ def fetch_transcripts(place: Path) -> Path:
 
         # what is new there, or changed; what is gone there goes here
         tags = {name: entry["e_tag"] for name, entry in there.items()}
-        do_for_each(fetch, [name for name in tags if known.get(name) != tags[name] or not (folder / name).exists()])
+        do_for_each(fetch, [name for name in tags if fetched.get(name) != tags[name] or not (folder / name).exists()])
     for path in (path for path in [*folder.rglob("*")] if path.is_file()):
         if path.relative_to(folder).as_posix() not in there:
             path.unlink()

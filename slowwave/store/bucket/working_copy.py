@@ -229,14 +229,14 @@ def _pull(bucket: Bucket, pointer: Pointer) -> None:
     newest: Files = orjson.loads(part.read_bytes())
     if outside := next((name for name in newest if name.startswith("/") or ".." in Path(name).parts), None):
         raise StoreUnreadable(folder, f"the bucket names {outside!r}, which is no file of a space")
-    there, known = _list_files(folder), Files()
+    there, files = _list_files(folder), Files()
     with suppress(StoreUnreadable):
-        known = read_manifest(folder).files
+        files = read_manifest(folder).files
     added = {name: lines for name in there if (lines := _find_added_lines(folder / name, before.get(name)))}
     lacking = [
         name
         for name, facts in newest.items()
-        if name not in there or (known.get(name) or _digest((folder / name).read_bytes())) != facts
+        if name not in there or (files.get(name) or _digest((folder / name).read_bytes())) != facts
     ]
     do_for_each(lambda name: bucket.fetch(FILES + newest[name][1], _name_part(folder / name)), lacking)
     for name in sorted(lacking, key=_rank):
@@ -256,11 +256,11 @@ def _pull(bucket: Bucket, pointer: Pointer) -> None:
 def _publish(bucket: Bucket, lease: Lease, *, everything: bool) -> None:
     """Upload new files, make them live, return the lease, and delete obsolete files; with `everything` all unnamed."""
     folder, (listing, before) = bucket.folder, _read_record(bucket.folder)
-    known, files, contents = read_manifest(folder).files, Files(), dict[str, Path | bytes]()
+    listed, files, contents = read_manifest(folder).files, Files(), dict[str, Path | bytes]()
     for name in sorted(_list_files(folder)):
-        content = b"" if name in known else (folder / name).read_bytes()  # what is no table's may grow
-        files[name] = known.get(name) or _digest(content)
-        contents[files[name][1]] = folder / name if name in known else content
+        content = b"" if name in listed else (folder / name).read_bytes()  # what is no table's may grow
+        files[name] = listed.get(name) or _digest(content)
+        contents[files[name][1]] = folder / name if name in listed else content
     size, digest = _digest(packed := orjson.dumps(files))
     contents[digest] = packed
     sizes = {FILES + key: size for size, key in [(size, digest), *files.values()]}

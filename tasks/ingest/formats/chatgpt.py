@@ -51,12 +51,12 @@ def _open_chatgpt(path: Path, number: int, fields: Fields) -> Chat | None:
     parents = {key: parent if parent in nodes else listed.get(key) for key, parent in parents.items()}
     active = dict.fromkeys(trace_active_path(parents, leaf))
     # The root and other joints of the tree have no message.
-    said = {key: message for key in {**active, **nodes} if (message := coerce_dict(nodes[key].get("message")))}
-    ids = {key: get_id(message, "id") or key for key, message in said.items()}
-    shown = [{**message, _ABOVE: ids.get(parents[key] or "")} for key, message in said.items()]
-    gone = [ids[key] for key in said if key not in active]
+    messages = {key: message for key in {**active, **nodes} if (message := coerce_dict(nodes[key].get("message")))}
+    ids = {key: get_id(message, "id") or key for key, message in messages.items()}
+    shown = [{**message, _ABOVE: ids.get(parents[key] or "")} for key, message in messages.items()]
+    gone = [ids[key] for key in messages if key not in active]
     about = Session(session, title=get_text(fields, "title"))
-    return Chat(about, shown if nodes else None, None, said, gone, lambda text, role: _MARKUP.sub("", text))
+    return Chat(about, shown if nodes else None, None, messages, gone, lambda text, role: _MARKUP.sub("", text))
 
 
 def _is_hidden(message: Fields) -> bool:

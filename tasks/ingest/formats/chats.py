@@ -120,27 +120,27 @@ class ChatFormat:
         if isinstance(fields, str):
             return Skipped(fields, line)
         role = get(fields, self.role)
-        known = parse_role(role) or parse_role(self.roles.get(str(role).strip().lower()))
-        blocks = self.parse(fields, known[0]) if known else None
-        if known is None or blocks is None:
-            why = f"unknown role {role!r}" if known is None else "content is neither text nor a list"
+        parsed = parse_role(role) or parse_role(self.roles.get(str(role).strip().lower()))
+        blocks = self.parse(fields, parsed[0]) if parsed else None
+        if parsed is None or blocks is None:
+            why = f"unknown role {role!r}" if parsed is None else "content is neither text nor a list"
             return Rejected(line, f"message {position}: {why}", format_excerpt(item))
         if not blocks:
             return Skipped("empty message", line)
         # Results in a turn of the user's are a tool's; what nobody saw is nobody's words.
-        if known[0] == "user" and all(block.type == "tool_result" for block in blocks):
-            known = ("tool", "tool")
-        if known[1] != "tool" and self.hides(fields):
-            known = (known[0], "synthetic")
+        if parsed[0] == "user" and all(block.type == "tool_result" for block in blocks):
+            parsed = ("tool", "tool")
+        if parsed[1] != "tool" and self.hides(fields):
+            parsed = (parsed[0], "synthetic")
         return Message(
             chat.session.native_id,
             get_id(fields, self.id) or position,
-            *known,
+            *parsed,
             blocks,
-            chat.text(join_text_blocks(blocks), known[0]),
+            chat.text(join_text_blocks(blocks), parsed[0]),
             coerce_time(next(filter(None, (get(fields, key) for key in self.time)), chat.began)),
             parent_id=get_text(fields, self.parent),
-            speaker=get_text(fields, self.speaker) if known[0] != "tool" else None,
+            speaker=get_text(fields, self.speaker) if parsed[0] != "tool" else None,
             line=line,
         )
 
@@ -475,9 +475,9 @@ def _read_cursor(path: Path, limits: Limits) -> Iterator[Record]:
     yield from read_each(iter_json(path, limits), lambda n, fields: [CURSOR.parse_message(chat, str(n), fields, n)])
 
 
-def _extract_prompt(said: str, role: Role) -> str:
+def _extract_prompt(text: str, role: Role) -> str:
     """Return the person's text without the context that the editor put around it."""
-    return (extract_tag_body(said, "user_query") or strip_tags(said, _ADDED).strip()) if role == "user" else said
+    return (extract_tag_body(text, "user_query") or strip_tags(text, _ADDED).strip()) if role == "user" else text
 
 
 CURSOR = ChatFormat(
@@ -589,12 +589,12 @@ def _open_run(path: Path, number: int, run: Fields) -> Chat:
     return Chat(session, messages or None, text=partial(_extract_task, around))
 
 
-def _extract_task(around: tuple[str, str], asked: str, role: Role) -> str:
+def _extract_task(around: tuple[str, str], text: str, role: Role) -> str:
     """Return the task alone, where what stands around it is known and found."""
     before, after = around
-    if role != "user" or not before or not asked.startswith(before):
-        return asked
-    task = asked[len(before) :]
+    if role != "user" or not before or not text.startswith(before):
+        return text
+    task = text[len(before) :]
     return (task[: task.index(after)] if after and after in task else task).strip()
 
 

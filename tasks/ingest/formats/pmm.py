@@ -251,7 +251,7 @@ def _iter_lines(path: Path, limits: Limits) -> Iterator[Event | Rejected]:
 
 def _read_ledger(events: Iterator[Event | Rejected], stem: str) -> Iterator[Record]:
     session: str | None = None
-    chain, heard = Chain(), dict[str, tuple[str, bool]]()
+    chain, last = Chain(), dict[str, tuple[str, bool]]()
     for event in events:
         if isinstance(event, Rejected):
             yield event
@@ -262,28 +262,28 @@ def _read_ledger(events: Iterator[Event | Rejected], stem: str) -> Iterator[Reco
             yield Session(session, title=stem)
         if why := chain.check(event):
             yield Rejected(event.id, f"the hash chain breaks at row {event.id}: {why}")
-        yield _parse_ledger_row(session, event, heard)
+        yield _parse_ledger_row(session, event, last)
     yield from chain.judge_unverified()
     if session:
         yield from (Inactive(session, str(row)) for row in chain.forged)
 
 
-def _parse_ledger_row(session: str, event: Event, heard: dict[str, tuple[str, bool]]) -> Message | Rejected | Skipped:
-    """Return a row's message; `heard` holds each role's last one, and whether it came from a row of kind event."""
+def _parse_ledger_row(session: str, event: Event, last: dict[str, tuple[str, bool]]) -> Message | Rejected | Skipped:
+    """Return a row's message; `last` holds each role's last one, and whether it came from a row of kind event."""
     if event.long or not isinstance(event.kind, str) or not isinstance(event.content, str):
         return Rejected(event.id, event.long or "kind or content is no text", repr(event.content)[:200])
     meta = coerce_dict(_load_json(event.meta))
-    known = _KINDS.get(event.kind) or (_TYPES.get(str(meta.get("type"))) if event.kind == EVENT else None)
-    known = known and (parse_role(meta.get("role")) or known)
-    if known is None:
+    kind = _KINDS.get(event.kind) or (_TYPES.get(str(meta.get("type"))) if event.kind == EVENT else None)
+    kind = kind and (parse_role(meta.get("role")) or kind)
+    if kind is None:
         return Skipped(event.kind, event.id)
     text, condensed = _extract_said(event.kind, event.content, meta)
     if not text.strip():
         return Skipped("empty message", event.id)
-    role, origin = known
-    before, by_event = heard.get(role, ("", False))
-    heard[role] = text, event.kind == EVENT
-    if by_event != heard[role][1] and before.startswith(text.removesuffix(CUT) if condensed else text):
+    role, origin = kind
+    before, by_event = last.get(role, ("", False))
+    last[role] = text, event.kind == EVENT
+    if by_event != last[role][1] and before.startswith(text.removesuffix(CUT) if condensed else text):
         return Skipped("message told twice", event.id)
     # What else its meta holds is kept as JSON, and the mind's own summary and keywords as its gist.
     rest = {key: value for key, value in meta.items() if key not in (*FULL, TAGS) and value not in (None, "", [], {})}

@@ -246,8 +246,8 @@ def parse_tool_result(fields: Mapping[str, object]) -> list[Block]:
 
 def make_tag_blocks(tags: object) -> list[Block]:
     """Return the block that keeps a message's tags, a line each; none without any."""
-    some = tags if isinstance(tags, list) else [tags]
-    lines = [" ".join(tag.split()) if isinstance(tag, str) else encode_json(tag) for tag in some if tag is not None]
+    values = tags if isinstance(tags, list) else [tags]
+    lines = [" ".join(tag.split()) if isinstance(tag, str) else encode_json(tag) for tag in values if tag is not None]
     return [Block("other", "\n".join(lines), name=TAGS)] if any(lines) else []
 
 

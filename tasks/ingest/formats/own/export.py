@@ -127,13 +127,13 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         yield Rejected(0, "this export is encrypted, and only its passphrase opens it: nothing of it was read")
         return
     # Sessions, by the ids that the store gave them.
-    known: dict[str, Session] = {}
+    ahead: dict[str, Session] = {}
     for _, row in _read_table(sessions, SESSIONS, _SessionRow, limits):
         if isinstance(row, Rejected):
             yield row
             continue
         stored = StoredSession(row.session_id, row.source, tuple(row.inactive))
-        known[row.session_id] = Session(row.native_id, row.workspace, row.title, row.kind, row.parent_id, stored)
+        ahead[row.session_id] = Session(row.native_id, row.workspace, row.title, row.kind, row.parent_id, stored)
     # Messages, each session before its first.
     announced: set[str] = set()
     for line, message in _read_table(messages, MESSAGES, _MessageRow, limits):
@@ -143,7 +143,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         sid, source = message.session_id, message.source
         if sid not in announced:
             announced.add(sid)
-            yield known.get(sid) or Session(sid, stored=StoredSession(sid, source))
+            yield ahead.get(sid) or Session(sid, stored=StoredSession(sid, source))
         yield Message(
             sid,
             **message.model_dump(include={"native_id", "role", "origin", "text", "parent_id", "speaker"}),

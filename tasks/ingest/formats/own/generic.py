@@ -97,15 +97,15 @@ def build_records(rows: Iterator[tuple[int, dict[str, object]] | Rejected], stem
 def _parse_message(
     session: str, fields: dict[str, object], seen: Counter[str], line: int
 ) -> Message | Rejected | Skipped:
-    known, blocks = parse_role(fields.get("role")), parse_blocks(fields.get("content"))
+    parsed, blocks = parse_role(fields.get("role")), parse_blocks(fields.get("content"))
     missing = next((key for key in ("role", "content") if fields.get(key) is None), None)
-    if missing or known is None or blocks is None:
+    if missing or parsed is None or blocks is None:
         why = f"content is {type(fields.get('content')).__name__}, neither text nor a list of blocks"
-        why = f"{missing} is missing" if missing else f"unknown role {fields['role']!r}" if known is None else why
+        why = f"{missing} is missing" if missing else f"unknown role {fields['role']!r}" if parsed is None else why
         return Rejected(line, why, format_excerpt(fields))
     if not blocks:
         return Skipped("empty message", line)
-    role, origin = known
+    role, origin = parsed
     if role == "tool" and isinstance(fields["content"], str):
         call_id = coerce_id(fields.get("call_id")) or coerce_id(fields.get("tool_call_id"))
         blocks = [Block("tool_result", fields["content"], coerce_text(fields.get("name")), call_id)]

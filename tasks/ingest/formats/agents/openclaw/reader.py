@@ -402,8 +402,8 @@ def is_event(line: object) -> bool:
     if fields.get("type") == "session":
         return isinstance(fields.get("id"), str) and bool({"cwd", "version", "provider"} & fields.keys())
     role = coerce_dict(fields.get("message")).get("role")
-    known = fields.get("type") == "message" and role in (*SPOKEN, *TOOLS)
-    return known and not {"sessionId", "uuid", "payload"} & fields.keys()
+    is_known = fields.get("type") == "message" and role in (*SPOKEN, *TOOLS)
+    return is_known and not {"sessionId", "uuid", "payload"} & fields.keys()
 
 
 def parse_session_kind(key: str) -> SessionKind:
