@@ -29,9 +29,6 @@ from slowwave.tasks.forget.task import find_live, seal_plans
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.telemetry import open_memory_span
 
-SHOWN = 5
-"""Messages that a preview quotes."""
-
 
 @dataclass(frozen=True)
 class Preview:
@@ -40,7 +37,7 @@ class Preview:
     rows: dict[str, int]
     """By table."""
     messages: list[str]
-    """Some of the messages, cut."""
+    """The first five of the messages, cut."""
     transcripts: list[str]
     """Files outside the store, still on disk, that it was read from."""
     exports: list[str]
@@ -60,7 +57,7 @@ def preview_forgetting(wanted: Wanted, settings: Settings, *, search_files: bool
     with open_run("forget", settings) as (job, _):
         store = job.store
         plan = _plan(store, "preview", wanted)
-        rows = store.read_ids(MESSAGES, plan.messages[:SHOWN]).to_pylist()
+        rows = store.read_ids(MESSAGES, plan.messages[:5]).to_pylist()
         paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
         only = wanted.matches if wanted.kinds == ("matches",) and plan.is_empty else ()
         left = scan_files([store.dir], Words(only)).found if only and search_files else None

@@ -31,8 +31,6 @@ from slowwave.tasks.shards import ShardStep
 
 TRIES = 3
 """Times a shard, or a call of a language model, is tried whose worker dies: it may be killed for what others do."""
-GPU_SHARE = 0.5
-"""Share of a GPU that a task with an encoder takes, where the cluster has GPUs."""
 
 
 class ClusterFailed(SlowwaveError):
@@ -46,7 +44,8 @@ class RayExecutor:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._gpus: float = GPU_SHARE if ray.cluster_resources().get("GPU") else 0
+        # of a GPU that a task with an encoder takes, where the cluster has GPUs
+        self._gpus: float = 0.5 if ray.cluster_resources().get("GPU") else 0
 
     def map(self, step: ShardStep, shards: Sequence[pa.Table]) -> list[pa.Table | Exception]:
         """Return the result of each shard, in order: a table, or what was raised."""

@@ -76,8 +76,6 @@ PAIRS_A_CLAIM = 0.38
 """Pairs that a new claim makes: .06 in calm talk, .8 where all is about changes."""
 ANSWER_TOKENS = {"gists": 60, "supersede": 16 * PAIRS_AT_ONCE}
 """Of an answer, before anything was measured."""
-TOKENS_A_WORD = 1.5
-"""Of a summary."""
 
 
 @dataclass
@@ -343,7 +341,7 @@ class Planner:
                 of = about if draft.scope == SummaryScope.TOPIC else None
                 words = get_words(draft.tier)
                 request = build_summary_request(draft, of, words, library, *self.counting)
-                answer = self.measured.answer_tokens.get("rollup", words * TOKENS_A_WORD)
+                answer = self.measured.answer_tokens.get("rollup", 1.5 * words)
                 line.expect(1, self._count_request(request), answer)
             return ["word " * get_words(draft.tier) for draft in drafts]
 

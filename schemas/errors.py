@@ -210,15 +210,15 @@ READ_TROUBLE = (OSError, RuntimeError, ValueError)
 """What Lance raises for an index or a file it can't read."""
 TROUBLE = (*READ_TROUBLE, StoreError)
 """What a store raises that is gone, or half there."""
-TOLD = 300
-"""Characters of Lance's own words, at most."""
 SOURCE = re.compile(r"\.rs:\d+")
 
 
 def format_error(trouble: Exception) -> str:
-    """Return an error's own words, as far as they tell something: not where in Lance's sources it came up."""
+    """Return an error's own words, 300 characters of them, as far as they tell something: not where in Lance's sources
+    it came up.
+    """
     words = " ".join(str(trouble).split()).split(", ")
-    return ", ".join(word for word in words if not SOURCE.search(word))[:TOLD]
+    return ", ".join(word for word in words if not SOURCE.search(word))[:300]
 
 
 def explain_invalid(error: "ValidationError") -> str:

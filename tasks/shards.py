@@ -9,13 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import ceil, log2
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from slowwave.engines.llm.protocol import LLM
 from slowwave.schemas.errors import SlowwaveError
+
+if TYPE_CHECKING:
+    from slowwave.engines.llm.protocol import LLM
 
 SHARD_ROWS = 256
 """What is some two seconds of an encoder's work."""
@@ -58,7 +60,7 @@ class Executor(Protocol):
         """Return the result of each shard, in order: a table, or what was raised."""
         ...
 
-    def place(self, engine: LLM) -> LLM:
+    def place(self, engine: "LLM") -> "LLM":
         """Return a language model's engine where it is to run."""
         ...
 
@@ -72,7 +74,7 @@ class InProcess:
         """Return the result of each shard, in order."""
         return [step.run(shard) for shard in shards]
 
-    def place(self, engine: LLM) -> LLM:
+    def place(self, engine: "LLM") -> "LLM":
         """Return the engine: it runs here."""
         return engine
 

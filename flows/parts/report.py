@@ -30,8 +30,6 @@ ERRORS = "errors ("
 REDACTED = "redacted "
 LATER = " left for another night"
 """What a step calls that which its model has not answered."""
-MOST_STANDING = 2_000
-"""Claims learnt, the surest of them, among which those that stand are looked for."""
 INDENT = " " * len("Learnt: ")
 LOST = frozenset(KINDS) - {"added", "returned"}
 """What may have become of a claim that was known before."""
@@ -223,7 +221,7 @@ def collect_news(new: View, old: View | None) -> News:
     added = {difference.claim_id: difference for difference in differences if difference.kind == "added"}
     sure = new.look_up_confidences(list(added))
     surest = sorted(sure, key=lambda key: (-sure[key], key))
-    among = surest[:MOST_STANDING]
+    among = surest[:2_000]  # those that stand are looked for among these
     standing = collect_standing_claims(new, (), (*STANDING, *PERSONAL), among=among) if among else []
     foremost = [*(claim.id for claim in take_in_turn(group_by_category(standing))), *surest]
     # What became of earlier claims: certain changes, then possible ones.

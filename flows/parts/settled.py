@@ -17,12 +17,11 @@ from slowwave.tasks.vectors import is_encoder_away
 
 SETTLED = "settled"
 """File of a space: a hash of all that its last night read, written where that night left nothing to be done."""
-PACKAGE = Path(__file__).parents[2]
 
 
 def list_outside(job: Job) -> list[tuple[str, int, int]]:
     """Return the state of the code, and of what readers write without the lock: before the steps read any of it."""
-    stats, folders = [], os.walk(PACKAGE, followlinks=True)
+    stats, folders = [], os.walk(Path(__file__).parents[2], followlinks=True)
     files = (Path(folder, name) for folder, _, names in folders if not folder.endswith("__pycache__") for name in names)
     for file in sorted([*job.store.dir.glob("*.jsonl"), *files]):
         with suppress(FileNotFoundError):  # an editor's lock, which is a link to nowhere

@@ -8,9 +8,6 @@ little of what is known, and of a change the value that is another. Questions st
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import ASKS, extract_content_words
 
-LEAST_WORDS = 2
-"""Content words of a statement: a thanks or a yes is none."""
-
 
 def estimate_effect(text: str, block: str | None) -> float:
     """Return the mean over the statements of a turn, 0 to 1; 0 where it has none.
@@ -25,6 +22,6 @@ def estimate_effect(text: str, block: str | None) -> float:
     for sentence in split_sentences(text):
         words = frozenset(extract_content_words(sentence.text))
         asks = ASKS.search(text[sentence.start : sentence.end + 1])  # a sentence may lack the mark that closes it
-        if len(words) >= LEAST_WORDS and not asks:
+        if len(words) >= 2 and not asks:  # a thanks or a yes states nothing
             shares.append(len(words - known_words) / len(words))
     return sum(shares) / len(shares) if shares else 0.0

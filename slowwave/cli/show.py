@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 LISTED = 20
 """Claims, unless --limit says otherwise."""
-NODE_CHARS = 160
-"""Of the text of a row above or below the one that is shown."""
 SHADES = " ▁▂▃▄▅▆▇█"
 """A week's claims, from none to the most of any week shown."""
 HEADINGS = {
@@ -174,7 +172,7 @@ def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list
 
 
 def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
-    text = escape_line(node.text) if whole else truncate_line(node.text, NODE_CHARS)
+    text = escape_line(node.text) if whole else truncate_line(node.text, 160)
     status = node.facts.get("status", Status.ACTIVE)
     stale = "" if status == Status.ACTIVE else f" ({status})"
     tier = f" tier {node.facts['tier']}" if "tier" in node.facts else ""

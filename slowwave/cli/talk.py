@@ -28,8 +28,6 @@ HELP = """/why     what the last answer was given: web results, memories, earlie
 /quit    leave; so does the end of input (Ctrl-D). Ctrl-C stops an answer."""
 LISTED = 20
 """Turns that /memory and /why list."""
-SHOWN_CHARS = 100
-"""Of a turn that is listed."""
 
 
 @command
@@ -186,7 +184,7 @@ def _list_traces(conversation: "Conversation") -> str:
 def _list_turn(turns: "Turns", number: int) -> str:
     """Return the beginning of a turn, with its number from 1 and who said it."""
     role, text = turns.said[number]
-    return f"{number + 1} {role}: {shorten(text, SHOWN_CHARS, placeholder=' …')}"
+    return f"{number + 1} {role}: {shorten(text, 100, placeholder=' …')}"
 
 
 def _explain_turns(turns: "Turns", recalled: "Recalled") -> list[str]:

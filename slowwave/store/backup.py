@@ -30,8 +30,6 @@ from slowwave.store.repair import check_store
 
 FORMAT = "slowwave-backup/1"
 MANIFEST = "manifest.json"
-MOST = 1 << 28
-"""Bytes of a manifest, at most: some two million files."""
 RESTORING = ".restoring-"
 """How the name of a folder begins in which a backup is unpacked."""
 Manifest = dict[str, Any]
@@ -109,7 +107,9 @@ def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
         with file.open("rb") as source, _open_for_reading(source, key, fresh.parent) as packed:
             first = packed.next()
             member_file = packed.extractfile(first) if first and first.name == MANIFEST else None
-            manifest: Manifest = orjson.loads(member_file.read(MOST)) if member_file else {}
+            manifest: Manifest = (
+                orjson.loads(member_file.read(1 << 28)) if member_file else {}
+            )  # some two million files
             if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
                 raise UsageError(f"{file} is no backup of slowwave's")
             space = str(manifest.get("space"))  # a file from elsewhere names any place

@@ -23,9 +23,6 @@ DRIVE = re.compile(r"[A-Za-z]:[/\\]|\\\\")
 SCP_URL = re.compile(r"(?:[^@/\s]+@)?([^:/\s]{2,}):(?!//)(.+)")
 """`git@host:owner/name`; one letter before the colon is a drive."""
 WEB_URL = re.compile(r"[a-z+]+://(?:[^@/\s]*@)?([^:/\s]+)(?::\d+)?/(.+)", re.IGNORECASE)
-HINTS = 3
-LEAST_ALIKE = 60.0
-"""Per cent of likeness from which a known name is told as a hint."""
 
 
 def find_workspaces(asked: str, workspaces: Iterable[str | None]) -> tuple[str, ...]:
@@ -63,9 +60,7 @@ def require_workspaces(asked: str, workspaces: Iterable[str | None]) -> tuple[st
 def explain_unknown_workspace(asked: str, workspaces: Iterable[str | None]) -> str:
     """Return a message that a workspace is not known, with the most similar known ones."""
     names = sorted({name for name in workspaces if name})
-    alike = process.extract(
-        asked, names, scorer=fuzz.ratio, processor=_take_last_part, limit=HINTS, score_cutoff=LEAST_ALIKE
-    )
+    alike = process.extract(asked, names, scorer=fuzz.ratio, processor=_take_last_part, limit=3, score_cutoff=60.0)
     hint = f"; the nearest: {', '.join(repr(name) for name, *_ in alike)}" if alike else ""
     return f"no workspace {asked!r} is known here{hint}"
 

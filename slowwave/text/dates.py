@@ -43,7 +43,6 @@ CALLED = MODAL | {"april", "june", "august", "jun", "aug"}
 
 NUMBERS = COUNTS | {"a": 1, "an": 1, "one": 1, "couple of": 2, "a couple of": 2}
 UNIT_DAYS = {"day": 1, "night": 1, "week": 7, "month": 30, "year": 365}
-MAX_DAYS_BACK = 40_000
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 WEEKDAYS = {
     name: n for n, name in enumerate(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))
@@ -184,7 +183,7 @@ def _resolve_recent(day: datetime, number: str, unit: str) -> Span | None:
 def _subtract_units(day: datetime, number: str, unit: str) -> datetime | None:
     """Return the day so many units before; None where it is the same, or too long ago to be meant."""
     days = UNIT_DAYS[unit] * (NUMBERS.get(number) or (int(number) if number.isdigit() else 0))
-    return day - timedelta(days=days) if 0 < days < MAX_DAYS_BACK else None
+    return day - timedelta(days=days) if 0 < days < 40_000 else None
 
 
 def _resolve_last(day: datetime, which: str, unit: str) -> Span:

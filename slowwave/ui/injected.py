@@ -22,7 +22,7 @@ from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 from slowwave.store.workspaces import anchor_workspace
 from slowwave.text.fence import fence_block
-from slowwave.ui.page import ROWS, After, Data, Explorer, Page
+from slowwave.ui.page import ROWS, After, Data, Explorer, Page, explain_hit
 
 MISSED = 8
 """Hits that are told of those that are not in the block."""
@@ -140,11 +140,6 @@ def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
             facts["topic_id"] = topics.get(source.topic or "")
             lines.append({"part": part.name, **facts, "source": source.as_dict()})
     return lines
-
-
-def explain_hit(hits: Hits, hit: Hit) -> Data:
-    """Return the trace of a hit's rank: its score by each signal, and its place after each stage."""
-    return {"relevance": hit.relevance, "signals": {}, "places": {}, "order": "", **hits.trace.get(hit.id, {})}
 
 
 def compare(

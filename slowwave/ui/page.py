@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from slowwave.memory import Memory
+from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.release.view import View
 from slowwave.recall.views.show import NodeLineage, show
@@ -127,3 +128,8 @@ def read_rows(at: Explorer, table: Table, columns: Sequence[str], where: pc.Expr
     """Return rows of the live release; none of a table that it does not have."""
     rows: list[Data] = at.view.read(table, columns, where).to_pylist() if at.view.count(table) else []
     return rows
+
+
+def explain_hit(hits: Hits, hit: Hit) -> Data:
+    """Return the trace of a hit's rank: its score by each signal, and its place after each stage."""
+    return {"relevance": hit.relevance, "signals": {}, "places": {}, "order": "", **hits.trace.get(hit.id, {})}

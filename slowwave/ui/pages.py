@@ -20,10 +20,8 @@ from slowwave.schemas.tables import GISTS, MERGES, MESSAGES, OBSERVATIONS, SESSI
 from slowwave.schemas.vocabulary import LedgerKind, Status, name_speaker
 from slowwave.store.journal import Rating, read
 from slowwave.store.store import Store
-from slowwave.ui.injected import explain_hit
-from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, find_row, read_rows
+from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, explain_hit, find_row, read_rows
 
-MOST_HITS = 250
 SHOWN_CHARS = 1_500
 """Of a message among others; its own page has the rest."""
 MESSAGE_CHARS = 50_000
@@ -74,7 +72,7 @@ def search(
     # What recall finds, counted by what it may be narrowed by; or the newest claims.
     hits, facets, end = Hits(), dict[str, list[tuple[str, int]]](), after + ROWS // 2
     if q:
-        hits = at.memory.recall(q, max(ROWS, min(after + ROWS, MOST_HITS)), **given)
+        hits = at.memory.recall(q, max(ROWS, min(after + ROWS, 250)), **given)
         passed = [hit for hit in hits if topic in ("", hit.topic) and status in ("", hit.status)]
         facets = {name: Counter(chain.from_iterable(map(values, passed))).most_common(8) for name, values in FACETS}
         rows = [

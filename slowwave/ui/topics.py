@@ -10,8 +10,6 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPIC_HIS
 from slowwave.schemas.vocabulary import Status, SummaryScope
 from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, find_row, read_rows
 
-LABEL = 300
-"""Characters of a rectangle's label."""
 LEAST = 0.15
 """Percent of the chart's width under which a rectangle is not drawn: nobody could see or hit it."""
 
@@ -64,7 +62,7 @@ def build_scope(at: Explorer, scope: str, scope_id: str) -> tuple[dict[str, Node
 
 def _make_leaf(key: str, message: dict[str, object] | None) -> Node:
     """Return the node of a message, called by its opening words."""
-    return Node(str(message["text"])[:LABEL].strip() or "message" if message else "message", f"/message/{key}")
+    return Node(str(message["text"])[:300].strip() or "message" if message else "message", f"/message/{key}")
 
 
 def list_topics(at: Explorer, after: After = 0) -> Data:

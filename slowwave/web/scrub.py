@@ -42,7 +42,6 @@ WORD_OF_A_MACHINE = re.compile(r"(?<![\w/+=-])(?=[\w/+=-]*\d)(?=[\w/+=-]*[A-Za-z
 DATE = re.compile(
     r"\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{2,4}|(?:1[89]|20)\d\d ?[-–/] ?(?:1[89]|20)\d\d"
 )
-MIN_PHONE_DIGITS = 7
 FORMS = (
     ("email", EMAIL),
     ("social-security", SSN),
@@ -127,6 +126,6 @@ def _remove_phrase(
 def _is_phone(number: str) -> bool:
     """Return whether digits in groups are a phone number rather than a date, a span of years or one long number."""
     plain = number.strip()
-    if DATE.fullmatch(plain) or sum(c.isdigit() for c in plain) < MIN_PHONE_DIGITS:
+    if DATE.fullmatch(plain) or sum(c.isdigit() for c in plain) < 7:
         return False
     return plain.startswith(("+", "00", "0", "(")) or bool(re.search(r"[ ()/.-]", plain)) or len(plain) >= 9

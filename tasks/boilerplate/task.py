@@ -31,7 +31,6 @@ from slowwave.text.spans import (
     restore_quote,
 )
 
-MESSAGES_AT_ONCE = 5_000
 TEXT_COLUMNS = ["session_id", "message_id", "seq", "text"]
 
 
@@ -42,7 +41,7 @@ def find_boilerplate(job: Job) -> StepReport:
         sessions = find_pending_sessions(job.store, "boilerplate", key)
         report.rows_in = sessions.height
         with show_progress("boilerplate", sessions.height) as advance:
-            for group in group_sessions(sessions, MESSAGES_AT_ONCE):
+            for group in group_sessions(sessions, 5_000):
                 job.store.merge(LINES, _build_line_rows(job, group, key))
                 mark_done(
                     job.store, "boilerplate", [(s, k, None) for s, k in group[["session_id", "input_key"]].rows()]

@@ -31,7 +31,6 @@ QUERY_CHARS = 2_000
 """Of a long message, that are asked."""
 EVIDENCE = 3
 """Older claims that a question may be about, the nearest."""
-LOOKED_AT = 20
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ class _Judge:
     def _look(self, vector: Vectors, other: Sequence[int]) -> list[int]:
         """Return the nearest by vector: they alone are held against a message word by word."""
         near = self.past.vectors[list(other)] @ vector
-        return [other[at] for at in np.argsort(-near, kind="stable")[:LOOKED_AT]]
+        return [other[at] for at in np.argsort(-near, kind="stable")[:20]]
 
     def _liken_claims(self, claim: int, other: int) -> float:
         if self.rows[claim]["canonical_id"] == (self.rows[other]["canonical_id"] or self.rows[other]["observation_id"]):

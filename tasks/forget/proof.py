@@ -31,7 +31,6 @@ from slowwave.tasks.forget.plan import Plan, read_forgotten
 from slowwave.tasks.forget.select import Words
 from slowwave.tasks.ingest.vault import find_broken_chains
 
-ROWS = 4_096
 FORMAT = "slowwave-forgetting/1"
 FOLDER = "certificates"
 Plain = dict[str, Any]
@@ -72,7 +71,7 @@ def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
                     hits |= canaries.find(tail + chunk)
                     tail = (tail + chunk)[1 - canaries.width :]
             if path.suffix == ".lance" and path.stat().st_size:  # of an empty one, as a power cut leaves, Lance panics
-                batches = LanceFileReader(str(path)).read_all(batch_size=ROWS).to_batches()
+                batches = LanceFileReader(str(path)).read_all(batch_size=4_096).to_batches()
                 # A column of lists or structs has its children's buffers too.
                 buffers = (
                     buffer for batch in batches for column in batch.columns for buffer in column.buffers() if buffer

@@ -24,8 +24,6 @@ from slowwave.store.workspaces import anchor_workspace, find_workspaces, require
 from slowwave.text.dates import convert_to_utc
 from slowwave.text.fence import CONTROLS, neutralize_template_marks
 
-AT_ONCE = 2_048
-"""Messages that are held in memory at once."""
 ESCAPED = re.compile(r'\\(?:u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*|["\\/bfnrt])')
 """JSON's escapes; two numbers in a row may be one letter."""
 Row = dict[str, Any]
@@ -113,7 +111,7 @@ def select_messages(store: Store, wanted: Wanted) -> set[str]:
     if not wanted.matches:
         return set(messages.to_table(["message_id"], fits)["message_id"].to_pylist())
     columns, words = ["message_id", "text", "speaker", "blocks"], Words(wanted.matches)
-    batches = messages.to_batches(columns=columns, filter=fits, batch_size=AT_ONCE)
+    batches = messages.to_batches(columns=columns, filter=fits, batch_size=2_048)
     texts = {message for batch in batches for message in _find_holders(batch, words)}
     given = set(wanted.matches)
     session_ids = [row["session_id"] for row in sessions if given & {row["native_id"], row["session_id"]}]

@@ -13,7 +13,6 @@ from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_d
 from slowwave.tasks.progress import track_items
 
 VERSION = 3
-MESSAGES_AT_ONCE = 5_000
 
 
 def find_habits(job: Job) -> StepReport:
@@ -39,7 +38,7 @@ def find_habits(job: Job) -> StepReport:
             return report
         # what is done there now
         actions = [ACTIONS.make_empty_table()]
-        for group in track_items("habits", list(group_sessions(pending, MESSAGES_AT_ONCE))):
+        for group in track_items("habits", list(group_sessions(pending, 5_000))):
             messages = store.read_ids(MESSAGES, group["session_id"].to_list(), COLUMNS, by="session_id")
             actions.append(find_actions(messages, group.select("session_id", "workspace", "inactive").to_arrow(), key))
         fresh = pa.concat_tables(actions)

@@ -25,7 +25,6 @@ GENESIS = "0" * 64
 """prev_hash of a session's first message."""
 
 CHAINED = tuple(name for name in MESSAGES.schema.names if name not in ("prev_hash", "hash"))
-BYTES_PER_TOKEN = 4
 SESSIONS_AT_ONCE = 50
 BLOCK_FIELDS = tuple(f.name for f in fields(Block))
 
@@ -69,7 +68,7 @@ def build_message_row(source: str, message: Message, workspace: str | None, mid:
 
 def estimate_block_tokens(blocks: Iterable[Block]) -> int:
     """Return UTF-8 bytes of all blocks over 4, at least 1: close enough to plan a night by."""
-    return max(1, sum(len(b.text.encode("utf-8", "replace")) for b in blocks if b.text) // BYTES_PER_TOKEN)
+    return max(1, sum(len(b.text.encode("utf-8", "replace")) for b in blocks if b.text) // 4)
 
 
 def chain_row(row: dict[str, Any], seq: int, prev_hash: str) -> dict[str, Any]:

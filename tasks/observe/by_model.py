@@ -51,7 +51,6 @@ from slowwave.text.fence import fence_entries, format_entry
 VERSION = 4
 """Raised when the method changes: every claim made under an older one is pending again."""
 PROMPTS = ("extract", "consolidate")
-MOST_DROPS = 60
 DROPS_TOKENS = 768
 
 
@@ -159,7 +158,7 @@ class Drop(AnswerModel):
 class DropsAnswer(AnswerModel):
     """What the model says of a session's claims."""
 
-    drops: list[Drop] = Field(max_length=MOST_DROPS)
+    drops: list[Drop] = Field(max_length=60)
 
 
 Numbers = Mapping[int, str]

@@ -52,7 +52,6 @@ from slowwave.tasks.vectors import (
     load_shared_encoder,
 )
 
-MESSAGES_AT_ONCE = 2_000
 OBSERVED = pa.schema([*(field.with_nullable(True) for field in SCHEMA), pa.field("skipped", pa.string())])
 NEEDED = ["observation_id", "session_id", "summary", "vector"]
 KEYED = pa.schema([OBSERVATIONS.schema.field(name) for name in ("observation_id", "session_id", "keywords")])
@@ -88,7 +87,7 @@ def observe_sessions(job: Job) -> StepReport:
         report.rows_in = sessions.height
         with show_progress("observe", sessions.height) as advance:
             failed: dict[str, Exception] = {}
-            size = SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE * job.executor.at_once
+            size = SESSIONS_MESSAGES if model else 2_000 * job.executor.at_once
             for group in group_sessions(sessions, size):
 
                 def observe_some(ids: Sequence[str], group: pl.DataFrame = group) -> None:

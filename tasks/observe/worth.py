@@ -1,8 +1,8 @@
 """How likely a sentence is worth remembering, in everyday talk by a few features, over code by what was learnt.
 
 Everyday talk: features added up as log-odds, with round numbers near those of a logistic regression on LoCoMo's
-evidence turns; only NEWS is decisive: any other can be left out at a loss of under two points of coverage. Every
-feature is of one session alone.
+evidence turns; only the new words are decisive: any other can be left out at a loss of under two points of coverage.
+Every feature is of one session alone.
 
 Code: `python -m bench.fit.worth` learns a logistic regression on a sentence's words and its place from sentences of
 real and invented talk that were labelled by hand (`data/labelled/worth.tsv`). The words are those, and two in a row,
@@ -29,21 +29,6 @@ from slowwave.tasks.job import read_shipped
 from slowwave.tasks.observe import categories as lex
 from slowwave.text.sentences import Sentence
 from slowwave.text.words import ENGLISH_STOP
-
-BIAS = -3.0
-NEWS = 1.0
-"""A log count of content words the session has not heard yet: the strongest single feature."""
-TIME = 1.0
-PROPER_NAME = 1.0
-PEOPLE = 0.75
-FIRST_PERSON = 0.5
-NUMBER = 0.5
-SECOND_PERSON = -1.0
-COURTESY = -0.5
-MODEL = -2.0
-"""A model that answers somebody repeats and applauds more than it tells."""
-CROWD = -0.5
-"""By the log of the sentences in the message: in a long message each single one counts less."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -85,17 +70,17 @@ def score_personal(text: str, news: int, crowd: int, own: frozenset[str] = froze
     names = (name.strip("\"'“").lower() for name in lex.PROPER_NAME.findall(text))
     named = sum(name not in ENGLISH_STOP and not name.startswith(("i'", "i’")) and name not in own for name in names)
     return (
-        BIAS
-        + NEWS * log1p(news)
-        + TIME * bool(lex.TIME.search(text))
-        + PROPER_NAME * min(2, named)
-        + PEOPLE * bool(lex.PEOPLE_AND_PETS.search(text))
-        + FIRST_PERSON * bool(lex.FIRST_PERSON.search(text))
-        + NUMBER * bool(lex.NUMBER.search(text))
-        + SECOND_PERSON * bool(lex.SECOND_PERSON.search(text))
-        + COURTESY * bool(lex.COURTESY.search(text))
-        + CROWD * log(crowd)
-        + MODEL * (not human)
+        -3.0
+        + log1p(news)
+        + bool(lex.TIME.search(text))
+        + min(2, named)
+        + 0.75 * bool(lex.PEOPLE_AND_PETS.search(text))
+        + 0.5 * bool(lex.FIRST_PERSON.search(text))
+        + 0.5 * bool(lex.NUMBER.search(text))
+        - bool(lex.SECOND_PERSON.search(text))
+        - 0.5 * bool(lex.COURTESY.search(text))
+        - 0.5 * log(crowd)  # in a long message each single sentence counts less
+        - 2 * (not human)  # a model that answers somebody repeats and applauds more than it tells
     )
 
 

@@ -28,7 +28,6 @@ MOST = 5
 """Relations of a kind that a claim has, at most."""
 COMMON = 30
 """A file or thing that more claims name ties none of them together."""
-NEAREST = 10
 SAME_COSINE = 0.65
 """From here on two claims speak of one thing, whatever their words."""
 NAMED_COSINE = 0.5
@@ -83,7 +82,7 @@ def find_common(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]
         has: which rows have one; without, two names in common stand for nearness.
     """
     files, things = share_names(resolve_paths([row["files"] for row in rows])), share_names(list(name_things(rows)))
-    near: Shared = {(a, b): {} for a, b in find_vector_pairs(vectors, has, NEAREST, SAME_COSINE).tolist()}
+    near: Shared = {(a, b): {} for a, b in find_vector_pairs(vectors, has, 10, SAME_COSINE).tolist()}
     for kind, shared in ((RelationKind.SAME_FILE, files), (RelationKind.SAME_THING, near | things)):
         pairs = np.array(sorted(shared), dtype=np.int64).reshape(-1, 2)
         for (a, b), cosine in zip(pairs.tolist(), compute_cosines(pairs, vectors, has).tolist(), strict=True):

@@ -29,7 +29,6 @@ BATCH_TOKENS = 512
 """Tokens that go through the model together: short texts gain from company, and from 256 on a core gains no more."""
 CHECKED = ("Where does the cat sleep?", "", "東京 Ünïcode déjà-vu ☕", "def f(x): return x ** 2", "a long text " * 200)
 """Texts that a new graph and its original are compared by."""
-LEAST_COSINE = 0.9999
 GRAPH_VERSION = 3
 """Raised when another graph is made of the same weights, or kept in another way."""
 MODULES = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
@@ -124,7 +123,7 @@ def open_onnx_encoder(folder: Path, name: str) -> OnnxEncoder:
         except ModuleNotFoundError:
             return  # an install for reading alone
         cosines = (original.encode(CHECKED) * OnnxEncoder(folder, name, graph).encode(CHECKED)).sum(axis=1)
-        if cosines.min() < LEAST_COSINE:
+        if cosines.min() < 0.9999:
             raise ValueError(f"the graph of {folder} is not its model: cosine {cosines.min():.4f}")
 
     graph = find_graph(folder, check)

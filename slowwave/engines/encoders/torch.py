@@ -18,12 +18,6 @@ from slowwave.engines.encoders.protocol import Vectors
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-BATCH_TOKENS_CPU = 128
-"""Tokens of a batch: a CPU gains nothing from more, and one query must not pay for many."""
-BATCH_TOKENS_GPU = 2_048
-"""An H200 gains nothing from more, and what fills up the last batch of each length is computed for nothing."""
-MAX_BATCH = 1_024
-
 
 def load_folder(folder: Path, name: str) -> "SentenceTransformerEncoder":
     """Return the model of a folder.
@@ -73,12 +67,14 @@ class SentenceTransformerEncoder:
         the sums inside are then made in the same order and come out the same.
         """
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
-        tokens = BATCH_TOKENS_CPU if self.model.device.type == "cpu" else BATCH_TOKENS_GPU
+        # Tokens of a batch. A CPU gains nothing from more, and one query must not pay for many; an H200 gains nothing
+        # from more, and what fills up the last batch of each length is computed for nothing.
+        tokens = 128 if self.model.device.type == "cpu" else 2_048
         rows_by_length: dict[int, list[int]] = {}
         for row, length in enumerate(self._count_tokens(texts)):
             rows_by_length.setdefault(length, []).append(row)
         for length, rows in sorted(rows_by_length.items(), reverse=True):
-            size = min(MAX_BATCH, 1 << max(tokens // max(length, 1), 1).bit_length() - 1)
+            size = min(1_024, 1 << max(tokens // max(length, 1), 1).bit_length() - 1)
             group = [texts[row] for row in rows]
             group += group[:1] * (-len(group) % size)
             encoded = self.model.encode(group, batch_size=size, normalize_embeddings=True, show_progress_bar=False)

@@ -32,8 +32,6 @@ LOOP_TAIL, LOOP_PERIOD = 400, 80
 """A text whose last 400 characters repeat with a period of up to 80 is in a loop."""
 LONGEST_REFUSAL = 600
 """Characters from which a text that begins like a refusal is an answer."""
-GROWTH = 2
-"""A cut answer is asked for again with this many times the budget."""
 Finding = tuple[ErrorKind, str]
 """What is wrong with an answer, and the reason for a person."""
 
@@ -73,7 +71,7 @@ class CheckedLLM(Layer):
             for request, used in zip(waiting, count_prompt_tokens(self, waiting), strict=True):
                 budget = request.max_tokens
                 if answers[request.id].error == "cut":
-                    budget = min(budget * GROWTH, self.context_window - used)
+                    budget = min(2 * budget, self.context_window - used)
                 if answers[request.id].error == "missing" or budget > request.max_tokens:
                     again.append(replace(request, max_tokens=budget))
                 else:

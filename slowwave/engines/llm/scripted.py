@@ -15,7 +15,6 @@ import orjson
 
 from slowwave.engines.llm.protocol import LLM, Completion, JsonSchema, Request, Sampling, index_by_id
 
-BYTES_A_TOKEN = 4
 Script = Callable[[Request], Any]
 
 
@@ -57,7 +56,7 @@ class ScriptedLLM(LLM):
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return a token for each four bytes, at least one where there is text."""
-        return [-(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN) for text in texts]
+        return [-(-len(text.encode("utf-8", "replace")) // 4) for text in texts]
 
 
 def make_minimal_answer(request: Request) -> Any:

@@ -615,7 +615,6 @@ SWE_AGENT = ChatFormat(
 READERS = (
     Reader(
         "swe-agent",
-        2,
         starts_with(
             "trajectory observation response",
             "history role agent",
@@ -624,29 +623,27 @@ READERS = (
             "messages trajectory_format",
         ),
         SWE_AGENT.read,
+        version=2,
         files=("*.traj", "*.traj.*"),
     ),
     Reader(
         "openhands",
-        2,
         starts_with(
             "id timestamp source message args",
             "instance_id history source action",
             "trajectory timestamp source action",
         ),
         _read_openhands,
+        version=2,
     ),
-    Reader(
-        "cursor", 1, _sniff_cursor, _read_cursor, lies_below((".cursor/projects",), "*/agent-transcripts/**/*.jsonl")
-    ),
-    Reader("claude-ai", 1, starts_with("chat_messages uuid"), CLAUDE_AI.read),
+    Reader("cursor", _sniff_cursor, _read_cursor, lies_below((".cursor/projects",), "*/agent-transcripts/**/*.jsonl")),
+    Reader("claude-ai", starts_with("chat_messages uuid"), CLAUDE_AI.read),
     Reader(
         "gemini",
-        1,
         starts_with("chunkedPrompt", "projectHash sessionId"),
         _read_gemini,
         lies_below((".gemini/tmp",), "*/chats/**/*.json", "*/chats/**/*.jsonl"),
     ),
-    Reader("sharegpt", 1, starts_with("conversations from value"), SHAREGPT.read),
-    Reader("openai-chat", 1, _sniff_openai, OPENAI.read),
+    Reader("sharegpt", starts_with("conversations from value"), SHAREGPT.read),
+    Reader("openai-chat", _sniff_openai, OPENAI.read),
 )

@@ -58,8 +58,6 @@ from slowwave.tasks.ingest.parsing.values import (
 
 QUARTERS = (0, *(sign * n for n in range(1, 57) for sign in (1, -1)))
 """Time zones as quarters of an hour off UTC, up to 14 hours."""
-LATE = (0, 1, 2)
-"""Seconds between a row's hash and its place in the table."""
 
 
 class Event(NamedTuple):
@@ -174,7 +172,7 @@ class Chain:
         except ValueError:
             return
         for zone in dict.fromkeys((self.zone, *QUARTERS)):
-            for late in LATE:
+            for late in (0, 1, 2):  # seconds between a row's hash and its place in the table
                 yield zone, f"{at - timedelta(minutes=15 * zone, seconds=late):%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -311,4 +309,4 @@ def _extract_said(kind: str, content: str, meta: dict[str, object]) -> tuple[str
     return text, text.endswith(CUT) and len(text.removesuffix(CUT)) in CUT_AT
 
 
-READER = Reader("pmm", 6, sniff, read, suffixes=("", "-wal"))
+READER = Reader("pmm", sniff, read, version=6, suffixes=("", "-wal"))

@@ -193,8 +193,6 @@ class Reader:
     """One transcript format: how it is recognised, where it lies, how it is read."""
 
     name: str
-    version: int
-    """Raised when the reader learns something: files read under an older version are read again."""
     sniff: Callable[[Head], bool]
     read: Callable[[Path, Limits], Iterator[Record]]
     locations: Callable[[Path], list[Location]] = lambda home: []
@@ -205,6 +203,8 @@ class Reader:
     """Companion files that are part of the same source (`-wal` beside a SQLite file), for the fingerprint."""
     tool: str | None = None
     """The tool whose conversations these are, where two readers read one tool's; None: the reader's name."""
+    version: int = 1
+    """Raised when the reader learns something: files read under an older version are read again."""
 
     @property
     def source(self) -> str:

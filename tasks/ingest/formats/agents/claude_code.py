@@ -74,7 +74,6 @@ INTERRUPTED = "[Request interrupted by user"
 CONTINUED = "This session is being continued from a previous conversation"
 
 _AGENT_KINDS = frozenset({"task-notification", "coordinator", "peer", "teammate", "agent", "subagent"})
-_META_BYTES = 64 * 1024
 
 
 # Content.
@@ -214,7 +213,7 @@ class _Transcript:
         meta = path.with_name(f"{stem}.meta.json")
         if self._agent is not None and meta.is_file():  # its type, from the small file beside it
             with suppress(OSError, orjson.JSONDecodeError), meta.open("rb") as stream:
-                self._speaker = coerce_text(coerce_dict(orjson.loads(stream.read(_META_BYTES))).get("agentType"))
+                self._speaker = coerce_text(coerce_dict(orjson.loads(stream.read(64 * 1024))).get("agentType"))
         self._tree = Tree()
         # A sub-agent's file lies under its session, `<sessionId>/subagents/…`; any other is named after it.
         parts = path.parts
@@ -445,4 +444,4 @@ def _get_parent(record: Json) -> str | None:
     return parent if isinstance(parent, str) else None
 
 
-READER = Reader(NAME, 1, sniff, read, lies_below((".claude/projects",), "**/*.jsonl"))
+READER = Reader(NAME, sniff, read, lies_below((".claude/projects",), "**/*.jsonl"))

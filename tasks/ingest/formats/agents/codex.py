@@ -444,4 +444,4 @@ class _Rollout:
             yield message
 
 
-READER = Reader(name=NAME, version=1, sniff=sniff, read=read, locations=list_locations)
+READER = Reader(NAME, sniff, read, locations=list_locations)

@@ -317,5 +317,5 @@ def _find_time(text: str) -> datetime | None:
     return coerce_time(stamp[0]) if stamp else None
 
 
-AIDER = Reader("aider", 1, sniff_aider, read_aider, files=(AIDER_NAME,))
-SPECSTORY = Reader("specstory", 1, sniff_specstory, read_specstory, files=(".specstory/history/*.md",))
+AIDER = Reader("aider", sniff_aider, read_aider, files=(AIDER_NAME,))
+SPECSTORY = Reader("specstory", sniff_specstory, read_specstory, files=(".specstory/history/*.md",))

@@ -262,5 +262,5 @@ def _parse_claim(session: str, name: str, number: int, fields: dict[str, object]
     return Message(session, claim.id, *who, blocks, claim.quote, at, speaker=claim.speaker, line=number)
 
 
-READER = Reader("slowwave", 1, sniff, read)
-LEARNINGS_READER = Reader("learnings", 1, sniff_learnings, read_learnings, tool=SHARED)
+READER = Reader("slowwave", sniff, read)
+LEARNINGS_READER = Reader("learnings", sniff_learnings, read_learnings, tool=SHARED)

@@ -228,5 +228,5 @@ def _drop_nulls(value: Any) -> Any:
     return {k: _drop_nulls(v) for k, v in value.items() if v is not None} if isinstance(value, dict) else value
 
 
-READER = Reader("generic", 3, sniff, read)
-COLUMNS_READER = Reader("columnar", 1, sniff_columns, read_columns)
+READER = Reader("generic", sniff, read, version=3)
+COLUMNS_READER = Reader("columnar", sniff_columns, read_columns)

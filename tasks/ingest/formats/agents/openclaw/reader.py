@@ -356,7 +356,6 @@ PI = Dialect("pi", _clean_words, _clean_words, ids_are_stable=False, retries=Fal
 HOMES = (".openclaw", ".clawdbot", ".moltbot")
 """Its folder, and what that was called before."""
 ARCHIVES = ("session-sqlite-import-archive/**/*.jsonl*", "agents/*/session-sqlite-import-archive/**/*.jsonl*")
-MAX_INDEX_BYTES = 64 * 1024 * 1024
 
 # What OpenClaw alone writes. Not the bare name: a pi session about OpenClaw holds that too.
 _MARKS = re.compile(
@@ -420,7 +419,7 @@ def load_indexed_session(path: Path, native_id: str) -> Session:
     entries: Entries = {}
     with suppress(OSError):
         status = index.stat()
-        if status.st_size <= MAX_INDEX_BYTES and index.is_file():
+        if status.st_size <= 64 * 1024 * 1024 and index.is_file():
             entries = _load_index(index, status.st_mtime_ns, status.st_size)
     for key, entry in reversed(entries.items()):
         if str(entry["sessionId"]) == native_id:
@@ -439,5 +438,5 @@ def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
     return {}
 
 
-READER = Reader("openclaw", 1, sniff, read, lies_below(HOMES, "agents/*/sessions/**/*.jsonl*", *ARCHIVES))
-PI_READER = Reader("pi", 1, sniff_pi, read_pi, lies_below((".pi/agent/sessions",), "**/*.jsonl"))
+READER = Reader("openclaw", sniff, read, lies_below(HOMES, "agents/*/sessions/**/*.jsonl*", *ARCHIVES))
+PI_READER = Reader("pi", sniff_pi, read_pi, lies_below((".pi/agent/sessions",), "**/*.jsonl"))

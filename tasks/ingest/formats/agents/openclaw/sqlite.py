@@ -176,4 +176,4 @@ def _fetch_row(db: sqlite3.Connection, table: str, key: str, value: str) -> dict
 
 
 PLACES = lies_below(HOMES, "agents/*/agent/openclaw-agent.sqlite")
-READER = Reader("openclaw-sqlite", 1, sniff, read, PLACES, suffixes=("", "-wal"), tool="openclaw")
+READER = Reader("openclaw-sqlite", sniff, read, PLACES, suffixes=("", "-wal"), tool="openclaw")
