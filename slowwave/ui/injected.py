@@ -12,7 +12,7 @@ from slowwave.context.request import collect_briefing_kinds
 from slowwave.context.tokens import resolve_tokenizer
 from slowwave.flows.coverage import describe_backlog
 from slowwave.memory import Memory
-from slowwave.recall.hits import Hit, Hits
+from slowwave.recall.hits import Hits
 from slowwave.recall.views.compare import compare_releases, read_decisions
 from slowwave.schemas.errors import UsageError, explain_invalid
 from slowwave.schemas.settings import Settings
