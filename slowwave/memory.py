@@ -301,7 +301,7 @@ class Memory:
             UsageError: a query that `recall` refuses, a budget below 0, an unknown format or tokenizer, a turn or
                 result that is none.
         """
-        from slowwave.context.request import build_context
+        from slowwave.context.build import build_context
 
         return build_context(
             self,
@@ -335,7 +335,7 @@ class Memory:
             UsageError: a budget below 0, an unknown format or tokenizer, a workspace that is not known.
             StoreError: the store can't be read, and no briefing is kept of before.
         """
-        from slowwave.context.request import build_briefing
+        from slowwave.context.projects.briefing import build_briefing
 
         return build_briefing(self, budget, tokenizer=tokenizer, format=format, workspace=workspace)
 

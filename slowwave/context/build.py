@@ -6,25 +6,50 @@
 The order is web, memories, conversation; in each part what is more relevant stands nearer to the end, where the query
 comes. But beside a direct question the memories are recall's best messages, whole, the best first (`direct.py`). Each
 part has its share of the budget (settings); what one doesn't use goes to the others. What does not fit whole is cut
-between sentences (`packing.py`), with an ellipsis where something is left out; turns without room are summed up."""
+between sentences (`packing.py`), with an ellipsis where something is left out; turns without room are summed up.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol, Unpack
 
+from slowwave.context.active import format_turn
 from slowwave.context.conversation import TITLE, Turns
-from slowwave.context.outline import allot_outline, arrange_by_time, select_outline
-from slowwave.context.packing import arrange_lines, cover_words, make_line, pack_lines
+from slowwave.context.direct import (
+    DIRECT_WORDS,
+    put_narration_last,
+    rank_claims,
+    rank_messages,
+    rank_topics,
+    tell_hit,
+)
+from slowwave.context.packing import (
+    allot_outline,
+    arrange_by_time,
+    arrange_lines,
+    cover_words,
+    make_line,
+    pack_lines,
+    select_outline,
+)
 from slowwave.context.rendering import FORMATS, Caveat, Format, Line, LineSource, Measure, Name, Part
-from slowwave.context.tokens import Tokenizer, cache_counts, replace_surrogates
+from slowwave.context.report import rank_sentences
+from slowwave.context.tokens import Tokenizer, cache_counts, replace_surrogates, resolve_tokenizer
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.schemas.errors import UsageError
-from slowwave.schemas.settings import ContextSettings, PyramidSettings
-
-if TYPE_CHECKING:
-    from slowwave.recall.hits import Cost
+from slowwave.last_answers import LastAnswers
+from slowwave.recall.hits import Cost, Hit, Hits
+from slowwave.recall.live import LiveRelease, Notes, QueryVectors
+from slowwave.recall.query import MAX_CHARS, build_query, read_once, refuse_unknown_filters
+from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.rows import place_query
+from slowwave.schemas.errors import TROUBLE, UsageError, explain_unreadable
+from slowwave.schemas.filters import MessageFilters
+from slowwave.schemas.settings import ContextSettings, PyramidSettings, Settings
+from slowwave.schemas.vocabulary import Role, Status
+from slowwave.text.words import is_follow_up
 
 Packer = Callable[[int], Sequence[Line]]
 """Returns the lines of a part that fit a number of tokens."""
@@ -49,7 +74,7 @@ class Context:
     """Whether the memories are surely about the query, as `Hits.confident`; None where nothing was asked."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What could not be used, and what was done instead. It makes no other block of this one."""
-    cost: "Cost | None" = field(default=None, compare=False)
+    cost: Cost | None = field(default=None, compare=False)
     """What it took."""
 
 
@@ -59,6 +84,122 @@ Turn = Mapping[str, object] | tuple[str, str] | str
 Content is a text, a list of parts of which those with a text count (OpenAI's and Anthropic's), or None: a call of a
 tool, which says nothing.
 """
+
+CLAIMS = 5
+"""Claims that a model made, of which those that answer a plain question come first."""
+
+
+class OpenMemory(Protocol):
+    """What of a `Memory` blocks and briefings are made from."""
+
+    settings: Settings
+    root: Path
+    space: str
+    _vectors: QueryVectors
+    _notes: Notes
+    _answers: LastAnswers
+    _live: LiveRelease
+
+    def get_view(self) -> View:
+        """Return what answers now."""
+        ...
+
+    def recall(
+        self, query: str, k: int, kinds: tuple[str, ...], *, automatic: bool, **filters: Unpack[MessageFilters]
+    ) -> Hits:
+        """Return the hits of a query."""
+        ...
+
+
+def build_context(
+    memory: OpenMemory,
+    query: str,
+    budget: int | None = None,
+    *,
+    web: Iterable[object] = (),
+    conversation: Iterable[Turn] = (),
+    tokenizer: Tokenizer | str | None = None,
+    format: Format = "markdown",
+    automatic: bool = False,
+    **filters: Unpack[MessageFilters],
+) -> Context:
+    """Return the block for a query; see `Memory.context`."""
+    refuse_unknown_filters(filters, MessageFilters)
+    settings = memory.settings.context
+    room = settings.budget if budget is None else budget
+    count = resolve_tokenizer(tokenizer, settings.tokenizer)
+    # what the memory knows of it; a follow-up that finds nothing sure is asked together with what it follows
+    turns = [parse_turn(turn) for turn in conversation]
+    read_cost = memory._vectors.start_clock("automatic" if automatic else "context", room)
+    with memory._notes.collect_answer_notes():
+        memories, hits = _collect_memories(memory, query, automatic, filters)
+        before = next((text for role, text in reversed(turns) if role != Role.ASSISTANT and text.strip()), None)
+        if not hits.confident and before is not None and is_follow_up(query):
+            wider = _collect_memories(memory, f"{before}\n{query}"[-MAX_CHARS:], automatic, filters)
+            memories, hits = wider if wider[1].relevance > hits.relevance else (memories, hits)
+        # the encoder by whose vectors the turns are called up
+        view, query = memory._live.view, replace_surrogates(query)
+        spoken = [query, *(format_turn(*turn) for turn in turns)] if turns and view is not None else []
+        encoder = memory._vectors.prepare_encoder(view.release.encoder, spoken) if spoken and view is not None else None
+        notes = memory._notes.answer_notes
+    # the block, with what is to be said of its memories
+    pending = sum(hit.status == Status.NOT_DISTILLED for hit in hits)
+    old = hits.stale and (not hits or pending < len(hits))
+    caveat: Caveat | None = "stale" if old else "unsure" if hits.caveat else None
+    block = assemble_context(
+        *(query, memories, room, count, settings, web, turns, format),
+        encoder=encoder,
+        caveat=caveat,
+        pyramid=memory.settings.pyramid,
+    )
+    has_memories = any(part.name == "memories" for part in block.parts)
+    why = hits.reason or ("what was found does not fit the budget" if memories else "nothing found bears on it")
+    relevance = None if hits.stale else hits.relevance
+    return replace(
+        block,
+        reason=None if has_memories else why,
+        relevance=relevance,
+        confident=has_memories and caveat is None,
+        notes=notes,
+        cost=read_cost(),
+    )
+
+
+def _collect_memories(
+    memory: OpenMemory, query: str, automatic: bool, filters: MessageFilters
+) -> tuple[list[Line], Hits]:
+    """Return the memories for a query, and the hits they rest on; where the store can't be read, the last answer."""
+    settings = memory.settings.context
+    filters["files"] = read_once(filters.get("files"))
+    hits = memory.recall(query, settings.hits, ("message",), automatic=automatic, **filters)
+    if hits.stale:
+        return _tell_hits(hits), hits
+    plain_query = build_query(query, settings.hits, ("message",), **filters)
+    try:
+        view = memory.get_view()
+        # messages beside a plain question, with a model's claims; beside a report sentences of the likeliest sessions
+        if automatic:
+            hits = put_narration_last(view, hits)
+        plain_query = place_query(view, plain_query)
+        encode = partial(memory._vectors.encode_texts, view.release.encoder)
+        if len(set(plain_query.content_words)) <= DIRECT_WORDS:
+            messages = rank_messages(view, plain_query, hits)
+            if not messages or not view.has_model_claims:
+                return messages, hits
+            claims = memory.recall(query, CLAIMS, ("observation",), automatic=automatic, **filters)
+            topics = rank_topics(memory.recall(query, 1, ("topic",), automatic=automatic, **filters), plain_query)
+            return [*rank_claims(view, claims), *topics, *messages], hits
+        vector = encode([plain_query.text]).get(plain_query.text)
+        return rank_sentences(view, plain_query, vector, hits), hits
+    except TROUBLE as trouble:
+        memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered with what was just found, and no more")
+        return _tell_hits(hits), Hits(hits, hits.reason, stale=True)
+
+
+def _tell_hits(hits: Sequence[Hit]) -> list[Line]:
+    """Return hits that hold, or are not yet distilled, as they are."""
+    kept = [hit for hit in hits if hit.status in (Status.ACTIVE, Status.NOT_DISTILLED) and hit.sources]
+    return [tell_hit(hit, 1 / (1 + place)) for place, hit in enumerate(kept)]
 
 
 def assemble_context(
@@ -99,12 +240,13 @@ def assemble_context(
         packers["memories"] = lambda room: cover_words(memories, room, measure)
     elif memories:
         packers["memories"] = lambda room: _pack_messages(memories, query, room, share, measure)
-    turns = Turns(settings, pyramid or PyramidSettings(), measure, encoder)
-    for turn in conversation:
-        turns.add(*parse_turn(turn))
-    latest = turns.active.weights.exchange_turns
-    if ranked := [*turns.list_latest(latest), *turns.rank_older(query, latest)]:
-        packers["conversation"] = lambda room: turns.pack(ranked, query, room)
+    if parsed := [parse_turn(turn) for turn in conversation]:
+        turns = Turns(settings, pyramid or PyramidSettings(), measure, encoder)
+        for role, text in parsed:
+            turns.add(role, text)
+        latest = turns.active.weights.exchange_turns
+        if ranked := [*turns.list_latest(latest), *turns.rank_older(query, latest)]:
+            packers["conversation"] = lambda room: turns.pack(ranked, query, room)
     return _fill_block(packers, budget, measure)
 
 

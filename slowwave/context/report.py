@@ -30,9 +30,8 @@ from slowwave.context.rendering import OMITTED, Line, LineSource
 from slowwave.engines.encoders.protocol import limit_blas_threads
 from slowwave.recall.hits import Hit
 from slowwave.recall.query import Query, Vector
-from slowwave.recall.release.view import View, is_superseded
+from slowwave.recall.release.view import FIGURE, View, is_superseded
 from slowwave.recall.retrieve.rows import mask_allowed_passages
-from slowwave.recall.search import FIGURE
 from slowwave.recall.sessions import is_visible_as_of, rank_sessions, read_session_ids
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import CHAIN, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS

@@ -7,8 +7,7 @@ from typing import Annotated
 from pydantic import ValidationError
 
 from slowwave.context.build import Context
-from slowwave.context.projects.briefing import pack_briefing
-from slowwave.context.request import collect_briefing_kinds
+from slowwave.context.projects.briefing import collect_briefing_kinds, pack_briefing
 from slowwave.context.tokens import resolve_tokenizer
 from slowwave.flows.coverage import describe_backlog
 from slowwave.memory import Memory

@@ -78,14 +78,12 @@ def test_of_a_time_that_is_named_what_was_said_then_stays_first() -> None:
 def test_rows_are_marked_with_what_changed_them() -> None:
     marks = "status", "superseded_by", "perhaps_superseded_by"
     rows = {"gone": GONE, "linked": OLD, "faint": FAINT, "holds": NEW}
-    told = {name: order_by_change(VIEW, [row], build_query(ASKED, 5, "message"))[0].row for name, row in rows.items()}
+    told = {key: order_by_change(VIEW, [row], build_query(ASKED, 5, "message"))[0].row for key, row in rows.items()}
     assert {name: tuple(row[mark] for mark in marks) for name, row in told.items()} == {
         "gone": ("superseded", "end", None),
         "linked": ("active", None, "end"),
         "faint": ("active", None, None),
         "holds": ("active", None, None),
     }
-    (row,) = order_by_change(
-        VIEW, [OLD], build_query("When is tea?", 5, "message")
-    )  # the change is of no word asked for
+    (row,) = order_by_change(VIEW, [OLD], build_query("When is tea?", 5, "message"))  # no word of it was changed
     assert row.row["perhaps_superseded_by"] is None

@@ -18,8 +18,7 @@ from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.candidates import weigh_signals
-from slowwave.recall.retrieve.lexical import hear_words
+from slowwave.recall.retrieve.candidates import hear_words, weigh_signals
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store.publishing import publish

@@ -159,7 +159,7 @@ def test_a_store_that_breaks_between_two_reads_leaves_what_was_found(
     def gone(*_: object) -> None:
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr("slowwave.context.request.rank_messages", gone)
+    monkeypatch.setattr("slowwave.context.build.rank_messages", gone)
     block = Memory.open(root).context("Where do the tide gauge readings go?", 200)
     assert (block.stale, "PostgreSQL 17" in block.text) == (True, True)
     assert "(the disk is gone): answered with what was just found" in block.notes[0]

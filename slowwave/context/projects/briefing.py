@@ -12,7 +12,7 @@ from textwrap import shorten
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.context.build import Context
+from slowwave.context.build import Context, OpenMemory, check_block
 from slowwave.context.direct import tell_hit
 from slowwave.context.projects.standing import (
     EARLIEST,
@@ -23,11 +23,14 @@ from slowwave.context.projects.standing import (
     take_in_turn,
 )
 from slowwave.context.rendering import Format, Line, LineSource, Measure, Part
-from slowwave.context.tokens import Tokenizer, cache_counts
+from slowwave.context.tokens import Tokenizer, cache_counts, resolve_tokenizer
 from slowwave.recall.hits import QUOTE_CHARS, Hit
+from slowwave.recall.live import read_unreleased
 from slowwave.recall.release.view import View, mark_changes
+from slowwave.schemas.errors import StoreError, explain_unreadable, translate_read_errors
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
-from slowwave.schemas.vocabulary import EXTRACTIVE, MODEL_KEY, Status, SummaryScope
+from slowwave.schemas.vocabulary import EXTRACTIVE, MODEL_KEY, Role, Status, SummaryScope
+from slowwave.store.workspaces import anchor_workspace, require_workspaces
 from slowwave.text.pyramid import MASTER
 
 MOST_LINES = 200
@@ -37,14 +40,54 @@ Kinds = Sequence[Sequence[Line]]
 """What a briefing is made of: facts, topics, sessions, what is not yet distilled."""
 
 
-def collect_briefing_lines(view: View, places: Collection[str] = ()) -> Kinds:
-    """Return all lines that a briefing may have, the foremost of each kind first.
+def build_briefing(
+    memory: OpenMemory,
+    budget: int | None = None,
+    *,
+    tokenizer: Tokenizer | str | None = None,
+    format: Format = "markdown",
+    workspace: str | None = None,
+) -> Context:
+    """Return the ambient block of the release; see `Memory.briefing`."""
+    settings = memory.settings.context
+    room = settings.briefing_budget if budget is None else budget
+    check_block(room, format)
+    count = resolve_tokenizer(tokenizer, settings.tokenizer)
+    read_cost = memory._vectors.start_clock("briefing", room)
+    with memory._notes.collect_answer_notes():
+        place = anchor_workspace(workspace) if workspace else None
+        counted_by = tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__qualname__", None)
+        question = repr(("briefing", memory._live.named, place, room, format, counted_by))
+        try:
+            with translate_read_errors(memory.root / memory.space):
+                view, kinds = collect_briefing_kinds(memory, place)
+        except StoreError as trouble:  # the store is away: the last one to just this
+            if not (last := memory._answers.get(question)):
+                raise
+            memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered from the last briefing")
+            block = Context(last["text"], last["tokens"], (), stale=True)
+        else:  # kept as it is to read once it is old
+            if question not in view.kept_briefings:
+                old = pack_briefing(kinds, room, count, format, stale=True)
+                memory._answers.put(question, {"text": old.text, "tokens": old.tokens}, view.release.run_id)
+                view.kept_briefings.add(question)
+            block = pack_briefing(kinds, room, count, format)
+        notes = memory._notes.answer_notes
+    return replace(block, notes=notes, cost=read_cost())
 
-    Args:
-        view: the release.
-        places: names of the one workspace that it is of; none for all that is known.
-    """
-    return [collect_facts(view, places), collect_topic_summaries(view, places), collect_session_summaries(view, places)]
+
+def collect_briefing_kinds(memory: OpenMemory, workspace: str | None) -> tuple[View, Kinds]:
+    """Return the release, and what a briefing may have of it and of what was written since."""
+    view = memory.get_view()
+    written = read_unreleased(view, memory.root / memory.space, (Role.USER,)) if not memory._live.named else []
+    known = view.workspaces | {hit.workspace for hit in written}
+    places = require_workspaces(workspace, known) if workspace else ()
+    return view, [
+        collect_facts(view, places),
+        collect_topic_summaries(view, places),
+        collect_session_summaries(view, places),
+        collect_unreleased(written, places),
+    ]
 
 
 def collect_facts(view: View, places: Collection[str] = ()) -> list[Line]:
@@ -88,17 +131,17 @@ def pack_briefing(
     for line in take_in_turn(kinds):
         if used + measure.count(line.text) > budget + 1:
             continue
-        if (tokens := measure.count_part("briefing", order_briefing_lines(kinds, [*chosen, line]))) <= budget:
+        if (tokens := measure.count_part("briefing", arrange_by_kind(kinds, [*chosen, line]))) <= budget:
             chosen, used = [*chosen, line], tokens
-    parts = (Part("briefing", tuple(order_briefing_lines(kinds, chosen))),) if chosen else ()
+    parts = (Part("briefing", tuple(arrange_by_kind(kinds, chosen))),) if chosen else ()
     return Context(measure.render(parts), measure.count_parts(parts), parts, stale)
 
 
-def order_briefing_lines(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
+def arrange_by_kind(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
     """Return the lines chosen: topics, sessions from the oldest on, facts, then the newest nearest to the end."""
     taken = set(map(id, chosen))
-    facts_, topics, sessions, newest = ([line for line in kind if id(line) in taken] for kind in kinds)
-    return [*topics, *reversed(sessions), *facts_, *reversed(newest)]
+    facts, topics, sessions, newest = ([line for line in kind if id(line) in taken] for kind in kinds)
+    return [*topics, *reversed(sessions), *facts, *reversed(newest)]
 
 
 def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Line]:

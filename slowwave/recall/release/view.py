@@ -64,6 +64,7 @@ WITNESSES = ["session_id", "confidence", "evidence_sessions", *CHAIN]
 THEN = ", then: "
 VALUE = re.compile(r"\b(?:[A-Z]|\w*\d)\w*")
 """A name or a number; a capital that opens a sentence tells nothing."""
+FIGURE = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
 @dataclass(frozen=True)
