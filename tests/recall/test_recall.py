@@ -176,7 +176,7 @@ def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(me
     every = np.ones(len(view.passages.offsets), dtype=bool)
 
     def share(text: str) -> float:
-        return float(hear_words(view, build_query(text, 3, "message"), every, 0.75)[1].max())
+        return float(hear_words(view, build_query(text, 3, "message"), every)[1].max())
 
     assert share("Who does Ann say surfs?") == pytest.approx(share("surfs says")) == pytest.approx(share("say surfs"))
     assert share("What is it that surfs?") == 1.0
