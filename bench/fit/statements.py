@@ -137,7 +137,7 @@ def evaluate_cases(cases: Sequence[Case], weights: Weights) -> Row:
     rows = []
     for case in cases:
         wanted, old, settings = extract_words(case.asked.answer), case.asked.wordings, case.memory.settings.context
-        found = report.rank_sentences(case.memory.get_view(), case.query, case.vector, case.hits, settings, weights)
+        found = report.rank_sentences(case.memory.get_view(), case.query, case.vector, case.hits, weights)
         texts = {budget: assemble_context(case.query.text, found, budget, COUNT, settings).text for budget in BUDGETS}
         shares = {f"{budget} tokens": len(wanted & extract_words(text)) / len(wanted) for budget, text in texts.items()}
         stale = {f"stale at {b}": any(one in text for one in old) if old else None for b, text in texts.items()}

@@ -80,17 +80,17 @@ def test_the_weights_that_ship_fit_the_encoder_that_ships() -> None:
 def test_vectors_of_another_encoder_count_for_nothing(tmp_path: Path, encoder: str) -> None:
     run_night([chat(tmp_path / "chat.jsonl")], Settings(store=tmp_path / "store", encoder=encoder))
     memory = Memory.open(tmp_path / "store")
-    view, asked, settings = memory.get_view(), build_query(QUERY, 1, "message"), memory.settings.context
+    view, asked = memory.get_view(), build_query(QUERY, 1, "message")
     hits = memory.recall(QUERY, 3, "message")
     vectors = memory._vectors.encode_texts(view.release.encoder, [QUERY]).get(QUERY)
     messages = next(
         some
-        for _, some in load_sessions(view, asked, vectors, [hit.id for hit in hits], settings, WEIGHTS.encoder)
+        for _, some in load_sessions(view, asked, vectors, [hit.id for hit in hits], WEIGHTS.encoder)
         if len(some) == len(TALK)
     )
     assert all((one.vector is not None) == (encoder == WEIGHTS.encoder) for one in messages)
     with_meaning, without = (
-        [line.worths for line in rank_sentences(view, asked, vectors, hits, settings, weights)]
+        [line.worths for line in rank_sentences(view, asked, vectors, hits, weights)]
         for weights in (WEIGHTS, replace(WEIGHTS, direction=()))
     )
     assert (with_meaning == without != []) == (encoder != WEIGHTS.encoder)
