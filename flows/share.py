@@ -58,19 +58,16 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
     with make_files_private():
         make_private_folder(folder)
         stored = folder / f"{name}.json"
-        now = {**document, "name": name, "claims": claims, WITHDRAWN: _list_withdrawn(stored, name, claims)}
+        # What was in NAME's documents until now, and is not in these claims.
+        before = read_learnings(stored, Limits()) if stored.exists() else ()
+        earlier = {(record.session, record.native_id) for record in before if isinstance(record, Message | Inactive)}
+        here = {(read.session, read.native_id) for read in read_claims(name, claims) if isinstance(read, Message)}
+        withdrawn = [{"session": session, "id": native} for session, native in sorted(earlier - here)]
+        now = {**document, "name": name, "claims": claims, WITHDRAWN: withdrawn}
         text = orjson.dumps(now, option=orjson.OPT_INDENT_2)
         if not stored.exists() or stored.read_bytes() != text:
             replace_file(stored, text)
     return run_night([stored], settings)
-
-
-def _list_withdrawn(file: Path, name: str, claims: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """Return session and id of what was in NAME's documents until now, and is not in these claims."""
-    before = read_learnings(file, Limits()) if file.exists() else ()
-    earlier = {(record.session, record.native_id) for record in before if isinstance(record, Message | Inactive)}
-    now = {(record.session, record.native_id) for record in read_claims(name, claims) if isinstance(record, Message)}
-    return [{"session": session, "id": native} for session, native in sorted(earlier - now)]
 
 
 def _load_document(file: Path) -> dict[str, Any]:

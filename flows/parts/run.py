@@ -104,7 +104,11 @@ def open_run(
     check_encrypted(settings)
     if not create:
         load_releases(settings.store / settings.space)
-    _drop_plain_copies(settings.store)
+    # What a restore or a reading of a packed file left that was killed goes; in six hours each is through.
+    for left in (*settings.store.glob(f"{RESTORING}*"), *Path(tempfile.gettempdir()).glob(f"{LEFT}*")):
+        with suppress(OSError):  # gone, or another's
+            if left.stat().st_mtime < time.time() - 6 * 3_600:
+                shutil.rmtree(left)
     run_id, started = make_run_id(), datetime.now(UTC)
     report = RunReport(run_id, kind)
     name = "slowwave.night" if kind == "nightly" else f"slowwave.{kind}"
@@ -138,14 +142,6 @@ def open_run(
         set_attribute("slowwave.run.status", report.status)
         if report.release or report.failures or report.held or report.count_paid_requests():
             _write_run(store, run_id, kind, started, datetime.now(UTC), report.status, report)
-
-
-def _drop_plain_copies(root: Path) -> None:
-    """Remove what a restore or a reading of a packed file left that was killed; in six hours each is through."""
-    for left in (*root.glob(f"{RESTORING}*"), *Path(tempfile.gettempdir()).glob(f"{LEFT}*")):
-        with suppress(OSError):  # gone, or another's
-            if left.stat().st_mtime < time.time() - 6 * 3_600:
-                shutil.rmtree(left)
 
 
 def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args: Any) -> None:

@@ -29,13 +29,6 @@ def is_blank(row: Mapping[str, Any]) -> bool:
     return not row["text"] and not row["blocks"] and row["speaker"] is None and row["workspace"] is None
 
 
-def blank_session(row: Row, whole: Set[str], gone: Set[str], head_hash: str) -> Row:
-    """Return a row of SESSIONS without title and erased ids, with a new head hash; an empty one without workspace."""
-    where = None if row["session_id"] in whole else row["workspace"]
-    left = [message for message in row["inactive"] if message not in gone]
-    return {**row, "title": None, "workspace": where, "inactive": left, "head_hash": head_hash}
-
-
 def free_claim(row: Row, gone: Set[str], members: Sequence[Row]) -> Row:
     """Return a claim that leaned on claims that are gone, as if these had never been.
 
@@ -80,17 +73,6 @@ def blank_event(row: Row, topics: Set[str], claims: Set[str]) -> Row:
         "other_name": NO_NAME if row["other_id"] in topics else row["other_name"],
         "claims": [claim for claim in row["claims"] if claim not in claims],
     }
-
-
-def blank_exclusion(row: Row, reasons: Set[str], gone: Set[str]) -> Row:
-    """Return a row of EXCLUSIONS without the ids of messages that are gone, and without a reason that tells of them."""
-    why = FORGOTTEN_REASON if row["row_id"] in reasons else row["why"]
-    return {**row, "why": why, "inactive": [message for message in row["inactive"] if message not in gone]}
-
-
-def blank_quarantine(row: Row) -> Row:
-    """Return a row of QUARANTINE with its place alone: a later reading of the file finds it known."""
-    return {**row, "reason": FORGOTTEN_REASON, "excerpt": None}
 
 
 def blank_report(row: Row) -> Row:

@@ -38,12 +38,10 @@ from slowwave.schemas.vocabulary import Status
 from slowwave.store.manifest import mark_synced
 from slowwave.store.store import Store
 from slowwave.tasks.forget.erase import (
+    FORGOTTEN_REASON,
     blank_event,
-    blank_exclusion,
     blank_message,
-    blank_quarantine,
     blank_report,
-    blank_session,
     blank_topic,
     free_claim,
 )
@@ -113,9 +111,16 @@ def blank_vault(store: Store, plan: Plan) -> None:
         rows = store.read_ids(MESSAGES, plan.messages[start : start + AT_ONCE]).to_pylist()
         _merge(store, MESSAGES, [blank_message(row) for row in rows])
         store.delete_ids(MESSAGES, [row["message_id"] for row in rows])
+    # the sessions without title and erased ids, with a new head; those of which nothing is left without workspace
     heads = {sid: _chain_anew(store, sid) for sid in plan.sessions}
     sessions, whole, gone = store.read_ids(SESSIONS, plan.sessions).to_pylist(), set(plan.whole), set(plan.messages)
-    blank = [blank_session(row, whole, gone, heads[row["session_id"]]) for row in sessions]
+    blank = [
+        row
+        | {"title": None, "workspace": None if row["session_id"] in whole else row["workspace"]}
+        | {"inactive": [message for message in row["inactive"] if message not in gone]}
+        | {"head_hash": heads[row["session_id"]]}
+        for row in sessions
+    ]
     _merge(store, SESSIONS, [new for new, old in zip(blank, sessions, strict=True) if new != old])
 
 
@@ -176,12 +181,19 @@ def erase_topics(store: Store, plan: Plan) -> None:
 def erase_ledgers(store: Store, plan: Plan) -> None:
     """Remove excerpts, a person's reasons, and the words of earlier runs' reports."""
     reasons, gone = set(plan.reasons), set(plan.messages)
+    # Of a line its place stays: a later reading of the file finds it known.
     lines = store.read_ids(QUARANTINE, plan.quarantine).to_pylist()
-    of_files = [blank_quarantine(row) for row in lines if row["path"]]
+    of_files = [{**row, "reason": FORGOTTEN_REASON, "excerpt": None} for row in lines if row["path"]]
     _merge(store, QUARANTINE, [row for row in of_files if row not in lines])
     store.delete_ids(QUARANTINE, [row["quarantine_id"] for row in lines if not row["path"]])
     given = store.read(EXCLUSIONS).to_pylist()
-    _merge(store, EXCLUSIONS, [new for row in given if (new := blank_exclusion(row, reasons, gone)) != row])
+    blank = [
+        row
+        | {"why": FORGOTTEN_REASON if row["row_id"] in reasons else row["why"]}
+        | {"inactive": [message for message in row["inactive"] if message not in gone]}
+        for row in given
+    ]
+    _merge(store, EXCLUSIONS, [new for new, old in zip(blank, given, strict=True) if new != old])
     # A digest of a file tests a guess of one line of it; without one the file is read again when it changes.
     digests = [{**row, "digest": ""} for row in store.read(FILES).to_pylist() if row["digest"]] if plan.messages else []
     _merge(store, FILES, digests)

@@ -13,6 +13,7 @@ from slowwave.tasks.progress import show_progress
 from slowwave.tasks.vectors import attach_vectors_if_there, describe_encoder, fill_missing_vectors
 
 BATCH = 1_000
+ORDER = [("session_id", "ascending"), ("seq", "ascending")]
 COLUMNS = ["message_id", "session_id", "seq", "role", "speaker", "text", "ts", "workspace", "origin"]
 
 
@@ -30,21 +31,16 @@ def write_passages(job: Job) -> StepReport:
             for batch in pending.iter_slices(BATCH * job.executor.at_once):
 
                 def write(sessions: Sequence[str], batch: pl.DataFrame = batch) -> None:
-                    rows = batch.filter(pl.col("session_id").is_in(sessions))
-                    report.rows_out += _write_passage_batch(job, rows, key, report)
+                    ids = batch.filter(pl.col("session_id").is_in(sessions))["message_id"].to_list()
+                    messages = job.store.read_ids(MESSAGES, ids, COLUMNS).sort_by(ORDER)
+                    rows = attach_vectors_if_there(job, build_passages(messages, key), "text", report)
+                    _delete_passages(job, set(ids))  # passages under an older key
+                    report.rows_out += job.store.append(PASSAGES, rows)
 
                 failed |= do_apart(batch["session_id"].unique(maintain_order=True).to_list(), write)
                 advance(batch.height)
         note_failed_units(job, report, "session", failed)
     return report
-
-
-def _write_passage_batch(job: Job, batch: pl.DataFrame, key: str, report: StepReport) -> int:
-    ids = batch["message_id"].to_list()
-    messages = job.store.read_ids(MESSAGES, ids, COLUMNS).sort_by([("session_id", "ascending"), ("seq", "ascending")])
-    rows = attach_vectors_if_there(job, build_passages(messages, key), "text", report)
-    _delete_passages(job, set(ids))  # passages under an older key
-    return job.store.append(PASSAGES, rows)
 
 
 def _delete_passages(job: Job, message_ids: set[str]) -> None:

@@ -49,6 +49,7 @@ def build_learnings(claims: pa.Table, messages: pa.Table, confidences: Mapping[s
 
 def _build_learning(row: Mapping[str, Any], confidence: float, cited: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     workspace = row["workspace"]
+    folder = f"{workspace.rstrip('/')}/" if workspace else ""
     return {
         "id": row["observation_id"],
         "workspace": PurePath(workspace).name or workspace if workspace else None,
@@ -56,7 +57,7 @@ def _build_learning(row: Mapping[str, Any], confidence: float, cited: Sequence[M
         "pack": row["pack"],
         "summary": redact_text(row["summary"]),
         "detail": redact_text(row["detail"]) if row["detail"] else None,
-        "files": [redact_text(_relate(file, workspace)) for file in row["files"]],
+        "files": [redact_text(file.removeprefix(folder)) for file in row["files"]],
         "speaker": redact_text(row["speaker"]) if row["speaker"] else None,
         "confidence": confidence,
         "observed_at": row["observed_at"].isoformat() if row["observed_at"] else None,
@@ -71,10 +72,6 @@ def _build_learning(row: Mapping[str, Any], confidence: float, cited: Sequence[M
             for one in cited
         ],
     }
-
-
-def _relate(file: str, workspace: str | None) -> str:
-    return file.removeprefix(workspace.rstrip("/") + "/") if workspace else file
 
 
 def render_markdown(learnings: Sequence[Mapping[str, Any]], title: str) -> str:

@@ -48,8 +48,10 @@ def publish_release(job: Job, gated: bool = True) -> StepReport:
             raise ReleaseHeld([])
         calibration = _calibrate_release(job, draft, report)
         advance(1)
-        if gated and job.settings.gates.enabled:
-            check_candidate(job, replace(draft, calibration=calibration))
+        if gated and job.settings.gates.enabled and before:
+            changes = _collect_changes(job, before[-1], replace(draft, calibration=calibration))
+            if reasons := check_gates(job.settings.gates, changes):
+                raise ReleaseHeld(reasons)
         return calibration
 
     with report_step("publish") as report, show_progress("publish", total=4) as advance:
@@ -92,17 +94,6 @@ def _measure_indexes(job: Job, draft: Release) -> dict[str, float]:
             if check_nearest({name: share}):
                 job.store.open_table(table).drop_index(name)
     return shares
-
-
-def check_candidate(job: Job, draft: Release) -> None:
-    """Hold the release to be against the live one, if there is any.
-
-    Raises:
-        ReleaseHeld: it is outside the bounds.
-    """
-    releases = read_releases(job.store)
-    if releases and (reasons := check_gates(job.settings.gates, _collect_changes(job, releases[-1], draft))):
-        raise ReleaseHeld(reasons)
 
 
 def _collect_changes(job: Job, live: Release, draft: Release) -> Changes:

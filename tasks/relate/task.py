@@ -26,7 +26,10 @@ def relate_claims(job: Job) -> StepReport:
         # the workspaces that changed, by their marks' names
         store, key = job.store, compute_step_key("relate", VERSION, describe_encoder(job.settings))
         claims, stored = read_claims(store), store.read(RELATIONS).to_pylist()
-        now = {unit: compute_content_id(key, hash_rows(rows)) for unit, rows in group_by_unit(claims).items()}
+        # each with the claims that one of it changed, which may be of another
+        elsewhere = claims.filter(pl.col("by") != pl.col("unit")).with_columns(unit="by")
+        groups = pl.concat([claims, elsewhere]).partition_by("unit", as_dict=True, maintain_order=True)
+        now = {str(unit): compute_content_id(key, hash_rows(rows)) for (unit,), rows in groups.items()}
         marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "relate").to_pylist()
         done = {mark["unit_id"]: mark["input_key"] for mark in marks}
         units = {unit: made_of for unit, made_of in sorted(now.items()) if done.get(unit) != made_of}
@@ -64,13 +67,6 @@ def read_claims(store: Store) -> pl.DataFrame:
     by = pl.Series("by", [home.get(one) for one in claims["superseded_by"]], dtype=pl.String)
     waits = pl.col("observation_id").is_in(pl.Series(unencoded["observation_id"], dtype=pl.String).implode())
     return claims.with_columns(unit, by, waits=waits)
-
-
-def group_by_unit(claims: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Return the claims of each workspace, and those that one of it changed: these may be of another."""
-    elsewhere = claims.filter(pl.col("by") != pl.col("unit")).with_columns(unit="by")
-    groups = pl.concat([claims, elsewhere]).partition_by("unit", as_dict=True, maintain_order=True)
-    return {str(unit): rows for (unit,), rows in groups.items()}
 
 
 def name_unit(workspace: str | None) -> str:
