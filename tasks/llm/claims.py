@@ -20,7 +20,6 @@ from rapidfuzz import fuzz
 
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.dedupe.guards import align_pair, figures, names
 from slowwave.tasks.dedupe.normalise import normalise_claim
@@ -34,11 +33,10 @@ from slowwave.tasks.llm.quotes import (
     is_comparable,
     is_unspaced,
 )
-from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS
+from slowwave.tasks.observe.observe import SCHEMA
 from slowwave.tasks.observe.units import PRONOUN
 
 CONFIDENCE = {"high": 0.9, "medium": 0.6, "low": 0.3}
-SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in (*COLUMNS, *GATE_COLUMNS)])
 SAME = 85.0
 """token_sort_ratio of two summaries on one quote from which they are one claim."""
 SURE = 97.0

@@ -103,8 +103,6 @@ Floats = npt.NDArray[np.float64]
 
 WORTH_FILE, STANDING_FILE = "observe/worth.npz", "observe/standing.npz"
 """Worth remembering, at least with its neighbours; worth it by itself, for weeks."""
-WORTH = ("keep", "context")
-"""Labels of what is worth remembering: by itself, and with its neighbours."""
 NUMBERS = (
     "words",
     "characters a word",
