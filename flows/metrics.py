@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from slowwave.flows.parts.report import ERRORS, parse_steps, parse_usage
 from slowwave.recall.release.view import is_perhaps_changed
 from slowwave.recall.views.usage import count_usage
 from slowwave.schemas.errors import TROUBLE, EncoderNotFound, SlowwaveError
@@ -22,7 +21,7 @@ from slowwave.store.journal import Asked, read
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 from slowwave.store.upkeep import count_unindexed
-from slowwave.tasks.job import StepReport
+from slowwave.tasks.job import ERRORS, StepReport, parse_steps, parse_usage
 
 LOG = logging.getLogger(__name__)
 ANSWERS = {

@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 from slowwave.engines.llm.budget import estimate_tokens
 from slowwave.engines.llm.protocol import EngineUnavailable, Request, count_template_tokens
 from slowwave.flows.nightly import collect_transcript_roots
-from slowwave.flows.parts.report import parse_steps, parse_usage
 from slowwave.schemas.settings import LLMSettings, ModelTask, PyramidSettings, Settings
 from slowwave.schemas.tables import BASE_TOPICS, FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS, TOPICS
 from slowwave.schemas.vocabulary import SHARED, Status, SummaryScope, is_spoken, is_turn
@@ -35,7 +34,7 @@ from slowwave.tasks.ingest.parsing.records import Limits
 from slowwave.tasks.ingest.store_messages import IngestedTranscript
 from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import find_pending
-from slowwave.tasks.job import Job
+from slowwave.tasks.job import Job, parse_steps, parse_usage
 from slowwave.tasks.llm.ask import NIGHTLY, Model, check_llm, close_models, find_answered, get_model
 from slowwave.tasks.observe import by_model as extract
 from slowwave.tasks.observe.task import compute_observations_key

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pyarrow.compute as pc
 
-from slowwave.flows.parts.report import RunReport, collect_left_out, collect_news, open_views, parse_steps, parse_usage
+from slowwave.flows.parts.report import RunReport, collect_left_out, collect_news, open_views
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -14,6 +14,7 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RUNS, SESSIONS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.publishing import read_releases
 from slowwave.store.store import Store
+from slowwave.tasks.job import parse_steps, parse_usage
 from slowwave.tasks.publish.gates import LOST, RETIRED
 
 SHOWN, NIGHTS = 50, 60

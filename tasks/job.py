@@ -2,8 +2,8 @@
 
 import hashlib
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
@@ -11,6 +11,7 @@ from importlib.resources import files
 from operator import call
 from typing import Any
 
+import orjson
 from pydantic import BaseModel
 
 from slowwave.schemas.ids import compute_content_id
@@ -37,6 +38,12 @@ class Job:
         return Store.open(self.settings.store, self.settings.space, create=True)
 
 
+MODEL_MARK = ": "
+"""Between a model's name and what is counted of it (`slowwave.tasks.llm.ask.Model`)."""
+ERRORS = "errors ("
+"""What begins the name of a count of a model's errors."""
+
+
 @dataclass
 class StepReport:
     """What a step did: rows read and written, seconds, and counts by reason of what was left out."""
@@ -59,6 +66,22 @@ class StepReport:
         return {**asdict(self), "counts": dict(self.counts), "seconds": round(self.seconds, 3)}
 
 
+def parse_steps(report: bytes | str | None) -> list[StepReport]:
+    """Return the steps of a run, of the report in its row."""
+    steps = orjson.loads(report or b"{}").get("steps", ())
+    return [StepReport(**{**step, "counts": Counter(step["counts"])}) for step in steps]
+
+
+def parse_usage(steps: Iterable[StepReport]) -> dict[str, Counter[str]]:
+    """Return model to what steps asked of it; in a step's counts that is `MODEL: name`."""
+    usage: dict[str, Counter[str]] = defaultdict(Counter)
+    for name, n in (pair for step in steps for pair in step.counts.items()):
+        model, mark, what = name.rpartition(MODEL_MARK)
+        if mark:
+            usage[model][what] += n
+    return usage
+
+
 @contextmanager
 def report_step(step: str) -> Iterator[StepReport]:
     """Yield a report whose seconds are those the block took."""
@@ -70,15 +93,12 @@ def report_step(step: str) -> Iterator[StepReport]:
         report.seconds = time.perf_counter() - start
 
 
-def read_shipped(file: str) -> bytes:
-    """Return a fitted model that ships, by its path below the folder of steps."""
-    return files("slowwave.tasks").joinpath(file).read_bytes()
-
-
 @cache
 def digest_shipped(file: str) -> str:
-    """Return hash of a fitted model that ships: with another one its step's rows are made again."""
-    return hashlib.sha256(read_shipped(file)).hexdigest()[:12]
+    """Return hash of a fitted model that ships, by its path below the folder of steps: with another one its step's rows
+    are made again.
+    """
+    return hashlib.sha256(files("slowwave.tasks").joinpath(file).read_bytes()).hexdigest()[:12]
 
 
 def compute_step_key(step: str, version: int, *parts: BaseModel | str) -> str:

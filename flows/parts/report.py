@@ -1,7 +1,7 @@
 """What a run says of itself: a table on the terminal, Markdown for Prefect, JSON for the ledger."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from textwrap import fill, shorten
 from typing import Any, Self
@@ -17,16 +17,13 @@ from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release, Snapshot, is_dropped
 from slowwave.store.store import Store
-from slowwave.tasks.job import StepReport
+from slowwave.tasks.job import ERRORS, MODEL_MARK, StepReport, parse_usage
 from slowwave.tasks.publish.gates import BOUNDS
 from slowwave.tasks.quarantine import collect_quarantined
 from slowwave.text.fence import escape_line
 from slowwave.text.words import count_noun
 
-MODEL_MARK = ": "
-"""Between a model's name and what is counted of it (`slowwave.tasks.llm.ask.Model`)."""
 USAGE = ("requests", "cache hits", "prompt tokens", "prefix-cache tokens", "answer tokens")
-ERRORS = "errors ("
 REDACTED = "redacted "
 LATER = " left for another night"
 """What a step calls that which its model has not answered."""
@@ -273,19 +270,3 @@ def collect_left_out(report: RunReport, store: Store, before: Release | None) ->
         [f"left for another night {', '.join(waiting)}" + (f" ({'; '.join(why)})" if why else "")] if waiting else []
     )
     return parts + [f"{name} {counts[name]:,}" for name in ("records that are no conversation",) if counts[name]]
-
-
-def parse_steps(report: bytes | str | None) -> list[StepReport]:
-    """Return the steps of a run, of the report in its row."""
-    steps = orjson.loads(report or b"{}").get("steps", ())
-    return [StepReport(**{**step, "counts": Counter(step["counts"])}) for step in steps]
-
-
-def parse_usage(steps: Iterable[StepReport]) -> dict[str, Counter[str]]:
-    """Return model to what steps asked of it; in a step's counts that is `MODEL: name`."""
-    usage: dict[str, Counter[str]] = defaultdict(Counter)
-    for name, n in (pair for step in steps for pair in step.counts.items()):
-        model, mark, what = name.rpartition(MODEL_MARK)
-        if mark:
-            usage[model][what] += n
-    return usage

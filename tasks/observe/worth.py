@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from itertools import pairwise
 from math import exp, fsum, log, log1p
 from pathlib import Path
@@ -25,7 +26,6 @@ import numpy as np
 import numpy.typing as npt
 
 from slowwave.schemas.vocabulary import Origin
-from slowwave.tasks.job import read_shipped
 from slowwave.tasks.observe import categories as lex
 from slowwave.text.sentences import Sentence
 from slowwave.text.words import ENGLISH_STOP
@@ -261,6 +261,6 @@ class WorthModel:
 @cache
 def load_worth_model(file: str = WORTH_FILE) -> WorthModel:
     """Return one that ships."""
-    with np.load(io.BytesIO(read_shipped(file)), allow_pickle=False) as weights:
+    with np.load(io.BytesIO(files("slowwave.tasks").joinpath(file).read_bytes()), allow_pickle=False) as weights:
         words = dict(zip(weights["words"].tolist(), weights["weights"].tolist(), strict=True))
         return WorthModel(words, weights["numbers"], float(weights["bias"]))

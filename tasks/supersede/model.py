@@ -8,6 +8,7 @@ between sessions, within one and without vectors.
 import json
 from collections.abc import Sequence
 from functools import cache, partial
+from importlib.resources import files
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow as pa
 from slowwave.engines.encoders.onnx import open_session
 from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.dedupe.pairs import CHUNK_PAIRS, SCORED, SHARD_PAIRS
-from slowwave.tasks.job import digest_shipped, read_shipped
+from slowwave.tasks.job import digest_shipped
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
 from slowwave.tasks.supersede.candidates import Scores
@@ -42,7 +43,7 @@ class ChangeModel:
 @cache
 def load_change_model() -> ChangeModel:
     """Return the one that ships."""
-    return ChangeModel(read_shipped(CHANGES_FILE))
+    return ChangeModel(files("slowwave.tasks").joinpath(CHANGES_FILE).read_bytes())
 
 
 def predict_changes(known: Evidence, executor: Executor = HERE) -> Scores:
