@@ -156,9 +156,9 @@ def search_settings(lab: "Lab", parts: Mapping[str, list[Question]]) -> Findings
     # 2. Validation and test: held against the settings in force, question by question.
     in_force, candidates = dict[str, dict[str, Interval]](), list[Candidate]()
 
-    def compare(split: str, some: Sequence[Params]) -> None:
+    def compare(split: str, questions: Sequence[Params]) -> None:
         clusters = [question.cluster for question in parts[split]]
-        before, *after = (np.array(lab.score_questions(params, parts[split])) for params in ({}, *some))
+        before, *after = (np.array(lab.score_questions(params, parts[split])) for params in ({}, *questions))
 
         def describe(scores: np.ndarray) -> dict[str, Interval]:
             return {name: compute_interval(scores[:, n].tolist(), clusters) for n, name in enumerate(Score._fields)}
@@ -168,7 +168,7 @@ def search_settings(lab: "Lab", parts: Mapping[str, list[Question]]) -> Findings
         corrected = correct_by_holm([compute_p_value(gain, clusters) for gain in gains])
         candidates.extend(
             Candidate(split, params, describe(scores), compute_interval(gain, clusters), p)
-            for params, scores, gain, p in zip(some, after, gains, corrected, strict=True)
+            for params, scores, gain, p in zip(questions, after, gains, corrected, strict=True)
         )
 
     compare("train", [])
@@ -176,7 +176,7 @@ def search_settings(lab: "Lab", parts: Mapping[str, list[Question]]) -> Findings
     winner = max(candidates, key=lambda candidate: candidate.gain.mean, default=None)
     best = winner.params if winner and winner.gain.mean > 0 else {}
     compare("test", [best] if best else [])
-    sizes = {split: len(some) for split, some in parts.items()}
+    sizes = {split: len(questions) for split, questions in parts.items()}
     return Findings(experiment.name, experiment.metric, sizes, len(tried), in_force, candidates, best)
 
 

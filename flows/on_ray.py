@@ -82,7 +82,7 @@ class RayExecutor:
             return engine
         gpus = engine.gpus if self._gpus else 0
         nodes = [node["Resources"].get("GPU", 0) for node in ray.nodes() if node["Alive"]]
-        copies = int(sum(held // gpus for held in nodes)) if gpus else 1
+        copies = int(sum(free // gpus for free in nodes)) if gpus else 1
         if not copies:
             raise ClusterFailed(f"no machine of the cluster has the {gpus} GPUs of {engine.name} ({engine.model})")
         return ActorLLM(engine, gpus, copies)

@@ -223,7 +223,7 @@ def format_error(trouble: Exception) -> str:
 
 def explain_invalid(error: "ValidationError") -> str:
     """Return in one line which values pydantic refuses, and why."""
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False))
+    return "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors(include_url=False))
 
 
 def explain_unreadable(trouble: Exception) -> str:

@@ -55,7 +55,7 @@ def spell_out_filters(describe: Callable[[str, str], object]) -> Callable[[F], F
         (fields,) = get_args(function.__annotations__["filters"])
         hints = get_type_hints(fields, include_extras=True)
         signature = inspect.signature(function)
-        plain = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        plain = [item for item in signature.parameters.values() if item.kind is not item.VAR_KEYWORD]
         more = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=describe(name, about))
             for name, about in ((name, hint.__metadata__[0]) for name, hint in hints.items())

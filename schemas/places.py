@@ -37,5 +37,5 @@ def find_url(folder: Path) -> str | None:
 
 def name_place(path: Path) -> str:
     """Return a path as a person names it: a bucket's working copy by the bucket's address."""
-    places = ((find_url(one), str(path)[len(str(one)) :]) for one in (path, *path.parents))
+    places = ((find_url(folder), str(path)[len(str(folder)) :]) for folder in (path, *path.parents))
     return next((f"{url}{rest}" for url, rest in places if url), str(path))

@@ -36,7 +36,7 @@ def list_answers(store: "Store") -> list[Path]:
     read.
     """
     own, runs = find_answers(store.root, store.space), set(store.read(RELEASES, ["run_id"])["run_id"].to_pylist())
-    return [one for one in own.parent.glob("answers-*.sqlite") if one == own or _tells_of(one, runs)]
+    return [file for file in own.parent.glob("answers-*.sqlite") if file == own or _tells_of(file, runs)]
 
 
 def _tells_of(path: Path, runs: Set[str]) -> bool:

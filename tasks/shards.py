@@ -99,10 +99,10 @@ def spread(executor: Executor, step: ShardStep, rows: pa.Table, by: str) -> pa.T
     """
     shards = split_shards(rows, by, step.shard_rows)
     made = executor.map(step, shards)
-    if first := next((one for one in made if isinstance(one, Exception)), None):
+    if first := next((result for result in made if isinstance(result, Exception)), None):
         if isinstance(first, SlowwaveError):
             raise first
-        failed = [shard for shard, one in zip(shards, made, strict=True) if isinstance(one, Exception)]
+        failed = [shard for shard, result in zip(shards, made, strict=True) if isinstance(result, Exception)]
         raise ShardsFailed(frozenset(pa.concat_tables(failed)[by].to_pylist()), first) from first
     return pa.concat_tables(made).sort_by(by)
 

@@ -202,11 +202,11 @@ class Tools:
         with convert_to_tool_errors():
             memory = self.open_memory()
             rows = memory.habits(workspace or None, kind or None, files or ())
-            kinds = (list(some) for _, some in groupby(rows, attrgetter("kind")))
+            kinds = (list(alike) for _, alike in groupby(rows, attrgetter("kind")))
             habits = [escape_values(shorten_habit(habit)) for turn in zip_longest(*kinds) for habit in turn if habit]
             name, count = memory.release.name, len(habits)
             return fit_answer(
-                lambda kept: HabitsResult(release=name, habits=habits[:kept], left_out=count - kept),
+                lambda count_kept: HabitsResult(release=name, habits=habits[:count_kept], left_out=count - count_kept),
                 *(count, RECALL_BUDGET, self.settings.context.tokenizer),
             )
 

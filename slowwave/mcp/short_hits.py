@@ -49,14 +49,14 @@ def fit_hits(found: Hits | SessionHits, release: str | None, budget: int, tokeni
     """Return the first hits, whole, whose answer has at most `budget` tokens, and how many are left out."""
     hits = [escape_values(_shorten_hit(hit) if isinstance(hit, Hit) else _shorten_session(hit)) for hit in found]
 
-    def keep_first(kept: int) -> RecallResult:
+    def keep_first(number: int) -> RecallResult:
         return RecallResult(
             release=release,
-            hits=hits[:kept],
-            left_out=len(hits) - kept,
+            hits=hits[:number],
+            left_out=len(hits) - number,
             confident=found.confident,
             caveat=found.caveat,
-            reason=found.reason if kept or not hits else f"no hit fits a budget of {budget} tokens",
+            reason=found.reason if number or not hits else f"no hit fits a budget of {budget} tokens",
             stale=found.stale,
             notes=list(found.notes),
         )
@@ -67,7 +67,7 @@ def fit_hits(found: Hits | SessionHits, release: str | None, budget: int, tokeni
 def fit_answer(keep_first: Callable[[int], BaseModel], most: int, budget: int, tokenizer: str) -> CallToolResult:
     """Return the answer with as many of `most` parts as fit; its text as it is counted: the SDK would indent it."""
     count = resolve_tokenizer(None, tokenizer)
-    fitting = bisect_right(range(1, most + 1), budget, key=lambda some: count(keep_first(some).model_dump_json()))
+    fitting = bisect_right(range(1, most + 1), budget, key=lambda number: count(keep_first(number).model_dump_json()))
     answer = keep_first(fitting)
     return CallToolResult(content=[TextContent(text=answer.model_dump_json())], structured_content=answer.model_dump())
 

@@ -96,7 +96,7 @@ def has_table(folder: Path, name: str) -> bool:
 def identify_newest_version(path: Path) -> tuple[str, int, int] | None:
     """Return an identity of a table's newest version; opening a table costs ten times as much."""
     try:
-        newest = min(one.name for one in os.scandir(path / "_versions") if one.name.endswith(".manifest"))
+        newest = min(entry.name for entry in os.scandir(path / "_versions") if entry.name.endswith(".manifest"))
         status = (path / "_versions" / newest).stat()
     except (OSError, ValueError):  # gone, or named otherwise: Lance says what is wrong
         return None
@@ -468,15 +468,15 @@ def find_last_known(folder: Path) -> int:
     return max(list_release_manifests(folder), default=0)
 
 
-def check_ledger_whole(folder: Path, newest: int, known: int) -> None:
+def check_ledger_whole(folder: Path, newest: int, newest_noted: int) -> None:
     """Check that the ledger of releases still has the newest row that is known of.
 
     Raises:
         StoreUnreadable: it was lost; without this an older release would be served, or numbers given twice.
     """
-    if known > newest:
+    if newest_noted > newest:
         raise StoreUnreadable(
-            folder, f"the ledger of releases has lost r{known}: `slowwave check --repair` puts its row back"
+            folder, f"the ledger of releases has lost r{newest_noted}: `slowwave check --repair` puts its row back"
         )
 
 

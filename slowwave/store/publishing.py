@@ -94,11 +94,11 @@ def roll_back(store: Store, name: str, run_id: str) -> Release:
 
 
 def _draft_release(
-    store: Store, known: list[Release], run_id: str, encoder: str | None, versions: dict[str, int] | None = None
+    store: Store, releases: list[Release], run_id: str, encoder: str | None, versions: dict[str, int] | None = None
 ) -> Release:
     """Return what these versions of the tables, or their newest ones, would be as the next release."""
     versions, counts = versions or store.read_versions(RELEASED), {table.name: store.count(table) for table in RELEASED}
-    number = known[-1].number + 1 if known else 1
+    number = releases[-1].number + 1 if releases else 1
     release_id = compute_content_id(store.space, str(number), *(f"{k}={v}" for k, v in sorted(versions.items())))
     return Release(release_id, number, datetime.now(UTC), run_id, versions, counts, encoder, None)
 

@@ -107,7 +107,7 @@ class Page:
             UsageError: one is unknown or missing, or is no number where one is wanted.
         """
         try:
-            return dict(self.parameters.model_validate({name: said for name, said in given.items() if said.strip()}))
+            return dict(self.parameters.model_validate({name: value for name, value in given.items() if value.strip()}))
         except ValidationError as wrong:
             raise UsageError(explain_invalid(wrong)) from None
 

@@ -127,7 +127,7 @@ def add_repeating_sessions(job: Job) -> int:
     first = {row["observation_id"]: row["message_ids"][0] for row in claims.to_pylist()}
     texts = {r["message_id"]: r["text"] for r in job.store.read_ids(MESSAGES, first.values()).to_pylist()}
     more: defaultdict[str, set[str]] = defaultdict(set)
-    for row in sorted(claims.to_pylist(), key=lambda one: first[one["observation_id"]]):
+    for row in sorted(claims.to_pylist(), key=lambda claim: first[claim["observation_id"]]):
         repeats = find_repeating_sessions(row["quote"], texts[first[row["observation_id"]]], holders)
         more[row["canonical_id"] or row["observation_id"]] |= repeats
     rows = [

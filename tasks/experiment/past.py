@@ -55,7 +55,7 @@ def pick_cuts(turns: pl.DataFrame, count: int) -> list[datetime]:
     if not len(times):
         return []
     at = (times[len(times) * (n + 1) // (count + 1)] for n in range(count))
-    days = dict.fromkeys(one.replace(hour=0, minute=0, second=0, microsecond=0) for one in at)
+    days = dict.fromkeys(moment.replace(hour=0, minute=0, second=0, microsecond=0) for moment in at)
     return [day for day in days if day > times[0]]
 
 
@@ -92,7 +92,7 @@ def find_asking(turns: pl.DataFrame) -> dict[str, str]:
     """Return what each person's message asks, by its id: its sentences that end in a question mark."""
     asking = {}
     for row in turns.filter("person").iter_rows(named=True):
-        asks = " ".join(one.text.strip() for one in split_sentences(row["text"]) if one.text.rstrip().endswith("?"))
+        asks = " ".join(part.text.strip() for part in split_sentences(row["text"]) if part.text.rstrip().endswith("?"))
         if extract_content_words(asks):
             asking[row["message_id"]] = asks[:QUERY_CHARS]
     return asking
@@ -114,7 +114,7 @@ def find_questions(past: Past, cut: datetime, horizon: int, near: float, until: 
     for row in turns.sort("ts", "session_id", "seq").iter_rows(named=True):
         kind, claims = judge.find_claims(row)
         query = judge.before.get(row["message_id"], "") if kind == "retold" else row["text"]
-        evidence = tuple(dict.fromkeys(judge.names[one] for claim in claims for one in claim if one in judge.names))
+        evidence = tuple(dict.fromkeys(judge.names[key] for claim in claims for key in claim if key in judge.names))
         if evidence and extract_content_words(query):
             text, group = query[:QUERY_CHARS], f"{cut:%Y-%m-%d}"
             own = row["session_id"]
@@ -182,8 +182,8 @@ class _Judge:
         message's words that the claim has, or of both ones'.
         """
         shared, ours, theirs = (
-            sum(self.weights.get(word, self.unknown) for word in some)
-            for some in (words & self.words[other], words, self.words[other])
+            sum(self.weights.get(word, self.unknown) for word in group)
+            for group in (words & self.words[other], words, self.words[other])
         )
         share = 2 * shared / ((ours + theirs) or 1.0) if whole else shared / (ours or 1.0)
         return float((vector @ self.past.vectors[other] + share) / 2)

@@ -133,7 +133,7 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
         rows = (
             json.loads(text)
             if path.suffix == ".json"
-            else [json.loads(one) for one in text.splitlines() if one.strip()]
+            else [json.loads(line) for line in text.splitlines() if line.strip()]
         )
     except ValueError as error:
         raise UsageError(f"{path} can't be read: {error}") from None
@@ -141,14 +141,14 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _build_question(
-    path: Path, row: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]], last: Mapping[str, Mapping[str, Any]]
+    path: Path, row: Mapping[str, Any], messages: Mapping[str, Mapping[str, Any]], last: Mapping[str, Mapping[str, Any]]
 ) -> Question:
     text = next(str(row[name]) for name in QUERY if row.get(name))
-    gold = [told[one] for one in row.get("gold", ()) if one in told]
+    gold = [messages[key] for key in row.get("gold", ()) if key in messages]
     session = str(row.get("session") or row.get("session_id") or (gold[-1]["session"] if gold else ""))
-    about = told.get(str(row.get("message_id"))) or last.get(session) or (gold[-1] if gold else {})
+    about = messages.get(str(row.get("message_id"))) or last.get(session) or (gold[-1] if gold else {})
     expect = next((str(row[name]) for name in EXPECT if row.get(name)), "") if not gold else ""
-    evidence = tuple(name_message(one["session"], one["native_id"]) for one in gold)
+    evidence = tuple(name_message(key["session"], key["native_id"]) for key in gold)
     if not (evidence or expect or row.get("decision")):
         raise UsageError(f"{path}: nothing says what answers {text!r:.80}")
     stale = row.get("stale") or ()

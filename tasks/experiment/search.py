@@ -45,7 +45,7 @@ def run_search(search: Search, space: Space, seed: int, evaluate: Evaluate) -> N
     scores: dict[tuple[str, float], float] = {}
 
     def measure(trial: optuna.Trial) -> float:
-        params = {name: _suggest(trial, name, one) for name, one in space.items()}
+        params = {name: _suggest(trial, name, values) for name, values in space.items()}
         for rung in range(rungs + 1):
             key = repr(params), float(search.eta) ** (rung - rungs)
             if key not in scores:

@@ -52,7 +52,7 @@ class Canaries:
         return hits
 
 
-def pick_canaries(texts: Iterable[str], kept: Iterable[str]) -> Canaries:
+def pick_canaries(texts: Iterable[str], staying: Iterable[str]) -> Canaries:
     """Return random pieces of some texts that stand in none of the texts that are kept."""
     key = secrets.token_hex(32)
     pieces = [piece for text in texts for piece in _pick_pieces(text.encode("utf-8", "replace"))]
@@ -60,7 +60,7 @@ def pick_canaries(texts: Iterable[str], kept: Iterable[str]) -> Canaries:
     drawn = pieces[: 4 * MOST]  # some stand in what is kept
     marks = {_digest_piece(piece, key): f"{_hash_windows(memoryview(piece), key)[0]:016x}" for piece in drawn}
     canaries = Canaries(key, marks)
-    for block in _join_texts(kept):
+    for block in _join_texts(staying):
         for digest in canaries.find(block):
             del canaries.marks[digest]
     return Canaries(key, dict(list(canaries.marks.items())[:MOST]))

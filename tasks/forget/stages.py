@@ -82,9 +82,9 @@ def erase(store: Store, plan: Plan) -> None:
 
 def write_ledger(store: Store, plan: Plan) -> None:
     """Note what is forgotten, before it is: from here on no night reads it again."""
-    rows: list[tuple[str, str, str | None]] = [("message", *one) for one in plan.blanks]
+    rows: list[tuple[str, str, str | None]] = [("message", *blank) for blank in plan.blanks]
     rows += [("title", sid, None) for sid in plan.sessions]
-    rows += [("quarantine", one, None) for one in plan.quarantine]
+    rows += [("quarantine", blank, None) for blank in plan.quarantine]
     at = datetime.fromisoformat(plan.at)
     noted = set(store.read(FORGOTTEN, ["forgotten_id"])["forgotten_id"].to_pylist())
     table = [

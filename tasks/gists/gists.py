@@ -57,7 +57,7 @@ def build_gists(texts: Sequence[str], encode: Callable[[list[str]], Vectors] | N
         encode: makes unit vectors. Without it, as of a text without a sentence (code, a log), the first words are told.
     """
     texts = [text[:READ].strip() for text in texts]
-    sentences_of = [[" ".join(one.text.split()) for one in split_sentences(text)] if encode else [] for text in texts]
+    sentences_of = [[" ".join(part.text.split()) for part in split_sentences(text)] if encode else [] for text in texts]
     pieces = [piece for text, some in zip(texts, sentences_of, strict=True) if some for piece in (text, *some)]
     vectors = iter(encode(pieces) if encode and pieces else np.empty((0, 0), np.float32))
     gists = []

@@ -101,8 +101,8 @@ def _ask_model(
     """
     items = {f"{i}/gist": row for i, row in rows.items() if by_model.needs_gist(row, job.settings.extract)}
 
-    def build(some: Sequence[Row]) -> list[Request]:
-        return by_model.build_gist_requests(some, model.library, model.count, model.llm.context_window)
+    def build(batch: Sequence[Row]) -> list[Request]:
+        return by_model.build_gist_requests(batch, model.library, model.count, model.llm.context_window)
 
     answers = model.ask("gists", items, build, _read_gist)
     quarantine_rejected(job.store, "gists", answers.rejected, rows, report)

@@ -173,7 +173,7 @@ def _parse_arguments(given: str) -> Mapping[str, Any]:
 
 
 def _get_first(arguments: Mapping[str, Any], names: list[str]) -> str | None:
-    return next((found for name in names if isinstance(found := arguments.get(name), str) and found.strip()), None)
+    return next((text for name in names if isinstance(text := arguments.get(name), str) and text.strip()), None)
 
 
 def _slash(path: str) -> str:

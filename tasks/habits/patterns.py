@@ -51,7 +51,7 @@ def find_patterns(actions: pa.Table, exclude: Sequence[str], step_key: str) -> p
     frame = frame.with_columns(pl.when(is_run).then(there + pl.col(name)).alias(name) for name in ("command", "line"))
     rows = []
     for workspace, group in groupby(frame.iter_rows(named=True), key=lambda row: str(row["workspace"])):
-        turns = {turn: list(some) for turn, some in groupby(group, key=_get_turn)}
+        turns = {turn: list(actions_of) for turn, actions_of in groupby(group, key=_get_turn)}
         for row in (*_find_co_edits(turns, exclude), *_find_sequences(turns), *_find_commands(turns)):
             pattern_id = compute_content_id(row["kind"], workspace, *row["items"])
             rows.append({"pattern_id": pattern_id, "workspace": workspace, "step_key": step_key, **row})

@@ -172,10 +172,10 @@ def build_session_row(
     got: IngestedTranscript,
     messages: pl.DataFrame,
     inactive: set[str],
-    held: dict[str, Any] | None,
+    stored: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """Return a row of SESSIONS from the session's stored messages (in order of seq) and its transcript's header."""
-    old = held or {}
+    old = stored or {}
     return {
         "session_id": sid,
         "native_id": info.native_id,

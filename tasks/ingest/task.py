@@ -202,7 +202,7 @@ def _commit(job: Job, batch: list[dict[str, Any]], finished: list[IngestedTransc
 
 
 def iter_new_rows(
-    got: IngestedTranscript, known: VaultIndex, limits: Limits, *, redact: bool, exclude: Sequence[str] = ()
+    got: IngestedTranscript, index: VaultIndex, limits: Limits, *, redact: bool, exclude: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """Yield chained rows of MESSAGES that the vault lacks; everything else the reader yields is noted in `got`."""
     records = _read_records(got.transcript, limits)
@@ -210,9 +210,9 @@ def iter_new_rows(
     for record in [unusable] if (unusable := find_unusable(first)) else chain(first, records):
         match record:
             case Message():
-                row = _prepare_message_row(record, got, known, redact=redact, exclude=exclude)
+                row = _prepare_message_row(record, got, index, redact=redact, exclude=exclude)
                 if row is not None:
-                    yield known.append_row(row)
+                    yield index.append_row(row)
             case Session():
                 if redact:  # titles and folders too: they are words
                     record.title = record.title and redact_text(record.title)
@@ -220,7 +220,7 @@ def iter_new_rows(
                 got.update_session(record)
             case Inactive():
                 sid = compute_session_id(got.transcript.reader.source, record.session)
-                why = known.find_trespass(got.get_session(record.session), sid, None, got.transcript.path)
+                why = index.find_trespass(got.get_session(record.session), sid, None, got.transcript.path)
                 if not why:
                     got.inactive.append(record)
                 elif got.rejected[-1:] != [Rejected(0, why)]:  # a file has many, of which most say what is known
@@ -265,7 +265,7 @@ def find_unusable(first: Sequence[Record]) -> Rejected | None:
 
 
 def _prepare_message_row(
-    message: Message, got: IngestedTranscript, known: VaultIndex, *, redact: bool, exclude: Sequence[str]
+    message: Message, got: IngestedTranscript, index: VaultIndex, *, redact: bool, exclude: Sequence[str]
 ) -> dict[str, Any] | None:
     session = got.get_session(message.session)
     source, sid, known_as = got.get_source(session), got.get_session_id(session), message.stored
@@ -282,19 +282,19 @@ def _prepare_message_row(
         return None
     # Of a version that another session has this is a copy, but for other words of a person's: another file may have
     # taken their id before. What was forgotten is not stored again in any version.
-    owner = known.owner.get(_shorten_id(iid))
+    owner = index.owner.get(_shorten_id(iid))
     is_copy = owner is not None and owner != _shorten_id(sid) and message.origin != "human"
-    if is_copy or _shorten_id(iid) in known.forgotten or _shorten_id(mid) in known.messages:
+    if is_copy or _shorten_id(iid) in index.forgotten or _shorten_id(mid) in index.messages:
         got.known += 1
-        if _shorten_id(mid) in known.inactive:
-            got.seen_again.add(known.inactive[_shorten_id(mid)])
+        if _shorten_id(mid) in index.inactive:
+            got.seen_again.add(index.inactive[_shorten_id(mid)])
         return None
-    if why := known.find_trespass(session, sid, iid, got.transcript.path):
+    if why := index.find_trespass(session, sid, iid, got.transcript.path):
         got.rejected.append(Rejected(message.line, why))
         return None
-    if sid in known.natives and _shorten_id(iid) in known.owner and message.origin == "human":
+    if sid in index.natives and _shorten_id(iid) in index.owner and message.origin == "human":
         got.changed.append(message.text)
-    known.home.setdefault(sid, got.transcript.name)
+    index.home.setdefault(sid, got.transcript.name)
     got.stored += 1
     workspace = known_as.workspace if known_as else session.workspace
     return {**build_message_row(source, message, workspace, mid, iid), "session_id": sid}

@@ -52,12 +52,12 @@ class StoredCompletions:
 
     def known(self, ids: Sequence[str]) -> Mapping[str, Completion]:
         """Return the kept answers among `ids`."""
-        kept: dict[str, Completion] = {}
+        answers: dict[str, Completion] = {}
         for row in self.store.read_ids(COMPLETIONS, ids).to_pylist():
             key, request, flags = row.pop("completion_id"), row.pop("request_id"), tuple(row.pop("flags"))
             del row["created_at"]
-            kept[key] = Completion(request, flags=flags, **row)
-        return kept
+            answers[key] = Completion(request, flags=flags, **row)
+        return answers
 
     def keep(self, completions: Mapping[str, Completion]) -> None:
         """Keep these answers; they are on disk when this returns."""
@@ -195,9 +195,9 @@ class Model:
 
 def find_answered(store: Store, requests: Sequence[Request], model: Model) -> set[str]:
     """Return ids of the requests whose answers are kept: asking them again costs nothing."""
-    ids = {one.id: compute_completion_id(one, model.llm.model, model.llm.sampling) for one in requests}
+    ids = {request.id: compute_completion_id(request, model.llm.model, model.llm.sampling) for request in requests}
     answered = set(store.read_ids(COMPLETIONS, sorted({*ids.values()}), ["completion_id"])["completion_id"].to_pylist())
-    return {one for one, cid in ids.items() if cid in answered}
+    return {name for name, cid in ids.items() if cid in answered}
 
 
 _open: dict[str, tuple[Budget | None, dict[str, Model | None]]] = {}
@@ -287,8 +287,8 @@ def quarantine_rejected(
     """
     units = set(settled)
     rows = (
-        build_quarantine_row(step, (one.row_id, one.reason, one.excerpt), one.reason, one.excerpt, row_id=one.row_id)
-        for one in rejected
+        build_quarantine_row(step, (bad.row_id, bad.reason, bad.excerpt), bad.reason, bad.excerpt, row_id=bad.row_id)
+        for bad in rejected
     )
     new = update_quarantine(
         store, step, rows, lambda row: not units.isdisjoint({row["row_id"], str(row["row_id"]).split("/")[0]})

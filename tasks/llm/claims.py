@@ -146,11 +146,11 @@ def drop_repeated_claims(reads: Iterable[tuple[str, ParsedClaims]]) -> ParsedCla
     for part, read in reads:
         whole.rejected += read.rejected
         for claim in read.claims:
-            first = next((one for one in whole.claims if _is_repeat(claim, one)), None)
+            first = next((other for other in whole.claims if _is_repeat(claim, other)), None)
             if first is None:
                 # Two different claims on the same words are told apart by their summaries too.
                 own = claim["observation_id"]
-                taken = any(one["observation_id"] == own for one in whole.claims)
+                taken = any(other["observation_id"] == own for other in whole.claims)
                 unique = compute_content_id(own, claim["summary"]) if taken else own
                 whole.claims.append({**claim, "observation_id": unique})
                 continue

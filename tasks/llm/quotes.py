@@ -67,7 +67,7 @@ def find_anchor(quote: str, text: str, least: float = 90.0) -> Anchor | None:
 def find_best_anchor(quote: str, texts: Iterable[tuple[int, str]], least: float = 90.0) -> tuple[int, Anchor] | None:
     """Return the number of the text a quote stands in best, with its place; the first one of equals."""
     anchors = ((number, anchor) for number, text in texts if (anchor := find_anchor(quote, text, least)))
-    return max(anchors, key=lambda one: one[1].score, default=None)
+    return max(anchors, key=lambda pair: pair[1].score, default=None)
 
 
 def compute_support(claim: str, source: str) -> float:

@@ -227,11 +227,11 @@ def apply_drops(read: ParsedClaims, answers: Sequence[tuple[Question[Numbers], C
     return final
 
 
-def _find_kept(kept: str | None, drops: Mapping[str | None, tuple[str | None, str, str]]) -> str | None:
+def _find_kept(key: str | None, drops: Mapping[str | None, tuple[str | None, str, str]]) -> str | None:
     """Return the claim at the end of the chain of drops."""
-    while kept in drops:
-        kept = drops[kept][0]
-    return kept
+    while key in drops:
+        key = drops[key][0]
+    return key
 
 
 @dataclass

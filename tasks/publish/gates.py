@@ -136,7 +136,7 @@ def _check_summaries(summaries: Sequence[Coherence]) -> Iterator[str]:
     """Yield what is amiss with a model's new summaries, with the worst of them."""
     if (count := len(summaries)) < BOUNDS.summaries:
         return
-    unfounded = [one.text for one in summaries if one.unfounded]
+    unfounded = [summary.text for summary in summaries if summary.unfounded]
     if (share := len(unfounded) / count) > BOUNDS.unfounded:
         why = f"say what no member says, {BOUNDS.unfounded:.0%} at most is right"
         yield f"{share:.0%} of the {count:,} new summaries {why}: {_show_texts(unfounded)}"
@@ -144,7 +144,7 @@ def _check_summaries(summaries: Sequence[Coherence]) -> Iterator[str]:
         ("coverage", BOUNDS.coverage, "{:.0%}", "of their members' words"),
         ("likeness", BOUNDS.likeness, "a cosine of {:.2f}", "to their members"),
     ):
-        values = [(value, one.text) for one in summaries if (value := getattr(one, name)) is not None]
+        values = [(value, summary.text) for summary in summaries if (value := getattr(summary, name)) is not None]
         if values and (mean := fmean(value for value, _ in values)) < least:
             why = f"{form.format(mean)} {what}, {form.removeprefix('a cosine of ').format(least)} at least is right"
             yield f"new summaries have {why}: {_show_texts(text for _, text in sorted(values))}"

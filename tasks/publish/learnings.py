@@ -65,11 +65,11 @@ def _build_learning(row: Mapping[str, Any], confidence: float, cited: Sequence[M
         "quote": redact_text(row["quote"]),
         "cited": [
             {
-                "role": one["role"],
-                "at": one["ts"].isoformat() if one["ts"] else None,
-                "sha256": hashlib.sha256(one["text"].encode()).hexdigest(),
+                "role": message["role"],
+                "at": message["ts"].isoformat() if message["ts"] else None,
+                "sha256": hashlib.sha256(message["text"].encode()).hexdigest(),
             }
-            for one in cited
+            for message in cited
         ],
     }
 

@@ -42,7 +42,7 @@ def publish_release(job: Job, gated: bool = True) -> StepReport:
 
     def prepare(draft: Release) -> str | None:
         near = _measure_indexes(job, draft)
-        report.counts |= {f"{name}: nearest found by index, of 1,000": round(1000 * one) for name, one in near.items()}
+        report.counts |= {f"{name}: nearest found by index, of 1,000": round(1000 * n) for name, n in near.items()}
         if gated and job.settings.gates.enabled and (short := check_nearest(near)):
             report.failed += short  # of no session's making: the next night builds the index anew
             raise ReleaseHeld([])
@@ -133,7 +133,7 @@ def _collect_changes(job: Job, live: Release, draft: Release) -> Changes:
     had = there.intersection(earlier["scope_id"].to_pylist())
     return Changes(
         active=was.filter(holds).height,
-        became=[(one.kind, one.summary) for one in became],
+        became=[(change.kind, change.summary) for change in became],
         fewer=max(0, fewer),
         counts=(live.counts, draft.counts),
         unanswered=_find_lost_probes(job, live, draft),
@@ -163,8 +163,8 @@ def _find_lost_probes(job: Job, live: Release, draft: Release) -> list[tuple[str
     from slowwave.recall.probes import FIRST, STILL, find_answered  # all of recall: a night without probes needs none
 
     before, after = (
-        find_answered(View(job.store.dir, one), job.settings, probes, now, first)
-        for one, first in ((live, FIRST), (draft, STILL))
+        find_answered(View(job.store.dir, release), job.settings, probes, now, first)
+        for release, first in ((live, FIRST), (draft, STILL))
     )
     return [(question, answer) for question, answer in probes.items() if question in before - after]
 
@@ -173,7 +173,7 @@ def describe_end_of_roll_back(before: list[Release], made: Release) -> list[str]
     """Return what to say where a release takes the place of a roll-back, and so brings back what it took away."""
     if not before or before[-1].restores is None:
         return []
-    back = next((one.name for one in before if one.release_id == before[-1].restores), "an earlier release")
+    back = next((release.name for release in before if release.release_id == before[-1].restores), "an earlier release")
     return [
         f"the roll-back to {back} ends with {made.name}, which has all that came since {back}: "
         f"`slowwave diff {back} {made.name}` shows it, `slowwave exclude` leaves out what should not come back"

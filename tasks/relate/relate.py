@@ -115,8 +115,8 @@ def name_things(rows: Iterable[Row]) -> Iterator[set[str]]:
     """Yield what each row names that is no file: identifiers and capitalised names."""
     for row in rows:
         claim = normalise_claim(row["summary"])
-        files = {one.casefold().rpartition("/")[2] for one in row["files"]}
-        yield {one for one in claim.identifiers | claim.names if one.rpartition("/")[2] not in files}
+        files = {name.casefold().rpartition("/")[2] for name in row["files"]}
+        yield {name for name in claim.identifiers | claim.names if name.rpartition("/")[2] not in files}
 
 
 def share_names(named: Sequence[set[str]]) -> Shared:

@@ -64,7 +64,7 @@ def read_claims(store: Store) -> pl.DataFrame:
     names = {workspace: name_unit(workspace) for workspace in claims["workspace"].unique()}
     unit = pl.Series("unit", [names[workspace] for workspace in claims["workspace"]], dtype=pl.String)
     home = dict(zip(claims["observation_id"], unit, strict=True))
-    by = pl.Series("by", [home.get(one) for one in claims["superseded_by"]], dtype=pl.String)
+    by = pl.Series("by", [home.get(key) for key in claims["superseded_by"]], dtype=pl.String)
     waits = pl.col("observation_id").is_in(pl.Series(unencoded["observation_id"], dtype=pl.String).implode())
     return claims.with_columns(unit, by, waits=waits)
 

@@ -28,7 +28,7 @@ from slowwave.store.publishing import read_releases
 from slowwave.tasks.job import Job
 from slowwave.tasks.pending import is_made_by_model
 from slowwave.tasks.publish import gates
-from slowwave.tasks.publish.gates import Bounds, Changes, ReleaseHeld, check_gates
+from slowwave.tasks.publish.gates import Bounds, Changes, check_gates
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.summarize.coherence import Coherence
 from slowwave.tasks.topics import by_model
@@ -272,12 +272,11 @@ def test_rows_that_can_not_be_used_are_set_aside_and_the_night_goes_on(settings:
 def test_what_came_with_a_held_night_is_set_aside_by_the_next_one_which_goes_on(
     settings: Settings, twelve: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dislike(job: Job, draft: object) -> None:
-        claims = job.store.read(OBSERVATIONS, ["summary"], pc.field("status") == "active")["summary"].to_pylist()
-        if any("unit303x" in claim for claim in claims):
-            raise ReleaseHeld(["unit 303 again"])
+    def dislike(*_: object) -> list[str]:
+        rows = Store.open(settings.store).read(OBSERVATIONS, ["summary"], pc.field("status") == "active")
+        return ["unit 303 again"] * any("unit303x" in claim for claim in rows["summary"].to_pylist())
 
-    monkeypatch.setattr("slowwave.tasks.publish.task.check_candidate", dislike)
+    monkeypatch.setattr("slowwave.tasks.publish.task.check_gates", dislike)
     assert run_night([write_talk(twelve / "bad.jsonl", 300, 6)], settings).held
     report = run_night([write_talk(twelve / "b.jsonl", 20, 12)], settings)
     assert (report.held, report.release is None) == ([], False)

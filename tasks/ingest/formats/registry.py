@@ -65,7 +65,7 @@ def load_readers() -> tuple[Reader, ...]:
                 "the reader %r can't be loaded, and is left out: %s: %s", entry.name, type(error).__name__, error
             )
             continue
-        names = {known.name for known in (*added, *OWN)}
+        names = {other.name for other in (*added, *OWN)}
         if isinstance(reader, Reader) and reader.name not in names:
             added.append(reader)
         else:

@@ -116,7 +116,7 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
     return db
 
 
-def _refuse_views(action: int, one: str | None, two: str | None, base: str | None, through: str | None) -> int:
+def _refuse_views(action: int, name: str | None, two: str | None, base: str | None, through: str | None) -> int:
     """Refuse what is read by way of a view: in place of a table it can run a query that never ends."""
     return sqlite3.SQLITE_OK if through is None else sqlite3.SQLITE_DENY
 
