@@ -229,9 +229,9 @@ class Lab:
         for question in questions:
             if ids[question.id] not in self._scores:
                 by_unit[self.units[question.id].name].append(question)
-        for asked_here in by_unit.values():
-            ask = self._set_up(self.units[asked_here[0].id], settings)
-            new = {ids[question.id]: score_answer(question, *ask(question)) for question in asked_here}
+        for batch in by_unit.values():
+            ask = self._set_up(self.units[batch[0].id], settings)
+            new = {ids[question.id]: score_answer(question, *ask(question)) for question in batch}
             with self._scores_file.open("ab") as out:
                 out.writelines(orjson.dumps([key, list(score)]) + b"\n" for key, score in new.items())
             self._scores |= new

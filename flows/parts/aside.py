@@ -60,7 +60,7 @@ def set_aside_floods(job: Job, report: RunReport, named: Collection[Path]) -> No
     brought = defaultdict[str, list[Row]](list)
     for row in job.store.read_ids(SESSIONS, sorted(find_new_sessions(job.store, CANDIDATE))).to_pylist():
         brought[row["path"]].append(row)
-    for path in sorted(brought.keys() - {name_path(path_named, job.settings) for path_named in named}):
+    for path in sorted(brought.keys() - {name_path(file, job.settings) for file in named}):
         if sum(row["messages"] for row in brought[path]) > MOST_TIMES * messages and exclude_sessions(
             job.store, brought[path], "one file brought most of all that is known"
         ):

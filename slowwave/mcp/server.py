@@ -206,7 +206,7 @@ class Tools:
             habits = [escape_values(shorten_habit(habit)) for turn in zip_longest(*kinds) for habit in turn if habit]
             name, count = memory.release.name, len(habits)
             return fit_answer(
-                lambda count_kept: HabitsResult(release=name, habits=habits[:count_kept], left_out=count - count_kept),
+                lambda number: HabitsResult(release=name, habits=habits[:number], left_out=count - number),
                 *(count, RECALL_BUDGET, self.settings.context.tokenizer),
             )
 

@@ -468,15 +468,15 @@ def find_last_known(folder: Path) -> int:
     return max(list_release_manifests(folder), default=0)
 
 
-def check_ledger_whole(folder: Path, newest: int, newest_noted: int) -> None:
+def check_ledger_whole(folder: Path, newest: int, noted: int) -> None:
     """Check that the ledger of releases still has the newest row that is known of.
 
     Raises:
         StoreUnreadable: it was lost; without this an older release would be served, or numbers given twice.
     """
-    if newest_noted > newest:
+    if noted > newest:
         raise StoreUnreadable(
-            folder, f"the ledger of releases has lost r{newest_noted}: `slowwave check --repair` puts its row back"
+            folder, f"the ledger of releases has lost r{noted}: `slowwave check --repair` puts its row back"
         )
 
 
