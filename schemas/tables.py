@@ -86,6 +86,11 @@ class Table:
         """Return no rows, with the right columns."""
         return self.schema.empty_table()
 
+    def sort_rows(self, rows: pa.Table, where: pa.ChunkedArray) -> pa.Table:
+        """Return some rows in order of their key; copied once, since they may be many."""
+        order = pc.sort_indices(rows[self.key])
+        return rows.select(self.schema.names).take(order.filter(where.combine_chunks().take(order)))
+
 
 TAGS = "tags"
 """Name of the block, of type other, that keeps a message's tags, a line each."""

@@ -64,8 +64,8 @@ def find_word_pairs(claims: Claims, groups: pl.DataFrame, among: Rows | None = N
     )
     blocks = pl.DataFrame({"row": order}, schema={"row": pl.Int64}).join(rarest, on="row", maintain_order="left")
     next_ones = (pl.col("row").shift(-by).over("group", "word").alias("next") for by in range(1, WINDOW + 1))
-    found = pl.concat([blocks.select("row", other).drop_nulls() for other in next_ones]).to_numpy()
-    return deduplicate_pairs([select_pairs(found, among)])
+    matches = pl.concat([blocks.select("row", other).drop_nulls() for other in next_ones]).to_numpy()
+    return deduplicate_pairs([select_pairs(matches, among)])
 
 
 def select_pairs(pairs: Pairs, among: Rows | None) -> Pairs:
@@ -86,7 +86,7 @@ def find_vector_pairs(
 
     vectors: shape (rows, dim), unit length; has: shape (rows,).
     """
-    found = []
+    chunks = []
     parts = [np.arange(len(has))] if groups is None else [p["row"].to_numpy() for p in groups.partition_by("group")]
     for part in parts:
         rows = part[has[part]]
@@ -94,17 +94,17 @@ def find_vector_pairs(
         if len(rows) < 2 or not len(own):
             continue
         if len(rows) <= EXACT_ROWS or len(own) < 10 * np.sqrt(len(rows)):
-            found.append(_find_nearest(vectors, rows, nearest, least, own))
+            chunks.append(_find_nearest(vectors, rows, nearest, least, own))
         else:
             cells = [cell for cell in _build_cells(vectors, rows) if len(cell) > 1]
-            found += [select_pairs(_find_nearest(vectors, cell, nearest, least, cell), among) for cell in cells]
-    return deduplicate_pairs(found)
+            chunks += [select_pairs(_find_nearest(vectors, cell, nearest, least, cell), among) for cell in cells]
+    return deduplicate_pairs(chunks)
 
 
-def deduplicate_pairs(found: Iterable[Pairs]) -> Pairs:
+def deduplicate_pairs(parts: Iterable[Pairs]) -> Pairs:
     """Return each pair once, ascending, none of a row with itself."""
     # as one number each, which takes half the memory and is ten times as fast as unique rows
-    coded = [pairs.min(axis=1) << 32 | pairs.max(axis=1) for pairs in found if len(pairs)]
+    coded = [pairs.min(axis=1) << 32 | pairs.max(axis=1) for pairs in parts if len(pairs)]
     pairs = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *coded]))
     pairs = pairs[pairs >> 32 != pairs & 0xFFFF_FFFF]
     return np.column_stack([pairs >> 32, pairs & 0xFFFF_FFFF])
@@ -123,18 +123,18 @@ def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -
 
 def _find_nearest(vectors: Floats, rows: Rows, nearest: int, least: float, own: Rows) -> Pairs:
     """Return the nearest of some rows to their `own`, by dot products in blocks of COSINES floats."""
-    held = vectors[rows]
+    stored = vectors[rows]
     step = max(1, COSINES // len(rows))
     count = min(nearest, len(rows) - 1)
-    found = [np.empty((0, 2), dtype=np.int64)]
+    parts = [np.empty((0, 2), dtype=np.int64)]
     for start in range(0, len(own), step):
-        mine = own[start : start + step]
-        cosines = vectors[mine] @ held.T
-        cosines[np.arange(len(mine)), np.searchsorted(rows, mine)] = -2.0
+        batch = own[start : start + step]
+        cosines = vectors[batch] @ stored.T
+        cosines[np.arange(len(batch)), np.searchsorted(rows, batch)] = -2.0
         top = np.argpartition(np.negative(cosines, out=cosines), count - 1, axis=1)[:, :count]
         left, slot = np.nonzero(np.take_along_axis(cosines, top, axis=1) <= -least)
-        found.append(np.column_stack([mine[left], rows[top[left, slot]]]))
-    return np.concatenate(found)
+        parts.append(np.column_stack([batch[left], rows[top[left, slot]]]))
+    return np.concatenate(parts)
 
 
 def _build_cells(vectors: Floats, rows: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:

@@ -94,10 +94,10 @@ def count_added_words(a: Claim, b: Claim) -> int:
     return max(_measure_longest_run(a.content, set(b.content)), _measure_longest_run(b.content, set(a.content)))
 
 
-def _measure_longest_run(words: tuple[str, ...], known: set[str]) -> int:
+def _measure_longest_run(words: tuple[str, ...], other: set[str]) -> int:
     longest = run = 0
     for word in words:
-        run = 0 if word in known else run + 1
+        run = 0 if word in other else run + 1
         longest = max(longest, run)
     return longest
 

@@ -17,7 +17,7 @@ from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind, Status, is_shared
 from slowwave.tasks.dedupe.cluster import assign_canonical_rows
 from slowwave.tasks.dedupe.decide import Rules
-from slowwave.tasks.dedupe.pairs import Found, Undone, find_duplicate_pairs, select_row, set_columns, sort_by_id
+from slowwave.tasks.dedupe.pairs import Found, Undone, find_duplicate_pairs, select_row, set_columns
 from slowwave.tasks.shards import HERE, Executor
 
 VERSION = "dedupe/4"
@@ -55,24 +55,24 @@ def dedupe(
     if not pending.num_rows:
         return Deduped(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
     active = pc.equal(pending["status"], Status.ACTIVE)
-    passed = set_columns(sort_by_id(pending, pc.invert(active)), dedupe_key=step_key)
-    live = sort_by_id(pending, active)
+    passed = set_columns(OBSERVATIONS.sort_rows(pending, pc.invert(active)), dedupe_key=step_key)
+    live = OBSERVATIONS.sort_rows(pending, active)
     standing = pc.is_in(known["status"], pa.array(["active", "superseded"]))
-    old = sort_by_id(known, pc.and_(standing, _mask_absent(known, pending)))
+    old = OBSERVATIONS.sort_rows(known, pc.and_(standing, _mask_absent(known, pending)))
     known_count = old.num_rows
     table = pa.concat_tables([old, live]).combine_chunks()  # what is taken from several chunks is copied twice
     del pending, known, old, live
-    found = find_duplicate_pairs(table, known_count, rules, undone, executor)
-    rows = sorted({*found, *range(known_count, table.num_rows)})
+    duplicates = find_duplicate_pairs(table, known_count, rules, undone, executor)
+    rows = sorted({*duplicates, *range(known_count, table.num_rows)})
     place = {row: at for at, row in enumerate(rows)}
-    pairs = {place[row]: {place[other]: why for other, why in near.items()} for row, near in found.items()}
-    some, known_rows = table.select(DECIDING).take(pa.array(rows, pa.int64())), sum(row < known_count for row in rows)
-    joined = assign_canonical_rows(_rank_rows(some, known_rows), pairs, frozenset(range(known_rows)))
+    pairs = {place[row]: {place[other]: why for other, why in near.items()} for row, near in duplicates.items()}
+    part, known_rows = table.select(DECIDING).take(pa.array(rows, pa.int64())), sum(row < known_count for row in rows)
+    joined = assign_canonical_rows(_rank_rows(part, known_rows), pairs, frozenset(range(known_rows)))
     keep = sorted({*range(known_rows, len(rows)), *joined.values()})
-    marked = _mark_duplicates(some, joined, pairs, step_key).take(pa.array(keep, pa.int64()))
-    kept = table.take(pa.array([rows[at] for at in keep], pa.int64()))
-    kept = set_columns(kept, supersede_key=None, **{name: marked[name] for name in MARKED})
-    return Deduped(pa.concat_tables([kept, passed]), _build_merges(some, joined, pairs, step_key))
+    marked = _mark_duplicates(part, joined, pairs, step_key).take(pa.array(keep, pa.int64()))
+    chosen = table.take(pa.array([rows[at] for at in keep], pa.int64()))
+    chosen = set_columns(chosen, supersede_key=None, **{name: marked[name] for name in MARKED})
+    return Deduped(pa.concat_tables([chosen, passed]), _build_merges(part, joined, pairs, step_key))
 
 
 def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
@@ -113,7 +113,7 @@ def _mask_absent(table: pa.Table, other: pa.Table) -> pa.ChunkedArray:
     return pc.invert(pc.is_in(table["observation_id"], value_set=other["observation_id"].combine_chunks()))
 
 
-def _rank_rows(table: pa.Table, known: int) -> list[int]:
+def _rank_rows(table: pa.Table, old: int) -> list[int]:
     """Return rows in the order in which they may become canonical: known ones, then those said here, then the
     earliest, then by id.
     """
@@ -122,12 +122,12 @@ def _rank_rows(table: pa.Table, known: int) -> list[int]:
 
     def rank(row: int) -> tuple[bool, bool, bool, float, str]:
         at = times[row]
-        return row >= known, given[row], at is None, at.timestamp() if at else 0.0, ids[row]
+        return row >= old, given[row], at is None, at.timestamp() if at else 0.0, ids[row]
 
     return sorted(range(table.num_rows), key=rank)
 
 
-def _mark_duplicates(table: pa.Table, joined: dict[int, int], found: Found, step_key: str) -> pa.Table:
+def _mark_duplicates(table: pa.Table, joined: dict[int, int], decisions: Found, step_key: str) -> pa.Table:
     """Return the table (columns DECIDING) with what dedupe decides: MARKED."""
     ids, sessions = table["observation_id"].to_pylist(), table["session_id"].to_pylist()
     columns = {name: table[name].to_pylist() for name in MARKED}
@@ -138,7 +138,7 @@ def _mark_duplicates(table: pa.Table, joined: dict[int, int], found: Found, step
     columns["valid_from"] = [a or b for a, b in zip(columns["valid_from"], observed, strict=True)]
     for row, canonical in joined.items():
         columns["status"][row], columns["canonical_id"][row] = "duplicate", ids[canonical]
-        columns["reason"][row] = found[row][canonical].reason
+        columns["reason"][row] = decisions[row][canonical].reason
         if given[row] and not given[canonical]:
             continue  # what another memory says is no further session that says it
         evidence[canonical] |= evidence[row]
@@ -154,10 +154,10 @@ def _find_earliest(times: Iterable[datetime | None]) -> datetime | None:
     return min((t for t in times if t is not None), default=None)
 
 
-def _build_merges(table: pa.Table, joined: dict[int, int], found: Found, step_key: str) -> pa.Table:
+def _build_merges(table: pa.Table, joined: dict[int, int], decisions: Found, step_key: str) -> pa.Table:
     ids, rows = table["observation_id"].to_pylist(), list[dict[str, Any]]()
     for row, canonical in sorted(joined.items()):
-        why = found[row][canonical]
+        why = decisions[row][canonical]
         merge = {"rule": why.rule, "scores": sorted(why.scores.items()), "reason": why.reason, "undone": False}
         merge |= {"kind": LedgerKind.DUPLICATE, "loser_id": ids[row], "winner_id": ids[canonical], "step_key": step_key}
         rows.append(merge | {"merge_id": compute_content_id(ids[row], ids[canonical], why.rule)})

@@ -134,9 +134,9 @@ def opposites(pair: Pair) -> str | None:
 
 def change(pair: Pair) -> str | None:
     """Refuse a change: "Raised the timeout from 3 to 5 s" has all of "the timeout is 3 s", and does not repeat it."""
-    for told, other in ((pair.a, pair.b), (pair.b, pair.a)):
-        new = told.figures - other.figures or told.dates - other.dates or told.identifiers - other.identifiers
-        if new and TELLING & set(map(stem, told.words)) - set(map(stem, other.words)):
+    for claim, other in ((pair.a, pair.b), (pair.b, pair.a)):
+        new = claim.figures - other.figures or claim.dates - other.dates or claim.identifiers - other.identifiers
+        if new and TELLING & set(map(stem, claim.words)) - set(map(stem, other.words)):
             return "one tells of a change"
     return None
 
@@ -235,11 +235,11 @@ def _is_opposite(left: str, right: str) -> bool:
 
 def _collect_relations(claim: Claim) -> dict[str, set[str]]:
     """Return relation -> stems of the content words that follow it."""
-    found: dict[str, set[str]] = {}
+    words: dict[str, set[str]] = {}
     for at, word in enumerate(claim.words):
         if word in RELATIONS:
-            found.setdefault(word, set()).add(next((stem(w) for w in claim.words[at + 1 :] if is_content_word(w)), ""))
-    return found
+            words.setdefault(word, set()).add(next((stem(w) for w in claim.words[at + 1 :] if is_content_word(w)), ""))
+    return words
 
 
 def _is_swapped(a: tuple[str, ...], b: tuple[str, ...]) -> bool:

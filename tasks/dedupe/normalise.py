@@ -141,8 +141,8 @@ class Claims(Sequence[Claim]):
     def __init__(self, table: pa.Table) -> None:
         self.texts: list[str] = table["summary"].to_pylist()
         self._speakers: list[str | None] = table["speaker"].to_pylist()
-        known: list[list[str] | None] = table["stems"].to_pylist()
-        self.stems = [self[row].content if own is None else tuple(own) for row, own in enumerate(known)]
+        stems: list[list[str] | None] = table["stems"].to_pylist()
+        self.stems = [self[row].content if own is None else tuple(own) for row, own in enumerate(stems)]
         """Each claim's `content`."""
         self.keys = [own or (text.casefold(),) for own, text in zip(self.stems, self.texts, strict=True)]
         """The words that each claim is looked up by."""

@@ -29,12 +29,6 @@ from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
 from slowwave.tasks.vector_columns import build_vector_matrix
 
 
-def sort_by_id(table: pa.Table, where: pa.ChunkedArray) -> pa.Table:
-    """Return some rows of OBSERVATIONS in order of their id; copied once, since they are many."""
-    order = pc.sort_indices(table["observation_id"])
-    return table.select(OBSERVATIONS.schema.names).take(order.filter(where.combine_chunks().take(order)))
-
-
 def select_row(table: pa.Table, observation_id: str) -> pa.Table:
     """Return the row of that id, cast to OBSERVATIONS; raises KeyError where there is none."""
     rows = table.filter(pc.equal(table["observation_id"], observation_id))
@@ -62,28 +56,28 @@ SCORED = pa.schema([("place", pa.int64()), ("claim", pa.string()), ("score", pa.
 """What a shard of pairs says of each."""
 
 
-def find_duplicate_pairs(table: pa.Table, known: int, rules: Rules, undone: Undone, executor: Executor = HERE) -> Found:
-    """Return the pairs of rows that are one claim; rows before `known` are not compared with each other."""
+def find_duplicate_pairs(table: pa.Table, old: int, rules: Rules, undone: Undone, executor: Executor = HERE) -> Found:
+    """Return the pairs of rows that are one claim; rows before `old` are not compared with each other."""
     # candidates: the same words, the same rare words, near by vector
     claims, groups = Claims(table), group_rows(table, nameless=True)
     vectors, has = stack_unit_vectors(table)
-    new = np.arange(known, len(claims)) if known else None
+    new = np.arange(old, len(claims)) if old else None
     near = find_vector_pairs(vectors, has, nearest=10, among=new, groups=groups)
-    pairs = deduplicate_pairs([find_exact_pairs(claims, groups, known), find_word_pairs(claims, groups, new), near])
-    pairs = _filter_allowed(pairs[pairs[:, 1] >= known], table, undone)
+    pairs = deduplicate_pairs([find_exact_pairs(claims, groups, old), find_word_pairs(claims, groups, new), near])
+    pairs = _filter_allowed(pairs[pairs[:, 1] >= old], table, undone)
     # what the rules decide
-    found: dict[int, dict[int, Decision]] = defaultdict(dict)
+    decisions: dict[int, dict[int, Decision]] = defaultdict(dict)
     step = ShardStep("pairs", repr(rules), SCORED, partial(find_promising_pairs, rules=rules), shard_rows=SHARD_PAIRS)
     for start in track_items("pairs", range(0, len(pairs), CHUNK_PAIRS)):
         chunk = pairs[start : start + CHUNK_PAIRS]
         cosines = compute_cosines(chunk, vectors, has)
-        told = tell_pairs(table, chunk, READ, cosine=pa.array(cosines))
-        for row in spread(executor, step, told, "claim").sort_by("place").to_pylist():
+        shard = tell_pairs(table, chunk, READ, cosine=pa.array(cosines))
+        for row in spread(executor, step, shard, "claim").sort_by("place").to_pylist():
             left, right = chunk[row["place"]].tolist()
             decision = decide(claims[left], claims[right], row["score"], _get_known(cosines[row["place"]]), rules)
             if decision.same:
-                found[left][right] = found[right][left] = decision
-    return found
+                decisions[left][right] = decisions[right][left] = decision
+    return decisions
 
 
 def stack_unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -92,12 +86,12 @@ def stack_unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
     return build_vector_matrix(column), np.asarray(column.is_valid(), dtype=bool)
 
 
-def find_exact_pairs(claims: Claims, groups: pl.DataFrame, known: int = 0) -> Pairs:
+def find_exact_pairs(claims: Claims, groups: pl.DataFrame, old: int = 0) -> Pairs:
     """Return each claim with the first of its group with the same words and speaker, and with the one before it; of
-    those before `known` only what a later one says too.
+    those before `old` only what a later one says too.
     """
     seen: dict[tuple[int, str, str | None], list[int]] = {}
-    new, count = set(claims.stems[known:]), Counter(claims.stems)
+    new, count = set(claims.stems[old:]), Counter(claims.stems)
     again = [row for row, stems in enumerate(claims.stems) if stems in new and count[stems] > 1]
     for group, row in groups.filter(pl.col("row").is_in(again)).iter_rows():
         claim = claims[row]
@@ -127,11 +121,11 @@ def _filter_allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
 
 def tell_pairs(table: pa.Table, pairs: Pairs, columns: Sequence[str], **more: pa.Array) -> pa.Table:
     """Return a row for each pair, with what of its two rows is needed where shards of pairs are computed."""
-    told = table.select(columns).combine_chunks().to_struct_array().combine_chunks()
+    rows = table.select(columns).combine_chunks().to_struct_array().combine_chunks()
     left, right = (pa.array(side, pa.int64()) for side in pairs.T)
     ids = table["observation_id"].combine_chunks().take(right)
     return pa.table(
-        {"place": pa.array(range(len(pairs))), "claim": ids, "left": told.take(left), "right": told.take(right), **more}
+        {"place": pa.array(range(len(pairs))), "claim": ids, "left": rows.take(left), "right": rows.take(right), **more}
     )
 
 
@@ -140,8 +134,8 @@ def find_promising_pairs(pairs: pa.Table, *, rules: Rules) -> pa.Table:
     left, right = ([normalise_claim(*one.values()) for one in pairs[side].to_pylist()] for side in ("left", "right"))
     ratios, cosines = compute_token_sort_ratios(left, right), pairs["cosine"].to_numpy()
     worth = np.flatnonzero((ratios >= rules.threshold) | (cosines >= rules.rephrased)).tolist()
-    found = [n for n in worth if is_promising(left[n], right[n], float(ratios[n]), _get_known(cosines[n]), rules)]
-    return pa.table([pairs["place"], pairs["claim"], ratios], schema=SCORED).take(pa.array(found, pa.int64()))
+    promising = [n for n in worth if is_promising(left[n], right[n], float(ratios[n]), _get_known(cosines[n]), rules)]
+    return pa.table([pairs["place"], pairs["claim"], ratios], schema=SCORED).take(pa.array(promising, pa.int64()))
 
 
 def _get_known(cosine: float) -> float | None:

@@ -89,29 +89,29 @@ def measure_coherence(
     return measured
 
 
-def _compute_likeness(one: Vector | None, others: Sequence[Vector]) -> float | None:
+def _compute_likeness(vector: Vector | None, others: Sequence[Vector]) -> float | None:
     """Return the cosine of a unit vector to the mean of others; None where there is none."""
-    if one is None or not others:
+    if vector is None or not others:
         return None
     mean = np.asarray(others, dtype=np.float64).mean(axis=0)
     length = float(np.linalg.norm(mean))
-    return float(np.asarray(one, dtype=np.float64) @ mean) / length if length else None
+    return float(np.asarray(vector, dtype=np.float64) @ mean) / length if length else None
 
 
-def count_coherence(found: Sequence[Coherence]) -> dict[str, int]:
+def count_coherence(summaries: Sequence[Coherence]) -> dict[str, int]:
     """Return figures for a report, by tier: means in percent, and how many summaries say what no member says."""
     figures = {}
-    for tier in sorted({summary.tier for summary in found}, key=lambda tier: (tier == MASTER, tier)):
-        some = [summary for summary in found if summary.tier == tier]
+    for tier in sorted({summary.tier for summary in summaries}, key=lambda tier: (tier == MASTER, tier)):
+        of_tier = [summary for summary in summaries if summary.tier == tier]
         name = "masters" if tier == MASTER else f"tier {tier}"
-        figures[f"{name} by the model"] = len(some)
-        if known := [summary.coverage for summary in some if summary.coverage is not None]:
-            figures[f"{name}, words of members, percent"] = round(100 * fmean(known))
-        figures[f"{name}, saying what no member says"] = sum(summary.unfounded is not None for summary in some)
+        figures[f"{name} by the model"] = len(of_tier)
+        if covered := [summary.coverage for summary in of_tier if summary.coverage is not None]:
+            figures[f"{name}, words of members, percent"] = round(100 * fmean(covered))
+        figures[f"{name}, saying what no member says"] = sum(summary.unfounded is not None for summary in of_tier)
         for values, of in (
-            ((summary.likeness for summary in some), "members"),
-            ((summary.above for summary in some), "the tier above"),
+            ((summary.likeness for summary in of_tier), "members"),
+            ((summary.above for summary in of_tier), "the tier above"),
         ):
-            if known := [value for value in values if value is not None]:
-                figures[f"{name}, likeness to {of}, percent"] = round(100 * fmean(known))
+            if covered := [value for value in values if value is not None]:
+                figures[f"{name}, likeness to {of}, percent"] = round(100 * fmean(covered))
     return figures

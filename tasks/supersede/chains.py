@@ -81,23 +81,23 @@ def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
     # the sentences of claims of chains, and the passages that have one word for word
     sentences = defaultdict[tuple[str | None, str], list[Row]](list)
     cited = set[str]()
-    rows, held = pl.DataFrame(passages), pl.DataFrame(claims).sort("observation_id")
-    for claim in held.filter(pl.col("chain_id").is_not_null()).iter_rows(named=True):
+    rows, ordered = pl.DataFrame(passages), pl.DataFrame(claims).sort("observation_id")
+    for claim in ordered.filter(pl.col("chain_id").is_not_null()).iter_rows(named=True):
         cited.update(claim["message_ids"])
         for text in {_normalise(claim["quote"]), _normalise(claim["summary"])}:
             sentences[claim["workspace"], text].append(claim)
     texts = pl.Series([text for _, text in sentences], dtype=pl.String).implode()
-    said = pl.col("text").str.to_lowercase().str.replace_all(SENTENCE_END, "\0").str.split("\0")
+    spoken = pl.col("text").str.to_lowercase().str.replace_all(SENTENCE_END, "\0").str.split("\0")
     line = pl.col("text").str.replace_all(r"\s+", " ").str.strip_chars()
     claims_of = defaultdict[str, dict[str, Row]](dict)
-    for some in rows.select("passage_id", "workspace", said).iter_slices(ROWS_AT_ONCE):
-        for key, *place in some.explode("text").with_columns(line).filter(pl.col("text").is_in(texts)).iter_rows():
+    for batch in rows.select("passage_id", "workspace", spoken).iter_slices(ROWS_AT_ONCE):
+        for key, *place in batch.explode("text").with_columns(line).filter(pl.col("text").is_in(texts)).iter_rows():
             claims_of[key] |= {claim["observation_id"]: claim for claim in sentences.get((place[0], place[1]), ())}
     # the messages of these passages and claims, with all claims made of them and what else those cite
     of_chain = pl.col("passage_id").is_in([*claims_of]) | pl.col("chain_id").is_not_null()
     cited.update(rows.filter(of_chain)["message_id"])
     counts = pl.col("status").is_in([Status.ACTIVE, Status.DUPLICATE]) | pl.col("chain_id").is_not_null()
-    near = held.filter(counts, pl.col("message_ids").list.eval(pl.element().is_in([*cited])).list.any()).to_dicts()
+    near = ordered.filter(counts, pl.col("message_ids").list.eval(pl.element().is_in([*cited])).list.any()).to_dicts()
     cited.update(message for claim in near for message in claim["message_ids"])
     there = {row["passage_id"]: row for row in rows.filter(pl.col("message_id").is_in([*cited])).iter_rows(named=True)}
     # claims made of a passage: where several passages are of one message, of the one that has the quote
@@ -115,10 +115,10 @@ def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
     return list(there.values())
 
 
-def _follow(key: str, onward: Mapping[str, str | None], known: Mapping[str, Row]) -> str:
+def _follow(key: str, onward: Mapping[str, str | None], rows: Mapping[str, Row]) -> str:
     """Return the end of the way from a claim to the next."""
     seen = {key}
-    while (to := onward.get(key)) in known and to is not None and to not in seen:
+    while (to := onward.get(key)) in rows and to is not None and to not in seen:
         key = to
         seen.add(key)
     return key

@@ -7,8 +7,8 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import Status
-from slowwave.tasks.dedupe.pairs import sort_by_id
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def build_candidate_claims(observations: pa.Table, affirmed: Mapping[str, dateti
     """Return the claims among the rows that are active, or retired by another that is still there."""
     amended = pc.and_(pc.equal(observations["status"], Status.SUPERSEDED), pc.is_valid(observations["superseded_by"]))
     ours = pc.or_(pc.equal(observations["status"], Status.ACTIVE), amended)
-    table = sort_by_id(observations, pc.and_(ours, pc.is_valid(observations["observed_at"])))
+    table = OBSERVATIONS.sort_rows(observations, pc.and_(ours, pc.is_valid(observations["observed_at"])))
     # who retired whom; a duplicate stands for what it repeats
     ids, times = table["observation_id"].to_pylist(), table["observed_at"].to_pylist()
     place = {oid: row for row, oid in enumerate(ids)}

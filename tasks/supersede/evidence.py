@@ -90,26 +90,26 @@ class Evidence:
                 np.isin(pairs, chosen).any(axis=1) & np.isin(pairs, np.union1d(chosen, near)).all(axis=1)
             )
         judged &= (company[:, :2].min(axis=1) < LIKEST) & (likeness >= LEAST_LIKENESS)
-        kept = np.flatnonzero(judged).tolist()
-        around = Surroundings(candidates, claims, vectors, idf, np.unique(sessions[pairs[kept]]).tolist())
+        places = np.flatnonzero(judged).tolist()
+        around = Surroundings(candidates, claims, vectors, idf, np.unique(sessions[pairs[places]]).tolist())
 
         def find_known(at: int) -> dict[str, float | None]:
             cosine = None if np.isnan(cosines[at]) else float(cosines[at])
             if not apart[at]:
                 return {"cosine": cosine}
-            found = around.compute_features(*pairs[at].tolist(), vectors=cosine is not None)
-            return {"cosine": cosine, **dict(zip(COMPANY, company[at].tolist(), strict=True)), **found}
+            values = around.compute_features(*pairs[at].tolist(), vectors=cosine is not None)
+            return {"cosine": cosine, **dict(zip(COMPANY, company[at].tolist(), strict=True)), **values}
 
-        def describe(some: slice) -> pa.Table:
-            known = pa.array([find_known(at) for at in kept[some]])
-            return tell_pairs(candidates.table, pairs[kept[some]], READ, known=known)
+        def describe(part: slice) -> pa.Table:
+            features = pa.array([find_known(at) for at in places[part]])
+            return tell_pairs(candidates.table, pairs[places[part]], READ, known=features)
 
-        return cls(pairs[kept], likeness[kept], apart[kept], describe, idf)
+        return cls(pairs[places], likeness[places], apart[places], describe, idf)
 
 
 def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
     """Return features of pairs as `Evidence.describe` makes them, without what can't be known of each."""
-    found = []
+    computed = []
     for pair in pairs.to_pylist():
         old, new = pair["left"], pair["right"]
         earlier, later = (normalise_claim(one["summary"], one["speaker"]) for one in (old, new))
@@ -123,8 +123,8 @@ def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
             "was an event": old["category"] == "event",
         }
         features |= dict.fromkeys((SAYS + gram for gram in list_grams(later.words)), 1.0)
-        found.append(features | {name: value for name, value in pair["known"].items() if value is not None})
-    return found
+        computed.append(features | {name: value for name, value in pair["known"].items() if value is not None})
+    return computed
 
 
 def _rank_pairs(pairs: Pairs, likeness: Scores, kind: npt.NDArray[np.int64], sessions: npt.NDArray[np.str_]) -> Scores:
@@ -137,10 +137,10 @@ def _rank_pairs(pairs: Pairs, likeness: Scores, kind: npt.NDArray[np.int64], ses
     ranked = frame.with_row_index("at")
     # among the pairs of the one claim with earlier ones, and of the other with later ones, the likest first
     for claim, other, side in (("new", "old", "before"), ("old", "new", "after")):
-        mine, alike = [claim, "kind"], pl.col("alike")
-        first, second = alike.first().over(mine), alike.slice(1, 1).first().over(mine)
-        place = pl.int_range(pl.len()).over(mine)
-        ranked = ranked.sort(*mine, "alike", other, descending=[False, False, True, False]).with_columns(
+        group, alike = [claim, "kind"], pl.col("alike")
+        first, second = alike.first().over(group), alike.slice(1, 1).first().over(group)
+        place = pl.int_range(pl.len()).over(group)
+        ranked = ranked.sort(*group, "alike", other, descending=[False, False, True, False]).with_columns(
             place.clip(upper_bound=2 * LIKEST).alias(f"nearer {side}"),
             (first - alike).alias(f"behind {side}"),
             (alike - pl.when(place > 0).then(first).otherwise(second.fill_null(0.0))).alias(f"lead {side}"),
@@ -158,9 +158,9 @@ def build_matrix(features: Sequence[dict[str, float]], names: Sequence[str]) -> 
     places = {name: at for at, name in enumerate(names)}
     missing = [0.0 if name.startswith(SAYS) else np.nan for name in names]
     matrix = np.full((len(features), len(names)), missing, np.float32)
-    for row, found in zip(matrix, features, strict=True):
-        for name in found.keys() & places.keys():
-            row[places[name]] = found[name]
+    for row, values in zip(matrix, features, strict=True):
+        for name in values.keys() & places.keys():
+            row[places[name]] = values[name]
     return matrix
 
 

@@ -195,8 +195,8 @@ def ask_judge(
 
 def reopen_misjudged(claims: CandidateClaims, verdicts: Mapping[Rows, Verdict]) -> CandidateClaims:
     """Return the claims without the retirements that a verdict speaks against."""
-    kept = {frozenset(pair) for pair, v in verdicts.items() if v.outcome < Outcome.RETIRE}
-    opened = {row for row, by in claims.retired.items() if frozenset((row, by)) in kept}
+    standing = {frozenset(pair) for pair, v in verdicts.items() if v.outcome < Outcome.RETIRE}
+    opened = {row for row, by in claims.retired.items() if frozenset((row, by)) in standing}
     left = {row: by for row, by in claims.retired.items() if row not in opened}
     return replace(claims, retired=left, reopened=claims.reopened | opened)
 
@@ -211,11 +211,11 @@ def _find_pairs_to_ask(
         retired = claims.retired.get(old) == new or claims.retired.get(new) == old
         if likely < judge.least or (old in claims.retired and not retired):
             continue
-        known = verdicts.get((old, new))
-        if known is None:
+        verdict = verdicts.get((old, new))
+        if verdict is None:
             likely_pairs[old, new] = round(max(likely, SUPERSEDED) if retired else likely, DIGITS)
-        elif known.key != judge.key:
-            likely_pairs[old, new] = known.likely
+        elif verdict.key != judge.key:
+            likely_pairs[old, new] = verdict.likely
     return likely_pairs
 
 

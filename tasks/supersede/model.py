@@ -46,15 +46,15 @@ def load_change_model() -> ChangeModel:
     return ChangeModel(files("slowwave.tasks").joinpath(CHANGES_FILE).read_bytes())
 
 
-def predict_changes(known: Evidence, executor: Executor = HERE) -> Scores:
+def predict_changes(evidence: Evidence, executor: Executor = HERE) -> Scores:
     """Return of each pair how likely the later changes the earlier, computed in shards of pairs."""
-    settings = compute_content_id(digest_shipped(CHANGES_FILE), repr(sorted(known.idf.weights.items())))
-    step = ShardStep("changes", settings, SCORED, partial(judge_shard, idf=known.idf), shard_rows=SHARD_PAIRS)
-    found: list[Scores] = [np.zeros(0, np.float32)]
-    for start in track_items("changes", range(0, len(known.pairs), CHUNK_PAIRS)):
-        made = spread(executor, step, known.describe(slice(start, start + CHUNK_PAIRS)), "claim")
-        found.append(made.sort_by("place")["score"].to_numpy())
-    return np.concatenate(found)
+    settings = compute_content_id(digest_shipped(CHANGES_FILE), repr(sorted(evidence.idf.weights.items())))
+    step = ShardStep("changes", settings, SCORED, partial(judge_shard, idf=evidence.idf), shard_rows=SHARD_PAIRS)
+    scores: list[Scores] = [np.zeros(0, np.float32)]
+    for start in track_items("changes", range(0, len(evidence.pairs), CHUNK_PAIRS)):
+        made = spread(executor, step, evidence.describe(slice(start, start + CHUNK_PAIRS)), "claim")
+        scores.append(made.sort_by("place")["score"].to_numpy())
+    return np.concatenate(scores)
 
 
 def judge_shard(pairs: pa.Table, *, idf: IdfTable) -> pa.Table:

@@ -96,12 +96,12 @@ def supersede(
     input in any order gives equal output, its own output nothing but the doubts (kind `doubt`), whose claims stand as
     they are.
     """
-    said = observations.select(["status", "canonical_id", "observed_at"])  # without vectors, which filtering copies
-    affirmed = find_affirmed_times(said.filter(pc.invert(_mask_shared(observations))))
-    held = build_candidate_claims(observations, affirmed)
-    if held.table.num_rows < 2 and not held.reopened:
+    states = observations.select(["status", "canonical_id", "observed_at"])  # without vectors, which filtering copies
+    affirmed = find_affirmed_times(states.filter(pc.invert(_mask_shared(observations))))
+    candidates = build_candidate_claims(observations, affirmed)
+    if candidates.table.num_rows < 2 and not candidates.reopened:
         return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
-    place = {oid: row for row, oid in enumerate(held.table["observation_id"].to_pylist())}
+    place = {oid: row for row, oid in enumerate(candidates.table["observation_id"].to_pylist())}
     back = {frozenset((place.get(a, -1), place.get(b, -1))) for a, b in undone}
 
     def find_rows(of: Mapping[Ids, Known]) -> dict[Rows, Known]:
@@ -109,37 +109,37 @@ def supersede(
         return {pair: value for pair, value in rows.items() if -1 not in pair and frozenset(pair) not in back}
 
     among = frozenset(place.values() if fresh is None else (place[one] for one in fresh if one in place))
-    among |= held.reopened
-    among |= {row for row, by in held.retired.items() if by in among}
-    known, linked = Evidence.from_candidates(held, among, idf), find_rows(doubts or {})
+    among |= candidates.reopened
+    among |= {row for row, by in candidates.retired.items() if by in among}
+    evidence, linked = Evidence.from_candidates(candidates, among, idf), find_rows(doubts or {})
     guesses = {pair: likely for pair, likely in linked.items() if among.isdisjoint(pair)}
     guesses |= {
         (old, new): float(likely)
-        for (old, new), likely in zip(known.pairs.tolist(), predict_changes(known, executor), strict=True)
+        for (old, new), likely in zip(evidence.pairs.tolist(), predict_changes(evidence, executor), strict=True)
         if frozenset((old, new)) not in back
     }
-    told = find_rows(verdicts or {})
-    asked = ask_judge(held, guesses, told, judge) if judge else Asked({}, set())
-    told = {pair: v for pair, v in {**told, **asked.told}.items() if v.answer is not Answer.UNANSWERED}
-    held = reopen_misjudged(held, told)
-    given = _mask_shared(held.table).to_pylist()
-    again = [c for c in find_reaffirmations(held, back) if given[c.loser] or not given[c.winner]]
-    freed = held.reopened | {change.winner for change in again}
+    settled = find_rows(verdicts or {})
+    questions = ask_judge(candidates, guesses, settled, judge) if judge else Asked({}, set())
+    settled = {pair: v for pair, v in {**settled, **questions.told}.items() if v.answer is not Answer.UNANSWERED}
+    candidates = reopen_misjudged(candidates, settled)
+    given = _mask_shared(candidates.table).to_pylist()
+    again = [c for c in find_reaffirmations(candidates, back) if given[c.loser] or not given[c.winner]]
+    freed = candidates.reopened | {change.winner for change in again}
     # What another memory says changes nothing that was said here.
-    changed = [c for c in find_changes(held, guesses, told, freed) if given[c.loser] or not given[c.winner]]
-    found = [*again, *changed]
-    changes = select_changes(found)
-    gone = {c.loser for c in changes} | (held.retired.keys() - freed)
-    linking = select_doubts(found, gone)
-    ids = held.table["observation_id"].to_pylist()
+    changed = [c for c in find_changes(candidates, guesses, settled, freed) if given[c.loser] or not given[c.winner]]
+    made = [*again, *changed]
+    changes = select_changes(made)
+    gone = {c.loser for c in changes} | (candidates.retired.keys() - freed)
+    linking = select_doubts(made, gone)
+    ids = candidates.table["observation_id"].to_pylist()
     if lost := {old for old, _ in linked} - {c.loser for c in linking} - gone - among:
         # What they were linked to is retired: they may be linked to another, which was not looked at.
-        said = {(ids[old], ids[new]): verdict for (old, new), verdict in asked.told.items()}
+        answers = {(ids[old], ids[new]): verdict for (old, new), verdict in questions.told.items()}
         more = supersede(
             observations,
             step_key,
             undone=undone,
-            verdicts={**(verdicts or {}), **said},
+            verdicts={**(verdicts or {}), **answers},
             judge=judge,
             fresh={ids[row] for row in among | lost},
             doubts=doubts,
@@ -147,11 +147,11 @@ def supersede(
             executor=executor,
         )
         return replace(
-            more, merges=pa.concat_tables([_build_ledger(held.table, [], asked.told, step_key), more.merges])
+            more, merges=pa.concat_tables([_build_ledger(candidates.table, [], questions.told, step_key), more.merges])
         )
-    ledger = _build_ledger(held.table, [*changes, *linking], asked.told, step_key)
-    unsettled = {ids[row] for pair in asked.waiting for row in among.intersection(pair)}
-    return Superseded(_build_changed_rows(held.table, changes, freed), ledger, len(asked.waiting), unsettled)
+    ledger = _build_ledger(candidates.table, [*changes, *linking], questions.told, step_key)
+    unsettled = {ids[row] for pair in questions.waiting for row in among.intersection(pair)}
+    return Superseded(_build_changed_rows(candidates.table, changes, freed), ledger, len(questions.waiting), unsettled)
 
 
 def _mask_shared(rows: pa.Table) -> pa.Array:
@@ -193,7 +193,7 @@ def _build_changed_rows(table: pa.Table, changes: list[Change], freed: Set[int])
     return pa.concat_tables([retired, opened])
 
 
-def _build_ledger(table: pa.Table, changes: list[Change], told: Mapping[Rows, Verdict], step_key: str) -> pa.Table:
+def _build_ledger(table: pa.Table, changes: list[Change], verdicts: Mapping[Rows, Verdict], step_key: str) -> pa.Table:
     ids, quotes = table["observation_id"].to_pylist(), table["quote"].to_pylist()
     rows = [
         {
@@ -209,5 +209,5 @@ def _build_ledger(table: pa.Table, changes: list[Change], told: Mapping[Rows, Ve
         }
         for c in changes
     ]
-    judged = build_verdict_rows({(ids[old], ids[new]): verdict for (old, new), verdict in told.items()})
+    judged = build_verdict_rows({(ids[old], ids[new]): verdict for (old, new), verdict in verdicts.items()})
     return pa.Table.from_pylist([*rows, *judged], schema=MERGES.schema)

@@ -149,10 +149,10 @@ class Board:
         shown = [_render_topic(n, topic, _render_samples(topic)) for n, topic in enumerate(near, 1)]
         room = library.count_room("assign", window, count, answer, first_new=999, most_new=NEW_TOPICS)
         room -= sum(count(lines)) + 2 * len(lines)
-        kept = _count_fitting(shown, room, count)
-        topics = {n: topic.id for n, topic in enumerate(near[:kept], 1)}
-        form, entries = limit_answer(BatchAnswer, placements=len(claims)), [*shown[:kept], "", *lines]
-        places = {"first_new": kept + 1, "most_new": NEW_TOPICS}
+        fitting = _count_fitting(shown, room, count)
+        topics = {n: topic.id for n, topic in enumerate(near[:fitting], 1)}
+        form, entries = limit_answer(BatchAnswer, placements=len(claims)), [*shown[:fitting], "", *lines]
+        places = {"first_new": fitting + 1, "most_new": NEW_TOPICS}
         request = library.build_request("assign", name_batch(claims), entries, form, answer, **places)
         return Batch(request, numbered, topics)
 
@@ -178,11 +178,11 @@ class Board:
         for n, proposed in enumerate(answer.new_topics, len(numbers) + 1):
             if topic := self._open_topic(proposed):
                 numbers[n] = topic
-        said: dict[int, int] = {}
+        places: dict[int, int] = {}
         for placement in answer.placements:
-            said.setdefault(placement.entry, placement.topic)
+            places.setdefault(placement.entry, placement.topic)
         for n, claim in batch.claims.items():
-            if topic_id := numbers.get(said.get(n, 0)):
+            if topic_id := numbers.get(places.get(n, 0)):
                 self._join(self.topics[topic_id], claim)
 
     def list_opened(self) -> list[Topic]:
@@ -207,8 +207,8 @@ class Board:
         topic.samples = [*topic.samples, claim["summary"]][-self.samples :]
         if claim["vector"] is not None:
             vector = np.asarray(claim["vector"], dtype=np.float32)
-            held = np.zeros_like(vector) if topic.centre is None else topic.centre * np.float32(topic.size)
-            topic.centre = ((held + vector) / np.float32(topic.size + 1)).astype(np.float32)
+            total = np.zeros_like(vector) if topic.centre is None else topic.centre * np.float32(topic.size)
+            topic.centre = ((total + vector) / np.float32(topic.size + 1)).astype(np.float32)
         topic.projects |= {project} if (project := _name_project(claim)) else set()
         topic.size += 1
 
@@ -264,10 +264,10 @@ def _compute_topic_similarity(topic: Topic, vectors: Sequence[Sequence[float]]) 
 
 def _count_fitting(shown: Sequence[str], room: int, count: Counter) -> int:
     """Return how many of the first topics fit the room."""
-    for kept, tokens in enumerate(count(list(shown)) if shown else []):
+    for number, tokens in enumerate(count(list(shown)) if shown else []):
         room -= tokens + 1
         if room < 0:
-            return kept
+            return number
     return len(shown)
 
 
@@ -284,12 +284,12 @@ def place_by_model(
     waiting = _place_in_waves(job, rows, board, model, report)
     report.counts["claims placed by the model"] += len(board.placed)
     report.counts["claims left for another night"] += len(waiting)
-    mine = _collect_assigned(rows, board, key)
+    own = _collect_assigned(rows, board, key)
     rest = [r for r in rows if r["observation_id"] not in board.placed and r["observation_id"] not in waiting]
     others = assign(pa.Table.from_pylist(rest, schema=OBSERVATIONS.schema), topics, job.settings.topics, key)
     return Assigned(
-        pa.concat_tables([mine.observations, others.observations]),
-        pa.concat_tables([mine.topics, others.topics]),
+        pa.concat_tables([own.observations, others.observations]),
+        pa.concat_tables([own.topics, others.topics]),
         {},  # topics that a model keeps apart are not put together by their claims' likeness alone
     )
 
@@ -308,12 +308,12 @@ def _place_in_waves(
             batches |= index_questions(made)
             return list_requests(made)
 
-        told = model.ask("topics", {name_batch(claims): claims for claims in wave}, build, lambda _, answer: answer)
-        for name, answer in told.values.items():
+        answers = model.ask("topics", {name_batch(claims): claims for claims in wave}, build, lambda _, answer: answer)
+        for name, answer in answers.values.items():
             board.apply_answer(batches[name], answer)
-        waiting |= {row["observation_id"] for claims in wave if name_batch(claims) in told.waiting for row in claims}
-        rejected += told.rejected
-        settled |= told.values.keys()
+        waiting |= {row["observation_id"] for claims in wave if name_batch(claims) in answers.waiting for row in claims}
+        rejected += answers.rejected
+        settled |= answers.values.keys()
     quarantine_rejected(job.store, "assign", rejected, settled, report)
     return waiting
 
@@ -354,9 +354,9 @@ def find_merges_by_model(job: Job, model: Model, report: StepReport) -> dict[str
         window = model.llm.context_window
         return [build_merge_request(topics, model.library, model.count, window) for topics in some]
 
-    told = model.ask("topics", {name_merge(topics): topics}, build, read_merges, patient=True)
-    quarantine_rejected(job.store, "assign", told.rejected, told.values, report)
-    return None if told.waiting else dict(*told.values.values())
+    answers = model.ask("topics", {name_merge(topics): topics}, build, read_merges, patient=True)
+    quarantine_rejected(job.store, "assign", answers.rejected, answers.values, report)
+    return None if answers.waiting else dict(*answers.values.values())
 
 
 def split_by_model(job: Job, model: Model, topic: str, key: str, report: StepReport) -> Assigned | None:
@@ -367,12 +367,12 @@ def split_by_model(job: Job, model: Model, topic: str, key: str, report: StepRep
     active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
     rows = sort_by_time(job.store.read(OBSERVATIONS, where=active))
     batch = board.build_split(topic, rows, model.library)
-    told = model.ask("topics", index_questions([batch]), list_requests, lambda _, answer: answer, patient=True)
-    quarantine_rejected(job.store, "assign", told.rejected, told.values, report)
-    for answer in told.values.values():
+    answers = model.ask("topics", index_questions([batch]), list_requests, lambda _, answer: answer, patient=True)
+    quarantine_rejected(job.store, "assign", answers.rejected, answers.values, report)
+    for answer in answers.values.values():
         board.apply_answer(batch, answer)
     board.placed = {claim: to for claim, to in board.placed.items() if to != topic}
-    return None if told.waiting else _collect_assigned(rows, board, key)
+    return None if answers.waiting else _collect_assigned(rows, board, key)
 
 
 def _collect_assigned(rows: Sequence[Mapping[str, Any]], board: Board, key: str) -> Assigned:
@@ -392,18 +392,18 @@ def _build_board_topics(store: Store, topics: pa.Table) -> list[Topic]:
     """Return the board's topics from rows of TOPICS."""
     rows = topics.to_pylist()
     ids = [oid for row in rows for oid in row["samples"]]
-    found = store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary", "workspace", "pack"]).to_pylist()
-    said = {row["observation_id"]: row for row in found}
+    claim_rows = store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary", "workspace", "pack"]).to_pylist()
+    claims = {row["observation_id"]: row for row in claim_rows}
     return [
         Topic(
             row["topic_id"],
             row["name"],
             row["purpose"],
-            [said[oid]["summary"] for oid in row["samples"] if oid in said],
+            [claims[oid]["summary"] for oid in row["samples"] if oid in claims],
             None if row["centroid"] is None else np.asarray(row["centroid"], dtype="float32"),
             row["size"],
             row["base"],
-            projects={name for oid in row["samples"] if oid in said and (name := _name_project(said[oid]))},
+            projects={name for oid in row["samples"] if oid in claims and (name := _name_project(claims[oid]))},
         )
         for row in rows
     ]

@@ -95,31 +95,31 @@ def merge_bundles(bundles: list[Bundle], limits: TopicSettings, largest: float) 
     stands = np.arange(2 * count) < count
     heap: list[tuple[float, tuple[int, int], int, int]] = []
 
-    def push_best(one: int) -> None:
+    def push_best(group: int) -> None:
         """Add the likest of the groups before one that it may become one with, of equals the first by place."""
         # rounded, so that the order of the additions in a matrix product can't decide between equals
-        likeness = np.round(means[:one] @ means[one], 6)
-        least = np.where(np.minimum(sizes[:one], sizes[one]) < limits.small, limits.fold_at, limits.merge_at)
-        fits = stands[:one] & (likeness >= least) & (sizes[:one] + sizes[one] <= largest)
+        likeness = np.round(means[:group] @ means[group], 6)
+        least = np.where(np.minimum(sizes[:group], sizes[group]) < limits.small, limits.fold_at, limits.merge_at)
+        fits = stands[:group] & (likeness >= least) & (sizes[:group] + sizes[group] <= largest)
         if fits.any():
             best = float(likeness[fits].max())
             near = np.flatnonzero(fits & (likeness == best)).tolist()
-            pairs = {other: (groups[one][0], groups[other][0]) for other in near}
-            heappush(heap, min((-best, (min(pair), max(pair)), one, other) for other, pair in pairs.items()))
+            pairs = {other: (groups[group][0], groups[other][0]) for other in near}
+            heappush(heap, min((-best, (min(pair), max(pair)), group, other) for other, pair in pairs.items()))
 
     for at in range(count):
         push_best(at)
     while heap:
-        *_, one, other = heappop(heap)
-        if one not in groups:  # it is part of another by now
+        *_, last, other = heappop(heap)
+        if last not in groups:  # it is part of another by now
             continue
         if other not in groups:
-            push_best(one)
+            push_best(last)
             continue
-        sizes[count] = sizes[one] + sizes[other]
-        means[count] = (means[one] * sizes[one] + means[other] * sizes[other]) / sizes[count]
-        groups[count] = sorted(groups.pop(one) + groups.pop(other))
-        stands[[one, other, count]] = False, False, True
+        sizes[count] = sizes[last] + sizes[other]
+        means[count] = (means[last] * sizes[last] + means[other] * sizes[other]) / sizes[count]
+        groups[count] = sorted(groups.pop(last) + groups.pop(other))
+        stands[[last, other, count]] = False, False, True
         push_best(count)
         count += 1
     return sorted(groups.values())

@@ -47,47 +47,47 @@ def name_topics(topics: Mapping[str, Sequence[TopicClaim]], terms: int = 3) -> d
     what KIND of thing belongs there.
     """
     stems = {topic: [_list_stems(claim.summary) for claim in claims] for topic, claims in topics.items()}
-    said = {topic: _count_keywords(claims, stems[topic]) for topic, claims in topics.items()}
+    keywords = {topic: _count_keywords(claims, stems[topic]) for topic, claims in topics.items()}
     overall = _count_terms(
-        chain.from_iterable(stems.values()), {own for counts in said.values() for own, _ in counts.values()}
+        chain.from_iterable(stems.values()), {own for counts in keywords.values() for own, _ in counts.values()}
     )
-    found: dict[str, tuple[str, str]] = {}
+    names: dict[str, tuple[str, str]] = {}
     for topic, claims in topics.items():
         weights: dict[str, float] = {}
-        for term, (own, count) in said[topic].items():
+        for term, (own, count) in keywords[topic].items():
             if count >= OWN * overall[own]:
                 weights[term] = count * count / overall[own] * (PHRASE if len(own) > 1 else 1.0)
         foremost = sorted(weights, key=lambda t: (-round(weights[t], 9), t))
         name = ", ".join(_select_distinct([t for t in foremost if weights[t] >= BESIDE * weights[foremost[0]]], terms))
         where = f" in {place}" if (place := _find_common_workspace(claims)) else ""
-        found[topic] = (name, f"{_describe_categories(claims)}{where}{f' about {name}' if name else ''}")
-    return found
+        names[topic] = (name, f"{_describe_categories(claims)}{where}{f' about {name}' if name else ''}")
+    return names
 
 
-def _count_keywords(claims: Sequence[TopicClaim], said: Sequence[Stems]) -> dict[str, tuple[Stems, int]]:
+def _count_keywords(claims: Sequence[TopicClaim], stems_of: Sequence[Stems]) -> dict[str, tuple[Stems, int]]:
     """Return each keyword of the claims, or each of their words where they have none, that enough of them say, with its
     stems and how many do.
     """
     if len(claims) < LEAST:
         return {}
     least = max(LEAST, SHARE * len(claims))
-    common = {stem for stem, count in Counter(chain.from_iterable(map(set, said))).items() if count >= least}
+    common = {stem for stem, count in Counter(chain.from_iterable(map(set, stems_of))).items() if count >= least}
     if not common:
         return {}
     terms = {word.casefold() for claim in claims for word in claim.keywords}
     terms = terms or {word for claim in claims for word in _extract_words(claim)}
     stems = {term: own for term in terms if (own := _list_stems(term)) and common.issuperset(own)}
-    counts = _count_terms(said, set(stems.values()))
+    counts = _count_terms(stems_of, set(stems.values()))
     return {t: (own, counts[own]) for t, own in stems.items() if counts[own] >= least and _names_something(t)}
 
 
-def _count_terms(said: Iterable[Stems], wanted: Set[Stems]) -> Counter[Stems]:
+def _count_terms(phrases: Iterable[Stems], terms: Set[Stems]) -> Counter[Stems]:
     """Return how many of the claims, by their stems, say each of the terms."""
     beginning = defaultdict[str, list[Stems]](list)
-    for own in wanted:
+    for own in terms:
         beginning[own[0]].append(own)
     counts: Counter[Stems] = Counter()
-    for stems in said:
+    for stems in phrases:
         begun = ((at, own) for at, first in enumerate(stems) if first in beginning for own in beginning[first])
         counts.update({own for at, own in begun if stems[at : at + len(own)] == own})
     return counts
