@@ -41,9 +41,9 @@ from slowwave.tasks.observe.task import compute_observations_key
 from slowwave.tasks.pending import (
     find_missing_messages,
     find_pending_sessions,
-    group_sessions,
     read_inactive_ids,
     read_spoken_messages,
+    split_batches,
 )
 from slowwave.tasks.summarize import by_model
 from slowwave.tasks.summarize.by_model import TopicInfo, build_summary_request, is_single_message
@@ -275,7 +275,7 @@ class Planner:
         key = compute_summaries_key(self.job, models.get("summaries"))
         lack = find_pending_sessions(store, "rollup", key, None, describe_encoder(self.job.settings))
         lack = lack.filter(~pl.col("session_id").is_in(seen) & (pl.col("source") != SHARED))
-        for group in group_sessions(lack, MESSAGES_AT_ONCE) if "rollup" in self.lines else ():
+        for group in split_batches(lack, MESSAGES_AT_ONCE) if "rollup" in self.lines else ():
             gone = read_inactive_ids(store)
             scopes = load_session_scopes(self.job, group, gone, key, whole=True, keep=False)
             self._add_summaries(scope.growth for scope in scopes)
@@ -412,7 +412,7 @@ def _read_pending_messages(job: Job, model: Model | None) -> Iterator[pa.Table]:
     mask = Mask(job)
     pending = find_pending_sessions(job.store, "observe", compute_observations_key(job, model), mask.by_session)
     gone = pa.array(sorted(read_inactive_ids(job.store)), pa.string())
-    for group in group_sessions(pending, MESSAGES_AT_ONCE):
+    for group in split_batches(pending, MESSAGES_AT_ONCE):
         rows = job.store.read_ids(MESSAGES, group["session_id"].to_list(), by="session_id")
         yield mask.mask_messages(rows.filter(pc.invert(pc.is_in(rows["message_id"], gone))))
 

@@ -107,11 +107,11 @@ def mark_sessions_done(
     mark_done(store, step, done, {s: v for s, v in states.items() if s not in degraded} if by_model or keep else None)
 
 
-def group_sessions(sessions: pl.DataFrame, messages: int) -> Iterable[pl.DataFrame]:
-    """Yield whole sessions in groups of about this many messages; by the order alone, so the same after a crash."""
-    group = (sessions["messages"].cum_sum() - 1) // messages if sessions.height else pl.Series([], dtype=pl.Int64)
-    for _, part in sessions.with_columns(group.alias("group")).group_by("group", maintain_order=True):
-        yield part.drop("group")
+def split_batches(rows: pl.DataFrame, most: int, weight: str = "messages") -> Iterable[pl.DataFrame]:
+    """Yield rows (sessions, …) in batches of about so much weight; by the order alone, so the same after a crash."""
+    batch = (rows[weight].cum_sum() - 1) // most if rows.height else pl.Series([], dtype=pl.Int64)
+    for _, part in rows.with_columns(batch.alias("batch")).group_by("batch", maintain_order=True):
+        yield part.drop("batch")
 
 
 def read_spoken_messages(store: Store, columns: Sequence[str] = ()) -> pl.DataFrame:

@@ -8,7 +8,7 @@ keeps its words until somebody can.
 Sessions end in one master summary over what no higher group holds, made again whenever the session has grown.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -110,6 +110,16 @@ class Pyramid:
         """Return the `seq` of the next group of a tier."""
         places = (group.seq for group in self.tiers.get(tier, []))
         return 1 + max(self.highest.get(tier, -1), max(places, default=-1))
+
+    def is_settled(self, members: Iterable[str], size: int, key: str | None) -> bool:
+        """Return whether, of groups of this size and with no summary over all, growing would change none: none lost a
+        member, is short, stale or another key's, or twice there, and what is in none does not fill one.
+        """
+        groups = [group for tier in self.tiers.values() for group in tier]
+        whole = all(len(g.members) >= size and not g.stale and g.key == key for g in groups)
+        ids, covered = set(members), self.collect_covered_ids(0)
+        once = len({(group.tier, group.seq) for group in groups}) == len(groups)
+        return whole and once and not self.master and covered <= ids and len(ids - covered) < size
 
     def collect_covered_ids(self, tier: int) -> set[str]:
         """Return members that some group of this tier holds."""

@@ -16,7 +16,7 @@ from slowwave.store.journal import load_recalled_spans
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.echo import mask_echoes
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
+from slowwave.tasks.pending import find_pending_sessions, mark_done, split_batches
 from slowwave.tasks.progress import show_progress
 from slowwave.text.spans import (
     MIN_SESSIONS,
@@ -41,7 +41,7 @@ def find_boilerplate(job: Job) -> StepReport:
         sessions = find_pending_sessions(job.store, "boilerplate", key)
         report.rows_in = sessions.height
         with show_progress("boilerplate", sessions.height) as advance:
-            for group in group_sessions(sessions, 5_000):
+            for group in split_batches(sessions, 5_000):
                 job.store.merge(LINES, _build_line_rows(job, group, key))
                 mark_done(
                     job.store, "boilerplate", [(s, k, None) for s, k in group[["session_id", "input_key"]].rows()]

@@ -9,7 +9,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.habits.calls import COLUMNS, find_actions
 from slowwave.tasks.habits.patterns import find_patterns
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.pending import find_pending_sessions, group_sessions, mark_done
+from slowwave.tasks.pending import find_pending_sessions, mark_done, split_batches
 from slowwave.tasks.progress import track_items
 
 VERSION = 3
@@ -38,7 +38,7 @@ def find_habits(job: Job) -> StepReport:
             return report
         # what is done there now
         actions = [ACTIONS.make_empty_table()]
-        for group in track_items("habits", list(group_sessions(pending, 5_000))):
+        for group in track_items("habits", list(split_batches(pending, 5_000))):
             messages = store.read_ids(MESSAGES, group["session_id"].to_list(), COLUMNS, by="session_id")
             actions.append(find_actions(messages, group.select("session_id", "workspace", "inactive").to_arrow(), key))
         fresh = pa.concat_tables(actions)

@@ -34,9 +34,9 @@ from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, SCHEMA, comput
 from slowwave.tasks.observe.shared import build_shared_claims
 from slowwave.tasks.pending import (
     find_pending_sessions,
-    group_sessions,
     is_made_by_model,
     mark_sessions_done,
+    split_batches,
 )
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.shards import ShardStep, spread
@@ -88,7 +88,7 @@ def observe_sessions(job: Job) -> StepReport:
         with show_progress("observe", sessions.height) as advance:
             failed: dict[str, Exception] = {}
             size = SESSIONS_MESSAGES if model else 2_000 * job.executor.at_once
-            for group in group_sessions(sessions, size):
+            for group in split_batches(sessions, size):
 
                 def observe_some(ids: Sequence[str], group: pl.DataFrame = group) -> None:
                     _observe_group(job, group.filter(pl.col("session_id").is_in(ids)), key, report, mask, model)

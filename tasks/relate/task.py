@@ -8,7 +8,7 @@ from slowwave.schemas.tables import MARKS, OBSERVATIONS, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.pending import hash_rows, mark_done
+from slowwave.tasks.pending import hash_rows, mark_done, split_batches
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.relate.relate import COLUMNS, VERSION, Relation, build_rows, find_relations, keep_best
 from slowwave.tasks.vectors import describe_encoder
@@ -39,8 +39,11 @@ def relate_claims(job: Job) -> StepReport:
         pairs = changed.select("superseded_by", "observation_id").iter_rows()
         relations = [Relation(RelationKind.CONTRADICTS, later, earlier, 1.0, None) for later, earlier in pairs]
         active = changed_claims.filter(pl.col("status") == Status.ACTIVE).group_by("unit", maintain_order=True)
-        for _, ids in track_items("relate", active.agg("observation_id").rows()):
-            relations += find_relations(store.read_ids(OBSERVATIONS, ids, COLUMNS))
+        sizes = active.agg("observation_id", claims=pl.len())
+        for some in track_items("relate", [*split_batches(sizes, 10_000, "claims")]):  # with their vectors
+            rows = store.read_ids(OBSERVATIONS, some["observation_id"].explode(), COLUMNS)
+            for ids in some["observation_id"].to_list():
+                relations += find_relations(rows.filter(pc.field("observation_id").isin(ids)))
         rows = build_rows(keep_best(relations), key)
         # write, and mark last
         home = dict(claims.select("observation_id", "unit").iter_rows())

@@ -30,11 +30,11 @@ from slowwave.tasks.llm.ask import (
 from slowwave.tasks.observe.worth import WORTH_FILE
 from slowwave.tasks.pending import (
     find_pending_sessions,
-    group_sessions,
     is_current,
     is_made_by_model,
     mark_sessions_done,
     read_inactive_ids,
+    split_batches,
 )
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.shards import ShardStep, spread
@@ -122,9 +122,9 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
         if only is not None:
             pending = pending.filter(pl.col("session_id").is_in(sorted(only)))
         report.counts["sessions summarised"] = pending.height
-        step = job.settings.pyramid.step
-        least = min(SMALL, step) if model or keep else step
-        talk = _read_topic_talk(job, key, least, keep=keep) if only is None else TopicTalk({}, {}, {})
+        talk = (
+            _read_topic_talk(job, key, by_model=model is not None, keep=keep) if only is None else TopicTalk({}, {}, {})
+        )
         report.rows_in = sum(claims.height for claims in talk.claims.values())
         waiting, failed = _grow_all(job, key, pending, model, report, talk)
         of_sessions = {unit: error for unit, error in failed.items() if unit not in talk.claims}
@@ -188,7 +188,7 @@ def _grow_all(
         done = sessions.filter(~pl.col("session_id").is_in(sorted(late)))
         mark_sessions_done(job.store, "rollup", done, by_model=model is not None, keep=keep)
 
-    groups = group_sessions(pending, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE * job.executor.at_once)
+    groups = split_batches(pending, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE * job.executor.at_once)
     batches = [group["session_id"].to_list() for group in groups]
     if narrator and batches:
         batches[0] = [*talk.claims, *batches[0]]
@@ -317,13 +317,21 @@ def build_session_shape(settings: PyramidSettings, *, by_model: bool = False) ->
     )
 
 
-def _read_topic_talk(job: Job, key: str, least: int, *, keep: bool) -> TopicTalk:
-    """Return every topic that may have a summary: it holds so many claims, or one of claims that went."""
+def _read_topic_talk(job: Job, key: str, *, by_model: bool, keep: bool) -> TopicTalk:
+    """Return every topic that may have a summary: it holds enough claims, or one of claims that went. Without a model
+    those whose summaries would stay as they are are left out.
+    """
+    step = job.settings.pyramid.step
     claims = pl.DataFrame(job.store.read(OBSERVATIONS, MEMBER, pc.field("status") == Status.ACTIVE))
     claims = claims.drop_nulls("topic_id").sort("observed_at", "observation_id", nulls_last=True)
     sealed = _load_sealed_pyramids(job, "topic", key, keep=keep)
-    enough, held = pl.len().over("topic_id") >= least, pl.Series([*sealed], dtype=pl.String)
-    claims = claims.filter(enough | pl.col("topic_id").is_in(held.implode()))
+    members = dict(claims.group_by("topic_id").agg("observation_id").iter_rows())
+    if not by_model:
+        settled = {t for t, pyramid in sealed.items() if pyramid.is_settled(members.get(t, ()), step, key)}
+        claims = claims.filter(~pl.col("topic_id").is_in([*settled]))
+        sealed = {topic: pyramid for topic, pyramid in sealed.items() if topic not in settled}
+    enough = pl.len().over("topic_id") >= (min(SMALL, step) if by_model else step)
+    claims = claims.filter(enough | pl.col("topic_id").is_in([*sealed]))
     names = {row["topic_id"]: row["name"] for row in job.store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
     by_topic = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
     return TopicTalk(by_topic | {topic: claims.clear() for topic in sealed if topic not in by_topic}, names, sealed)

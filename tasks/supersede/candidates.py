@@ -15,7 +15,7 @@ from slowwave.tasks.dedupe.candidates import (
 )
 from slowwave.tasks.dedupe.candidates import Rows as Places
 from slowwave.tasks.dedupe.normalise import Claims
-from slowwave.tasks.supersede.features import IdfTable, compute_overlap
+from slowwave.tasks.supersede.features import IdfTable
 from slowwave.text.words import FIRST_PERSON, LATIN
 
 NEAREST = 20
@@ -77,5 +77,8 @@ def compute_likeness(pairs: Pairs, cosines: Scores, claims: Claims, idf: IdfTabl
     without vectors the words count twice.
     """
     words = {row: frozenset(claims.stems[row]) for row in np.unique(pairs).tolist()}
-    shared = np.array([compute_overlap(words[a], words[b], idf) for a, b in pairs.tolist()], dtype=np.float64)
+    weights = {row: idf.sum_idf(said) for row, said in words.items()}
+    common = np.array([idf.sum_idf(words[a] & words[b]) for a, b in pairs.tolist()], dtype=np.float64)
+    least = np.array([min(weights[a], weights[b]) for a, b in pairs.tolist()], dtype=np.float64)
+    shared = np.divide(common, least, out=np.zeros(len(pairs)), where=least > 0)
     return shared + np.where(np.isnan(cosines), shared, cosines)

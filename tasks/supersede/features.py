@@ -95,7 +95,7 @@ def _compute_overlap(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
         "of the earlier": both / first if first else 0.0,
         "of the later": both / second if second else 0.0,
         "of both": both / (first + second - both) if first + second > both else 0.0,
-        "of the shorter": compute_overlap(a, b, idf),
+        "of the shorter": both / min(first, second) if first and second else 0.0,
         "rarest shared": rarest / idf.most,
         "words shared": min(len(a & b), 6),
         "words earlier": math.log1p(len(a)),
@@ -106,12 +106,6 @@ def _compute_overlap(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
         "letters sorted": fuzz.ratio(old.sorted_words[:CHARS], new.sorted_words[:CHARS]) / 100,
         "letters in part": fuzz.partial_ratio(old.folded[:CHARS], new.folded[:CHARS]) / 100,
     }
-
-
-def compute_overlap(a: Set[str], b: Set[str], idf: IdfTable) -> float:
-    """Return the weight of the words in common over that of the claim with less of it, 0 to 1."""
-    least = min(idf.sum_idf(a), idf.sum_idf(b))
-    return idf.sum_idf(a & b) / least if least else 0.0
 
 
 def _compute_alignment(old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable) -> dict[str, float]:

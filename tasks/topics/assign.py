@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from slowwave.engines.encoders.protocol import Vectors
@@ -80,8 +81,9 @@ def assign(
     Returns:
         The same rows with `topic_id` and `assign_key`, in order of time; topics that are new; merges of old ones.
     """
-    before = placed.select(PLACED).to_pylist() if placed else []
-    board = _Board(topics.to_pylist() or build_base_topics(key), limits, key, before)
+    board = _Board(
+        topics, limits, key, pl.DataFrame((placed or OBSERVATIONS.make_empty_table()).select(PLACED)), pending
+    )
     rows = pending.sort_by([("observed_at", "ascending"), ("observation_id", "ascending")])
     ids = rows["observation_id"].to_pylist()
     for start in track_items("assign", range(0, len(ids), AT_ONCE)):
@@ -117,19 +119,29 @@ def resolve_topic(topic: str, into: Mapping[str, str]) -> str:
 class _Board:
     """Topics while claims are placed."""
 
-    def __init__(self, topics: list[Row], limits: TopicSettings, key: str, placed: list[Row]) -> None:
+    def __init__(
+        self, topics: pa.Table, limits: TopicSettings, key: str, placed: pl.DataFrame, pending: pa.Table
+    ) -> None:
         self.limits, self.key = limits, key
-        self.known = {t["topic_id"]: t for t in topics}
+        rows = topics.drop_columns("centroid").to_pylist() or build_base_topics(key)
+        self.known = {t["topic_id"]: t for t in rows}
         self.opened: dict[str, Row] = {}
         self.gone: dict[str, str] = {}
-        places = {row["topic_id"]: get_place(row) for row in placed}
-        self.bundles: defaultdict[Place, dict[str, Bundle]] = defaultdict(dict)
-        for topic in topics:
-            if topic["centroid"] is not None and not topic["base"]:
-                self.bundles[places.get(topic["topic_id"])][topic["topic_id"]] = _restore_bundle(topic)
         self.placed: dict[str, str] = {}
-        self.over_code = {row["session_id"] for row in placed if row["pack"] == "coding"}
-        self.count = sum(t["size"] for t in topics)
+        self.over_code = {*placed.filter(pl.col("pack") == "coding")["session_id"]}
+        self.count = sum(t["size"] for t in rows)
+        # the topics of the places that the pending claims are of
+        columns = ["topic_id", "pack", "workspace"]
+        places = {
+            row["topic_id"]: get_place(row)
+            for row in placed.select(columns).unique(maintain_order=True).iter_rows(named=True)
+        }
+        fresh = {get_place(row) for row in pending.select(columns[1:]).to_pylist()}
+        self.bundles: defaultdict[Place, dict[str, Bundle]] = defaultdict(dict)
+        for topic, centre in zip(rows, build_vector_matrix(topics["centroid"]), strict=False):
+            place = places.get(topic["topic_id"])
+            if place in fresh and centre.any() and not topic["base"]:
+                self.bundles[place][topic["topic_id"]] = _restore_bundle(topic, centre)
 
     def place(self, rows: list[Row], vectors: Vectors, has: list[bool]) -> None:
         """Place claims, each with its vector where it has one: by rule what is not over code, by workspace where there
@@ -205,8 +217,8 @@ class _Board:
         return resolve_topic(self.placed[claim], self.gone)
 
 
-def _restore_bundle(topic: Row) -> Bundle:
-    centre = np.asarray(topic["centroid"], dtype=np.float64) * (topic["cohesion"] or 0.0)
+def _restore_bundle(topic: Row, centroid: Vectors) -> Bundle:
+    centre = centroid.astype(np.float64) * (topic["cohesion"] or 0.0)
     return Bundle(topic["topic_id"], centre * topic["size"], topic["size"], known=True)
 
 

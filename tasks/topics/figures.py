@@ -1,7 +1,7 @@
 """What a topic is besides its claims: its text, how strong it is, how healthy, and where its centre lies."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -21,29 +21,26 @@ UNCOUNTED = ["centroid", "text"]
 AT_ONCE = 256
 """Topics that are made, or compared with all others, together."""
 Row = dict[str, Any]
-NO_CLAIMS: Row = dict.fromkeys(("workspace", "first_at", "last_at"))
-NO_CLAIMS |= {"size": 0, "strength": 0, "sessions": 0, "share": 0.0, "samples": [], "member_hash": compute_content_id()}
+NO_CLAIMS = {"size": 0, "strength": 0, "sessions": 0, "share": 0.0, "samples": [], "member_hash": compute_content_id()}
 """What is known of a topic without any."""
 
 
-def measure_topics(claims: pl.DataFrame) -> dict[str, Row]:
+def measure_topics(claims: pl.DataFrame) -> pl.DataFrame:
     """Return what is known of each topic that has claims (in order of time) without their vectors."""
     place, said = pl.col("workspace"), pl.col("evidence_sessions")
-    found = claims.group_by("topic_id", maintain_order=True).agg(
-        pl.len().alias("size"),
-        said.list.len().sum().alias("strength"),
-        said.explode().drop_nulls().n_unique().alias("sessions"),
+    figures = claims.group_by("topic_id", maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("size"),
+        said.list.len().sum().cast(pl.Int64).alias("strength"),
+        said.explode().drop_nulls().n_unique().cast(pl.Int64).alias("sessions"),
         pl.when(place.n_unique() == 1).then(place.first()).alias("workspace"),
         pl.col("observed_at").min().alias("first_at"),
         pl.col("observed_at").max().alias("last_at"),
         pl.col("observation_id").tail(SAMPLES).alias("samples"),
         pl.col("observation_id").sort().alias("ids"),
     )
-    return {
-        row["topic_id"]: row | {"share": round(row["size"] / len(claims), 4), "member_hash": compute_content_id(*ids)}
-        for row in found.iter_rows(named=True)
-        for ids in [row.pop("ids")]
-    }
+    hashes = [compute_content_id(*ids) for ids in figures["ids"].to_list()]
+    share = (pl.col("size") / len(claims)).round(4)
+    return figures.drop("ids").with_columns(pl.Series("member_hash", hashes, pl.String), share=share)
 
 
 def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str]:
@@ -61,16 +58,18 @@ def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str
     return uses
 
 
-def add_centres_and_texts(job: Job, claims: pl.DataFrame, topics: list[Row]) -> None:
-    """Add to topics what the vectors of their claims make of them; those of some topics are held at a time."""
+def find_centres_and_texts(job: Job, claims: pl.DataFrame, topics: Sequence[str]) -> dict[str, Row]:
+    """Return by topic what the vectors of its claims make of it; those of some topics are held at a time."""
+    found = dict[str, Row]()
     for start in range(0, len(topics), AT_ONCE):
         some = topics[start : start + AT_ONCE]
-        mine = claims.filter(pl.col("topic_id").is_in([row["topic_id"] for row in some]))
+        mine = claims.filter(pl.col("topic_id").is_in(some))
         held = job.store.read_ids(OBSERVATIONS, mine["observation_id"], ["observation_id", "vector"]).drop_null()
         vectors = dict(zip(held["observation_id"].to_pylist(), build_vector_matrix(held["vector"]), strict=True))
         members = mine.partition_by("topic_id", as_dict=True, maintain_order=True)
-        for row in some:
-            row |= write_centre_and_text(job.settings, members.get((row["topic_id"],), mine.clear()), vectors)
+        for topic in some:
+            found[topic] = write_centre_and_text(job.settings, members.get((topic,), mine.clear()), vectors)
+    return found
 
 
 def write_centre_and_text(settings: Settings, claims: pl.DataFrame, vectors: Mapping[str, Vectors]) -> Row:
@@ -95,16 +94,17 @@ def write_centre_and_text(settings: Settings, claims: pl.DataFrame, vectors: Map
     return {"centroid": centre.astype(np.float32), "cohesion": length, "text": text}
 
 
-def add_overlaps(topics: list[Row]) -> None:
-    """Add the cosine of each topic's centre to the nearest other one."""
-    known = [row for row in topics if row["size"] and row["centroid"] is not None]
+def measure_overlaps(topics: pl.DataFrame, centres: Mapping[str, Vectors | None]) -> dict[str, float]:
+    """Return by topic (`topic_id`, `workspace`) the cosine of its centre to the nearest other one of its workspace, or
+    among those of several and of none: what is of two projects never becomes one topic, however near.
+    """
     nearest = dict[str, float]()
-    centres = np.array([row["centroid"] for row in known], dtype=np.float32)
-    for start in range(0, len(known) if len(known) > 1 else 0, AT_ONCE):
-        some = known[start : start + AT_ONCE]
-        cosines = centres[start : start + AT_ONCE] @ centres.T
-        np.fill_diagonal(cosines[:, start:], -1.0)
-        best = cosines.max(axis=1).tolist()
-        nearest |= {row["topic_id"]: round(one, 3) for row, one in zip(some, best, strict=True)}
-    for row in topics:
-        row["overlap"] = nearest.get(row["topic_id"])
+    known = topics.filter(pl.col("topic_id").is_in([topic for topic, centre in centres.items() if centre is not None]))
+    for ids in known.group_by("workspace", maintain_order=True).agg("topic_id")["topic_id"].to_list():
+        matrix = np.array([centres[topic] for topic in ids], dtype=np.float32)
+        for start in range(0, len(ids) if len(ids) > 1 else 0, AT_ONCE):
+            cosines = matrix[start : start + AT_ONCE] @ matrix.T
+            np.fill_diagonal(cosines[:, start:], -1.0)
+            best = (round(cosine, 3) for cosine in cosines.max(axis=1).tolist())
+            nearest.update(zip(ids[start : start + AT_ONCE], best, strict=True))
+    return nearest

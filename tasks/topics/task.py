@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MARKS, MESSAGES, OBSERVATIONS, TOPIC_HISTORY, TOPICS
-from slowwave.schemas.vocabulary import Origin, Status
+from slowwave.schemas.vocabulary import MODEL_KEY, Origin, Status
 from slowwave.store.journal import Recall, read
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
@@ -34,9 +34,9 @@ from slowwave.tasks.topics.by_model import find_merges_by_model, make_topic_id, 
 from slowwave.tasks.topics.figures import (
     NO_CLAIMS,
     UNCOUNTED,
-    add_centres_and_texts,
-    add_overlaps,
     count_uses,
+    find_centres_and_texts,
+    measure_overlaps,
     measure_topics,
 )
 from slowwave.tasks.topics.names import TopicClaim, name_topics
@@ -48,6 +48,7 @@ SAID += ["evidence_sessions", "message_ids"]
 Row = dict[str, Any]
 MOST_LOOKS = 4
 """Rounds of merging and splitting a night: no model goes round in a circle."""
+NAMES = ("topic_id", "name", "purpose")
 UNIT, NAMED = "topics", "names"
 """All topics are looked over, and named, together, so one mark stands for all."""
 
@@ -283,38 +284,49 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
             for row in store.read(TOPICS, ["topic_id", "base", "size"]).to_pylist()
             if row["base"] or row["size"]
         }
-    # names and uses; a model's names stay its own
-    said = defaultdict[str, list[TopicClaim]](list)
-    for topic, *told in claims.select("topic_id", "summary", "category", "workspace", "keywords").iter_rows():
-        said[topic].append(TopicClaim(*told))
-    names = name_topics(said) if named else {}
-    uses = count_uses((recall.ids for recall in read(store.dir, Recall)), claims)
+    # what each topic's claims make of it, without their vectors
     held = store.read(TOPICS)
-    centred = held.filter(pc.is_valid(held["centroid"]))
-    before = dict(zip(centred["topic_id"].to_pylist(), build_vector_matrix(centred["centroid"]), strict=True))
-    rows = held.drop_columns("centroid").to_pylist()
-    for row in rows:
-        opened = by_model and make_topic_id(row["name"]) == row["topic_id"]
-        if row["base"] or opened or (keep and is_made_by_model(row["step_key"])):
-            names.pop(row["topic_id"], None)
-    # each topic's row; its centre and text anew where its claims are others
-    figures, now = measure_topics(claims), list[Row]()
-    for row in rows:
-        topic = row["topic_id"]
-        name, purpose = names.get(topic, (row["name"], row["purpose"]))
-        row_key = row["step_key"] if keep and is_made_by_model(row["step_key"]) else key
-        named_so = {"name": name, "purpose": purpose, "step_key": row_key, "uses": uses[topic]}
-        now.append({**row, "centroid": before.get(topic), **named_so, **figures.get(topic, NO_CLAIMS)})
-    made_of = [[(row["member_hash"], row["step_key"]) for row in some] for some in (rows, now)]
-    add_centres_and_texts(job, claims, [new for old, made, new in zip(*made_of, now, strict=True) if old != made])
+    before, figures = pl.DataFrame(held.drop_columns("centroid")), measure_topics(claims)
+    uses = count_uses((recall.ids for recall in read(store.dir, Recall)), claims)
+    of_model = before["step_key"].str.starts_with(MODEL_KEY) & keep
+    now = before.drop(figures.columns[1:]).join(figures, on="topic_id", how="left", maintain_order="left")
+    now = now.with_columns(
+        *(pl.col(name).fill_null(pl.lit(value)) for name, value in NO_CLAIMS.items()),
+        step_key=pl.when(of_model).then("step_key").otherwise(pl.lit(key)),
+        uses=pl.col("topic_id").replace_strict(uses, default=0, return_dtype=pl.Int64),
+    )
+    # names; the base topics' stay, and so do those that a model gave
     if named:
-        add_overlaps(now)
+        said = defaultdict[str, list[TopicClaim]](list)
+        for topic, *told in claims.select("topic_id", "summary", "category", "workspace", "keywords").iter_rows():
+            said[topic].append(TopicClaim(*told))
+        opened = (make_topic_id(name) == topic for name, topic in before.select("name", "topic_id").iter_rows())
+        theirs = before["base"] | of_model | (pl.Series(opened, dtype=pl.Boolean) & by_model)
+        kept = {*before.filter(theirs)["topic_id"]}
+        names = [(topic, *name) for topic, name in name_topics(said).items() if topic not in kept]
+        now = now.update(pl.DataFrame(names, dict.fromkeys(NAMES, pl.String), orient="row"), on="topic_id")
+    # centres and texts of those whose claims are others, and how near the centres are
+    remade = now.filter(pl.any_horizontal(*(now[name] != before[name] for name in ("member_hash", "step_key"))))
+    made = find_centres_and_texts(job, claims, remade["topic_id"].to_list())
+    centred = held.filter(pc.is_valid(held["centroid"]))
+    centres = dict(zip(centred["topic_id"].to_pylist(), build_vector_matrix(centred["centroid"]), strict=True))
+    centres |= {topic: row.pop("centroid") for topic, row in made.items()}
+    shape = {"topic_id": pl.String, "cohesion": pl.Float32, "text": pl.String}
+    texts = pl.DataFrame([{"topic_id": topic, **row} for topic, row in made.items()], shape)
+    now = now.update(texts, on="topic_id", include_nulls=True).select(before.columns)
+    if named:
+        nearest = measure_overlaps(now.filter(pl.col("size") > 0), centres)
+        overlap = pl.col("topic_id").replace_strict(nearest, default=None, return_dtype=pl.Float64)
+        now = now.with_columns(overlap=overlap)
     # a topic without claims goes, unless some wait for it
-    live = {row["topic_id"] for row in now if row["base"] or row["size"]}
-    told = [new for old, new in zip(rows, now, strict=True) if any(new[name] != value for name, value in old.items())]
-    changed = [row for row in told if row["topic_id"] in live]
-    store.merge(TOPICS, pa.Table.from_pylist(changed, schema=TOPICS.schema))
-    store.delete_ids(TOPICS, {row["topic_id"] for row in now} - live - waited_for)
+    counts = now["base"] | (now["size"] > 0)
+    live = {*now.filter(counts)["topic_id"]}
+    differs = pl.any_horizontal(*(now[name].ne_missing(before[name]) for name in before.columns))
+    rows = [
+        {**row, "centroid": centres.get(row["topic_id"])} for row in now.filter(differs, counts).iter_rows(named=True)
+    ]
+    store.merge(TOPICS, pa.Table.from_pylist(rows, schema=TOPICS.schema))
+    store.delete_ids(TOPICS, {*now["topic_id"]} - live - waited_for)
     if named:
         mark_done(store, "assign", [(NAMED, _compute_state_key(store, state), None)])
     return live

@@ -93,8 +93,12 @@ def test_a_topics_groups_are_filled_up_before_others_are_opened(nights: list[tup
         total += arriving
         lost |= set(going)
         live = [n for n in range(total) if n not in lost]
-        night(pyramid, live, FILLED)
         level = [f"m{n}" for n in live]
+        settled, (made, gone) = pyramid.is_settled(level, 3, None), night(pyramid, live, FILLED)
+        assert not (settled and (made or gone))  # what a night leaves out would not have changed
+        whole = all(len(g.members) == 3 for groups in pyramid.tiers.values() for g in groups)
+        assert pyramid.is_settled(level, 3, None) == whole
+        assert not pyramid.is_settled([*level, "new", "newer", "newest"], 3, None)
         for _, groups in sorted(pyramid.tiers.items()):
             held = [m for g in groups for m in g.members]
             assert len(held) == len(set(held))
