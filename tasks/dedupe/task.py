@@ -18,6 +18,10 @@ STANDING = [*SCOPE, "status", "canonical_id", "superseded_by", "dedupe_key", "ob
 """Tells which claims are to be looked at."""
 OUTCOME = ["observation_id", "status", "canonical_id", "evidence_sessions", "valid_from"]
 """What is decided of a claim here, and by what it is judged later."""
+RETIRED = (pc.field("status") == Status.SUPERSEDED) & pc.field("superseded_by").is_valid()
+"""The claims that a later one changed; a withdrawn one is superseded by nothing."""
+CANONICAL = RETIRED | (pc.field("status") == Status.ACTIVE)
+"""The claims that others may repeat or change: of those that were changed, so that a return to them is seen."""
 
 
 def dedupe_observations(job: Job) -> StepReport:
@@ -25,13 +29,13 @@ def dedupe_observations(job: Job) -> StepReport:
     with report_step("dedupe") as report:
         key = compute_step_key("dedupe", 1, VERSION, job.settings.dedupe)
         standing = job.store.read(OBSERVATIONS, STANDING)
-        fresh = find_rows_to_dedupe(standing, mask_seen(standing, key))
+        fresh = find_rows_to_dedupe(standing, key)
         report.rows_in = len(fresh)
         if len(fresh):
             rows = job.store.read(OBSERVATIONS, where=_find_comparable(standing, fresh))
-            seen, judged = mask_seen(rows, key), rows.select([*OUTCOME, "supersede_key"])
+            judged = rows.select([*OUTCOME, "supersede_key"])
             pending = rows.filter(pc.is_in(rows["observation_id"], fresh))
-            known = rows.filter(pc.and_(pc.or_(seen, mask_superseded(rows)), mask_canonical(rows)))
+            known = rows.filter(CANONICAL & (RETIRED | (pc.field("dedupe_key") == key)))
             del rows
             rules = Rules(job.settings.dedupe.threshold)
             found = dedupe(reset_rows(pending), known, rules, key, read_undone_pairs(job.store), job.executor)
@@ -80,15 +84,12 @@ def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:
     return set_columns(after, supersede_key=pa.array(keys, pa.string()))
 
 
-def mask_seen(rows: pa.Table, key: str) -> pa.ChunkedArray:
-    """Return which rows were looked at under this key."""
-    return pc.fill_null(pc.equal(rows["dedupe_key"], key), False)
-
-
-def find_rows_to_dedupe(rows: pa.Table, seen: pa.ChunkedArray) -> pa.Array:
-    """Return ids of rows (columns STANDING) not `seen`, and of duplicates whose canonical row is no longer said."""
-    held = rows.filter(mask_canonical(rows))["observation_id"].combine_chunks()
-    stale = pc.invert(seen)
+def find_rows_to_dedupe(rows: pa.Table, key: str) -> pa.Array:
+    """Return ids of rows (columns STANDING) not looked at under this key, and of duplicates whose canonical row is no
+    longer said.
+    """
+    held = rows.filter(CANONICAL)["observation_id"].combine_chunks()
+    stale = pc.invert(pc.fill_null(pc.equal(rows["dedupe_key"], key), False))
     duplicate = pc.equal(rows["status"], Status.DUPLICATE)
     lost = pc.and_(duplicate, pc.invert(pc.is_in(rows["canonical_id"], held)))
     eligible = pc.is_in(rows["status"], pa.array(["active", "duplicate"]))
@@ -98,18 +99,6 @@ def find_rows_to_dedupe(rows: pa.Table, seen: pa.ChunkedArray) -> pa.Array:
         shared = list(filter(is_shared, rows["observer"].unique().to_pylist()))
         fresh = pc.or_(fresh, pc.is_in(rows["observer"], pa.array(shared, pa.string())))
     return rows["observation_id"].filter(pc.and_(eligible, fresh)).combine_chunks()
-
-
-def mask_canonical(rows: pa.Table) -> pa.ChunkedArray:
-    """Return which rows others may repeat: active ones, and those a later claim changed, so that a return to them is
-    seen.
-    """
-    return pc.or_(pc.equal(rows["status"], Status.ACTIVE), mask_superseded(rows))
-
-
-def mask_superseded(rows: pa.Table) -> pa.ChunkedArray:
-    """Return which rows a later claim changed; a withdrawn one is superseded by nothing."""
-    return pc.and_(pc.equal(rows["status"], Status.SUPERSEDED), pc.is_valid(rows["superseded_by"]))
 
 
 def reset_rows(rows: pa.Table) -> pa.Table:

@@ -15,7 +15,7 @@ from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES
 from slowwave.schemas.vocabulary import MODEL_KEY, LedgerKind, Status
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
-from slowwave.tasks.dedupe.task import SCOPE, build_scope, read_undone_pairs
+from slowwave.tasks.dedupe.task import CANONICAL, SCOPE, build_scope, read_undone_pairs
 from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
 from slowwave.tasks.llm.library import index_questions, list_requests
@@ -48,8 +48,7 @@ STANDING = ["observation_id", "status", "superseded_by", "supersede_key"]
 """Tells which claims are to be judged."""
 OPEN_DOUBT = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
 """Rows of the ledger that link two claims which both stand."""
-RETIRED = (pc.field("status") == Status.SUPERSEDED) & pc.field("superseded_by").is_valid()
-JUDGED = pc.field("observed_at").is_valid() & (RETIRED | (pc.field("status") == Status.ACTIVE))
+JUDGED = CANONICAL & pc.field("observed_at").is_valid()
 """The claims that may change each other."""
 Doubts = dict[tuple[str, str], float]
 """Ids of the earlier and the later claim of a pair that is linked -> how likely it is a change."""
