@@ -263,10 +263,10 @@ class Memory:
             return self.recall(query, k, kinds or KINDS, **filters)
         if set(kinds) != {SESSION}:
             raise UsageError("the kind session is asked for alone: sessions and hits don't compare")
-        mine = MessageFilters.__annotations__.keys()
-        for name in (name for name, value in filters.items() if name not in mine and value is not None):
+        message_filters = MessageFilters.__annotations__.keys()
+        for name in (name for name, value in filters.items() if name not in message_filters and value is not None):
             raise UsageError(f"{name} is a property of observations; sessions have none")
-        own = {name: value for name, value in filters.items() if name in mine}
+        own = {name: value for name, value in filters.items() if name in message_filters}
         return self.sessions(query, k, **cast(MessageFilters, own))
 
     def context(
@@ -368,14 +368,14 @@ class Memory:
         with translate_read_errors(self.root / self.space):
             return list_themes(self.get_view(), weeks)
 
-    def related(self, wanted: str, depth: int = 1, *, limit: int | None = None) -> "list[Related]":
+    def related(self, subject: str, depth: int = 1, *, limit: int | None = None) -> "list[Related]":
         """Return the claims that hang together with one, by its id; or that speak of a file, person, project or tool,
         by its name: `slowwave.recall.views.related.find_related` of the live release.
         """
         from slowwave.recall.views.related import find_related
 
         with translate_read_errors(self.root / self.space):
-            return find_related(self.get_view(), wanted, depth, limit)
+            return find_related(self.get_view(), subject, depth, limit)
 
     def habits(
         self, workspace: str | None = None, kind: str | None = None, files: Sequence[str] | str = ()
@@ -390,8 +390,8 @@ class Memory:
         """
         from slowwave.recall.views.habits import find_habits
 
-        place = anchor_workspace(workspace) if workspace is not None else None
-        return find_habits(self.get_view(), place, kind, (files,) if isinstance(files, str) else tuple(files))
+        anchored = anchor_workspace(workspace) if workspace is not None else None
+        return find_habits(self.get_view(), anchored, kind, (files,) if isinstance(files, str) else tuple(files))
 
     def remember(
         self,
@@ -422,10 +422,10 @@ class Memory:
         from slowwave.store.notes import write_note
 
         check_encrypted(self.settings, self.root)
-        place = anchor_workspace(workspace) if workspace else None
+        anchored = anchor_workspace(workspace) if workspace else None
         folder, redact = self.root / self.space, self.settings.redact
         return write_note(
-            folder, text, workspace=place, of_person=of_person, speaker=speaker, at=at, tags=tags, redact=redact
+            folder, text, workspace=anchored, of_person=of_person, speaker=speaker, at=at, tags=tags, redact=redact
         )
 
     def begin_conversation(self, workspace: str | None = None, at: datetime | None = None) -> "Journal":
@@ -439,8 +439,8 @@ class Memory:
         from slowwave.store.notes import Journal
 
         check_encrypted(self.settings, self.root)
-        place = anchor_workspace(workspace) if workspace else None
-        return Journal(self.root / self.space, place, at, redact=self.settings.redact)
+        anchored = anchor_workspace(workspace) if workspace else None
+        return Journal(self.root / self.space, anchored, at, redact=self.settings.redact)
 
     def has_workspace(self, workspace: str) -> bool:
         """Return whether something is known of a workspace, however it is written; not while the store is away."""
@@ -506,19 +506,19 @@ class Memory:
 
     def _read_last(self, kind: str, question: str) -> Hits | SessionHits:
         """Return the last answer to a question, and what is said beside it, now that it is old."""
-        kept = self._answers.get(question)
-        reason = NEVER_ASKED if kept is None else None if kept["hits"] else "nothing was found then either"
-        rows, best = (kept["hits"], kept["relevance"]) if kept else ([], 0.0)
+        stored = self._answers.get(question)
+        reason = NEVER_ASKED if stored is None else None if stored["hits"] else "nothing was found then either"
+        rows, best = (stored["hits"], stored["relevance"]) if stored else ([], 0.0)
         if kind == "recall":
             return Hits(map(Hit.from_dict, rows), reason, True, best)
         return SessionHits(map(SessionHit.from_dict, rows), reason, True, best)
 
     def _add_pending(self, query: Query, hits: Hits, automatic: bool) -> Hits:
         """Return an answer with what was written since the release, each before hits that are no more relevant."""
-        least, pending = self.settings.recall.automatic_floor if automatic else 0.0, list[Hit]()
+        floor, pending = self.settings.recall.automatic_floor if automatic else 0.0, list[Hit]()
         with suppress(*TROUBLE):  # told of already, by who answered from the release
             pending = find_unreleased(self._live.view, self.root / self.space, query, self._vectors)
-        pending = [hit for hit in pending if (hit.relevance or 0.0) >= least]
+        pending = [hit for hit in pending if (hit.relevance or 0.0) >= floor]
         merged = list(heapq.merge(pending, hits, key=lambda hit: -(hit.relevance or 0.0)))[: query.k]
         best = max([hits.relevance, *(hit.relevance or 0.0 for hit in pending)])
         answer = Hits(merged, None if merged else hits.reason, hits.stale, best)
@@ -537,9 +537,11 @@ def recall_spaces(
     """
     kinds = read_once(kinds)
     answers = [memory.recall(query, k, kinds, **filters) for memory in memories]
-    named = ([replace(h, space=one.space) for h in hits] for one, hits in zip(memories, answers, strict=True))
+    named = ([replace(hit, space=memory.space) for hit in hits] for memory, hits in zip(memories, answers, strict=True))
     merged = list(heapq.merge(*named, key=lambda hit: -(hit.relevance or 0.0)))[:k]
-    notes = tuple(f"{m.space}: {note}" for m, hits in zip(memories, answers, strict=True) for note in hits.notes)
+    notes = tuple(
+        f"{memory.space}: {note}" for memory, hits in zip(memories, answers, strict=True) for note in hits.notes
+    )
     reason = None if merged else answers[0].reason
     stale, best = any(hits.stale for hits in answers), max(hits.relevance for hits in answers)
     return Hits(merged, reason, stale, best, notes)

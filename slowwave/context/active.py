@@ -107,12 +107,12 @@ class ActiveMemory:
         self.heard += 1
         # beyond capacity the weakest go, the older of equals first; of the latest turns none, while there are others
         if len(self.traces) > weights.capacity:
-            kept = weights.capacity - int(weights.capacity * weights.pruned)
+            count = weights.capacity - int(weights.capacity * weights.pruned)
             latest = self.heard - self.settings.recent
             strongest = sorted(
                 self.traces, key=lambda trace: (trace.number >= latest, self.compute_strength(trace), trace.number)
             )
-            self.traces = sorted(strongest[-kept:], key=lambda trace: trace.number)
+            self.traces = sorted(strongest[-count:], key=lambda trace: trace.number)
         return trace
 
     def compute_strength(self, trace: Trace) -> float:

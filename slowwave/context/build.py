@@ -198,8 +198,8 @@ def _collect_memories(
 
 def _tell_hits(hits: Sequence[Hit]) -> list[Line]:
     """Return hits that hold, or are not yet distilled, as they are."""
-    kept = [hit for hit in hits if hit.status in (Status.ACTIVE, Status.NOT_DISTILLED) and hit.sources]
-    return [tell_hit(hit, 1 / (1 + place)) for place, hit in enumerate(kept)]
+    standing = [hit for hit in hits if hit.status in (Status.ACTIVE, Status.NOT_DISTILLED) and hit.sources]
+    return [tell_hit(hit, 1 / (1 + rank)) for rank, hit in enumerate(standing)]
 
 
 def assemble_context(
@@ -268,13 +268,13 @@ def _fill_block(packers: Mapping[Name, Packer], budget: int, measure: Measure) -
     whole = sum(shares[name] for name in packers) or 1.0
     lines = {name: [*pack(int(budget * shares[name] / whole))] for name, pack in packers.items()}
     for name in sorted(packers, key=lambda name: name != "memories") if len(packers) > 1 else ():
-        others = measure.count_parts([Part(other, tuple(some)) for other, some in lines.items() if other != name])
-        larger = [*packers[name](budget - others)]
-        lines[name] = max((lines[name], larger), key=lambda some: sum(len(line.text) for line in some))
+        taken = measure.count_parts([Part(other, tuple(shown)) for other, shown in lines.items() if other != name])
+        larger = [*packers[name](budget - taken)]
+        lines[name] = max((lines[name], larger), key=lambda shown: sum(len(line.text) for line in shown))
     # where the whole has more tokens than its lines had, the least relevant go
-    while measure.count_parts(parts := [Part(name, tuple(some)) for name, some in lines.items() if some]) > budget:
-        least = min((line for part in parts for line in part.lines), key=lambda line: line.relevance)
-        lines = {name: [line for line in some if line is not least] for name, some in lines.items()}
+    while measure.count_parts(parts := [Part(name, tuple(shown)) for name, shown in lines.items() if shown]) > budget:
+        least_relevant = min((line for part in parts for line in part.lines), key=lambda line: line.relevance)
+        lines = {name: [line for line in shown if line is not least_relevant] for name, shown in lines.items()}
     return Context(measure.render(parts), measure.count_parts(parts), tuple(parts), measure.caveat == "stale")
 
 

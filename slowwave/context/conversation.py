@@ -234,8 +234,8 @@ class Turns:
         lines = self.pack(ranked, query, room, len(recent))
         shown = [line for line in lines if line.source.seq != -1]
         places = {line.source.seq for line in shown}
-        most = sorted(shown, key=lambda line: -line.relevance)[: self.settings.active.recent]
-        self.active.note_used(line.source.seq or 0 for line in most)
+        activated = sorted(shown, key=lambda line: -line.relevance)[: self.settings.active.recent]
+        self.active.note_used(line.source.seq or 0 for line in activated)
         return Recalled(
             latest,
             tuple(shown),
@@ -244,16 +244,16 @@ class Turns:
             self.measure.render([Part("conversation", tuple(lines))]),
         )
 
-    def _select_recent(self, budget: int, most: int) -> list[tuple[str, str]]:
+    def _select_recent(self, budget: int, count: int) -> list[tuple[str, str]]:
         """Return the latest turns that fit the budget of tokens, `most` at most, from a person's on."""
-        kept = list[tuple[str, str]]()
-        for turn in reversed(self.said[max(0, len(self.said) - most) :]):
+        latest = list[tuple[str, str]]()
+        for turn in reversed(self.said[max(0, len(self.said) - count) :]):
             budget -= self._count_turn(turn)
             if budget < 0:
                 break
-            kept = [turn, *kept]
-        first = next((at for at, (role, _) in enumerate(kept) if role == "user"), len(kept))
-        return kept[first:]
+            latest = [turn, *latest]
+        first = next((at for at, (role, _) in enumerate(latest) if role == "user"), len(latest))
+        return latest[first:]
 
     def _count_turn(self, turn: tuple[str, str]) -> int:
         return self.measure.count(f"{turn[0]}: {turn[1]}") + TEMPLATE_TOKENS

@@ -51,7 +51,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
 
     # hits; one that was changed only where the message of the later claim was not found
     texts = "\n".join(_flatten(hit.text) for hit in hits)
-    likelihoods = {hit.id: float(1 + place) ** -FADES for place, hit in enumerate(hits)}
+    likelihoods = {hit.id: float(1 + rank) ** -FADES for rank, hit in enumerate(hits)}
     lines = list[Line]()
     for hit in hits:
         row, newer = rows.get(hit.id), view.chains.claims.get(hit.superseded_by, {}) if hit.superseded_by else {}
@@ -94,11 +94,11 @@ def rank_claims(view: View, hits: Sequence[Hit]) -> list[Line]:
     first = {key: row["message_ids"][0] for key, row in claims.items() if row["message_ids"]}
     rows = view.read_by_id(MESSAGES, list(first.values()), [*SHOWN, "text"])
     lines = []
-    for place, hit in enumerate(hits):
+    for rank, hit in enumerate(hits):
         row = rows.get(first.get(hit.id, ""))
         if hit.superseded_by is None and row is not None and not has_words(str(row["text"]), hit.text):
             source = replace(make_source(view, row), speaker=None, by=None)
-            lines.append(make_line(hit.text, source, 1 / (1 + place), later=_format_change(hit, "")))
+            lines.append(make_line(hit.text, source, 1 / (1 + rank), later=_format_change(hit, "")))
     return lines
 
 
@@ -117,7 +117,7 @@ def put_narration_last(view: View, hits: Hits) -> Hits:
     """
     rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], ["blocks"])
     kinds = {key: [block["type"] for block in row["blocks"]] for key, row in rows.items()}
-    calling = {key for key, some in kinds.items() if "tool_call" in some}
+    calling = {key for key, kinds_of in kinds.items() if "tool_call" in kinds_of}
     ordered = sorted(hits, key=lambda hit: hit.id in calling)
     if not ordered or ordered[0].id in calling:
         return Hits((), hits.reason or "what was found was said beside calls of tools", relevance=hits.relevance)
@@ -133,9 +133,9 @@ def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]
     # the last passage of each message, where another speaks next in the session
     last = np.flatnonzero(np.isin(layout.message, offsets) & (layout.message != np.append(layout.message[1:], -1)))
     last = last[last + 1 < len(layout.message)]
-    others = (layout.role[last + 1] != layout.role[last]) | (layout.speaker[last + 1] != layout.speaker[last])
+    by_another = (layout.role[last + 1] != layout.role[last]) | (layout.speaker[last + 1] != layout.speaker[last])
     same = layout.session[last + 1] == layout.session[last]
-    last = last[others & same & mask_allowed_passages(view, query)[last + 1]]
+    last = last[by_another & same & mask_allowed_passages(view, query)[last + 1]]
     # and what was said then
     question_ids = keys.take(pa.array(layout.message[last])).to_pylist()
     passages = view.take(PASSAGES, layout.offsets[last + 1], ["message_id", "text"]).to_pylist()

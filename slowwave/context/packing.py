@@ -77,11 +77,11 @@ def split_pieces(text: str) -> list[str]:
 
 def show_pieces(line: Line, pieces: Sequence[str]) -> Line:
     """Return a line that shows these pieces, and behind them what is later known of it."""
-    kept = tuple(piece for before, piece in pairwise(("", *pieces)) if not before == piece == OMITTED)
-    text = " ".join(kept)
+    distinct = tuple(piece for before, piece in pairwise(("", *pieces)) if not before == piece == OMITTED)
+    text = " ".join(distinct)
     own_words = (text, line.later.partition(THEN)[2].removesuffix(")")) if line.later else ()
-    shown = " ".join(filter(None, (text, line.later)))
-    return replace(line, text=shown, said=tuple(filter(None, own_words)), pieces=kept)
+    with_later = " ".join(filter(None, (text, line.later)))
+    return replace(line, text=with_later, said=tuple(filter(None, own_words)), pieces=distinct)
 
 
 def pack_lines(lines: Sequence[Line], query: str, budget: int, share: float, measure: Measure) -> list[Line]:
@@ -98,16 +98,16 @@ def pack_lines(lines: Sequence[Line], query: str, budget: int, share: float, mea
     groups, chosen, shown, room = set[object](), list[Line](), set[str](), budget
     for line in lines:
         # what stands there already is not said again
-        again = [len(piece.split()) >= MIN_WORDS and piece.rstrip(".!?") in shown for piece in line.pieces]
-        fresh = [OMITTED if repeats else piece for piece, repeats in zip(line.pieces, again, strict=True)]
+        repeated = [len(piece.split()) >= MIN_WORDS and piece.rstrip(".!?") in shown for piece in line.pieces]
+        fresh = [OMITTED if repeats else piece for piece, repeats in zip(line.pieces, repeated, strict=True)]
         if all(piece == OMITTED for piece in fresh) or any(line.text in other.said[1:] for other in chosen):
             continue
         # as much of it as there is room for
         heading = 0 if line.source.group in groups else measure.count_heading(line.source)
         left = room - heading
-        most, whole = max(int(budget * share), left // 2), show_pieces(line, fresh)
-        cut = shorten(whole, query_words, most, measure) or shorten(
-            whole, query_words, int(most * ONE_SENTENCE), measure
+        limit, whole = max(int(budget * share), left // 2), show_pieces(line, fresh)
+        cut = shorten(whole, query_words, limit, measure) or shorten(
+            whole, query_words, int(limit * ONE_SENTENCE), measure
         )
         if cut is None or measure.count_line(cut) > left:
             continue
@@ -118,14 +118,14 @@ def pack_lines(lines: Sequence[Line], query: str, budget: int, share: float, mea
     return chosen
 
 
-def shorten(line: Line, query_words: Collection[str], most: int, measure: Measure) -> Line | None:
+def shorten(line: Line, query_words: Collection[str], limit: int, measure: Measure) -> Line | None:
     """Return a line as it is where it has at most so many tokens; else as many of its sentences in a row, from the one
     on that has most of the query's words; None where that one has more.
     """
-    if measure.count_line(line) <= most:
+    if measure.count_line(line) <= limit:
         return line
-    pieces, wanted = line.pieces, frozenset(query_words)
-    shared = [len(wanted.intersection(extract_content_words(piece))) for piece in pieces]
+    pieces, words = line.pieces, frozenset(query_words)
+    shared = [len(words.intersection(extract_content_words(piece))) for piece in pieces]
     # On from the first of the best sentences, then back from it.
     first = max((at for at in range(len(pieces)) if pieces[at] != OMITTED), key=lambda at: (shared[at], -at))
     spans = [(first, stop) for stop in range(first + 1, len(pieces) + 1)]
@@ -134,7 +134,7 @@ def shorten(line: Line, query_words: Collection[str], most: int, measure: Measur
     for start, stop in spans:
         before, after = [OMITTED] * (start > 0), [OMITTED] * (stop < len(pieces))
         cut = show_pieces(line, [*before, *pieces[start:stop], *after])
-        if measure.count_line(cut) > most:
+        if measure.count_line(cut) > limit:
             break
         longest = cut
     return longest
@@ -177,13 +177,13 @@ def cover_words(lines: Sequence[Line], budget: int, measure: Measure) -> list[Li
 
 def _show_chosen(lines: Sequence[Line], chosen: Collection[tuple[int, int]]) -> list[Line]:
     """Return the lines of which a sentence is chosen, an ellipsis between two where one is left out."""
-    shown = []
+    cut = []
     for n in sorted({n for n, _ in chosen}):
         places = sorted(at for line, at in chosen if line == n)
         pieces = lines[n].pieces
         inner = [pieces[at] if at in places else OMITTED for at in range(places[0], places[-1] + 1)]
-        shown.append(show_pieces(lines[n], inner))
-    return shown
+        cut.append(show_pieces(lines[n], inner))
+    return cut
 
 
 def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:

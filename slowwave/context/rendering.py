@@ -73,8 +73,8 @@ class LineSource:
     def as_dict(self) -> dict[str, str | int]:
         """Return the known fields, as plain values."""
         fields = ("session", "message", "seq", "speaker", "by", "url", "topic")
-        known = {name: value for name in fields if (value := getattr(self, name)) is not None}
-        return {**known, **({"at": self.at.isoformat()} if self.at else {})}
+        values = {name: value for name in fields if (value := getattr(self, name)) is not None}
+        return {**values, **({"at": self.at.isoformat()} if self.at else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Part:
 def render_markdown(parts: Sequence[Part], caveat: Caveat | None = None) -> str:
     """Return the parts with a title each, a caveat under the titles of memories; empty ones are left out."""
     names = shorten_session_ids({line.source.session for part in parts for line in part.lines if line.source.session})
-    shown = []
+    rendered_parts = []
     for part in parts:
         if part.lines:
             caveat_lines = [CAVEATS[caveat]] if caveat and part.name in OF_MEMORY else []
@@ -119,16 +119,16 @@ def render_markdown(parts: Sequence[Part], caveat: Caveat | None = None) -> str:
                 head = format_heading(group[0].source, names)
                 rendered += [head] if head else []
                 rendered += [format_tag(line.source) + escape_text(line.text) for line in group]
-            shown += [TITLES[part.name], *caveat_lines, *rendered]
-    return "\n".join(shown)
+            rendered_parts += [TITLES[part.name], *caveat_lines, *rendered]
+    return "\n".join(rendered_parts)
 
 
 def format_heading(source: LineSource, names: Mapping[str, str]) -> str:
     """Return the heading of one session's or topic's lines; empty for a line that says itself where it is from."""
     session = source.session and (source.short or names[source.session])
-    place = f"topic {source.topic}" if source.topic is not None else session
-    place = escape_line(place) if place else place
-    return " · ".join(filter(None, (format_day(source.at) if source.at else None, place))) if place else ""
+    origin = f"topic {source.topic}" if source.topic is not None else session
+    origin = escape_line(origin) if origin else origin
+    return " · ".join(filter(None, (format_day(source.at) if source.at else None, origin))) if origin else ""
 
 
 def format_tag(source: LineSource) -> str:

@@ -142,23 +142,28 @@ def rank_sentences(
     sessions = load_sessions(view, query, vector, [hit.id for hit in hits], weights.encoder)
     scored = [(messages, score_session(messages, share, weights)) for share, messages in reversed(sessions)]
     # the sentences that are likely enough
-    sentences = [sentence for _, some in scored for sentence in some]
+    sentences = [sentence for _, of_session in scored for sentence in of_session]
     likeliest = sorted((sentence.relevance for sentence in sentences), reverse=True)[:MOST_SENTENCES]
-    least = LEAST * max((max(sentence.worths.values()) for sentence in sentences), default=0.0)
-    lines = [line for place, hit in enumerate(hits) if (line := _tell_unreleased(hit, place))][::-1]
-    for messages, some in scored:
-        likely = (one for one in some if one.relevance >= likeliest[-1] and max(one.worths.values()) >= least)
-        lines += [_make_line(messages[at], list(group)) for at, group in groupby(likely, key=lambda one: one.at)]
+    least_worth = LEAST * max((max(sentence.worths.values()) for sentence in sentences), default=0.0)
+    lines = [line for rank, hit in enumerate(hits) if (line := _tell_unreleased(hit, rank))][::-1]
+    for messages, of_session in scored:
+        likely = [
+            sentence
+            for sentence in of_session
+            if sentence.relevance >= likeliest[-1] and max(sentence.worths.values()) >= least_worth
+        ]
+        by_message = groupby(likely, key=lambda sentence: sentence.at)
+        lines += [_make_line(messages[at], list(group)) for at, group in by_message]
     return lines
 
 
-def _tell_unreleased(hit: Hit, place: int) -> Line | None:
+def _tell_unreleased(hit: Hit, rank: int) -> Line | None:
     """Return a hit that no night has read yet, whole, its words worth the less the further down it stands."""
     if hit.status != Status.NOT_DISTILLED or not hit.sources:
         return None
     line = tell_hit(hit)
-    worths = dict.fromkeys(extract_content_words(line.text), 1 / (2 + place))
-    return replace(line, relevance=1 / (2 + place), pieces=(" ".join(line.pieces),), worths=(worths,))
+    worths = dict.fromkeys(extract_content_words(line.text), 1 / (2 + rank))
+    return replace(line, relevance=1 / (2 + rank), pieces=(" ".join(line.pieces),), worths=(worths,))
 
 
 def _make_line(message: PastMessage, sentences: Sequence[Sentence]) -> Line:
@@ -197,7 +202,7 @@ def _load_messages(
 ) -> Mapping[str, list[PastMessage]]:
     """Return each session's messages that pass the query's conditions, in order, without those taken back."""
     by_id = view.read_by_id(SESSIONS, sessions, ["session_id", "inactive"])
-    gone = {key for row in by_id.values() for key in row["inactive"]}
+    withdrawn = {key for row in by_id.values() for key in row["inactive"]}
     allowed = None
     if query.since or query.is_narrowed:
         offsets = np.unique(view.passages.message[mask_allowed_passages(view, query)])
@@ -209,20 +214,20 @@ def _load_messages(
     for row in view.read(PASSAGES, ["message_id", "vector"], inside).to_pylist() if has_vectors else ():
         if row["vector"] is not None:
             parts[str(row["message_id"])].append(np.array(row["vector"], np.float32))
-    vectors = {key: np.mean(some, axis=0) for key, some in parts.items()}
+    vectors = {key: np.mean(passage_vectors, axis=0) for key, passage_vectors in parts.items()}
     # what of each became a claim, and what of that no longer holds
     claims, superseded, about = defaultdict(list), defaultdict(list), set(hits[:ABOUT])
     for row in view.read(OBSERVATIONS, CLAIMED, inside).to_pylist():
         keys, quote = row["message_ids"], " ".join(str(row["quote"]).split())
         if keys and (row["chain_id"] or row["status"] in (Status.ACTIVE, Status.DUPLICATE)):  # else it was withdrawn
-            known = vectors and row["vector"] is not None
-            claims[keys[0]].append((quote, np.array(row["vector"], np.float32) if known else None))
+            has_vector = vectors and row["vector"] is not None
+            claims[keys[0]].append((quote, np.array(row["vector"], np.float32) if has_vector else None))
         # superseded by then, where the query may be about the later claim too: it is of the same session, of a likely
         # one, or a hit, or it is gone; the night's guesses at other matters are at times wrong
         if is_superseded(row, query.as_of):
-            heir = view.chains.find_successor(row, query.as_of)
-            here = heir is None or heir["session_id"] in (row["session_id"], *likely)
-            if here or (heir and not about.isdisjoint(heir["message_ids"])):
+            successor = view.chains.find_successor(row, query.as_of)
+            here = successor is None or successor["session_id"] in (row["session_id"], *likely)
+            if here or (successor and not about.isdisjoint(successor["message_ids"])):
                 for key in keys:
                     superseded[key].append(quote)
     # what was said, no later than `as_of`, where there is one
@@ -230,7 +235,7 @@ def _load_messages(
     for row in view.read(MESSAGES, HEARD, inside).sort_by("seq").to_pylist():
         key = str(row["message_id"])
         is_said = row["origin"] in SPOKEN and row["text"] and is_visible_as_of(row["ts"], query.until)
-        if is_said and key not in gone and (allowed is None or key in allowed):
+        if is_said and key not in withdrawn and (allowed is None or key in allowed):
             made = tuple(claims[key]), tuple(superseded[key])
             source = make_source(view, row)
             by_session[str(row["session_id"])].append(
@@ -239,14 +244,14 @@ def _load_messages(
     return by_session
 
 
-def _select_around_hits(messages: list[PastMessage], hits: Collection[str], most: int = 400) -> list[PastMessage]:
+def _select_around_hits(messages: list[PastMessage], hits: Collection[str], limit: int = 400) -> list[PastMessage]:
     """Return the messages of a long session that are nearest to a hit, or the last without any, in order: scoring
     takes time with the square of their number.
     """
-    if len(messages) <= most:
+    if len(messages) <= limit:
         return messages
     at = [n for n, message in enumerate(messages) if message.id in hits]
-    near = sorted(range(len(messages)), key=lambda n: (min((abs(n - hit) for hit in at), default=-n), n))[:most]
+    near = sorted(range(len(messages)), key=lambda n: (min((abs(n - hit) for hit in at), default=-n), n))[:limit]
     return [messages[n] for n in sorted(near)]
 
 
@@ -254,8 +259,8 @@ def score_session(messages: Sequence[PastMessage], probability: float, weights: 
     """Return the sentences of one session's messages with what they are worth, in order, without what is superseded or
     figures given anew; `probability` is that the query is about this session.
     """
-    kept = weigh_sentences(messages, extract_sentences(messages), weights)
-    words, signs = compute_word_signs(kept, len(messages))
+    weighed = weigh_sentences(messages, extract_sentences(messages), weights)
+    words, signs = compute_word_signs(weighed, len(messages))
     logits = weights.word_bias + signs @ np.array(weights.word)
     matters = dict(zip(words, (probability * (1.0 / (1.0 + np.exp(-logits)))).tolist(), strict=True))
     return [
@@ -264,7 +269,7 @@ def score_session(messages: Sequence[PastMessage], probability: float, weights: 
             relevance=probability / (1.0 + math.exp(-logit)),
             worths={word: matters[word] for word in sorted(sentence.words)},
         )
-        for sentence, logit in kept
+        for sentence, logit in weighed
     ]
 
 
@@ -321,10 +326,10 @@ def compute_meaning(messages: Sequence[PastMessage], sentences: Sequence[Sentenc
 
     0 for one without a vector. None where no message has one.
     """
-    heard = [message.vector for message in messages if message.vector is not None]
-    if not heard:
+    vectors = [message.vector for message in messages if message.vector is not None]
+    if not vectors:
         return None
-    mean = np.mean(heard, axis=0)
+    mean = np.mean(vectors, axis=0)
     rows = [np.zeros(len(mean)) if sentence.vector is None else sentence.vector - mean for sentence in sentences]
     return np.array(rows, dtype=np.float64).reshape(len(rows), len(mean))
 
@@ -344,18 +349,18 @@ def weigh_sentences(
     figures = [frozenset(FIGURE.findall(sentence.text)) for sentence in sentences]
     stems = [stem_words(word for word in sentence.words if not FIGURE.search(word)) for sentence in sentences]
     given = [n for n, sentence in enumerate(sentences) if figures[n] and messages[sentence.at].human]
-    kept = []
+    weighed = []
     for n, (sentence, logit) in enumerate(zip(sentences, logits.tolist(), strict=True)):
         later = (m for m in given if figures[n] and sentences[m].at > sentence.at)
-        anew = (m for m in later if not figures[n] & figures[m] and len(stems[n] & stems[m]) >= SAME_WORDS)
-        if (m := next(anew, None)) is not None:
+        given_anew = (m for m in later if not figures[n] & figures[m] and len(stems[n] & stems[m]) >= SAME_WORDS)
+        if (m := next(given_anew, None)) is not None:
             text = FIGURE_WORDS.sub(OMITTED, sentence.text)
             sentence = replace(sentence, text=text, words=frozenset(extract_content_words(text)) - sentences[m].words)
-        kept += [(sentence, logit)] if sentence.words else []
-    return kept
+        weighed += [(sentence, logit)] if sentence.words else []
+    return weighed
 
 
-def compute_word_signs(kept: Sequence[tuple[Sentence, float]], messages: int) -> tuple[list[str], Matrix]:
+def compute_word_signs(weighed: Sequence[tuple[Sentence, float]], messages: int) -> tuple[list[str], Matrix]:
     """Return the sentences' words, and each by `WORD_SIGNS`.
 
     Args:
@@ -363,7 +368,7 @@ def compute_word_signs(kept: Sequence[tuple[Sentence, float]], messages: int) ->
         messages: of the session.
     """
     holding: dict[str, list[tuple[int, float]]] = defaultdict(list)
-    for sentence, logit in kept:
+    for sentence, logit in weighed:
         for word in sentence.words:
             holding[word].append((sentence.at, logit))
     words, rows = sorted(holding), []
@@ -371,6 +376,10 @@ def compute_word_signs(kept: Sequence[tuple[Sentence, float]], messages: int) ->
         places = {at for at, _ in holding[word]}
         none = float(np.logaddexp(0.0, [logit for _, logit in holding[word]]).sum())  # -log that none does
         rows.append(
-            [none + math.log(max(1e-9, -math.expm1(-none))), math.log(len(places)), max(places) / max(1, messages - 1)]
+            [
+                none + math.log(max(1e-9, -math.expm1(-none))),
+                math.log(len(places)),
+                max(places) / max(1, messages - 1),
+            ]
         )
     return words, np.array(rows, dtype=np.float64).reshape(len(rows), len(WORD_SIGNS))

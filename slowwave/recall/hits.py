@@ -131,8 +131,8 @@ class Hit(Shown):
         passage = self.sources[0].quote.strip()
         at = max(0, self.text.find(passage)) if len(self.text) > chars else 0
         text = ("… " if at else "") + _cut_text(self.text[at:], max(chars, len(passage)))
-        others = (text if fragment.text == self.text else _cut_text(fragment.text, chars) for fragment in self.pair)
-        pair = tuple(replace(fragment, text=cut) for fragment, cut in zip(self.pair, others, strict=True))
+        texts = (text if fragment.text == self.text else _cut_text(fragment.text, chars) for fragment in self.pair)
+        pair = tuple(replace(fragment, text=cut) for fragment, cut in zip(self.pair, texts, strict=True))
         return replace(self, text=text, pair=pair)
 
     def as_dict(self) -> dict[str, Any]:

@@ -193,9 +193,9 @@ class QueryVectors:
         try:
             if (encoder := self._get_encoder(made_with)) is None:
                 return {}
-            last = {text: self._kept.get((encoder.name, text)) for text in texts}
-            kept = {text: vector for text, vector in last.items() if vector is not None}
-            missing = [text for text in texts if text not in kept]
+            looked_up = {text: self._kept.get((encoder.name, text)) for text in texts}
+            stored = {text: vector for text, vector in looked_up.items() if vector is not None}
+            missing = [text for text in texts if text not in stored]
             try:
                 fresh = dict(zip(missing, encoder.encode(missing), strict=True)) if missing else {}
             except ENCODE_TROUBLE as trouble:
@@ -203,18 +203,18 @@ class QueryVectors:
                 return {}
             for text, vector in fresh.items():
                 self._kept.put((encoder.name, text), vector)
-            return fresh | kept
+            return fresh | stored
         finally:
             self._spent.seconds = self.seconds + time.perf_counter() - start
 
     def prepare_encoder(self, made_with: str | None, texts: Sequence[str]) -> KnownEncoder | None:
         """Return an encoder that knows the vectors of some texts, made in one call; None where there is none."""
-        known = self.encode_texts(made_with, texts)
-        encoder = self._get_encoder(made_with) if known else None
+        vectors = self.encode_texts(made_with, texts)
+        encoder = self._get_encoder(made_with) if vectors else None
         if encoder is None:
             return None
         prepared = KnownEncoder(encoder)
-        prepared.known |= known
+        prepared.known |= vectors
         return prepared
 
     def _get_encoder(self, made_with: str | None) -> Encoder | None:
@@ -308,6 +308,6 @@ def read_unreleased(
     keys = {key: native for key, native in view.native_sessions.items() if native in named} if view and named else {}
     inside, columns = pc.field("session_id").isin([*keys]), ["session_id", "native_id"]
     rows = view.read(MESSAGES, columns, inside).to_pylist() if view and keys else []
-    known = {(keys[row["session_id"]], row["native_id"]) for row in rows}
-    new = [hit for hit in hits if (hit.sources[0].session, hit.sources[0].message) not in known]
+    released = {(keys[row["session_id"]], row["native_id"]) for row in rows}
+    new = [hit for hit in hits if (hit.sources[0].session, hit.sources[0].message) not in released]
     return sorted(new, key=lambda hit: str(hit.observed_at))

@@ -83,8 +83,8 @@ class QueryTimes:
         dates = self.named.dates or {(year, None, None) for year in self.named.years}
         calendar = compute_calendar(moment)
         on = (_mask_date(calendar, date) for date in dates)
-        either: Mask = np.any([*self._mask_spans(moment), *on], axis=0) & (moment != NO_TIME)
-        return either
+        mask: Mask = np.any([*self._mask_spans(moment), *on], axis=0) & (moment != NO_TIME)
+        return mask
 
     def _mask_spans(self, moment: Ints) -> list[Mask]:
         edges = map(convert_datetimes, self.spans)
@@ -118,9 +118,9 @@ def compute_calendar(moment: Ints) -> Calendar:
 def _mask_date(calendar: Calendar, date: Date) -> Mask:
     """Return which rows are of a date, as far as it is told."""
     mask: Mask = np.ones(len(calendar[0]), dtype=bool)
-    for values, wanted in zip(calendar, date, strict=True):
-        if wanted is not None:
-            mask &= values == wanted
+    for values, part in zip(calendar, date, strict=True):
+        if part is not None:
+            mask &= values == part
     return mask
 
 
@@ -220,15 +220,15 @@ class QueryPlan:
         return None if self.nameless_text == self.query.text else self.full_vector
 
 
-def refuse_unknown_filters(filters: Mapping[str, object], known: type) -> None:
+def refuse_unknown_filters(filters: Mapping[str, object], allowed: type) -> None:
     """Refuse a keyword that is no filter, as Python does.
 
     Raises:
         TypeError: there is one.
     """
-    for name in filters.keys() - get_type_hints(known).keys():
+    for name in filters.keys() - get_type_hints(allowed).keys():
         raise TypeError(
-            f"got an unexpected keyword argument {name!r}; the filters are {', '.join(get_type_hints(known))}"
+            f"got an unexpected keyword argument {name!r}; the filters are {', '.join(get_type_hints(allowed))}"
         )
 
 
@@ -285,7 +285,7 @@ def build_query(
         as_of=then,
         files=files,
         min_confidence=parse_share(filters.get("min_confidence"), "min_confidence"),
-        places=() if (place := names["workspace"]) is None else (place,),  # `place_query` adds its other names
+        places=() if (workspace := names["workspace"]) is None else (workspace,),  # `place_query` adds its other names
         **names,
     )
 
@@ -305,9 +305,9 @@ def parse_share(value: float | str | None, name: str) -> float | None:
     return share
 
 
-def read_once(some: T) -> T | tuple[str, ...]:
+def read_once(values: T) -> T | tuple[str, ...]:
     """Return an iterator's values; anything else as it is: what is asked of many queries is read but once."""
-    return tuple(some) if isinstance(some, Iterator) else some
+    return tuple(values) if isinstance(values, Iterator) else values
 
 
 def _is_name(value: object) -> bool:
@@ -329,8 +329,8 @@ def _parse_files(files: Files) -> tuple[str, ...]:
         paths = ()
     wrong = [path for path in paths if not (_is_name(path) and normalise_path(path).strip("/"))]
     if wrong or not paths:
-        shown = repr(wrong[0] if wrong else files)
-        raise UsageError(f"files has {shown:.80}; it is one path or several, like src/db.py, or None for any")
+        refused = repr(wrong[0] if wrong else files)
+        raise UsageError(f"files has {refused:.80}; it is one path or several, like src/db.py, or None for any")
     return tuple(dict.fromkeys(map(normalise_path, paths)))
 
 
@@ -341,8 +341,8 @@ def _check_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
         names = (repr(kinds),)
     unknown = [kind for kind in names if kind not in get_args(Kind)]
     if unknown or not names:
-        known = ", ".join(get_args(Kind))
-        raise UsageError(f"unknown kinds {unknown}: any of {known}, at least one; `sessions` finds sessions")
+        allowed = ", ".join(get_args(Kind))
+        raise UsageError(f"unknown kinds {unknown}: any of {allowed}, at least one; `sessions` finds sessions")
     return tuple(dict.fromkeys(cast(tuple[Kind, ...], names)))
 
 

@@ -154,9 +154,9 @@ class Search:
         # the best of each kind as one list
         depth = max(query.k, ABOUT)  # whoever asks for fewer gets the first of the same
         rows = merge_kinds([kind.select_best(depth, self.view.is_copy) for kind in by_kind if kind.rows])
-        least = self.settings.automatic_floor if automatic else 0.0
+        floor = self.settings.automatic_floor if automatic else 0.0
         of_time = plan.is_time_only and any(row.relevance for row in rows)
-        rows = [row for row in rows if row.relevance >= least and (row.relevance or not of_time)]
+        rows = [row for row in rows if row.relevance >= floor and (row.relevance or not of_time)]
         if not rows:  # the nearest is none of the best
             return Hits(reason="nothing relevant among what was found", relevance=best)
         first = self._rerank(query, rows[:depth])
@@ -321,8 +321,8 @@ def trace_places(stages: Mapping[str, Sequence[Candidate]]) -> dict[str, dict[st
     """Return by hit what each signal added to its score, and its place after each stage, from 1."""
     traces = {row.id: {"signals": row.contributions, "places": dict[str, float]()} for row in chain(*stages.values())}
     for name, rows in stages.items():
-        for place, row in enumerate(rows, 1):
-            cast(dict[str, float], traces[row.id]["places"])[name] = place
+        for rank, row in enumerate(rows, 1):
+            cast(dict[str, float], traces[row.id]["places"])[name] = rank
     return traces
 
 
@@ -347,8 +347,8 @@ def order_by_change(view: View, hits: Sequence[Candidate], query: Query) -> list
     ordered: list[Candidate] = []
     for row in rows[:ABOUT]:
         same_time = (at for at, other in enumerate(ordered) if (id(row) in timely) == (id(other) in timely))
-        place = next((at for at in same_time if _is_newer(row, ordered[at], query)), len(ordered))
-        ordered.insert(place, row)
+        index = next((at for at in same_time if _is_newer(row, ordered[at], query)), len(ordered))
+        ordered.insert(index, row)
     ordered += rows[ABOUT:]
     ordered.sort(key=lambda row: (row.row["status"] == Status.SUPERSEDED, row.is_only_question, id(row) not in timely))
     # summaries and topics tell behind each sentence what changed it by then
@@ -363,11 +363,11 @@ def _mark_sentences(view: View, row: Candidate, query: Query) -> Candidate:
 def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
     """Return a row with its chain, its status by the time asked about, and what took its place, or perhaps did."""
     chain_of = _read_chain(view, hit, query)
-    gone, perhaps = is_superseded(chain_of, query.as_of), is_perhaps_changed(chain_of, query.as_of)
-    later = view.chains.find_successor(chain_of, query.as_of) if gone or perhaps else None
+    superseded, perhaps = is_superseded(chain_of, query.as_of), is_perhaps_changed(chain_of, query.as_of)
+    later = view.chains.find_successor(chain_of, query.as_of) if superseded or perhaps else None
     marks = {
-        "status": Status.SUPERSEDED if gone else Status.ACTIVE,
-        "superseded_by": later["observation_id"] if later and gone else None,
+        "status": Status.SUPERSEDED if superseded else Status.ACTIVE,
+        "superseded_by": later["observation_id"] if later and superseded else None,
         "perhaps_superseded_by": later["observation_id"] if later and perhaps else None,
         "successor": Successor(later["summary"], later["observed_at"]) if later else None,
     }
@@ -400,8 +400,8 @@ def _is_newer(later: Candidate, earlier: Candidate, query: Query) -> bool:
     if in_one_chain:
         return len(query_stems) < 2 * len(query_stems & words)
     by_one = later.row.get("speaker") is not None and later.row.get("speaker") == earlier.row.get("speaker")
-    figures, others = (set(FIGURE.findall(text_of)) for text_of in (text, earlier.text))
-    new_figure = bool(others and figures - others) and len(query_stems) > 1
+    figures, earlier_figures = (set(FIGURE.findall(text_of)) for text_of in (text, earlier.text))
+    new_figure = bool(earlier_figures and figures - earlier_figures) and len(query_stems) > 1
     alike = new_figure or fuzz.ratio(text, earlier.text) >= SAME
     return (by_one or after - before > SITTING) and query_stems <= words and alike
 
@@ -481,10 +481,10 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
     Args:
         full_text: whether the index of full text of the passages may be asked; else workspaces' names stay.
     """
-    text, asked = view.passages.strip_speakers(query.text), query.text.lower()
-    for place, folder in enumerate(view.passages.folders if full_text else ()):
+    text, lowered = view.passages.strip_speakers(query.text), query.text.lower()
+    for number, folder in enumerate(view.passages.folders if full_text else ()):
         words = TERM.findall(folder.lower())
-        if not words or not all(word in asked for word in words):
+        if not words or not all(word in lowered for word in words):
             continue
         # less the name, where something telling is left
         name = r"[\W_]+".join(map(re.escape, words))
@@ -492,7 +492,7 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
         if not removed or not extract_content_words(bare):
             continue
         # where hardly any passage of the workspace has it; what is said too often for all to be looked up is no name
-        here = view.passages.workspace == place
+        here = view.passages.workspace == number
         lookups = [positions for positions, _ in search_words(view, build_query(" ".join(words), 1, "message"))]
         seldom = min((int(here[positions].sum()) for positions in lookups), default=0) <= SELDOM * int(here.sum())
         if seldom and all(len(positions) < ROWS_A_WORD for positions in lookups):

@@ -93,12 +93,14 @@ def score_sessions_by_cosine(view: View, query: Query, vector: Vector) -> dict[i
     """Return mean cosine of each session's nearest passages; those not among the nearest count as the last of them."""
     near = Nearness(find_passages(view, query), vector)
     positions = near.find_nearest(NEAREST)
-    cosines = near.compute_cosines(positions)
+    nearness = near.compute_cosines(positions)
     by_session: dict[int, list[float]] = {}
-    for session, cosine in zip(view.passages.session[positions].tolist(), cosines.tolist(), strict=True):
+    for session, cosine in zip(view.passages.session[positions].tolist(), nearness.tolist(), strict=True):
         by_session.setdefault(session, []).append(cosine)
-    last = float(cosines.min(initial=1.0))
-    return {key: sum((sorted(some, reverse=True) + [last] * BEST)[:BEST]) / BEST for key, some in by_session.items()}
+    last = float(nearness.min(initial=1.0))
+    return {
+        key: sum((sorted(cosines, reverse=True) + [last] * BEST)[:BEST]) / BEST for key, cosines in by_session.items()
+    }
 
 
 def read_session_ids(view: View, numbers: Sequence[int]) -> list[str]:
@@ -191,15 +193,15 @@ def _select_quoted(view: View, evidence: PassageEvidence, order: Ints, number: i
     some.
     """
     layout = view.passages
-    some = order[layout.session[order] == number]
-    if not len(some):
+    ranked = order[layout.session[order] == number]
+    if not len(ranked):
         here = np.flatnonzero((layout.session == number) & evidence.allowed)
         scores = evidence.score_words_and_dates(here)
         if evidence.near.vector is not None:
             scores = np.nan_to_num(evidence.near.compute_cosines(here), nan=-1.0)
-        some = here[np.argsort(-scores, kind="stable")]
-    _, first = np.unique(layout.message[some], return_index=True)
-    quoted: Ints = some[np.sort(first)[:QUOTES]]
+        ranked = here[np.argsort(-scores, kind="stable")]
+    _, first = np.unique(layout.message[ranked], return_index=True)
+    quoted: Ints = ranked[np.sort(first)[:QUOTES]]
     return quoted
 
 
@@ -212,8 +214,8 @@ def _build_hits(
     about = view.read_by_id(SESSIONS, ids, ABOUT)
     masters = view.read_by_id(SUMMARIES, [compute_master_id(key) for key in ids], ["text", "title", "last_at"])
     # the passages as sources, in the transcript's own ids
-    every = np.concatenate(quoted)
-    texts = view.take(PASSAGES, view.passages.offsets[every], ["session_id", "message_id", "text"]).to_pylist()
+    positions = np.concatenate(quoted)
+    texts = view.take(PASSAGES, view.passages.offsets[positions], ["session_id", "message_id", "text"]).to_pylist()
     natives = view.read_by_id(MESSAGES, [row["message_id"] for row in texts], ["native_id"])
     passages = {
         at: Source(
@@ -221,10 +223,10 @@ def _build_hits(
             natives[row["message_id"]]["native_id"],
             row["text"],
         )
-        for at, row in zip(every.tolist(), texts, strict=True)
+        for at, row in zip(positions.tolist(), texts, strict=True)
         if row["message_id"] in natives
     }
-    sources = [tuple(passages[at] for at in some.tolist() if at in passages) for some in quoted]
+    sources = [tuple(passages[at] for at in positions_of.tolist() if at in passages) for positions_of in quoted]
     # of what is newer than the day asked about nothing is told
     hits: list[SessionHit] = []
     for key, (number, probability), quotes in zip(ids, ranked, sources, strict=True):

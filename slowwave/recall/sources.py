@@ -59,8 +59,8 @@ def _build_hit(view: View, candidate: Candidate, messages: Sequence[Row], pair: 
     sources: list[Source] = []
     for message in messages:
         session, is_there = message["session_id"], quote is not None and fold_text(quote) in fold_text(message["text"])
-        shown = quote if quote and is_there else message["text"][:QUOTE_CHARS]
-        sources.append(Source(view.native_sessions.get(session) or session, message["native_id"], shown))
+        words = quote if quote and is_there else message["text"][:QUOTE_CHARS]
+        sources.append(Source(view.native_sessions.get(session) or session, message["native_id"], words))
     role = messages[0]["role"] if messages else None
     return Hit(
         *(kind, candidate.id, text, candidate.score, candidate.edges[1], row["status"]),
@@ -96,11 +96,11 @@ def _read_exchanges(view: View, ranked: Sequence[Candidate]) -> dict[str, tuple[
     # a reply is a part of the exchange where it leans on the message
     exchanges: dict[str, tuple[list[Row], tuple[Fragment, ...]]] = {}
     for key, (pair, own, reply) in around.items():
-        shown = [fragments[at] for at in pair if at in fragments]
+        exchange = [fragments[at] for at in pair if at in fragments]
         answer = fragments.get(reply)
         if answer and len(set(extract_content_words(answer.text))) <= LEANING_WORDS:
-            shown.append(answer)
-        exchanges[key] = [messages[own]] if own in messages else [], tuple(shown)
+            exchange.append(answer)
+        exchanges[key] = [messages[own]] if own in messages else [], tuple(exchange)
     return exchanges
 
 

@@ -55,12 +55,12 @@ def build_briefing(
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
     read_cost = memory._vectors.start_clock("briefing", room)
     with memory._notes.collect_answer_notes():
-        place = anchor_workspace(workspace) if workspace else None
+        anchored = anchor_workspace(workspace) if workspace else None
         counted_by = tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__qualname__", None)
-        question = repr(("briefing", memory._live.named, place, room, format, counted_by))
+        question = repr(("briefing", memory._live.named, anchored, room, format, counted_by))
         try:
             with translate_read_errors(memory.root / memory.space):
-                view, kinds = collect_briefing_kinds(memory, place)
+                view, kinds = collect_briefing_kinds(memory, anchored)
         except StoreError as trouble:  # the store is away: the last one to just this
             if not (last := memory._answers.get(question)):
                 raise
@@ -80,8 +80,8 @@ def collect_briefing_kinds(memory: OpenMemory, workspace: str | None) -> tuple[V
     """Return the release, and what a briefing may have of it and of what was written since."""
     view = memory.get_view()
     written = read_unreleased(view, memory.root / memory.space, (Role.USER,)) if not memory._live.named else []
-    known = view.workspaces | {hit.workspace for hit in written}
-    places = require_workspaces(workspace, known) if workspace else ()
+    workspaces = view.workspaces | {hit.workspace for hit in written}
+    places = require_workspaces(workspace, workspaces) if workspace else ()
     return view, [
         collect_facts(view, places),
         collect_topic_summaries(view, places),
@@ -94,8 +94,8 @@ def collect_facts(view: View, places: Collection[str] = ()) -> list[Line]:
     """Return the standing claims of persons, the best borne out first; of a project also those that it goes by, each
     category in turn, then what else a person said of it, as a model understood it (without one, that is noise).
     """
-    categories, least = ((*STANDING, *PERSONAL), LIKELY) if places else (PERSONAL, 0.0)  # the surest come first
-    claims = collect_standing_claims(view, places, categories, least, perhaps_changed=not places)
+    categories, confidence = ((*STANDING, *PERSONAL), LIKELY) if places else (PERSONAL, 0.0)  # the surest come first
+    claims = collect_standing_claims(view, places, categories, confidence, perhaps_changed=not places)
     if not places:  # a newest fact that something like it perhaps changed is told, and marked
         return [_make_line(view, claim.topic or "", claim.text, claim.source) for claim in claims[:MOST_LINES]]
     others = collect_standing_claims(view, places, ("context",))
@@ -139,8 +139,8 @@ def pack_briefing(
 
 def arrange_by_kind(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
     """Return the lines chosen: topics, sessions from the oldest on, facts, then the newest nearest to the end."""
-    taken = set(map(id, chosen))
-    facts, topics, sessions, newest = ([line for line in kind if id(line) in taken] for kind in kinds)
+    ids = set(map(id, chosen))
+    facts, topics, sessions, newest = ([line for line in kind if id(line) in ids] for kind in kinds)
     return [*topics, *reversed(sessions), *facts, *reversed(newest)]
 
 
@@ -164,9 +164,9 @@ def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Li
     # of the topics of which more than half the claims were made in the workspace
     if places:
         claims = view.read(OBSERVATIONS, ["topic_id", "workspace"], pc.field("status") == Status.ACTIVE).to_pylist()
-        every = Counter(claim["topic_id"] for claim in claims)
-        here = Counter(claim["topic_id"] for claim in claims if claim["workspace"] in places)
-        tops = [row for row in tops if 2 * here[row["scope_id"]] > every[row["scope_id"]]]
+        claims_of = Counter(claim["topic_id"] for claim in claims)
+        claims_here = Counter(claim["topic_id"] for claim in claims if claim["workspace"] in places)
+        tops = [row for row in tops if 2 * claims_here[row["scope_id"]] > claims_of[row["scope_id"]]]
     # those of the largest topics first
     sizes = dict(zip(*view.read(TOPICS, ["topic_id", "size"]).to_pydict().values(), strict=True))
     tops.sort(key=lambda row: (-sizes.get(row["scope_id"], 0), row["scope_id"], -row["tier"]))

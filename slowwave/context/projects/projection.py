@@ -82,8 +82,8 @@ def render_page(title: str, introduction: str, headings: Mapping[str, str], line
     """Return the lines by category under a title."""
     page = [f"# {make_harmless(title)}", "", introduction if lines else NOTHING]
     for category, heading in headings.items():
-        some = [f"- {line.text}" for line in lines if line.category == category]
-        page += ["", f"## {heading}", "", *some] if some else []
+        items = [f"- {line.text}" for line in lines if line.category == category]
+        page += ["", f"## {heading}", "", *items] if items else []
     return "\n".join(page)
 
 

@@ -99,11 +99,11 @@ def _tell_claim(claim: StandingClaim, row: Row) -> PageLine:
     """Return a claim with its reasons, the files that it does not name itself, and what makes it a rule."""
     # without a model its reasons are what stands around it
     detail = " ".join(str(row["detail"] or "").split()) if row["observer"] != EXTRACTIVE else ""
-    told = not detail or detail.casefold() in claim.text.casefold() or not addresses_nobody(detail)
+    is_told = not detail or detail.casefold() in claim.text.casefold() or not addresses_nobody(detail)
     files = [f"`{file}`" for file in row["files"][:MOST_FILES] if file not in claim.text]
     named = f" ({', '.join(files)})" if files else ""
     rule = f" ({claim.standing})" if claim.standing else ""
-    text = f"{claim.text}{'' if told else f' — {detail}'}{named}{rule}"
+    text = f"{claim.text}{'' if is_told else f' — {detail}'}{named}{rule}"
     session = claim.source.short or claim.source.session or ""
     return PageLine(claim.category, _cite(text, session, row["message_ids"][0]), claim.id, claim.text)
 
@@ -118,9 +118,9 @@ def build_skill(lines: Sequence[PageLine], title: str, budget: int, count: Token
     return fill_page(title, INTRODUCTION, SECTIONS, lines, budget, count)
 
 
-def make_skill_name(wanted: str) -> str:
+def make_skill_name(name: str) -> str:
     """Return a name as the format wants it: a-z, 0-9 and single hyphens, 64 characters at most."""
-    last = PurePath(wanted.replace("\\", "/").rstrip("/")).name
+    last = PurePath(name.replace("\\", "/").rstrip("/")).name
     return NOT_IN_NAMES.sub("-", last.casefold()).strip("-")[:LONGEST_NAME].rstrip("-") or "project"
 
 
@@ -141,15 +141,15 @@ def build_front_matter(name: str, project: str, lines: Sequence[PageLine]) -> st
 
 def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[PageLine]:
     """Return the foremost habits of a kind that tell somebody who works here what to do."""
-    some = [habit for habit in habits if habit.kind == kind and habit.sources and all(map(_is_plain, habit.items))]
+    shown = [habit for habit in habits if habit.kind == kind and habit.sources and all(map(_is_plain, habit.items))]
     if kind is HabitKind.COMMAND:
-        some = [habit for habit in some if habit.role in CHECKED]
-        some.sort(key=lambda habit: CHECKED.index(CommandRole(str(habit.role))))
+        shown = [habit for habit in shown if habit.role in CHECKED]
+        shown.sort(key=lambda habit: CHECKED.index(CommandRole(str(habit.role))))
     if kind is HabitKind.SEQUENCE:  # to look before one edits is nothing of this project
-        some = [habit for habit in some if any(item not in LOOKS for item in habit.items)]
+        shown = [habit for habit in shown if any(item not in LOOKS for item in habit.items)]
     # of two checkouts the one with more of it; each with its latest source
     foremost: dict[tuple[str, ...], Habit] = {}
-    for habit in some:
+    for habit in shown:
         foremost.setdefault(habit.items, habit)
     lines = []
     for habit in list(foremost.values())[:MOST_HABITS]:

@@ -77,10 +77,10 @@ def fit_calibration(view: Tables, encoder: Encoder) -> str:
         vector = table.vector or ""
         columns = [vector, *(["status"] if table is OBSERVATIONS else [])]
         offsets = np.linspace(0, rows - 1, SAMPLE_ROWS).astype(np.int64)
-        some = view.take(table, offsets, columns) if rows > SAMPLE_ROWS else view.read(table, columns)
+        sample = view.take(table, offsets, columns) if rows > SAMPLE_ROWS else view.read(table, columns)
         if table is OBSERVATIONS:
-            some = some.filter(pc.equal(some["status"], Status.ACTIVE))
-        if len(matrix := build_matrix(some[vector])):
+            sample = sample.filter(pc.equal(sample["status"], Status.ACTIVE))
+        if len(matrix := build_matrix(sample[vector])):
             best = ((spoken if table is SUMMARIES else vectors) @ matrix.T).max(axis=1)
             scales[kind] = Scale(round(float(np.median(best)), 4), deviation)
     return json.dumps({"scales": {kind: asdict(scale) for kind, scale in scales.items()}})
@@ -92,5 +92,5 @@ def put_under_names(queries: Sequence[str], view: Tables) -> list[str]:
     if not len(names):
         return list(queries)
     spread = np.linspace(0, len(names) - 1, len(queries)).astype(np.int64)
-    some = names.take(pc.sort_indices(names).take(pa.array(spread))).to_pylist()
-    return [f"{name}: {query}" if name else query for name, query in zip(some, queries, strict=True)]
+    speakers = names.take(pc.sort_indices(names).take(pa.array(spread))).to_pylist()
+    return [f"{name}: {query}" if name else query for name, query in zip(speakers, queries, strict=True)]

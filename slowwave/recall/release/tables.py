@@ -70,8 +70,8 @@ def compute_cosines(vectors: pa.ChunkedArray, vector: Vector) -> npt.NDArray[np.
     """Return the cosine of each row's vector to one; NaN where a row has none."""
     cosines = np.full(len(vectors), np.nan)
     with limit_blas_threads():
-        some = (vectors.slice(start, WIDENED) for start in range(0, len(vectors), WIDENED))
-        cosines[vectors.is_valid().to_numpy()] = np.concatenate([*(build_matrix(part) @ vector for part in some), []])
+        parts = (vectors.slice(start, WIDENED) for start in range(0, len(vectors), WIDENED))
+        cosines[vectors.is_valid().to_numpy()] = np.concatenate([*(build_matrix(part) @ vector for part in parts), []])
     return cosines
 
 
@@ -110,7 +110,7 @@ class RowIndex:
         """Return which rows are of one of some workspaces (none: of any), and were said in a stretch of time."""
         mask: Mask = np.ones(len(self.moment), dtype=bool)
         if places:
-            mask &= np.isin(self.workspace, [find_code(self.workspaces, place) for place in places])
+            mask &= np.isin(self.workspace, [find_code(self.workspaces, name) for name in places])
         if since is not None:
             mask &= self.moment >= round(since.timestamp() * 1e6)
         if until is not None:
@@ -316,8 +316,8 @@ class PassageIndex(RowIndex):
         names = sorted({word for word in TERM.findall(text) if word.lower() in self.speaker_words})
         if not names:
             return text
-        either = "|".join(re.escape(name) for name in names)
-        bare = " ".join(re.sub(rf"\b(?:{either})\b(?:['’]s\b)?", " ", text).split())
+        pattern = "|".join(re.escape(name) for name in names)
+        bare = " ".join(re.sub(rf"\b(?:{pattern})\b(?:['’]s\b)?", " ", text).split())
         return bare if TERM.search(bare) else text
 
     def find_exchange(self, position: int) -> list[int]:
@@ -423,9 +423,9 @@ class ClaimIndex(RowIndex):
         """Return for each the share of those from its workspace that were made before it; 0 where it has no time."""
         share = np.zeros(len(claims))
         for workspace in np.unique(self.workspace[claims]):
-            some = np.flatnonzero((self.workspace[claims] == workspace) & (self.moment[claims] != NO_TIME))
-            moments = self.moment[claims[some]]
-            share[some] = np.searchsorted(np.sort(moments), moments, "left") / max(len(some) - 1, 1)
+            dated = np.flatnonzero((self.workspace[claims] == workspace) & (self.moment[claims] != NO_TIME))
+            moments = self.moment[claims[dated]]
+            share[dated] = np.searchsorted(np.sort(moments), moments, "left") / max(len(dated) - 1, 1)
         return share
 
     @cached_property
@@ -448,15 +448,15 @@ def read_claim_index(view: Tables, passages: PassageIndex) -> ClaimIndex:
     files = rows["files"].combine_chunks()
     naming = pc.list_parent_indices(files).to_numpy().astype(np.int64)
     path, paths = encode_column(pa.chunked_array([files.flatten()]))
-    kept = pc.not_equal(rows["status"], Status.QUARANTINED).to_numpy()[naming]
+    shown = pc.not_equal(rows["status"], Status.QUARANTINED).to_numpy()[naming]
     # claims and positions of passages, joined over the message, in order of claim
     message_ids = rows["message_ids"].combine_chunks()
     claim = pc.list_parent_indices(message_ids).to_numpy().astype(np.int64)
     message = pc.fill_null(pc.index_in(message_ids.flatten(), value_set=view.read_keys(MESSAGES)), -1).to_numpy()
-    by_message, known = np.argsort(passages.message, kind="stable"), message >= 0
+    by_message, stored = np.argsort(passages.message, kind="stable"), message >= 0
     there = passages.message[by_message]
-    first, last = np.searchsorted(there, message[known], "left"), np.searchsorted(there, message[known], "right")
-    made = np.repeat(claim[known], last - first), by_message[_expand_ranges(first, last)]
+    first, last = (np.searchsorted(there, message[stored], side) for side in ("left", "right"))
+    made = np.repeat(claim[stored], last - first), by_message[_expand_ranges(first, last)]
     return ClaimIndex(
         offsets=np.arange(len(rows)),
         row_ids=rows["_rowid"].to_numpy(),
@@ -469,8 +469,8 @@ def read_claim_index(view: Tables, passages: PassageIndex) -> ClaimIndex:
         category=category,
         categories=categories,
         made=made,
-        naming=naming[kept],
-        path=path[kept],
+        naming=naming[shown],
+        path=path[shown],
         paths=paths,
     )
 

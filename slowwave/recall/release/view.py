@@ -192,8 +192,8 @@ def compute_confidences(rows: pa.Table, unconfirmed: Set[str]) -> Floats:
     """
     first = rows["confidence"].to_numpy().astype(np.float64)
     witnesses = [
-        len((set(some) or {own}) - unconfirmed)
-        for some, own in zip(rows["evidence_sessions"].to_pylist(), rows["session_id"].to_pylist(), strict=True)
+        len((set(sessions_of) or {own}) - unconfirmed)
+        for sessions_of, own in zip(rows["evidence_sessions"].to_pylist(), rows["session_id"].to_pylist(), strict=True)
     ]
     sessions = np.array(witnesses, dtype=np.float64)
     first = np.where(sessions > 0, first, UNCONFIRMED * first)

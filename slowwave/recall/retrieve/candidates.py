@@ -191,9 +191,9 @@ class Candidates:
             Candidate(
                 *(self.pool.kind, owners[at], self.rows[at], float(self.scores[at]), float(self.relevance[at])),
                 contributions={name: float(part[at]) for name, part in self.contributions.items()},
-                copies=tuple(owners[other] for other in others),
+                copies=tuple(owners[other] for other in copies),
             )
-            for at, *others in islice(alike.values(), depth)
+            for at, *copies in islice(alike.values(), depth)
         ]
 
 
@@ -213,10 +213,10 @@ def sum_signals(contributions: Mapping[str, Scores]) -> Scores:
 
 
 def _standardise(signal: Scores) -> Scores:
-    known = ~np.isnan(signal)
-    if not known.any() or (spread := float(signal[known].std())) < 1e-12:
+    is_known = ~np.isnan(signal)
+    if not is_known.any() or (spread := float(signal[is_known].std())) < 1e-12:
         return np.zeros(len(signal))
-    scaled: Scores = np.where(known, (signal - signal[known].mean()) / spread, 0.0)
+    scaled: Scores = np.where(is_known, (signal - signal[is_known].mean()) / spread, 0.0)
     return scaled
 
 
@@ -233,10 +233,10 @@ def hear_words(
     """
     layout, words, lookups = view.passages, query.index_terms[:MAX_WORDS], search_words(view, query)
     if query.is_narrowed:  # to one speaker or file: what answers Ben is heard by him, and so everybody's words count
-        others = search_words(view, replace(query, speaker=None, files=()))
+        unnarrowed = search_words(view, replace(query, speaker=None, files=()))
         lookups = [
             (np.concatenate(positions), np.concatenate(scores))
-            for positions, scores in (zip(*pair, strict=True) for pair in zip(lookups, others, strict=True))
+            for positions, scores in (zip(*pair, strict=True) for pair in zip(lookups, unnarrowed, strict=True))
         ]
     # telling words, and what is heard of each
     content = set(query.content_words).intersection(words)
@@ -253,16 +253,16 @@ def hear_words(
             same = inside & (layout.session[moved] == layout.session[positions])
             np.maximum.at(best, moved[same], scores[same] * fade ** abs(offset))
             touched.append(moved[same])
-        heard = np.concatenate(touched)
+        reached = np.concatenate(touched)
         if word in layout.workspace_words:  # nobody names the place where they are, so all hear it there
             here = np.flatnonzero(np.isin(layout.workspace, sorted(layout.workspace_words[word])))
             best[here] = np.maximum(best[here], compute_idf(len(here), len(total)) * SATURATED)
-            heard = np.concatenate([heard, here])
-        total[heard] += best[heard]  # once a position, however often it is named
+            reached = np.concatenate([reached, here])
+        total[reached] += best[reached]  # once a position, however often it is named
         if word in telling:
-            telling_total[heard] += best[heard]
-            bound += float(best[heard].max()) if len(heard) else rarest
-        best[heard] = 0.0
+            telling_total[reached] += best[reached]
+            bound += float(best[reached].max()) if len(reached) else rarest
+        best[reached] = 0.0
     total[~allowed] = telling_total[~allowed] = 0.0
     return total, np.divide(telling_total, bound or 1.0, out=telling_total)
 
@@ -345,8 +345,8 @@ def compute_passage_evidence(view: View, plan: QueryPlan, full_text: bool) -> Pa
         dated += DATED * compute_idf(int((mask & rows.allowed).sum()), int(rows.allowed.sum())) * (mask & rows.allowed)
     # passages that hear its words
     of_time = times.words if times and dated.any() else frozenset[str]()
-    heard = hear_words(view, query, rows.allowed, of_time) if full_text else None
-    lexical, share = heard or (np.zeros(len(rows.allowed)), None)
+    scores = hear_words(view, query, rows.allowed, of_time) if full_text else None
+    lexical, share = scores or (np.zeros(len(rows.allowed)), None)
     return PassageEvidence(layout, rows.allowed, lexical, share, dated, Nearness(rows, plan.nameless_vector))
 
 
@@ -471,12 +471,12 @@ def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, limit: int, full_te
     if plan.full_vector is not None:
         lookups["vector"] = groups.search_vectors(plan.full_vector, limit)
     # one row a key, in order of key, so that what follows does not hang on the order in which an index answers
-    found = {name: {str(row[pool.table.key]): row for row in rows.to_pylist()} for name, rows in lookups.items()}
-    by_key = {key: row for rows in found.values() for key, row in rows.items()}
+    by_signal = {name: {str(row[pool.table.key]): row for row in rows.to_pylist()} for name, rows in lookups.items()}
+    by_key = {key: row for rows in by_signal.values() for key, row in rows.items()}
     keys = sorted(by_key)
     signals = {
         name: np.array([rows[key]["_score"] if key in rows else np.nan for key in keys], dtype=np.float64)
-        for name, rows in found.items()
+        for name, rows in by_signal.items()
     }
     words = [word for word in query.index_terms if word not in STOP] or query.index_terms
     return Candidates(

@@ -83,15 +83,15 @@ class Rows:
         rows as elsewhere the first look has enough.
         """
         dataset, rows = self.view.open_dataset(self.table), self.view.count(self.table)
-        wanted = limit if self.share == 1.0 else int(MORE * limit / self.share)
+        count = limit if self.share == 1.0 else int(MORE * limit / self.share)
         columns = [*self.columns, score]
         while True:
-            best = search(min(wanted, rows))
+            best = search(min(count, rows))
             rows_found = dataset.scanner(columns, self.where, prefilter=True, with_row_id=True, **best).to_table()
             passed = self.keep_allowed(rows_found)
-            if len(passed) >= limit or len(rows_found) < wanted:
+            if len(passed) >= limit or len(rows_found) < count:
                 return passed.slice(0, limit)
-            wanted *= 4
+            count *= 4
 
     def keep_allowed(self, rows: pa.Table) -> pa.Table:
         """Return those of the rows found that may answer."""
@@ -143,8 +143,8 @@ class Nearness:
         if self.vector is None or not len(offsets):
             return np.full(len(offsets), np.nan)
         # each row is read once
-        some, back = np.unique(offsets, return_inverse=True)
-        return compute_cosines(self.rows.view.take(self.rows.table, some, ["vector"])["vector"], self.vector)[back]
+        once, back = np.unique(offsets, return_inverse=True)
+        return compute_cosines(self.rows.view.take(self.rows.table, once, ["vector"])["vector"], self.vector)[back]
 
     def find_nearest(self, limit: int) -> Ints:
         """Return the places of the nearest rows that may answer, best first."""
@@ -152,17 +152,17 @@ class Nearness:
             return np.zeros(0, dtype=np.int64)
         if self._every is None:
             return self.rows.locate(self.rows.search_vectors(self.vector, limit))
-        every = self._every[self.rows.index.offsets]
-        return select_top(np.where(self.rows.allowed & ~np.isnan(every), every, -np.inf), limit, -np.inf)
+        cosines = self._every[self.rows.index.offsets]
+        return select_top(np.where(self.rows.allowed & ~np.isnan(cosines), cosines, -np.inf), limit, -np.inf)
 
 
 def select_top(scores: Scores, n: int, above: float = 0.0) -> Ints:
     """Return places of the n highest scores above `above`, best first, equal ones in order of place."""
-    some = np.flatnonzero(scores > above)
-    if len(some) > n:  # leave out what is below the n-th best, then sort the rest
-        least = np.partition(scores[some], len(some) - n)[len(some) - n]
-        some = some[scores[some] >= least]
-    return some[np.argsort(-scores[some], kind="stable")[:n]]
+    places = np.flatnonzero(scores > above)
+    if len(places) > n:  # leave out what is below the n-th best, then sort the rest
+        lowest = np.partition(scores[places], len(places) - n)[len(places) - n]
+        places = places[scores[places] >= lowest]
+    return places[np.argsort(-scores[places], kind="stable")[:n]]
 
 
 BEFORE, AFTER = r"(?<![\w.-])", r"(?![\w/\\]|[.-]\w)"
@@ -190,8 +190,8 @@ class PathVariants:
     @property
     def pattern(self) -> re.Pattern[str]:
         """One of them within a text, with slashes of either kind."""
-        each = (r"[/\\]".join(map(re.escape, path.split("/"))) for path in self.paths)
-        return re.compile(f"{BEFORE}(?:{'|'.join(each)}){AFTER}")
+        patterns = (r"[/\\]".join(map(re.escape, path.split("/"))) for path in self.paths)
+        return re.compile(f"{BEFORE}(?:{'|'.join(patterns)}){AFTER}")
 
 
 def build_path_variants(files: Sequence[str], workspaces: Iterable[str]) -> list[PathVariants]:
@@ -244,8 +244,8 @@ def _mask_said(view: View, index: RowIndex, query: Query) -> Mask:
 
 def explain_unknown_category(view: View, category: str) -> str | None:
     """Return that no category is called so, and those there are; None for one that ships or that a claim has."""
-    known = dict.fromkeys(filter(None, (*CATEGORIES, *view.claims.categories)))
-    return None if category in known else f"no category is called {category!r}: it is one of {', '.join(known)}"
+    names = dict.fromkeys(filter(None, (*CATEGORIES, *view.claims.categories)))
+    return None if category in names else f"no category is called {category!r}: it is one of {', '.join(names)}"
 
 
 def explain_empty_filters(view: View, query: Query) -> str | None:
@@ -272,9 +272,9 @@ def resolve_speakers(view: View, name: str) -> frozenset[str]:
 
     Where nobody has just that one, those whose first names it is.
     """
-    wanted, names = normalise_name(name), view.speakers.items()
-    exact = frozenset(speaker for speaker, plain in names if plain == wanted)
-    return exact or frozenset(speaker for speaker, plain in names if plain.startswith(f"{wanted} "))
+    plain_name, names = normalise_name(name), view.speakers.items()
+    exact = frozenset(speaker for speaker, plain in names if plain == plain_name)
+    return exact or frozenset(speaker for speaker, plain in names if plain.startswith(f"{plain_name} "))
 
 
 def find_file_matches(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
@@ -297,10 +297,10 @@ def find_file_matches(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
     for batch in view.open_dataset(PASSAGES).to_batches(columns=["text"]):
         texts = batch.column("text")
         near = np.any([pc.match_substring(texts, end).to_numpy(zero_copy_only=False) for end in ends], axis=0)
-        some = texts.filter(pa.array(near)).to_pylist()
+        near_texts = texts.filter(pa.array(near)).to_pylist()
         for pattern, of_way in zip([way.pattern for way in ways], masks, strict=True):
             named = np.zeros(len(near), dtype=bool)
-            named[near] = [bool(pattern.search(text)) for text in some]
+            named[near] = [bool(pattern.search(text)) for text in near_texts]
             of_way.append(named)
     # those in which such a claim was made, and all others of their messages
     by_position = (np.concatenate(of_way)[layout.offsets] for of_way in masks)

@@ -70,7 +70,7 @@ def list_claims(
     if limit is not None and limit < 1:
         raise UsageError(f"limit is {limit}; it is the number of claims wanted, at least 1")
     refuse_unknown_filters(filters, ClaimFilters)
-    least = parse_share(filters.get("min_confidence"), "min_confidence") or 0.0
+    min_confidence = parse_share(filters.get("min_confidence"), "min_confidence") or 0.0
     names = dict(zip(*view.read(TOPICS, ["topic_id", "name"]).to_pydict().values(), strict=True))
     statuses = [Status.ACTIVE, Status.SUPERSEDED] if filters.get("superseded") else [Status.ACTIVE]
     conditions = [pc.field("status").isin(statuses)]
@@ -92,9 +92,9 @@ def list_claims(
         claims = claims.filter([word in map(str.casefold, words) for words in claims["keywords"].to_pylist()])
     newest = [("observed_at", "descending"), ("observation_id", "ascending")]  # what has no date comes last
     ids = claims.sort_by(newest)["observation_id"].to_pylist()
-    if least:
+    if min_confidence:
         sure = view.look_up_confidences(ids)
-        ids = [key for key in ids if sure[key] >= least]
+        ids = [key for key in ids if sure[key] >= min_confidence]
     ids = ids[after:][:limit]
     sure, rows = view.look_up_confidences(ids), view.read_by_id(OBSERVATIONS, ids, COLUMNS)
     return [_make_claim(rows[key], sure[key], names, view.native_sessions) for key in ids]

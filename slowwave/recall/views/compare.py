@@ -76,7 +76,7 @@ def compare_claims(old: pa.Table, new: pa.Table, decided: Mapping[str, str]) -> 
     differences: list[Difference] = []
     for key in before.keys() | after.keys():
         was, row = before.get(key), after.get(key)
-        held_before, holds_now = (some is not None and some["status"] == Status.ACTIVE for some in (was, row))
+        held_before, holds_now = (version is not None and version["status"] == Status.ACTIVE for version in (was, row))
         newest, reason, successor = row or was or {}, None, None
         if held_before and row is None:
             kind = "gone"

@@ -64,8 +64,8 @@ def read_relations(
     """Return by the claims that were not seen the closest relation that leads to each from some claims: which of these,
     what it is seen from there, and its row.
     """
-    some = pa.array(sorted(claims), pa.string())
-    ends = pc.field("from_id").isin(some) | pc.field("to_id").isin(some)
+    ids = pa.array(sorted(claims), pa.string())
+    ends = pc.field("from_id").isin(ids) | pc.field("to_id").isin(ids)
     pairs = view.read(RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends).to_pylist()
     pairs.sort(key=lambda row: (-row["weight"], row["kind"], row["from_id"], row["to_id"]))
     ways: dict[str, tuple[str, str, dict[str, Any]]] = {}
@@ -77,7 +77,7 @@ def read_relations(
     return ways
 
 
-def find_related(view: View, wanted: str, depth: int = 1, limit: int | None = None) -> list[Related]:
+def find_related(view: View, subject: str, depth: int = 1, limit: int | None = None) -> list[Related]:
     """Return the related claims, the nearest first, of these the closest; each claim once.
 
     Args:
@@ -95,12 +95,12 @@ def find_related(view: View, wanted: str, depth: int = 1, limit: int | None = No
         raise UsageError(f"limit is {limit}; it is the number of claims wanted, at least 1")
     # the claim whose id begins so, else those that speak of the name
     keys = view.read_keys(OBSERVATIONS)
-    edge = keys.filter(pc.starts_with(keys, wanted)).to_pylist() if ID.fullmatch(wanted) else []
+    edge = keys.filter(pc.starts_with(keys, subject)).to_pylist() if ID.fullmatch(subject) else []
     if len(edge) > 1:
-        raise UsageError(f"{len(edge)} claims have ids that begin with {wanted!r}: {', '.join(edge[:5])}")
-    related = [] if edge else _find_named(view, wanted)
+        raise UsageError(f"{len(edge)} claims have ids that begin with {subject!r}: {', '.join(edge[:5])}")
+    related = [] if edge else _find_named(view, subject)
     if not edge and not related:
-        raise UsageError(f"nothing in release {view.release.name} has the id {wanted!r} or speaks of it")
+        raise UsageError(f"nothing in release {view.release.name} has the id {subject!r} or speaks of it")
     # step by step the claims that are related to the last ones
     edge = edge or [claim.id for claim in related]
     seen = set(edge)
@@ -124,7 +124,7 @@ def _find_named(view: View, name: str) -> list[Related]:
     ways = build_path_variants([normalise_path(name)], view.workspaces)
     spelt = re.compile(rf"(?<!\w){re.escape(name.strip())}(?!\w)", re.IGNORECASE)
     person, places = normalise_name(name), find_workspaces(anchor_workspace(name), view.workspaces)
-    places += tuple(place for place in view.workspaces if place.rstrip("/").rpartition("/")[2] == name.strip())
+    places += tuple(root for root in view.workspaces if root.rstrip("/").rpartition("/")[2] == name.strip())
     newest = [("observed_at", "descending"), ("observation_id", "ascending")]  # what has no date comes last
     # the closest way in which each claim is of it
     rows = view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE).sort_by(newest).to_pylist()

@@ -138,8 +138,8 @@ def _find_row(view: View, row_id: str) -> tuple[str, Row]:
         raise UsageError(f"nothing in release {view.release.name} has the id {row_id!r}")
     if len(rows) > 1:
         own = [(kind, str(row[KINDS[kind].key]), row.get("native_id")) for kind, row in rows[:5]]
-        some = ", ".join(f"{kind} {key if key.startswith(row_id) else native or key}" for kind, key, native in own)
-        raise UsageError(f"{len(rows)} rows have ids that begin with {row_id!r}: {some}")
+        ids = ", ".join(f"{kind} {key if key.startswith(row_id) else native or key}" for kind, key, native in own)
+        raise UsageError(f"{len(rows)} rows have ids that begin with {row_id!r}: {ids}")
     return rows[0]
 
 
@@ -196,12 +196,12 @@ def _find_children(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:
         return []
     if kind in ("observation", "summary"):
         ids = row["message_ids"] if kind == "observation" else row["member_ids"]
-        found = {
+        children = {
             str(member[KINDS[below].key]): (below, member)
             for below in ("summary", "observation", "message")
             for member in _read_rows(view, below, ids)
         }
-        return [found[key] for key in dict.fromkeys(ids) if key in found]
+        return [children[key] for key in dict.fromkeys(ids) if key in children]
     # of a topic or session what nothing stands above
     scope_id = str(row[KINDS[kind].key])
     summaries = _read_summaries(view, scope_id)

@@ -51,12 +51,12 @@ def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
     for row in rows:
         for span in hash_spans([row["summary"], row["quote"]]):
             by_span.setdefault(span, set()).add(row["observation_id"])
-    known = {row["observation_id"] for row in rows}
+    active = {row["observation_id"] for row in rows}
     # what the log of recalls says of them
     recalls = read(space_dir, Recall)
     times: Counter[str] = Counter()
     for recall in recalls:
-        times.update(known & recall.ids | {claim for span in recall.spans for claim in by_span.get(span, ())})
+        times.update(active & recall.ids | {claim for span in recall.spans for claim in by_span.get(span, ())})
     claims = [ClaimUse(row["observation_id"], row["summary"], times[row["observation_id"]]) for row in rows]
     moments = [datetime.fromisoformat(recall.at) for recall in recalls]
     ratings = {rating.id: rating for rating in read(space_dir, Rating)}
