@@ -122,9 +122,11 @@ class Memory:
             NoRelease: nothing is released yet, and `unreleased` is not set; or not under that name.
             UsageError: the encoder given is not the one the stored vectors were made with, or `space` is no name.
         """
+        # the settings in force, for this store
         settings = _load_settings(space)
         root = find_working_copy(store) if store is not None else settings.store
         memory = cls(settings.model_copy(update={"store": root}), root, release, encoder, reranker)
+        # its release; without one, what was told since or what was answered last
         try:
             memory._live.view = memory._live.open_view()
         except TROUBLE as trouble:
@@ -136,6 +138,7 @@ class Memory:
                 raise
             memory._notes.add(f"{explain_unreadable(trouble)}: answered from the last answers")
             return memory
+        # the encoder that made its vectors
         made_with = memory.release.encoder
         if encoder is not None and made_with is not None and encoder.name != made_with:
             raise UsageError(f"this memory's vectors were made with {made_with!r}, not with {encoder.name!r}")
@@ -487,6 +490,7 @@ class Memory:
         # all that an answer depends on: when it is asked only where a time is counted back from there
         timeless = [query if query.times and query.times.spans else replace(query, now=None) for query in queries]
         questions = [repr((kind, query, automatic, self._live.named)) for query in timeless]
+        # from the release, or what was answered last
         try:
             view = self.get_view()
             encode = partial(self._vectors.encode_texts, view.release.encoder)

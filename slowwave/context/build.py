@@ -169,6 +169,7 @@ def _collect_memories(
     memory: OpenMemory, query: str, automatic: bool, filters: MessageFilters
 ) -> tuple[list[Line], Hits]:
     """Return the memories for a query, and the hits they rest on; where the store can't be read, the last answer."""
+    # what recall finds; where the store is away that is all
     settings = memory.settings.context
     filters["files"] = read_once(filters.get("files"))
     hits = memory.recall(query, settings.hits, ("message",), automatic=automatic, **filters)
@@ -240,6 +241,7 @@ def assemble_context(
         packers["memories"] = lambda room: cover_words(memories, room, measure)
     elif memories:
         packers["memories"] = lambda room: _pack_messages(memories, query, room, share, measure)
+    # a conversation's turns, the latest before older ones that the query calls up
     if parsed := [parse_turn(turn) for turn in conversation]:
         turns = Turns(settings, pyramid or PyramidSettings(), measure, encoder)
         for role, text in parsed:

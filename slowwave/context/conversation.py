@@ -219,6 +219,7 @@ class Turns:
 
         All of them, as they are, where they fit; else the latest within their share, and older ones by activation.
         """
+        # the latest turns that fit
         recent = self._select_recent(budget, len(self.said))
         if len(recent) < len(self.said):
             active = self.settings.active

@@ -126,7 +126,7 @@ def shorten(line: Line, query_words: Collection[str], limit: int, measure: Measu
         return line
     pieces, words = line.pieces, frozenset(query_words)
     shared = [len(words.intersection(extract_content_words(piece))) for piece in pieces]
-    # On from the first of the best sentences, then back from it.
+    # on from the first of the best sentences, then back from it
     first = max((at for at in range(len(pieces)) if pieces[at] != OMITTED), key=lambda at: (shared[at], -at))
     spans = [(first, stop) for stop in range(first + 1, len(pieces) + 1)]
     spans += [(start, len(pieces)) for start in reversed(range(first))]
@@ -144,6 +144,7 @@ def cover_words(lines: Sequence[Line], budget: int, measure: Measure) -> list[Li
     """Return the lines cut to the sentences that cover most of what their words are worth, in the lines' order; the
     part that they make has at most `budget` tokens.
     """
+    # what each sentence costs, and what comes with the first of a line or of a group
     left = {(n, at) for n, line in enumerate(lines) for at, worths in enumerate(line.worths) if worths}
     prices = {(n, at): measure.count(f" {OMITTED} {lines[n].pieces[at]}") for n, at in left}
     tags = [measure.count_line(replace(line, text="")) for line in lines]
@@ -160,7 +161,7 @@ def cover_words(lines: Sequence[Line], budget: int, measure: Measure) -> list[Li
             return 0.0
         return sum(max(0.0, worth - covered.get(word, 0.0)) for word, worth in lines[n].worths[at].items()) / price
 
-    # The sentence that adds most per token, while any fits; the whole is counted, not its parts.
+    # the sentence that adds most per token, while any fits; the whole is counted, not its parts
     while gains := {key: gain for key in left if (gain := compute_gain(key)) > 0}:
         best = max(gains, key=lambda key: (gains[key], -key[0], -key[1]))
         left = gains.keys() - {best}

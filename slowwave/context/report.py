@@ -302,8 +302,10 @@ def compute_sentence_signs(messages: Sequence[PastMessage], sentences: Sequence[
         said_by[message.human] |= stems
         for stem in stems:
             first.setdefault(stem, n)
+    # how long a message is here
     lengths = [len(stems) for stems in stems_of if stems]
     usual = math.log(sum(lengths) / len(lengths)) if lengths else 0.0
+    # the signs of each sentence
     rows = []
     for sentence in sentences:
         stems, human = stem_words(sentence.words), messages[sentence.at].human
@@ -340,6 +342,7 @@ def weigh_sentences(
     """Return sentences with their log-odds; where a person later gives other figures beside two of a sentence's words,
     its own figures are left out, and of its words only those count that the later one lacks.
     """
+    # log-odds by the signs, and by what a sentence means
     logits = weights.sentence_bias + compute_sentence_signs(messages, sentences) @ np.array(weights.sentence)
     meaning = compute_meaning(messages, sentences) if weights.direction else None
     if meaning is not None:

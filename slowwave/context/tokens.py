@@ -40,6 +40,7 @@ def load_tokenizer(name: str) -> Tokenizer:
         folders = (package.submodule_search_locations or ()) if package else ()
         file = next((file for folder in folders if (file := Path(folder, MINILM[1], "tokenizer.json")).is_file()), None)
         return _load_tokenizer_file(file) if file else count_bytes_by_four
+    # a file, or an encoding of tiktoken
     if not name.startswith("tiktoken:"):
         return _load_tokenizer_file(Path(name).expanduser())
     if importlib.util.find_spec("tiktoken") is None:

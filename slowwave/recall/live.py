@@ -193,6 +193,7 @@ class QueryVectors:
         try:
             if (encoder := self._get_encoder(made_with)) is None:
                 return {}
+            # those kept, then the others
             looked_up = {text: self._kept.get((encoder.name, text)) for text in texts}
             stored = {text: vector for text, vector in looked_up.items() if vector is not None}
             missing = [text for text in texts if text not in stored]
@@ -218,6 +219,7 @@ class QueryVectors:
         return prepared
 
     def _get_encoder(self, made_with: str | None) -> Encoder | None:
+        # none, or the one that was given
         if made_with is None:
             self._note("this release has no vectors: answered by full text alone")
             return None
@@ -273,6 +275,7 @@ def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: Q
         and (not speaker or f"{normalise_name(hit.speaker or '')} ".startswith(f"{speaker} "))
         and (not ways or any(way.is_valid_in(hit.workspace) and way.pattern.search(hit.text) for way in ways))
     ][-KEPT_QUERIES // 2 :]  # whose vectors are kept for the next query
+    # how relevant each is, by its words and, where there is a scale, by its cosine
     share = relevance = np.array([compute_word_share(query.content_words, hit.text) for hit in hits])
     scale = view.scales.get("message") if view else None
     texts = [query.text, *(hit.text for hit in hits)] if scale and hits else []

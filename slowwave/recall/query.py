@@ -354,6 +354,7 @@ def parse_bound(value: When, name: str, day_edge: time = time.min) -> datetime |
     """
     if value is None:
         return None
+    # a text, as a day or a moment
     moment: date = value if isinstance(value, date) else date.min
     if not isinstance(value, date):
         try:
@@ -363,6 +364,7 @@ def parse_bound(value: When, name: str, day_edge: time = time.min) -> datetime |
             raise UsageError(
                 f"{name} is {value!r}; it is a date or time like 2025-01-31 or 2025-01-31T09:30Z"
             ) from None
+    # a day's edge, or the moment in UTC
     if not isinstance(moment, datetime):
         return datetime.combine(moment, day_edge, tzinfo=UTC)
     try:

@@ -228,6 +228,7 @@ class Search:
                 at, speaker = row.edges[1], row.row.get("speaker")
                 text = f"{speaker}: {row.text}" if speaker else row.text
                 texts.append(f"{at:%Y-%m-%d} {text}" if at else text)
+            # one finite number for each
             scores = [float(score) for score in self._reranker.rerank(query.text, texts)]
             if len(scores) != len(rows) or not all(map(math.isfinite, scores)):
                 raise ValueError("not one finite number for each text")
@@ -258,6 +259,7 @@ class Search:
 
 def plan_query(view: View, query: Query) -> QueryPlan:
     """Return the plan, still without vectors: those of many queries are made in one call."""
+    # claims alone have a category and a confidence, summaries and topics have neither speaker nor files
     of_claims, narrowed = query.is_of_claims, query.is_narrowed
     able = [
         kind for kind in query.kinds if not (of_claims and kind != "observation") and not (narrowed and kind in GROUPS)
@@ -265,6 +267,7 @@ def plan_query(view: View, query: Query) -> QueryPlan:
     kinds = tuple(kind for kind in able if view.count(POOLS[kind].table))
     if not kinds:
         return QueryPlan(query, kinds, query.text, False)
+    # names as memory spells them, and the text without them
     try:
         full_text = view.has_full_text(PASSAGES)
         query = correct_names(view, query, full_text=full_text)
@@ -352,12 +355,11 @@ def order_by_change(view: View, hits: Sequence[Candidate], query: Query) -> list
     ordered += rows[ABOUT:]
     ordered.sort(key=lambda row: (row.row["status"] == Status.SUPERSEDED, row.is_only_question, id(row) not in timely))
     # summaries and topics tell behind each sentence what changed it by then
-    return [_mark_sentences(view, row, query) if row.kind in GROUPS else row for row in ordered]
-
-
-def _mark_sentences(view: View, row: Candidate, query: Query) -> Candidate:
-    text = mark_changes(view.chains, row.text, str(row.row.get("scope_id") or row.id), query.as_of)
-    return replace(row, row={**row.row, "text": text})
+    for index, row in enumerate(ordered):
+        if row.kind in GROUPS:
+            text = mark_changes(view.chains, row.text, str(row.row.get("scope_id") or row.id), query.as_of)
+            ordered[index] = replace(row, row={**row.row, "text": text})
+    return ordered
 
 
 def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:

@@ -32,6 +32,7 @@ def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
     facts = view.read_by_id(OBSERVATIONS, list(claims.values()), CLAIM_COLUMNS)
     sure = view.look_up_confidences(list(facts))
     names = view.read_by_id(TOPICS, [fact["topic_id"] for fact in facts.values() if fact["topic_id"]], ["name"])
+    # each with its messages, and what is known of its claim
     hits: list[Hit] = []
     for row in ranked:
         cited = [messages[key] for key in ids[row.id] if key in messages]

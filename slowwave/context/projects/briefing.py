@@ -49,12 +49,14 @@ def build_briefing(
     workspace: str | None = None,
 ) -> Context:
     """Return the ambient block of the release; see `Memory.briefing`."""
+    # what it may have
     settings = memory.settings.context
     room = settings.briefing_budget if budget is None else budget
     check_block(room, format)
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
     read_cost = memory._vectors.start_clock("briefing", room)
     with memory._notes.collect_answer_notes():
+        # by all that it depends on it is kept, to be read while the store is away
         anchored = anchor_workspace(workspace) if workspace else None
         counted_by = tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__qualname__", None)
         question = repr(("briefing", memory._live.named, anchored, room, format, counted_by))

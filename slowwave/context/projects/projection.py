@@ -124,6 +124,7 @@ def build_pages(
 
     `decisions/` and `gotchas/` are by topic, `people/` by who speaks, `projects/` by workspace; none without content.
     """
+    # the claims of each page
     claims = collect_told_claims(view, places, (*STANDING, *PERSONAL), steers, least)
     rows = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
     topics = {row["topic_id"]: row["name"] for row in rows}

@@ -151,6 +151,7 @@ def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[P
     foremost: dict[tuple[str, ...], Habit] = {}
     for habit in shown:
         foremost.setdefault(habit.items, habit)
+    # each in words, as its kind has it
     lines = []
     for habit in list(foremost.values())[:MOST_HABITS]:
         if kind is HabitKind.CO_EDIT:

@@ -21,7 +21,6 @@ Costs two batches of the encoder and one matrix product a table, about a second.
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -50,12 +49,6 @@ LEAST_DEVIATION = 0.01
 """An encoder that tells nothing apart."""
 
 
-@cache
-def load_negatives() -> tuple[str, ...]:
-    """Return the questions that ship."""
-    return tuple((Path(__file__).parent / "negatives.txt").read_text(encoding="utf-8").split("\n")[:-1])
-
-
 def fit_calibration(view: Tables, encoder: Encoder) -> str:
     """Return the scales of a view's tables, as the release keeps them; a table without vectors has none.
 
@@ -63,7 +56,7 @@ def fit_calibration(view: Tables, encoder: Encoder) -> str:
         view: of a release, or of tables that are to become one.
         encoder: the one the tables' vectors were made with.
     """
-    queries = load_negatives()
+    queries = (Path(__file__).parent / "negatives.txt").read_text(encoding="utf-8").split("\n")[:-1]
     vectors = encoder.encode(queries)
     spoken = encoder.encode(put_under_names(queries, view)) if view.count(SUMMARIES) else vectors
     # the encoder's unit: the deviation of the cosines between different queries

@@ -281,7 +281,7 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     missing = [word for word in words if lookups[word] is None]
     if not missing:
         return [lookup for lookup in lookups.values() if lookup is not None]
-    # the others, several at once
+    # what the others are looked up in: passages, and what a model wrote of claims
     query = replace(query, category=None, min_confidence=None)  # passages have neither
     detail, index = OBSERVATIONS.model_text or "", view.passages
     passages = find_passages(view, query)
@@ -306,6 +306,7 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
             positions, scores = look_up(similar)
         return positions, scores * SIMILAR
 
+    # several at once, and remembered
     for word, lookup in zip(missing, view.lookups.map(look_up_likely, missing), strict=True):
         view.words.put((word, scope), lookup)
         lookups[word] = lookup

@@ -129,7 +129,7 @@ class Nearness:
     """Of the query; None without an encoder."""
 
     @cached_property
-    def _every(self) -> Scores | None:
+    def _cosines(self) -> Scores | None:
         """The cosine of each row by its offset; None where their vectors are not in memory."""
         if self.vector is None or (vectors := self.rows.view.load_vectors(self.rows.table)) is None:
             return None
@@ -138,8 +138,8 @@ class Nearness:
     def compute_cosines(self, places: Ints) -> Scores:
         """Return the cosines of the rows at some places."""
         offsets = self.rows.index.offsets[places]
-        if self._every is not None:
-            return self._every[offsets]
+        if self._cosines is not None:
+            return self._cosines[offsets]
         if self.vector is None or not len(offsets):
             return np.full(len(offsets), np.nan)
         # each row is read once
@@ -150,9 +150,9 @@ class Nearness:
         """Return the places of the nearest rows that may answer, best first."""
         if self.vector is None:
             return np.zeros(0, dtype=np.int64)
-        if self._every is None:
+        if self._cosines is None:
             return self.rows.locate(self.rows.search_vectors(self.vector, limit))
-        cosines = self._every[self.rows.index.offsets]
+        cosines = self._cosines[self.rows.index.offsets]
         return select_top(np.where(self.rows.allowed & ~np.isnan(cosines), cosines, -np.inf), limit, -np.inf)
 
 

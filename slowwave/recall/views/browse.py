@@ -70,6 +70,7 @@ def list_claims(
     if limit is not None and limit < 1:
         raise UsageError(f"limit is {limit}; it is the number of claims wanted, at least 1")
     refuse_unknown_filters(filters, ClaimFilters)
+    # the conditions that the table can be asked
     min_confidence = parse_share(filters.get("min_confidence"), "min_confidence") or 0.0
     names = dict(zip(*view.read(TOPICS, ["topic_id", "name"]).to_pydict().values(), strict=True))
     statuses = [Status.ACTIVE, Status.SUPERSEDED] if filters.get("superseded") else [Status.ACTIVE]
@@ -85,7 +86,7 @@ def list_claims(
         conditions.append(pc.field("topic_id").isin(pa.array(ids, pa.string())))
     if start := parse_bound(filters.get("since"), "since"):
         conditions.append(pc.field("observed_at") >= pa.scalar(start, UTC_US))
-    # Of all that pass only what decides is read, and the rest of those that are told.
+    # of all that pass only what decides is read
     claims = view.read(OBSERVATIONS, ["observation_id", "observed_at", "keywords"], reduce(and_, conditions))
     if (keyword := filters.get("keyword")) is not None:
         word = keyword.casefold()
@@ -95,6 +96,7 @@ def list_claims(
     if min_confidence:
         sure = view.look_up_confidences(ids)
         ids = [key for key in ids if sure[key] >= min_confidence]
+    # and the rest of those that are told
     ids = ids[after:][:limit]
     sure, rows = view.look_up_confidences(ids), view.read_by_id(OBSERVATIONS, ids, COLUMNS)
     return [_make_claim(rows[key], sure[key], names, view.native_sessions) for key in ids]

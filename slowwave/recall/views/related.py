@@ -121,6 +121,7 @@ def _find_named(view: View, name: str) -> list[Related]:
     """Return the claims that hold and speak of a file, person, project or word: the closest first, then the newest."""
     if not name.strip():
         return []
+    # how a file, a word, a person and a project are met
     ways = build_path_variants([normalise_path(name)], view.workspaces)
     spelt = re.compile(rf"(?<!\w){re.escape(name.strip())}(?!\w)", re.IGNORECASE)
     person, places = normalise_name(name), find_workspaces(anchor_workspace(name), view.workspaces)

@@ -194,6 +194,7 @@ def _find_children(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:
     """
     if kind == "message":
         return []
+    # of a claim its messages, of a summary its members, in their order
     if kind in ("observation", "summary"):
         ids = row["message_ids"] if kind == "observation" else row["member_ids"]
         children = {
@@ -222,6 +223,7 @@ def _read_summaries(view: View, scope_id: str) -> list[Row]:
 
 def _find_ancestors(view: View, kind: str, row: Row) -> Iterator[Node]:
     """Yield what holds the row, nearest first: claims that cite it, summaries up to the top, its topic or session."""
+    # claims that cite a message
     key = str(row[KINDS[kind].key])
     if kind == "message":
         where = pc.field("session_id") == row["session_id"]

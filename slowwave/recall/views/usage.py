@@ -57,6 +57,7 @@ def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
     times: Counter[str] = Counter()
     for recall in recalls:
         times.update(active & recall.ids | {claim for span in recall.spans for claim in by_span.get(span, ())})
+    # the most used first, and the latest rating of each memory
     claims = [ClaimUse(row["observation_id"], row["summary"], times[row["observation_id"]]) for row in rows]
     moments = [datetime.fromisoformat(recall.at) for recall in recalls]
     ratings = {rating.id: rating for rating in read(space_dir, Rating)}
