@@ -246,7 +246,7 @@ class Turns:
         )
 
     def _select_recent(self, budget: int, count: int) -> list[tuple[str, str]]:
-        """Return the latest turns that fit the budget of tokens, `most` at most, from a person's on."""
+        """Return the latest turns that fit the budget of tokens, `count` at most, from a person's on."""
         latest = list[tuple[str, str]]()
         for turn in reversed(self.said[max(0, len(self.said) - count) :]):
             budget -= self._count_turn(turn)

@@ -367,7 +367,7 @@ def compute_word_signs(weighed: Sequence[tuple[Sentence, float]], messages: int)
     """Return the sentences' words, and each by `WORD_SIGNS`.
 
     Args:
-        kept: sentences, each with the log-odds that it settles something.
+        weighed: sentences, each with the log-odds that it settles something.
         messages: of the session.
     """
     holding: dict[str, list[tuple[int, float]]] = defaultdict(list)

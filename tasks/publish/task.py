@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.protocol import hide_url
-from slowwave.recall.release.calibration import SEARCHED, fit_calibration
+from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.candidates import POOLS
 from slowwave.recall.views.compare import COLUMNS, compare_claims
 from slowwave.schemas.errors import EncoderFailed, EncoderNotFound
 from slowwave.schemas.tables import OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
@@ -88,7 +89,7 @@ def _measure_indexes(job: Job, draft: Release) -> dict[str, float]:
     from slowwave.recall.probes import measure_nearest_found  # all of recall, which most nights need not
 
     view, shares = View(job.store.dir, draft), dict[str, float]()
-    for table in SEARCHED.values():
+    for table in (pool.table for pool in POOLS.values()):
         if name := indexes[table]:
             shares[table.name] = share = measure_nearest_found(view, table)
             if check_nearest({name: share}):

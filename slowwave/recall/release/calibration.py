@@ -31,20 +31,12 @@ from slowwave.engines.encoders.protocol import Encoder
 from slowwave.recall.hits import Kind
 from slowwave.recall.release.tables import Tables, build_matrix
 from slowwave.recall.release.view import Scale
-from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, Table
+from slowwave.recall.retrieve.candidates import POOLS
+from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES
 from slowwave.schemas.vocabulary import Status
-
-SEARCHED: dict[Kind, Table] = {
-    "observation": OBSERVATIONS,
-    "message": PASSAGES,
-    "summary": SUMMARIES,
-    "topic": TOPICS,
-}
-"""Where hits of each kind are found."""
 
 SAMPLE_ROWS = 100_000
 """Rows of a table that negatives are compared with, spread evenly."""
-
 LEAST_DEVIATION = 0.01
 """An encoder that tells nothing apart."""
 
@@ -64,7 +56,8 @@ def fit_calibration(view: Tables, encoder: Encoder) -> str:
     deviation = round(max(float(pairs.std()), LEAST_DEVIATION) if len(pairs) else LEAST_DEVIATION, 4)
     # where the best hits of the median query end, among the rows that may answer, or some of them
     scales: dict[Kind, Scale] = {}
-    for kind, table in SEARCHED.items():
+    for kind, pool in POOLS.items():
+        table = pool.table
         if not (rows := view.count(table)):
             continue
         vector = table.vector or ""

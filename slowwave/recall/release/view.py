@@ -50,10 +50,8 @@ Floats = npt.NDArray[np.float64]
 
 DEVIATIONS = 1.75
 """How far above the median the scale has the relevance `CONFIDENT`."""
-
 WORDS = 2.0
 """Deviations that the words weigh, all of them heard."""
-
 UNCONFIRMED = 0.8
 """What is left of a claim's confidence where only an agent noted it, as of one that another memory gave."""
 DECIMALS = 3

@@ -50,19 +50,14 @@ LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
 MIN_STATED = 4
 """Words beside its questions from which a message says something of its own."""
-
 MAX_WORDS = 64
 """Words of a query that are looked up; later ones are left out."""
-
 ROWS_A_WORD = 1_000
 """Passages a word brings, at most: a word in more of them tells little."""
-
 REACH = 6
 """How far a passage hears its neighbours."""
-
 SIMILAR = 0.3
 """What a word weighs that stands for another spelling."""
-
 SATURATED = 2.2
 """What BM25 gives at most, in units of a word's rarity, to a passage that names it again and again (k1 + 1)."""
 

@@ -82,7 +82,7 @@ def find_related(view: View, subject: str, depth: int = 1, limit: int | None = N
 
     Args:
         view: the release that is asked.
-        wanted: a claim's id or its first characters; or a name: a path or its end, a person, a project, a word.
+        subject: a claim's id or its first characters; or a name: a path or its end, a person, a project, a word.
         depth: how many steps away; of a name the claims that speak of it are the first.
         limit: at most so many; all, where None.
 
