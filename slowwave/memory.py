@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 SESSION = "session"
 """The kind that `Memory.sessions` answers."""
-
 NEVER_ASKED = "the store can't be read, and this was never asked before"
 
 S = TypeVar("S")
@@ -138,7 +137,6 @@ class Memory:
                 raise
             memory._notes.add(f"{explain_unreadable(trouble)}: answered from the last answers")
             return memory
-        # the encoder that made its vectors
         made_with = memory.release.encoder
         if encoder is not None and made_with is not None and encoder.name != made_with:
             raise UsageError(f"this memory's vectors were made with {made_with!r}, not with {encoder.name!r}")
@@ -543,9 +541,8 @@ def recall_spaces(
     answers = [memory.recall(query, k, kinds, **filters) for memory in memories]
     named = ([replace(hit, space=memory.space) for hit in hits] for memory, hits in zip(memories, answers, strict=True))
     merged = list(heapq.merge(*named, key=lambda hit: -(hit.relevance or 0.0)))[:k]
-    notes = tuple(
-        f"{memory.space}: {note}" for memory, hits in zip(memories, answers, strict=True) for note in hits.notes
-    )
+    by_space = zip((memory.space for memory in memories), answers, strict=True)
+    notes = tuple(f"{space}: {note}" for space, hits in by_space for note in hits.notes)
     reason = None if merged else answers[0].reason
     stale, best = any(hits.stale for hits in answers), max(hits.relevance for hits in answers)
     return Hits(merged, reason, stale, best, notes)

@@ -147,13 +147,8 @@ def rank_sentences(
     least_worth = LEAST * max((max(sentence.worths.values()) for sentence in sentences), default=0.0)
     lines = [line for rank, hit in enumerate(hits) if (line := _tell_unreleased(hit, rank))][::-1]
     for messages, of_session in scored:
-        likely = [
-            sentence
-            for sentence in of_session
-            if sentence.relevance >= likeliest[-1] and max(sentence.worths.values()) >= least_worth
-        ]
-        by_message = groupby(likely, key=lambda sentence: sentence.at)
-        lines += [_make_line(messages[at], list(group)) for at, group in by_message]
+        likely = (s for s in of_session if s.relevance >= likeliest[-1] and max(s.worths.values()) >= least_worth)
+        lines += [_make_line(messages[at], list(group)) for at, group in groupby(likely, key=lambda s: s.at)]
     return lines
 
 
@@ -379,10 +374,6 @@ def compute_word_signs(weighed: Sequence[tuple[Sentence, float]], messages: int)
         places = {at for at, _ in holding[word]}
         none = float(np.logaddexp(0.0, [logit for _, logit in holding[word]]).sum())  # -log that none does
         rows.append(
-            [
-                none + math.log(max(1e-9, -math.expm1(-none))),
-                math.log(len(places)),
-                max(places) / max(1, messages - 1),
-            ]
+            [none + math.log(max(1e-9, -math.expm1(-none))), math.log(len(places)), max(places) / max(1, messages - 1)]
         )
     return words, np.array(rows, dtype=np.float64).reshape(len(rows), len(WORD_SIGNS))

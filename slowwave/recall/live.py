@@ -219,7 +219,6 @@ class QueryVectors:
         return prepared
 
     def _get_encoder(self, made_with: str | None) -> Encoder | None:
-        # none, or the one that was given
         if made_with is None:
             self._note("this release has no vectors: answered by full text alone")
             return None

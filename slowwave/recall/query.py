@@ -37,10 +37,8 @@ Vector = npt.NDArray[np.float32]
 
 NO_TIME = np.iinfo(np.int64).min
 """The moment of what has no time."""
-
 MOST_TIMES = 32
 """Times of each kind that a query is held against; a person names one or two, and each is a look at all rows."""
-
 Calendar = tuple[Ints, Ints, Ints]
 """Years, months and days of the month, in UTC."""
 
@@ -136,7 +134,6 @@ MOST_HITS = 1_000_000_000
 """More than a store holds: whoever asks for more asks for all there are."""
 MAX_CHARS = 50_000
 """A longer query is refused: it is a document, and no index ranks by one."""
-
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
 T = TypeVar("T")

@@ -62,8 +62,7 @@ from slowwave.text.words import TERM, extract_content_words, extract_stems, stem
 T = TypeVar("T")
 
 ABOUT = 10
-"""Hits that are put in order at least, and among which those of a chain stand together: the others are about
-other things."""
+"""Hits that are put in order at least, and among which those of a chain stand together: others are of other things."""
 SAME = 70.0
 """`rapidfuzz.fuzz.ratio` from which two texts are one sentence with another value in it."""
 SITTING = 3600.0

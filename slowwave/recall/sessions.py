@@ -98,9 +98,8 @@ def score_sessions_by_cosine(view: View, query: Query, vector: Vector) -> dict[i
     for session, cosine in zip(view.passages.session[positions].tolist(), nearness.tolist(), strict=True):
         by_session.setdefault(session, []).append(cosine)
     last = float(nearness.min(initial=1.0))
-    return {
-        key: sum((sorted(cosines, reverse=True) + [last] * BEST)[:BEST]) / BEST for key, cosines in by_session.items()
-    }
+    best = {key: (sorted(cosines, reverse=True) + [last] * BEST)[:BEST] for key, cosines in by_session.items()}
+    return {key: sum(cosines) / BEST for key, cosines in best.items()}
 
 
 def read_session_ids(view: View, numbers: Sequence[int]) -> list[str]:

@@ -24,7 +24,7 @@ from slowwave.context.projects.standing import (
 )
 from slowwave.context.rendering import Format, Line, LineSource, Measure, Part
 from slowwave.context.tokens import Tokenizer, cache_counts, resolve_tokenizer
-from slowwave.recall.hits import QUOTE_CHARS, Hit
+from slowwave.recall.hits import QUOTE_CHARS
 from slowwave.recall.live import read_unreleased
 from slowwave.recall.release.view import View, mark_changes
 from slowwave.schemas.errors import StoreError, explain_unreadable, translate_read_errors
@@ -84,12 +84,13 @@ def collect_briefing_kinds(memory: OpenMemory, workspace: str | None) -> tuple[V
     written = read_unreleased(view, memory.root / memory.space, (Role.USER,)) if not memory._live.named else []
     workspaces = view.workspaces | {hit.workspace for hit in written}
     places = require_workspaces(workspace, workspaces) if workspace else ()
-    return view, [
-        collect_facts(view, places),
-        collect_topic_summaries(view, places),
-        collect_session_summaries(view, places),
-        collect_unreleased(written, places),
+    # statements written since, in short, the newest first
+    newest = [
+        hit for hit in reversed(written) if not hit.text.endswith("?") and (not places or hit.workspace in places)
     ]
+    unreleased = [tell_hit(replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))) for hit in newest]
+    topics, sessions = collect_topic_summaries(view, places), collect_session_summaries(view, places)
+    return view, [collect_facts(view, places), topics, sessions, unreleased]
 
 
 def collect_facts(view: View, places: Collection[str] = ()) -> list[Line]:
@@ -106,14 +107,6 @@ def collect_facts(view: View, places: Collection[str] = ()) -> list[Line]:
         *(claim for claim in others if claim.by_person and claim.observer != EXTRACTIVE),
     ]
     return [Line(claim.text, claim.source) for claim in claims[:MOST_LINES]]
-
-
-def collect_unreleased(hits: Sequence[Hit], places: Collection[str] = ()) -> list[Line]:
-    """Return the statements written since the release, in short, the newest first."""
-    statements = [
-        hit for hit in reversed(hits) if not hit.text.endswith("?") and (not places or hit.workspace in places)
-    ]
-    return [tell_hit(replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))) for hit in statements]
 
 
 def pack_briefing(

@@ -198,21 +198,20 @@ def weigh_signals(signals: Mapping[str, Scores], weights: Mapping[str, float]) -
     Unlike ranks, scores keep by how much one row beats the next. A row that a signal does not know (NaN) gets that
     signal's mean; a signal that is the same everywhere says nothing.
     """
-    return {name: weights[name] * _standardise(signal) for name, signal in signals.items()}
+    contributions = {}
+    for name, signal in signals.items():
+        is_known = ~np.isnan(signal)
+        contributions[name] = np.zeros(len(signal))
+        if is_known.any() and (spread := float(signal[is_known].std())) >= 1e-12:
+            scaled = np.where(is_known, (signal - signal[is_known].mean()) / spread, 0.0)
+            contributions[name] = weights[name] * scaled
+    return contributions
 
 
 def sum_signals(contributions: Mapping[str, Scores]) -> Scores:
     """Return the scores of rows: the sum of what the signals add."""
     total: Scores = np.sum(list(contributions.values()), axis=0)
     return total
-
-
-def _standardise(signal: Scores) -> Scores:
-    is_known = ~np.isnan(signal)
-    if not is_known.any() or (spread := float(signal[is_known].std())) < 1e-12:
-        return np.zeros(len(signal))
-    scaled: Scores = np.where(is_known, (signal - signal[is_known].mean()) / spread, 0.0)
-    return scaled
 
 
 def hear_words(
