@@ -301,6 +301,7 @@ class GateSettings(Section):
         0.8, ge=0, le=1, description="Share of a model's new claims that are not kept, as for a quote nobody said."
     )
     max_junk: float = Field(0.9, ge=0, le=1, description="Share of a model's new claims that are trivial or of no use.")
+    max_tokens: int = Field(0, ge=0, description="Tokens that models may take for one release; 0: any.")
 
 
 class StoreSettings(Section):

@@ -73,6 +73,7 @@ class Changes:
     """Reasons of a model's claims that were not kept: most often a quote that stands in no message."""
     junk: Sequence[str] = ()
     """New claims that were found trivial or of no use later."""
+    tokens: int = 0
     base_share: float = 0.0
     """Of all claims, those in one base topic, where a model placed any since."""
     summaries: Sequence[Coherence] = ()
@@ -128,6 +129,8 @@ def _check_made(settings: GateSettings, changes: Changes) -> Iterator[str]:
         if total >= BOUNDS.new_claims and len(bad) > bound * total:
             share = f"{len(bad) / total:.0%} of the new claims {what}"
             yield f"{share}, gates.{name} allows {bound:.0%}: {_show_texts(dict.fromkeys(bad))}"
+    if settings.max_tokens and changes.tokens > settings.max_tokens:
+        yield f"{changes.tokens:,} tokens since the live release, gates.max_tokens allows {settings.max_tokens:,}"
     if changes.base_share > BOUNDS.base_topic and changes.active >= BOUNDS.claims:
         yield f"{changes.base_share:.0%} of the claims in one base topic, {BOUNDS.base_topic:.0%} at most is right"
 

@@ -13,7 +13,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.candidates import POOLS
 from slowwave.recall.views.compare import COLUMNS, compare_claims
 from slowwave.schemas.errors import EncoderFailed, EncoderNotFound
-from slowwave.schemas.tables import OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
+from slowwave.schemas.tables import COMPLETIONS, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import MODEL_KEY, Status
 from slowwave.store.manifest import list_pinned_files
 from slowwave.store.publishing import publish, read_releases
@@ -120,9 +120,10 @@ def _collect_changes(job: Job, live: Release, draft: Release) -> Changes:
     fewer = was.filter(replaced, holds).height - now.filter(of_anew | of_changed, holds).height
     became = compare_claims(old.filter(replaced.not_().to_arrow()), new, {})
 
-    # 2. What is new: claims, what was not kept of a model's, and where a model placed any.
+    # 2. What is new: claims, what was not kept of a model's, tokens, and where a model placed any.
     fresh = now.filter(holds, ~of_anew, ~pl.col("observation_id").is_in(was.filter(holds)["observation_id"].implode()))
     junk = fresh.filter(pl.any_horizontal(pl.col(name) == pl.lit(False) for name in OF_USE))["summary"]
+    since = store.read(COMPLETIONS, ["prompt_tokens", "completion_tokens"], pc.field("created_at") > live.created_at)
     placed = now.filter(by_model).join(was.filter(by_model), on="observation_id", how="anti")
 
     # 3. Summaries that a model wrote since, and what lost all of its own.
@@ -141,6 +142,7 @@ def _collect_changes(job: Job, live: Release, draft: Release) -> Changes:
         new_claims=fresh.height,
         rejected=collect_quarantined(store, before)[1],
         junk=junk.to_list(),
+        tokens=sum(pc.sum(since[name]).as_py() or 0 for name in since.column_names),
         base_share=measure_base_share(store) if placed.height else 0.0,
         summaries=measure_summaries(store, written, job.settings.pyramid.sum_window),
         summarised=(len(had), len(had.difference(store.read(SUMMARIES, ["scope_id"])["scope_id"].to_pylist()))),

@@ -214,6 +214,7 @@ UNLIKE = [Coherence(0, "Off the point", 0.5, None, 0.1, None)] * 20
         (Changes(new_claims=200, rejected=["nobody said it"] * 19), None),
         (Changes(new_claims=200, rejected=["nobody said it"] * 801), "80% of the new claims were not kept"),
         (Changes(new_claims=200, junk=["Let me check."] * 181), "90% of the new claims are of no use"),
+        (Changes(new_claims=200, tokens=1_001), "1,001 tokens"),
         (Changes(100, base_share=0.6), "60% of the claims in one base topic, 50% at most is right"),
         (Changes(99, base_share=0.6), None),
         (
@@ -226,7 +227,7 @@ UNLIKE = [Coherence(0, "Off the point", 0.5, None, 0.1, None)] * 20
     ],
 )
 def test_what_is_beyond_a_bound_is_told_and_nothing_of_too_few(changes: Changes, told: str | None) -> None:
-    lines = check_gates(GateSettings(), changes)
+    lines = check_gates(GateSettings(max_tokens=1_000), changes)
     assert [told in line for line in lines if told] == [True] * (told is not None), lines
     assert bool(lines) == (told is not None)
 
