@@ -35,14 +35,14 @@ def dedupe_observations(job: Job) -> StepReport:
             rows = job.store.read(OBSERVATIONS, where=_find_comparable(standing, fresh))
             judged = rows.select([*OUTCOME, "supersede_key"])
             pending = rows.filter(pc.is_in(rows["observation_id"], fresh))
-            known = rows.filter(CANONICAL & (RETIRED | (pc.field("dedupe_key") == key)))
+            settled = rows.filter(CANONICAL & (RETIRED | (pc.field("dedupe_key") == key)))
             del rows
             rules = Rules(job.settings.dedupe.threshold)
-            found = dedupe(reset_rows(pending), known, rules, key, read_undone_pairs(job.store), job.executor)
-            del pending, known
-            job.store.merge(MERGES, found.merges)
-            report.rows_out = job.store.merge(OBSERVATIONS, keep_judged(judged, found.observations))
-            report.counts["duplicates"] = found.merges.num_rows
+            deduped = dedupe(reset_rows(pending), settled, rules, key, read_undone_pairs(job.store), job.executor)
+            del pending, settled
+            job.store.merge(MERGES, deduped.merges)
+            report.rows_out = job.store.merge(OBSERVATIONS, keep_judged(judged, deduped.observations))
+            report.counts["duplicates"] = deduped.merges.num_rows
         report.rows_out += add_repeating_sessions(job)
     return report
 
@@ -76,10 +76,10 @@ def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:
     """
     judged = before.filter(pc.is_valid(before["supersede_key"]))
     judged = judged.filter(pc.is_in(judged["observation_id"], after["observation_id"].combine_chunks()))
-    known = {row["observation_id"]: row for row in judged.to_pylist()}
+    rows_by_id = {row["observation_id"]: row for row in judged.to_pylist()}
     keys = []
     for row in after.select(OUTCOME).to_pylist():
-        was = known.get(row["observation_id"], {})
+        was = rows_by_id.get(row["observation_id"], {})
         keys.append(was.get("supersede_key") if all(was.get(name) == row[name] for name in OUTCOME) else None)
     return set_columns(after, supersede_key=pa.array(keys, pa.string()))
 
@@ -88,10 +88,10 @@ def find_rows_to_dedupe(rows: pa.Table, key: str) -> pa.Array:
     """Return ids of rows (columns STANDING) not looked at under this key, and of duplicates whose canonical row is no
     longer said.
     """
-    held = rows.filter(CANONICAL)["observation_id"].combine_chunks()
+    heads = rows.filter(CANONICAL)["observation_id"].combine_chunks()
     stale = pc.invert(pc.fill_null(pc.equal(rows["dedupe_key"], key), False))
     duplicate = pc.equal(rows["status"], Status.DUPLICATE)
-    lost = pc.and_(duplicate, pc.invert(pc.is_in(rows["canonical_id"], held)))
+    lost = pc.and_(duplicate, pc.invert(pc.is_in(rows["canonical_id"], heads)))
     eligible = pc.is_in(rows["status"], pa.array(["active", "duplicate"]))
     fresh = pc.or_(stale, lost)
     if pc.any(pc.and_(eligible, fresh)).as_py():

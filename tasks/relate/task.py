@@ -40,9 +40,9 @@ def relate_claims(job: Job) -> StepReport:
         relations = [Relation(RelationKind.CONTRADICTS, later, earlier, 1.0, None) for later, earlier in pairs]
         active = changed_claims.filter(pl.col("status") == Status.ACTIVE).group_by("unit", maintain_order=True)
         sizes = active.agg("observation_id", claims=pl.len())
-        for some in track_items("relate", [*split_batches(sizes, 10_000, "claims")]):  # with their vectors
-            rows = store.read_ids(OBSERVATIONS, some["observation_id"].explode(), COLUMNS)
-            for ids in some["observation_id"].to_list():
+        for batch in track_items("relate", [*split_batches(sizes, 10_000, "claims")]):  # with their vectors
+            rows = store.read_ids(OBSERVATIONS, batch["observation_id"].explode(), COLUMNS)
+            for ids in batch["observation_id"].to_list():
                 relations += find_relations(rows.filter(pc.field("observation_id").isin(ids)))
         rows = build_rows(keep_best(relations), key)
         # write, and mark last

@@ -367,8 +367,8 @@ def build_session_members(rows: Sequence[Mapping[str, Any]], texts: Sequence[str
     """Return a session's messages as members with these texts; `whole`, for a model: weighed, and each of somebody."""
     if whole:
         weights = estimate_tokens(texts)
-        told = zip(rows, texts, weights, strict=True)
-        return [Member(r["message_id"], text, r["ts"], None, name_speaker(r), weight) for r, text, weight in told]
+        parts = zip(rows, texts, weights, strict=True)
+        return [Member(r["message_id"], text, r["ts"], None, name_speaker(r), weight) for r, text, weight in parts]
     return [Member(r["message_id"], text, r["ts"], speaker=r["speaker"]) for r, text in zip(rows, texts, strict=True)]
 
 

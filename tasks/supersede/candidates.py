@@ -68,8 +68,8 @@ def find_candidate_pairs(
     echo = ((voice[a] < 0) | (voice[b] < 0)) & ~(own[a] & own[b])
     work = ~(personal[a] & personal[b]) & ~(own[a] & own[b])
     settled = together[voice[a], voice[b]] & ~(own[a] | own[b] | prefers[a] | prefers[b])
-    kept: Pairs = pairs[of_self | (one_space & (one_voice | echo | work | settled))]
-    return kept
+    candidates: Pairs = pairs[of_self | (one_space & (one_voice | echo | work | settled))]
+    return candidates
 
 
 def compute_likeness(pairs: Pairs, cosines: Scores, claims: Claims, idf: IdfTable) -> Scores:

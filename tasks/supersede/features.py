@@ -50,8 +50,8 @@ class IdfTable:
     def from_stems(cls, stems: Sequence[Sequence[str]] | pa.ChunkedArray) -> "IdfTable":
         """Count the stems of claims."""
         column = stems if isinstance(stems, pa.ChunkedArray) else pa.array(stems, pa.list_(pa.string()))
-        said = pl.Series("word", column).list.unique().explode().drop_nulls()
-        counts, total = said.value_counts().iter_rows(), max(len(stems), 1)
+        words = pl.Series("word", column).list.unique().explode().drop_nulls()
+        counts, total = words.value_counts().iter_rows(), max(len(stems), 1)
         return cls({w: compute_smooth_idf(n, total) for w, n in counts}, compute_smooth_idf(1, total))
 
     def sum_idf(self, words: Iterable[str]) -> float:
@@ -111,12 +111,12 @@ def _compute_overlap(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
 def _compute_alignment(old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable) -> dict[str, float]:
     """Return features of the frame, which is one sentence in both (by their words), and of what takes a place in it."""
     # walk over the runs that are equal, and those that took another's place
-    frame, kept, places, values, governed, same_kind, after_equal = 0.0, 0, 0, 0, 0, 0, False
+    frame, matched, places, values, governed, same_kind, after_equal = 0.0, 0, 0, 0, 0, 0, False
     for op in Levenshtein.opcodes(x, y):
         left, right = x[op.src_start : op.src_end], y[op.dest_start : op.dest_end]
         gone, come = stem_content_words(left), stem_content_words(right)
         if op.tag == "equal":
-            frame, kept = frame + idf.sum_idf(gone), kept + len(gone)
+            frame, matched = frame + idf.sum_idf(gone), matched + len(gone)
         elif op.tag == "replace" and gone and come:
             places += 1
             if max(len(gone), len(come)) <= VALUE:
@@ -130,7 +130,7 @@ def _compute_alignment(old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable
     return {
         "frame of the earlier": frame / first if first else 0.0,
         "frame of the later": frame / second if second else 0.0,
-        "frame words": min(kept, 6),
+        "frame words": min(matched, 6),
         "places": min(places, 4),
         "values in places": min(values, 3),
         "one place": places == 1,

@@ -98,8 +98,8 @@ def write_chains(store: Store) -> int:
     ledger = store.read(MERGES, ["loser_id", "winner_id", "rule", "scores"], OPEN_DOUBT).to_pylist()
     links = {row["loser_id"]: (row["winner_id"], read_likely(row)) for row in ledger}
     claims = store.read(OBSERVATIONS, CLAIMS)
-    some = claims.filter(pc.is_in(claims["observation_id"], pa.array(find_linked_claims(claims, links), pa.string())))
-    written = _merge_chains(store, OBSERVATIONS, some, spread_over_claims(some, links))
+    tied = claims.filter(pc.is_in(claims["observation_id"], pa.array(find_linked_claims(claims, links), pa.string())))
+    written = _merge_chains(store, OBSERVATIONS, tied, spread_over_claims(tied, links))
     # workspaces where a claim's chain, or a passage's own, is another than it was
     marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "chains").to_pylist()
     done, keys = {row["unit_id"]: row["input_key"] for row in marks}, _compute_place_keys(store)
@@ -139,8 +139,8 @@ def _compute_place_keys(store: Store) -> dict[str | None, str]:
     for table in (OBSERVATIONS, PASSAGES):
         rows = pl.DataFrame(store.read(table, ["workspace", table.key, *CHAIN]))
         hashes.append(rows.select("workspace", row=rows.hash_rows()))
-    found = pl.concat(hashes).group_by("workspace").agg(pl.col("row").bitwise_xor())
-    return {place: compute_content_id(CHAINS, str(key)) for place, key in found.sort("workspace").iter_rows()}
+    keys = pl.concat(hashes).group_by("workspace").agg(pl.col("row").bitwise_xor())
+    return {place: compute_content_id(CHAINS, str(key)) for place, key in keys.sort("workspace").iter_rows()}
 
 
 def read_doubts(store: Store) -> Doubts:
@@ -189,11 +189,11 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
 
     def ask(pairs: Sequence[Pair]) -> list[Answered | None]:
         questions = build_questions(name_speakers(job.store, pairs), model.library)
-        told = model.ask("supersede", index_questions(questions), list_requests, read, patient=True)
-        quarantine_rejected(job.store, "supersede", told.rejected, told.values, report)
-        answers = {ids: answered for batch in told.values.values() for ids, answered in batch.items()}
+        reply = model.ask("supersede", index_questions(questions), list_requests, read, patient=True)
+        quarantine_rejected(job.store, "supersede", reply.rejected, reply.values, report)
+        answers = {ids: answered for batch in reply.values.values() for ids, answered in batch.items()}
         return [
-            None if question.request.id in told.waiting else answers.get((old.id, new.id), (Answer.UNANSWERED, ""))
+            None if question.request.id in reply.waiting else answers.get((old.id, new.id), (Answer.UNANSWERED, ""))
             for question in questions
             for old, new in question.about
         ]
@@ -225,8 +225,8 @@ def find_settled_doubts(store: Store, ledger: pa.Table, elsewhere: Set[str]) -> 
     """Return the ids of the open doubts that are not in the ledger again: what is known by now leaves none. Those about
     claims `elsewhere` were not looked at.
     """
-    known = store.read(MERGES, ["merge_id", "loser_id"], OPEN_DOUBT).to_pylist()
-    looked_at = {row["merge_id"] for row in known if row["loser_id"] not in elsewhere}
+    rows = store.read(MERGES, ["merge_id", "loser_id"], OPEN_DOUBT).to_pylist()
+    looked_at = {row["merge_id"] for row in rows if row["loser_id"] not in elsewhere}
     return sorted(looked_at.difference(ledger["merge_id"].to_pylist()))
 
 

@@ -87,9 +87,9 @@ def assign(
     rows = pending.sort_by([("observed_at", "ascending"), ("observation_id", "ascending")])
     ids = rows["observation_id"].to_pylist()
     for start in track_items("assign", range(0, len(ids), AT_ONCE)):
-        some = rows.slice(start, AT_ONCE)
-        has = some["vector"].is_valid().to_pylist()
-        board.place(some.drop_columns("vector").to_pylist(), build_vector_matrix(some["vector"]), has)
+        batch = rows.slice(start, AT_ONCE)
+        has = batch["vector"].is_valid().to_pylist()
+        board.place(batch.drop_columns("vector").to_pylist(), build_vector_matrix(batch["vector"]), has)
     places = [board.get_topic(claim) for claim in ids]
     done = set_columns(rows.select(OBSERVATIONS.schema.names), topic_id=pa.array(places, pa.string()), assign_key=key)
     used = {*places} | {t["topic_id"] for t in board.known.values() if t["base"]}
@@ -164,36 +164,36 @@ class _Board:
                 )
             else:
                 by_likeness[get_place(row)].append(at)
-        for place, mine in by_likeness.items():
-            self._place_by_similarity([rows[at] for at in mine], vectors[mine], self.bundles[place])
+        for place, own in by_likeness.items():
+            self._place_by_similarity([rows[at] for at in own], vectors[own], self.bundles[place])
 
-    def _place_by_similarity(self, rows: list[Row], vectors: Vectors, known: dict[str, Bundle]) -> None:
+    def _place_by_similarity(self, rows: list[Row], vectors: Vectors, earlier: dict[str, Bundle]) -> None:
         groups = cluster_by_leader(vectors, self.limits.threshold)
         fresh = [_make_bundle([rows[i] for i in group], vectors[group]) for group in groups]
         members = {b.id: [rows[i]["observation_id"] for i in g] for b, g in zip(fresh, groups, strict=True)}
-        bundles = [*(known[key] for key in sorted(known)), *fresh]
+        bundles = [*(earlier[key] for key in sorted(earlier)), *fresh]
         largest = max(self.limits.compute_largest(self.count), self.limits.small)
         for together in merge_bundles(bundles, self.limits, largest):
-            self._merge_group([bundles[i] for i in together], members, known)
-        self._reassign_to_nearest(rows, vectors, known)
+            self._merge_group([bundles[i] for i in together], members, earlier)
+        self._reassign_to_nearest(rows, vectors, earlier)
 
-    def _reassign_to_nearest(self, rows: list[Row], vectors: Vectors, known: dict[str, Bundle]) -> None:
+    def _reassign_to_nearest(self, rows: list[Row], vectors: Vectors, bundles: dict[str, Bundle]) -> None:
         """Move each new claim to the topic it is nearest to now that all stand; what was placed earlier stays."""
-        ids = sorted(known)
-        centres = np.array([known[key].mean for key in ids])
+        ids = sorted(bundles)
+        centres = np.array([bundles[key].mean for key in ids])
         centres /= np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), 1e-12)
         likeness = np.round(vectors.astype(np.float64) @ centres.T, 6)
-        for row, vector, mine in zip(rows, vectors, likeness, strict=True):
+        for row, vector, own in zip(rows, vectors, likeness, strict=True):
             old = self.get_topic(row["observation_id"])
-            new = ids[int(np.argmax(mine))]
-            if new == old or known[old].size == 1:
+            new = ids[int(np.argmax(own))]
+            if new == old or bundles[old].size == 1:
                 continue
             self.placed[row["observation_id"]] = new
             for topic, sign in ((old, -1), (new, 1)):
-                bundle = known[topic]
-                known[topic] = Bundle(topic, bundle.total + sign * vector, bundle.size + sign, known=True)
+                bundle = bundles[topic]
+                bundles[topic] = Bundle(topic, bundle.total + sign * vector, bundle.size + sign, known=True)
 
-    def _merge_group(self, group: list[Bundle], members: dict[str, list[str]], known: dict[str, Bundle]) -> None:
+    def _merge_group(self, group: list[Bundle], members: dict[str, list[str]], bundles: dict[str, Bundle]) -> None:
         """Make one topic: the largest of those that stood before, else a new one named by its first claim."""
         old = [b for b in group if b.known]
         lead = max(old, key=lambda b: (b.size, b.id)) if old else group[0]
@@ -203,9 +203,9 @@ class _Board:
                 self.placed[claim] = topic
             if bundle.known and bundle is not lead:
                 self.gone[bundle.id] = topic
-                del known[bundle.id]
+                del bundles[bundle.id]
         total = np.sum([b.total for b in group], axis=0)
-        known[topic] = Bundle(topic, total, sum(b.size for b in group), known=True)
+        bundles[topic] = Bundle(topic, total, sum(b.size for b in group), known=True)
 
     def _open_topic(self, topic_id: str) -> str:
         if topic_id not in self.known and topic_id not in self.opened:

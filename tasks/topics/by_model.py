@@ -30,6 +30,7 @@ from slowwave.tasks.llm.chunks import Counter
 from slowwave.tasks.llm.fence import has_injection, mask_injections
 from slowwave.tasks.llm.library import Library, Rejected, index_questions, limit_answer, list_requests
 from slowwave.tasks.topics.assign import Assigned, assign, make_empty_topic, resolve_topic, sort_by_time
+from slowwave.tasks.topics.figures import SAMPLES
 from slowwave.text.fence import format_entry
 
 VERSION = 2
@@ -42,8 +43,6 @@ SAME_NAME = 88.0
 """token_sort_ratio of two topics' names from which they are one."""
 MOST_MERGES = 60
 MERGE_TOKENS = 16
-SAMPLES = 5
-"""Latest claims that a topic is shown with, and keeps."""
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,13 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.job import Job
-from slowwave.tasks.topics.by_model import SAMPLES
 from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.text.summarise import pick_leading_sentences
 
 UNCOUNTED = ["centroid", "text"]
 """Columns that follow from the others, or that a model writes later."""
+SAMPLES = 5
+"""Latest claims that a topic is shown with, and keeps."""
 AT_ONCE = 256
 """Topics that are made, or compared with all others, together."""
 Row = dict[str, Any]
@@ -27,11 +28,11 @@ NO_CLAIMS = {"size": 0, "strength": 0, "sessions": 0, "share": 0.0, "samples": [
 
 def measure_topics(claims: pl.DataFrame) -> pl.DataFrame:
     """Return what is known of each topic that has claims (in order of time) without their vectors."""
-    place, said = pl.col("workspace"), pl.col("evidence_sessions")
+    place, sessions = pl.col("workspace"), pl.col("evidence_sessions")
     figures = claims.group_by("topic_id", maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("size"),
-        said.list.len().sum().cast(pl.Int64).alias("strength"),
-        said.explode().drop_nulls().n_unique().cast(pl.Int64).alias("sessions"),
+        sessions.list.len().sum().cast(pl.Int64).alias("strength"),
+        sessions.explode().drop_nulls().n_unique().cast(pl.Int64).alias("sessions"),
         pl.when(place.n_unique() == 1).then(place.first()).alias("workspace"),
         pl.col("observed_at").min().alias("first_at"),
         pl.col("observed_at").max().alias("last_at"),
@@ -60,24 +61,24 @@ def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str
 
 def find_centres_and_texts(job: Job, claims: pl.DataFrame, topics: Sequence[str]) -> dict[str, Row]:
     """Return by topic what the vectors of its claims make of it; those of some topics are held at a time."""
-    found = dict[str, Row]()
+    made = dict[str, Row]()
     for start in range(0, len(topics), AT_ONCE):
-        some = topics[start : start + AT_ONCE]
-        mine = claims.filter(pl.col("topic_id").is_in(some))
-        held = job.store.read_ids(OBSERVATIONS, mine["observation_id"], ["observation_id", "vector"]).drop_null()
-        vectors = dict(zip(held["observation_id"].to_pylist(), build_vector_matrix(held["vector"]), strict=True))
-        members = mine.partition_by("topic_id", as_dict=True, maintain_order=True)
-        for topic in some:
-            found[topic] = write_centre_and_text(job.settings, members.get((topic,), mine.clear()), vectors)
-    return found
+        batch = topics[start : start + AT_ONCE]
+        own = claims.filter(pl.col("topic_id").is_in(batch))
+        stored = job.store.read_ids(OBSERVATIONS, own["observation_id"], ["observation_id", "vector"]).drop_null()
+        vectors = dict(zip(stored["observation_id"].to_pylist(), build_vector_matrix(stored["vector"]), strict=True))
+        members = own.partition_by("topic_id", as_dict=True, maintain_order=True)
+        for topic in batch:
+            made[topic] = write_centre_and_text(job.settings, members.get((topic,), own.clear()), vectors)
+    return made
 
 
 def write_centre_and_text(settings: Settings, claims: pl.DataFrame, vectors: Mapping[str, Vectors]) -> Row:
     """Return a topic's centroid and cohesion, by claims of which each counts `topics.alpha` of the next newer one; and
     for text the claims nearest to it, as many as a summary may have words.
     """
-    told = [(key, text) for key, text in claims.select("observation_id", "summary").iter_rows() if key in vectors]
-    matrix = np.array([vectors[key] for key, _ in told], dtype=np.float64)
+    spoken = [(key, text) for key, text in claims.select("observation_id", "summary").iter_rows() if key in vectors]
+    matrix = np.array([vectors[key] for key, _ in spoken], dtype=np.float64)
     if not len(matrix):
         return {"centroid": None, "cohesion": None, "text": None}
     # the centre, in which later claims may count more
@@ -88,7 +89,7 @@ def write_centre_and_text(settings: Settings, claims: pl.DataFrame, vectors: Map
     centre = mean / length
     # the sentences nearest to it, as far as they fit
     nearest = np.argsort(-np.round(matrix @ centre, 6), kind="stable").tolist()
-    texts = dict.fromkeys(" ".join(told[at][1].split()) for at in nearest)
+    texts = dict.fromkeys(" ".join(spoken[at][1].split()) for at in nearest)
     sentences = pick_leading_sentences(texts, settings.pyramid.get_words(0))
     text = " ".join(sentences) if len(claims) >= settings.topics.small else None
     return {"centroid": centre.astype(np.float32), "cohesion": length, "text": text}
@@ -99,8 +100,8 @@ def measure_overlaps(topics: pl.DataFrame, centres: Mapping[str, Vectors | None]
     among those of several and of none: what is of two projects never becomes one topic, however near.
     """
     nearest = dict[str, float]()
-    known = topics.filter(pl.col("topic_id").is_in([topic for topic, centre in centres.items() if centre is not None]))
-    for ids in known.group_by("workspace", maintain_order=True).agg("topic_id")["topic_id"].to_list():
+    rows = topics.filter(pl.col("topic_id").is_in([topic for topic, centre in centres.items() if centre is not None]))
+    for ids in rows.group_by("workspace", maintain_order=True).agg("topic_id")["topic_id"].to_list():
         matrix = np.array([centres[topic] for topic in ids], dtype=np.float32)
         for start in range(0, len(ids) if len(ids) > 1 else 0, AT_ONCE):
             cosines = matrix[start : start + AT_ONCE] @ matrix.T

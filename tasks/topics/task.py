@@ -71,12 +71,12 @@ def assign_topics(job: Job) -> StepReport:
             waits = mask_waiting(rows["assign_key"], key, keep=keep)
             pending, settled = rows.filter(waits), rows.select(PLACED).filter(pc.invert(waits))
             del rows  # with its vectors: writing takes as much memory again
-            known = _read_live_topics(job.store, key, live)
+            live_topics = _read_live_topics(job.store, key, live)
             if model:
-                placed = place_by_model(job, pending, known, key, model, report)
+                placed = place_by_model(job, pending, live_topics, key, model, report)
             else:
-                placed = assign(_mark_agents(job.store, pending), known, job.settings.topics, key, settled)
-                placed = replace(placed, merged=_drop_models_topics(placed.merged, known))
+                placed = assign(_mark_agents(job.store, pending), live_topics, job.settings.topics, key, settled)
+                placed = replace(placed, merged=_drop_models_topics(placed.merged, live_topics))
             del pending
             _add_missing(job.store, placed.topics)
             report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, placed, key))
@@ -99,8 +99,8 @@ def mask_waiting(keys: pa.ChunkedArray, key: str, *, keep: bool) -> pa.ChunkedAr
 def _mark_agents(store: Store, claims: pa.Table) -> pa.Table:
     """Return claims with a column `by_agent`: whether the message that is quoted is a model's."""
     first = pc.list_element(claims["message_ids"], 0)
-    said = store.read_ids(MESSAGES, first.unique(), ["message_id"], where=pc.field("origin") == Origin.MODEL)
-    return claims.append_column("by_agent", pc.is_in(first, said["message_id"].combine_chunks()))
+    messages = store.read_ids(MESSAGES, first.unique(), ["message_id"], where=pc.field("origin") == Origin.MODEL)
+    return claims.append_column("by_agent", pc.is_in(first, messages["message_id"].combine_chunks()))
 
 
 def _look_over(job: Job, model: Model, key: str, refresh: Callable[[], object], report: StepReport) -> None:
@@ -165,9 +165,9 @@ def measure_base_share(store: Store) -> float:
     return largest / max(1, everything)
 
 
-def _drop_models_topics(merged: Mapping[str, str], known: pa.Table) -> dict[str, str]:
+def _drop_models_topics(merged: Mapping[str, str], topics: pa.Table) -> dict[str, str]:
     """Return the merges without those of topics that a model keeps apart."""
-    keys = dict(zip(known["topic_id"].to_pylist(), known["step_key"].to_pylist(), strict=True))
+    keys = dict(zip(topics["topic_id"].to_pylist(), topics["step_key"].to_pylist(), strict=True))
     return {old: new for old, new in merged.items() if not is_made_by_model(keys[old])}
 
 
@@ -188,8 +188,8 @@ def _read_live_topics(store: Store, key: str, live: set[str]) -> pa.Table:
 
 def _add_missing(store: Store, topics: pa.Table) -> None:
     """Add topics that are new, still empty: `refresh_topics` gives them their names and figures."""
-    held = set(store.read(TOPICS, ["topic_id"])["topic_id"].to_pylist())
-    new = [topic for topic in topics.to_pylist() if topic["topic_id"] not in held]
+    stored = set(store.read(TOPICS, ["topic_id"])["topic_id"].to_pylist())
+    new = [topic for topic in topics.to_pylist() if topic["topic_id"] not in stored]
     store.append(TOPICS, pa.Table.from_pylist(new, schema=TOPICS.schema))
 
 
@@ -198,9 +198,9 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
 
     The history of the latter goes first.
     """
-    held = store.read_ids(OBSERVATIONS, sorted(placed.merged), by="topic_id")
+    stored = store.read_ids(OBSERVATIONS, sorted(placed.merged), by="topic_id")
     new = placed.observations["observation_id"].combine_chunks()
-    moved = held.filter(pc.invert(pc.is_in(held["observation_id"], new)))
+    moved = stored.filter(pc.invert(pc.is_in(stored["observation_id"], new)))
     claims = defaultdict[str, list[str]](list)
     for claim, topic in zip(moved["observation_id"].to_pylist(), moved["topic_id"].to_pylist(), strict=True):
         claims[topic].append(claim)
@@ -285,8 +285,8 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
             if row["base"] or row["size"]
         }
     # what each topic's claims make of it, without their vectors
-    held = store.read(TOPICS)
-    before, figures = pl.DataFrame(held.drop_columns("centroid")), measure_topics(claims)
+    stored = store.read(TOPICS)
+    before, figures = pl.DataFrame(stored.drop_columns("centroid")), measure_topics(claims)
     uses = count_uses((recall.ids for recall in read(store.dir, Recall)), claims)
     of_model = before["step_key"].str.starts_with(MODEL_KEY) & keep
     now = before.drop(figures.columns[1:]).join(figures, on="topic_id", how="left", maintain_order="left")
@@ -297,18 +297,18 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
     )
     # names; the base topics' stay, and so do those that a model gave
     if named:
-        said = defaultdict[str, list[TopicClaim]](list)
-        for topic, *told in claims.select("topic_id", "summary", "category", "workspace", "keywords").iter_rows():
-            said[topic].append(TopicClaim(*told))
+        claims_of = defaultdict[str, list[TopicClaim]](list)
+        for topic, *values in claims.select("topic_id", "summary", "category", "workspace", "keywords").iter_rows():
+            claims_of[topic].append(TopicClaim(*values))
         opened = (make_topic_id(name) == topic for name, topic in before.select("name", "topic_id").iter_rows())
         theirs = before["base"] | of_model | (pl.Series(opened, dtype=pl.Boolean) & by_model)
-        kept = {*before.filter(theirs)["topic_id"]}
-        names = [(topic, *name) for topic, name in name_topics(said).items() if topic not in kept]
+        unchanged = {*before.filter(theirs)["topic_id"]}
+        names = [(topic, *name) for topic, name in name_topics(claims_of).items() if topic not in unchanged]
         now = now.update(pl.DataFrame(names, dict.fromkeys(NAMES, pl.String), orient="row"), on="topic_id")
     # centres and texts of those whose claims are others, and how near the centres are
     remade = now.filter(pl.any_horizontal(*(now[name] != before[name] for name in ("member_hash", "step_key"))))
     made = find_centres_and_texts(job, claims, remade["topic_id"].to_list())
-    centred = held.filter(pc.is_valid(held["centroid"]))
+    centred = stored.filter(pc.is_valid(stored["centroid"]))
     centres = dict(zip(centred["topic_id"].to_pylist(), build_vector_matrix(centred["centroid"]), strict=True))
     centres |= {topic: row.pop("centroid") for topic, row in made.items()}
     shape = {"topic_id": pl.String, "cohesion": pl.Float32, "text": pl.String}
