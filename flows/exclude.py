@@ -67,7 +67,7 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
 
     Args:
         names: ids, or the first six characters or more of a claim's, a merge's or a note's; `candidate` is what came
-            with a night that is held back: what could not be used is then decided on too.
+            with a night that is held back: what could not be used or was paid for is then decided on too.
         why: kept with the exclusion and the run.
         settings: of the store.
 
@@ -78,7 +78,7 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
     why = take_reason(why, settings)
     names = _review_notes(names, settings, "rejected")
     if CANDIDATE in names:
-        decided = settings.gates.model_copy(update={"max_rejected": 1.0})
+        decided = settings.gates.model_copy(update={"max_rejected": 1.0, "max_tokens": 0})
         settings = settings.model_copy(update={"gates": decided})
     with open_run("exclude", settings) as (job, report):
         if CANDIDATE in names and not is_held(job.store):
