@@ -107,9 +107,8 @@ def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
         with file.open("rb") as source, _open_for_reading(source, key, fresh.parent) as packed:
             first = packed.next()
             member_file = packed.extractfile(first) if first and first.name == MANIFEST else None
-            manifest: Manifest = (
-                orjson.loads(member_file.read(1 << 28)) if member_file else {}
-            )  # some two million files
+            # a manifest of some two million files, at most
+            manifest: Manifest = orjson.loads(member_file.read(1 << 28)) if member_file else {}
             if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
                 raise UsageError(f"{file} is no backup of slowwave's")
             space = str(manifest.get("space"))  # a file from elsewhere names any place

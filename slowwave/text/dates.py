@@ -183,6 +183,7 @@ def _resolve_recent(day: datetime, number: str, unit: str) -> Span | None:
 def _subtract_units(day: datetime, number: str, unit: str) -> datetime | None:
     """Return the day so many units before; None where it is the same, or too long ago to be meant."""
     days = UNIT_DAYS[unit] * (NUMBERS.get(number) or (int(number) if number.isdigit() else 0))
+    # a hundred years back at most: more is no date that somebody means
     return day - timedelta(days=days) if 0 < days < 40_000 else None
 
 

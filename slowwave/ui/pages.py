@@ -72,6 +72,7 @@ def search(
     # What recall finds, counted by what it may be narrowed by; or the newest claims.
     hits, facets, end = Hits(), dict[str, list[tuple[str, int]]](), after + ROWS // 2
     if q:
+        # one page more than is asked for, up to 250 hits
         hits = at.memory.recall(q, max(ROWS, min(after + ROWS, 250)), **given)
         passed = [hit for hit in hits if topic in ("", hit.topic) and status in ("", hit.status)]
         facets = {name: Counter(chain.from_iterable(map(values, passed))).most_common(8) for name, values in FACETS}

@@ -126,6 +126,7 @@ def _remove_phrase(
 def _is_phone(number: str) -> bool:
     """Return whether digits in groups are a phone number rather than a date, a span of years or one long number."""
     plain = number.strip()
+    # a date is no telephone number, and neither is what has fewer than seven digits
     if DATE.fullmatch(plain) or sum(c.isdigit() for c in plain) < 7:
         return False
     return plain.startswith(("+", "00", "0", "(")) or bool(re.search(r"[ ()/.-]", plain)) or len(plain) >= 9

@@ -68,6 +68,7 @@ def build_message_row(source: str, message: Message, workspace: str | None, mid:
 
 def estimate_block_tokens(blocks: Iterable[Block]) -> int:
     """Return UTF-8 bytes of all blocks over 4, at least 1: close enough to plan a night by."""
+    # about four bytes a token
     return max(1, sum(len(b.text.encode("utf-8", "replace")) for b in blocks if b.text) // 4)
 
 

@@ -56,7 +56,7 @@ class ScriptedLLM(LLM):
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return a token for each four bytes, at least one where there is text."""
-        return [-(-len(text.encode("utf-8", "replace")) // 4) for text in texts]
+        return [-(-len(text.encode("utf-8", "replace")) // 4) for text in texts]  # about four bytes a token
 
 
 def make_minimal_answer(request: Request) -> Any:
