@@ -388,7 +388,7 @@ TOPICS = Table(
         vector_field("centroid"),  # mean of its claims, by `topics.alpha`
         pa.field("cohesion", pa.float32()),  # length of that mean; 1 - it: the spread
         pa.field("share", pa.float64()),  # of all claims
-        pa.field("overlap", pa.float64()),  # cosine to the nearest other topic of its workspace
+        pa.field("overlap", pa.float64()),  # cosine to the nearest other one of its project, or of everyday life
         string_field("member_hash"),  # hash of the active claims in it
         string_field("step_key", null=False),
     ),

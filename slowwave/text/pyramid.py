@@ -111,15 +111,20 @@ class Pyramid:
         places = (group.seq for group in self.tiers.get(tier, []))
         return 1 + max(self.highest.get(tier, -1), max(places, default=-1))
 
-    def is_settled(self, members: Iterable[str], size: int, key: str | None) -> bool:
-        """Return whether, of groups of this size and with no summary over all, growing would change none: none lost a
-        member, is short, stale or another key's, or twice there, and what is in none does not fill one.
+    def is_settled(self, topic: str, members: Iterable[str], size: int, key: str | None) -> bool:
+        """Return whether growing a topic's groups of this size, with no summary over all, would change none.
+
+        None lost a member, is short, stale or another key's, or twice there, and in no tier what is in none fills one.
         """
-        groups = [group for tier in self.tiers.values() for group in tier]
-        whole = all(len(g.members) >= size and not g.stale and g.key == key for g in groups)
-        ids, covered = set(members), self.collect_covered_ids(0)
-        once = len({(group.tier, group.seq) for group in groups}) == len(groups)
-        return whole and once and not self.master and covered <= ids and len(ids - covered) < size
+        level, tier = set(members), 0
+        while level or self.tiers.get(tier):
+            groups, covered = self.tiers.get(tier, []), self.collect_covered_ids(tier)
+            whole = all(len(g.members) >= size and not g.stale and g.key == key for g in groups)
+            once = len({group.seq for group in groups}) == len(groups)
+            if not (whole and once and covered <= level and len(level - covered) < size):
+                return False
+            level, tier = {group.compute_id("topic", topic) for group in groups}, tier + 1
+        return not self.master
 
     def collect_covered_ids(self, tier: int) -> set[str]:
         """Return members that some group of this tier holds."""

@@ -327,7 +327,7 @@ def _read_topic_talk(job: Job, key: str, *, by_model: bool, keep: bool) -> Topic
     sealed = _load_sealed_pyramids(job, "topic", key, keep=keep)
     members = dict(claims.group_by("topic_id").agg("observation_id").iter_rows())
     if not by_model:
-        settled = {t for t, pyramid in sealed.items() if pyramid.is_settled(members.get(t, ()), step, key)}
+        settled = {t for t, pyramid in sealed.items() if pyramid.is_settled(t, members.get(t, ()), step, key)}
         claims = claims.filter(~pl.col("topic_id").is_in([*settled]))
         sealed = {topic: pyramid for topic, pyramid in sealed.items() if topic not in settled}
     enough = pl.len().over("topic_id") >= (min(SMALL, step) if by_model else step)

@@ -134,7 +134,7 @@ class _Board:
         columns = ["topic_id", "pack", "workspace"]
         places = {
             row["topic_id"]: get_place(row)
-            for row in placed.select(columns).unique(maintain_order=True).iter_rows(named=True)
+            for row in placed.select(columns).unique("topic_id", keep="last").iter_rows(named=True)
         }
         fresh = {get_place(row) for row in pending.select(columns[1:]).to_pylist()}
         self.bundles: defaultdict[Place, dict[str, Bundle]] = defaultdict(dict)

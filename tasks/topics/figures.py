@@ -95,13 +95,15 @@ def write_centre_and_text(settings: Settings, claims: pl.DataFrame, vectors: Map
     return {"centroid": centre.astype(np.float32), "cohesion": length, "text": text}
 
 
-def measure_overlaps(topics: pl.DataFrame, centres: Mapping[str, Vectors | None]) -> dict[str, float]:
-    """Return by topic (`topic_id`, `workspace`) the cosine of its centre to the nearest other one of its workspace, or
-    among those of several and of none: what is of two projects never becomes one topic, however near.
+def measure_overlaps(claims: pl.DataFrame, centres: Mapping[str, Vectors | None]) -> dict[str, float]:
+    """Return by topic the cosine of its centre to the nearest other one that could ever be one with it: of its project,
+    or of everyday life. `claims` have topic_id, pack and workspace.
     """
     nearest = dict[str, float]()
-    rows = topics.filter(pl.col("topic_id").is_in([topic for topic, centre in centres.items() if centre is not None]))
-    for ids in rows.group_by("workspace", maintain_order=True).agg("topic_id")["topic_id"].to_list():
+    centred = claims.filter(pl.col("topic_id").is_in([topic for topic in centres if centres[topic] is not None]))
+    place = pl.when(pl.col("pack") == "coding").then(pl.col("workspace").fill_null(""))
+    places = centred.group_by("topic_id", maintain_order=True).agg(place=place.last())
+    for ids in places.group_by("place", maintain_order=True).agg("topic_id")["topic_id"].to_list():
         matrix = np.array([centres[topic] for topic in ids], dtype=np.float32)
         for start in range(0, len(ids) if len(ids) > 1 else 0, AT_ONCE):
             cosines = matrix[start : start + AT_ONCE] @ matrix.T

@@ -44,7 +44,7 @@ from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import describe_encoder
 
 SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace", "keywords"]
-SAID += ["evidence_sessions", "message_ids"]
+SAID += ["evidence_sessions", "message_ids", "pack"]
 Row = dict[str, Any]
 MOST_LOOKS = 4
 """Rounds of merging and splitting a night: no model goes round in a circle."""
@@ -306,7 +306,8 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
         names = [(topic, *name) for topic, name in name_topics(claims_of).items() if topic not in unchanged]
         now = now.update(pl.DataFrame(names, dict.fromkeys(NAMES, pl.String), orient="row"), on="topic_id")
     # centres and texts of those whose claims are others, and how near the centres are
-    remade = now.filter(pl.any_horizontal(*(now[name] != before[name] for name in ("member_hash", "step_key"))))
+    others = (now[name].ne_missing(before[name]) for name in ("member_hash", "step_key"))
+    remade = now.filter(pl.any_horizontal(*others))
     made = find_centres_and_texts(job, claims, remade["topic_id"].to_list())
     centred = stored.filter(pc.is_valid(stored["centroid"]))
     centres = dict(zip(centred["topic_id"].to_pylist(), build_vector_matrix(centred["centroid"]), strict=True))
@@ -315,7 +316,7 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
     texts = pl.DataFrame([{"topic_id": topic, **row} for topic, row in made.items()], shape)
     now = now.update(texts, on="topic_id", include_nulls=True).select(before.columns)
     if named:
-        nearest = measure_overlaps(now.filter(pl.col("size") > 0), centres)
+        nearest = measure_overlaps(claims, centres)
         overlap = pl.col("topic_id").replace_strict(nearest, default=None, return_dtype=pl.Float64)
         now = now.with_columns(overlap=overlap)
     # a topic without claims goes, unless some wait for it

@@ -1,6 +1,7 @@
 """Topics: what gathers, what stays apart, merges and splits with their history, names that follow the claims."""
 
 import re
+import shutil
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +13,9 @@ import pyarrow.compute as pc
 import pytest
 
 from bench.nights.topics import assign_by_nights, compute_topic_scores, load_labelled_claims
+from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.report import RunReport
 from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.memory import Memory
 from slowwave.schemas.errors import UsageError
@@ -22,6 +25,7 @@ from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, RELEASED, SUMMARI
 from slowwave.store import Store
 from slowwave.store.journal import log_recall
 from slowwave.store.manifest import compute_table_digest
+from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.topics.assign import assign, find_oversized_topics, split_topic
 from slowwave.tasks.topics.cluster import Bundle, bisect_vectors, cluster_by_leader, match_base_topic, merge_bundles
 from slowwave.tasks.topics.names import TopicClaim, name_topics
@@ -231,6 +235,20 @@ def test_splits_are_in_the_history_and_no_topic_is_over_its_share(night: Setting
     assert all(row["purpose"] for row in topics.values())
 
 
+def check_overlaps(store: Store) -> int:
+    """Check that each topic's overlap is with the nearest of its project or of everyday life; return how many these
+    are."""
+    claims = store.read(OBSERVATIONS, where=pc.field("status") == "active")
+    claims = claims.sort_by([("observed_at", "ascending"), ("observation_id", "ascending")]).to_pylist()
+    place = {row["topic_id"]: row["pack"] == "coding" and (row["workspace"] or "") for row in claims}
+    rows = {row["topic_id"]: row for row in store.read(TOPICS).to_pylist() if row["size"]}
+    for topic, row in rows.items():
+        here = [other for other in rows if place[other] == place[topic] and other != topic]
+        near = max((float(np.dot(rows[other]["centroid"], row["centroid"])) for other in here), default=None)
+        assert row["overlap"] == (near if near is None else pytest.approx(near, abs=0.001))
+    return len(set(place.values()))
+
+
 def test_a_topic_has_a_text_a_strength_and_a_health_and_is_found_by_them(night: Settings) -> None:
     themes = {one.id: one for one in Memory.open(night.store).topics()}
     rows = {row["topic_id"]: row for row in Store.open(night.store).read(TOPICS).to_pylist() if row["size"]}
@@ -245,10 +263,8 @@ def test_a_topic_has_a_text_a_strength_and_a_health_and_is_found_by_them(night: 
             centre = np.array(row["centroid"])
             nearest = max(mine, key=lambda one: round(float(centre @ np.array(one["vector"])), 6))
             assert row["text"].startswith(nearest["summary"].rstrip("."))
-    for row in rows.values():  # nearness to another project's topic is no overlap
-        here = [one for one in rows.values() if one["workspace"] == row["workspace"] and one is not row]
-        near = max((float(np.dot(one["centroid"], row["centroid"])) for one in here), default=None)
-        assert row["overlap"] == (near if near is None else pytest.approx(near, abs=0.001))
+    assert check_overlaps(Store.open(night.store)) > 1
+    assert max(row["overlap"] or 0 for row in rows.values()) < 1
     told = max((row for row in rows.values() if row["text"]), key=lambda row: row["size"])
     hits = Memory.open(night.store).recall(told["text"], 3, "topic")
     unmarked = re.sub(r" \(perhaps until [^)]*\)", "", hits[0].text)
@@ -263,11 +279,29 @@ def test_a_night_with_little_new_leaves_each_topic_as_near_to_others_as_all_of_t
     for night, some in enumerate((told[:40], told[40:50], told[50:60])):
         talk = [("user", text) for text in some]
         run_night([session(tmp_path, f"s{night}", 1 + night, talk)], options)
-        rows = [row for row in Store.open(options.store).read(TOPICS).to_pylist() if row["size"]]
-        centres = np.array([row["centroid"] for row in rows], dtype=np.float32)
-        cosines = centres @ centres.T - 2 * np.eye(len(rows), dtype=np.float32)
-        assert len(rows) > 3
-        assert [row["overlap"] for row in rows] == [round(float(one), 3) for one in cosines.max(axis=1)]
+        check_overlaps(Store.open(options.store))
+
+
+def test_a_topic_that_lost_a_claim_for_good_has_its_centre_and_text_anew(
+    samples_night: tuple[Path, RunReport], tmp_path: Path
+) -> None:
+    shutil.copytree(samples_night[0], root := tmp_path / "store")
+    settings = Settings(store=root, encoder="hash-384", pyramid={"step": 2})
+    run_night([], settings)
+    store = Store.open(root)
+    largest = store.read(TOPICS).sort_by([("size", "descending"), ("topic_id", "ascending")])["topic_id"][0].as_py()
+    claim = store.read(OBSERVATIONS, where=(pc.field("topic_id") == largest) & (pc.field("status") == "active"))
+    run_forget(Wanted(messages=tuple(claim["message_ids"][0].as_py()[:1])), settings)
+    run_night([], settings)
+    rows = [row for row in store.read(TOPICS).to_pylist() if row["size"]]
+    assert largest in {row["topic_id"] for row in rows}
+    assert all(row["centroid"] is not None and (row["text"] is not None) == (row["size"] >= 3) for row in rows)
+    # and in no tier of its summaries do two groups, or claims, wait for one above
+    summaries = store.read(SUMMARIES, ["scope_id", "tier"], pc.field("scope") == "topic").to_pylist()
+    groups = Counter((row["scope_id"], row["tier"]) for row in summaries)
+    assert groups[largest, 1]
+    assert all(groups[row["topic_id"], 0] >= row["size"] // 2 for row in rows)
+    assert all(groups[topic, tier + 1] >= count // 2 for (topic, tier), count in list(groups.items()))
 
 
 def test_a_lower_alpha_draws_centre_and_text_to_what_is_newer(tmp_path: Path) -> None:

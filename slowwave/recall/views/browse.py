@@ -147,7 +147,7 @@ class Theme(Shown):
     share: float | None
     """Of all claims, those that it holds."""
     overlap: float | None
-    """Cosine to the nearest other topic of its workspace, or among those of several and of none."""
+    """Cosine to the nearest other topic of its project, or of everyday life; None where there is no other."""
     first_at: datetime | None
     last_at: datetime | None
     weeks: tuple[int, ...]

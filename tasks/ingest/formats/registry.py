@@ -66,7 +66,7 @@ def load_readers() -> tuple[Reader, ...]:
             )
             continue
         names = {other.name for other in (*added, *OWN)}
-        if isinstance(reader, Reader) and reader.name not in names:
+        if isinstance(reader, Reader) and callable(reader.sniff) and reader.name not in names:
             added.append(reader)
         else:
             got = f"another called {reader.name!r}" if isinstance(reader, Reader) else repr(reader)
