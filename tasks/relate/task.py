@@ -34,11 +34,11 @@ def relate_claims(job: Job) -> StepReport:
         done = {mark["unit_id"]: mark["input_key"] for mark in marks}
         units = {unit: made_of for unit, made_of in sorted(now.items()) if done.get(unit) != made_of}
         # what changed, and what ties their claims
-        changed_claims = claims.filter(pl.col("unit").is_in([*units]))
-        changed = claims.filter(pl.col("status") == Status.SUPERSEDED, pl.col("by").is_in([*units]))
-        pairs = changed.select("superseded_by", "observation_id").iter_rows()
+        changed = claims.filter(pl.col("unit").is_in([*units]))
+        superseded = claims.filter(pl.col("status") == Status.SUPERSEDED, pl.col("by").is_in([*units]))
+        pairs = superseded.select("superseded_by", "observation_id").iter_rows()
         relations = [Relation(RelationKind.CONTRADICTS, later, earlier, 1.0, None) for later, earlier in pairs]
-        active = changed_claims.filter(pl.col("status") == Status.ACTIVE).group_by("unit", maintain_order=True)
+        active = changed.filter(pl.col("status") == Status.ACTIVE).group_by("unit", maintain_order=True)
         sizes = active.agg("observation_id", claims=pl.len())
         for batch in track_items("relate", [*split_batches(sizes, 10_000, "claims")]):  # with their vectors
             rows = store.read_ids(OBSERVATIONS, batch["observation_id"].explode(), COLUMNS)
@@ -49,7 +49,7 @@ def relate_claims(job: Job) -> StepReport:
         home = dict(claims.select("observation_id", "unit").iter_rows())
         ends = {row["relation_id"]: (home.get(row["from_id"]), home.get(row["to_id"])) for row in stored}
         stale = {name for name, (start, end) in ends.items() if start in units or None in (start, end)}
-        report.rows_in = changed_claims.height
+        report.rows_in = changed.height
         report.rows_out = store.merge_changed(RELATIONS, rows)
         store.delete_ids(RELATIONS, stale.difference(rows["relation_id"].to_pylist()))
         report.counts.update(rows["kind"].to_pylist())

@@ -112,6 +112,6 @@ def count_coherence(summaries: Sequence[Coherence]) -> dict[str, int]:
             ((summary.likeness for summary in of_tier), "members"),
             ((summary.above for summary in of_tier), "the tier above"),
         ):
-            if covered := [value for value in values if value is not None]:
-                figures[f"{name}, likeness to {of}, percent"] = round(100 * fmean(covered))
+            if likenesses := [value for value in values if value is not None]:
+                figures[f"{name}, likeness to {of}, percent"] = round(100 * fmean(likenesses))
     return figures
