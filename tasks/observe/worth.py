@@ -70,15 +70,15 @@ def score_personal(text: str, news: int, crowd: int, own: frozenset[str] = froze
     names = (name.strip("\"'“").lower() for name in lex.PROPER_NAME.findall(text))
     named = sum(name not in ENGLISH_STOP and not name.startswith(("i'", "i’")) and name not in own for name in names)
     return (
-        -3.0
-        + log1p(news)
-        + bool(lex.TIME.search(text))
-        + min(2, named)
-        + 0.75 * bool(lex.PEOPLE_AND_PETS.search(text))
-        + 0.5 * bool(lex.FIRST_PERSON.search(text))
-        + 0.5 * bool(lex.NUMBER.search(text))
-        - bool(lex.SECOND_PERSON.search(text))
-        - 0.5 * bool(lex.COURTESY.search(text))
+        -3.0  # bias: the log-odds of a sentence without any of the features
+        + log1p(news)  # new words: the strongest feature by itself
+        + bool(lex.TIME.search(text))  # a date or time
+        + min(2, named)  # proper names
+        + 0.75 * bool(lex.PEOPLE_AND_PETS.search(text))  # family, friends, pets
+        + 0.5 * bool(lex.FIRST_PERSON.search(text))  # the speaker's own affairs
+        + 0.5 * bool(lex.NUMBER.search(text))  # a number
+        - bool(lex.SECOND_PERSON.search(text))  # about the listener
+        - 0.5 * bool(lex.COURTESY.search(text))  # thanks, greetings
         - 0.5 * log(crowd)  # in a long message each single sentence counts less
         - 2 * (not human)  # a model that answers somebody repeats and applauds more than it tells
     )
