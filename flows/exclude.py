@@ -197,8 +197,8 @@ def _review_notes(names: Sequence[str], settings: Settings, verdict: Verdict) ->
 
 
 def _find_sessions(store: Store, sessions: Iterable[Row], name: str) -> list[Row]:
-    path = str(place := Path(name).expanduser().absolute())
-    paths = (path, redact_path(place))  # as it is stored where a secret stands in it
+    path = str(absolute := Path(name).expanduser().absolute())
+    paths = (path, redact_path(absolute))  # as it is stored where a secret stands in it
     own = [row for row in sessions if name in (row["native_id"], row["session_id"]) or row["path"] in paths]
     new = set() if own else find_new_sessions(store, name)
     return own or [row for row in sessions if row["session_id"] in new]

@@ -260,11 +260,11 @@ class Lab:
 
     def _prepare(self, unit: Unit, settings: Settings) -> Settings:
         """Return the settings with the store of a unit that was made under them; made now where there is none."""
-        place = self.folder / f"{unit.digest[:12]}-{compute_settings_key(settings, writing=True)[:12]}"
+        folder = self.folder / f"{unit.digest[:12]}-{compute_settings_key(settings, writing=True)[:12]}"
         quiet = settings.recall.model_copy(update={"cached_answers": 0})
-        prepared = settings.model_copy(update={"store": place, "space": "default", "recall": quiet})
-        first = self._first.setdefault((unit.name, settings.encoder, settings.embeddings), place)
-        if not (place / FINISHED).exists():
+        prepared = settings.model_copy(update={"store": folder, "space": "default", "recall": quiet})
+        first = self._first.setdefault((unit.name, settings.encoder, settings.embeddings), folder)
+        if not (folder / FINISHED).exists():
             shutil.rmtree(prepared.store, ignore_errors=True)  # a run that was killed left a part of it
             if first != prepared.store:
                 shutil.copytree(first, prepared.store, ignore=shutil.ignore_patterns(FINISHED))
@@ -308,7 +308,7 @@ def _ask_context(memory: Memory, budget: int | None, question: Question) -> tupl
 
 def _list_block_items(block: Context) -> list[Item]:
     return [
-        Item(line.text, (name_message(line.source.session or "", line.source.message or ""),), bool(line.said))
+        Item(line.text, (name_message(line.source.session or "", line.source.message or ""),), bool(line.own_words))
         for part in block.parts
         for line in part.lines
     ]
@@ -350,8 +350,8 @@ def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tupl
     """
     data, whole = experiment.data, settings
     if data.paths:
-        place = {"store": folder / f"read-{compute_settings_key(settings)[:12]}", "space": "default"}
-        whole = settings.model_copy(update=place)
+        own_store = {"store": folder / f"read-{compute_settings_key(settings)[:12]}", "space": "default"}
+        whole = settings.model_copy(update=own_store)
         if data.kind == "backtest":
             run_night(list(data.paths), whole).check_complete()
         else:

@@ -63,8 +63,8 @@ def hide_words(function: Callable[..., Result]) -> Callable[..., Result]:
             raise
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{Path(last.filename).name}:{last.lineno}"
-            raise Unquoted(f"{type(error).__name__} at {place}: `slowwave inspect runs` has its words") from None
+            location = f"{Path(last.filename).name}:{last.lineno}"
+            raise Unquoted(f"{type(error).__name__} at {location}: `slowwave inspect runs` has its words") from None
 
     return call
 

@@ -18,9 +18,9 @@ def find_cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowwave"
 
 
-def read_url(place: Path | str) -> str | None:
+def read_url(path: Path | str) -> str | None:
     """Return the address of a bucket, or of a prefix in one; None for a path."""
-    match = URL.fullmatch(str(place))
+    match = URL.fullmatch(str(path))
     return f"{match[1]}://{match[2].rstrip('/')}" if match else None
 
 

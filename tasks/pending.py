@@ -107,9 +107,9 @@ def mark_sessions_done(
     mark_done(store, step, done, {s: v for s, v in states.items() if s not in degraded} if by_model or keep else None)
 
 
-def split_batches(rows: pl.DataFrame, most: int, weight: str = "messages") -> Iterable[pl.DataFrame]:
+def split_batches(rows: pl.DataFrame, max_weight: int, weight: str = "messages") -> Iterable[pl.DataFrame]:
     """Yield rows (sessions, …) in batches of about so much weight; by the order alone, so the same after a crash."""
-    batch = (rows[weight].cum_sum() - 1) // most if rows.height else pl.Series([], dtype=pl.Int64)
+    batch = (rows[weight].cum_sum() - 1) // max_weight if rows.height else pl.Series([], dtype=pl.Int64)
     for _, part in rows.with_columns(batch.alias("batch")).group_by("batch", maintain_order=True):
         yield part.drop("batch")
 

@@ -225,7 +225,7 @@ def collect_news(new: View, old: View | None) -> News:
     before = set(earlier["observation_id"].to_pylist())
     before_too = old.chains.perhaps_changed if old else {}
     perhaps = [row for key, row in new.chains.perhaps_changed.items() if key in before and key not in before_too]
-    changed = [(one.claim_id, "is now", one.by_summary, one.by) for one in differences if one.by_summary and one.by]
+    changed = [(row.claim_id, "is now", row.by_summary, row.by) for row in differences if row.by_summary and row.by]
     changed += [
         (str(row["observation_id"]), "is perhaps now", str(later["summary"]), str(later["observation_id"]))
         for row in perhaps
@@ -233,7 +233,7 @@ def collect_news(new: View, old: View | None) -> News:
     ]
     return News(
         [added[key] for key in dict.fromkeys(foremost)],
-        Counter(one.kind for one in differences if one.kind in LOST),
+        Counter(row.kind for row in differences if row.kind in LOST),
         changed,
     )
 

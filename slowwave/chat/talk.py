@@ -195,10 +195,10 @@ class Conversation:
         with the person's message before it.
         """
 
-        count, place = self._count_tokens, self.workspace
-        ask = partial(memory.context, budget=budget, web=web, tokenizer=count, workspace=place, automatic=True)
+        count, workspace = self._count_tokens, self.workspace
+        ask = partial(memory.context, budget=budget, web=web, tokenizer=count, workspace=workspace, automatic=True)
         block = ask(message)
-        before = next((text for role, text in reversed(self.turns.said) if role == "user"), None)
+        before = next((text for role, text in reversed(self.turns.messages) if role == "user"), None)
         if block.reason is None or before is None or not is_follow_up(message):
             return block
         wider = ask(f"{before}\n{message}")

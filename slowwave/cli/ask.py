@@ -128,9 +128,9 @@ def recent(
     if not turns:
         echo("Nothing that was said passes.")
     for turn in turns:
-        place = PurePath(turn.workspace).name if turn.workspace else None
+        project = PurePath(turn.workspace).name if turn.workspace else None
         words = ", ".join([*turn.keywords, *(f"#{tag}" for tag in turn.tags)])
-        facts = [f"{format_day(turn.said_at)}, {turn.said_at:%H:%M}", turn.speaker, place, turn.id[:SHORT_ID], words]
+        facts = [f"{format_day(turn.said_at)}, {turn.said_at:%H:%M}", turn.speaker, project, turn.id[:SHORT_ID], words]
         OUT.print(Text(truncate_line(turn.gist or turn.text, SHOWN_CHARS)))
         OUT.print(Text(f"   {escape_line(' · '.join(filter(None, facts)))}", "dim"))
     return None
@@ -216,9 +216,9 @@ def briefing(
     """
     from slowwave.flows.coverage import describe_backlog
 
-    place = None if everything else workspace or find_project(memory)
+    project = None if everything else workspace or find_project(memory)
     room = budget and max(0, budget - FENCE_TOKENS)
-    block = memory.briefing(room, tokenizer=tokenizer, format="json" if as_json else "markdown", workspace=place)
+    block = memory.briefing(room, tokenizer=tokenizer, format="json" if as_json else "markdown", workspace=project)
     echo("" if as_json else describe_backlog(memory.settings), nl=False)
     _print_block(memory, block, "Nothing known yet.", as_json)
 
@@ -267,9 +267,9 @@ def remember(
     check_encrypted(settings)
     of_person = not of_agent and any(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     options: dict[str, Any] = {"of_person": of_person, "speaker": speaker, "tags": tag or (), "redact": settings.redact}
-    words, place = sys.stdin.read() if text == "-" else text, anchor_workspace(workspace) if workspace else None
+    words, project = sys.stdin.read() if text == "-" else text, anchor_workspace(workspace) if workspace else None
     try:
-        session = write_note(settings.store / settings.space, words, workspace=place, **options)
+        session = write_note(settings.store / settings.space, words, workspace=project, **options)
     except OSError as refused:
         raise UsageError(f"not noted: {refused}") from None
     whose = "" if of_person else ", as an agent's word"

@@ -84,9 +84,9 @@ def _list_releases(settings: "Settings", everything: bool) -> Listing:
     releases = read_releases(store)[::-1]
     names = {release.release_id: release.name for release in releases}
     rows = []
-    for place, release in enumerate(releases):
-        is_kept = place == 0 or not is_dropped(store.dir, release)
-        state = ["live"] * (place == 0) + ["no longer kept"] * (not is_kept)
+    for number, release in enumerate(releases):
+        is_kept = number == 0 or not is_dropped(store.dir, release)
+        state = ["live"] * (number == 0) + ["no longer kept"] * (not is_kept)
         state += [f"back to {names.get(release.restores, release.restores)}"] if release.restores else []
         counts = {name: release.counts.get(name, 0) for name in ("messages", "observations", "summaries")}
         rows.append({**vars(release), "name": release.name, "kept": is_kept, "state": ", ".join(state), **counts})

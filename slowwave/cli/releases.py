@@ -48,7 +48,7 @@ def diff(
     if as_json:
         return {**names, "differences": [difference._asdict() for difference in differences]}
     # Print the differences by their kind.
-    by_kind = {kind: [one for one in differences if one.kind == kind] for kind in KINDS}
+    by_kind = {kind: [difference for difference in differences if difference.kind == kind] for kind in KINDS}
     counts = ", ".join(f"{len(rows):,} {kind}" for kind, rows in by_kind.items() if rows)
     lines = [f"{names['old']} to {names['new']}: {counts or 'the same claims'}"]
     for kind, rows in by_kind.items():

@@ -134,10 +134,10 @@ def _format_two_lines(claim: "Claim | Related", status: str, text: str, facts: S
 def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
     """Return the topics, the strongest first, with how they came and went."""
     topics = memory.topics()
-    most = max((count for topic in topics for count in topic.weeks), default=0) or 1
+    busiest = max((count for topic in topics for count in topic.weeks), default=0) or 1
     lines = []
     for topic in topics:  # in a line: claims, strength, the last weeks as bars, days and name; its text below
-        bars = "".join(SHADES[-(-count * (len(SHADES) - 1) // most)] for count in topic.weeks)
+        bars = "".join(SHADES[-(-count * (len(SHADES) - 1) // busiest)] for count in topic.weeks)
         days = " to ".join(f"{at:%Y-%m-%d}" if at else "undated" for at in (topic.first_at, topic.last_at))
         name = escape_line(topic.name or NAMELESS)
         lines.append(f"{topic.claims:>5,} claims  strength {topic.strength:>5,}  |{bars}|  {days}  {name}")
@@ -152,8 +152,8 @@ def _list_habits(
     all: bool = False,
 ) -> tuple[object, list[str]]:
     """Return the habits of a project, by default this folder's, by kind."""
-    place = None if all else workspace or find_project(memory)
-    habits = memory.habits(place, None, files or ())
+    project = None if all else workspace or find_project(memory)
+    habits = memory.habits(project, None, files or ())
     lines: list[str] = []
     for kind, heading in HEADINGS.items():
         if alike := [habit for habit in habits if habit.kind == kind]:

@@ -159,7 +159,7 @@ def _print_answer(conversation: "Conversation", typed: str) -> None:
 
 def _rate_turn(conversation: "Conversation", given: list[str]) -> str:
     """Set how much a turn matters; the person's last message, unless one is named."""
-    turns = conversation.turns.said
+    turns = conversation.turns.messages
     latest = max((n for n, (role, _) in enumerate(turns, 1) if role == "user"), default=0)
     try:
         number = int(given[0]) if len(given) == 2 else latest
@@ -183,7 +183,7 @@ def _list_traces(conversation: "Conversation") -> str:
 
 def _list_turn(turns: "Turns", number: int) -> str:
     """Return the beginning of a turn, with its number from 1 and who said it."""
-    role, text = turns.said[number]
+    role, text = turns.messages[number]
     return f"{number + 1} {role}: {shorten(text, 100, placeholder=' …')}"
 
 

@@ -127,7 +127,7 @@ class Turns:
     ) -> None:
         """Begin with no turn; `encoder` None calls up turns by their words alone, `write` as `RunningSummary`."""
         self.settings, self.measure = settings, measure
-        self.said: list[tuple[str, str]] = []
+        self.messages: list[tuple[str, str]] = []
         """Role and text of each."""
         self.active = ActiveMemory(encoder, settings.active)
         self.summary = RunningSummary(pyramid, write)
@@ -136,12 +136,12 @@ class Turns:
 
     def add(self, role: str, text: str, effect: float = 0.0) -> Trace:
         """Add one more turn; `effect` as `ActiveMemory.add_turn` has it."""
-        self.said.append((role, text))
+        self.messages.append((role, text))
         return self.active.add_turn(role, text, effect)
 
     def render_summary(self) -> str:
         """Return the master summary of all that was said and those of each level below it, a line each."""
-        self._summarise(len(self.said))
+        self._summarise(len(self.messages))
         return "\n".join(
             f"{'So far' if summary.tier == MASTER else f'Level {summary.tier + 1}'}, {summary.turns}: {summary.text}"
             for summary in self.summary.list_summaries()
@@ -149,22 +149,22 @@ class Turns:
 
     def _summarise(self, turns: int) -> None:
         """Have the summaries cover so many turns, at least."""
-        self.summary.extend(self.said[len(self.summary.turns) : turns])
+        self.summary.extend(self.messages[len(self.summary.turns) : turns])
 
     def list_latest(self, latest: int) -> list[Line]:
         """Return the latest turns that say something, the last one first."""
-        first = max(0, len(self.said) - latest)
-        return self._make_lines((number, 1.0) for number in reversed(range(first, len(self.said))))
+        first = max(0, len(self.messages) - latest)
+        return self._make_lines((number, 1.0) for number in reversed(range(first, len(self.messages))))
 
     def rank_older(self, query: str, latest: int) -> list[Line]:
         """Return what the query calls up of the turns before the latest, the most activated first."""
-        called = self.active.rank_older(query, len(self.said) - latest)
+        called = self.active.rank_older(query, len(self.messages) - latest)
         return self._make_lines((trace.number, activation) for trace, activation in called)
 
     def _make_lines(self, numbers: Iterable[tuple[int, float]]) -> list[Line]:
         lines = []
         for number, relevance in numbers:
-            role, text = self.said[number]
+            role, text = self.messages[number]
             source = LineSource(message=str(number + 1), seq=number, speaker=role or None)
             lines += [make_line(text, source, relevance)] if text.strip() else []
         return lines
@@ -185,7 +185,7 @@ class Turns:
         if held_back and self._list_missing(lines, latest):
             fewer = pack_lines(ranked, query, budget - held_back, share, self.measure)
             left = budget - sum(map(self.measure.count_line, fewer))
-            recap = self._select_summaries(self._list_missing(fewer, latest), left, len(self.said) - latest)
+            recap = self._select_summaries(self._list_missing(fewer, latest), left, len(self.messages) - latest)
             lines = fewer if recap else lines
         chosen = [*recap, *lines]
         while chosen and self.measure.count_part("conversation", arrange_lines(chosen)) > room:
@@ -195,7 +195,7 @@ class Turns:
     def _list_missing(self, shown: Collection[Line], latest: int) -> set[int]:
         """Return the turns, from 1, that do not stand whole among the lines, say something and are not the latest."""
         whole = {line.source.seq for line in shown if OMITTED not in line.pieces}
-        older = self.said[: len(self.said) - latest]
+        older = self.messages[: len(self.messages) - latest]
         return {number + 1 for number, (_, text) in enumerate(older) if number not in whole and text.strip()}
 
     def _select_summaries(self, missing: Set[int], room: int, older: int) -> list[Line]:
@@ -220,14 +220,14 @@ class Turns:
         All of them, as they are, where they fit; else the latest within their share, and older ones by activation.
         """
         # the latest turns that fit
-        recent = self._select_recent(budget, len(self.said))
-        if len(recent) < len(self.said):
+        recent = self._select_recent(budget, len(self.messages))
+        if len(recent) < len(self.messages):
             active = self.settings.active
             recent = self._select_recent(int(budget * active.recent_share), active.recent)
         latest = tuple[Message, ...](
             {"role": "user" if role == "user" else "assistant", "content": text} for role, text in recent
         )
-        if len(recent) == len(self.said):
+        if len(recent) == len(self.messages):
             return Recalled(latest)
         # what is called up of the others, and what of it fits
         room = budget - sum(map(self._count_turn, recent))
@@ -248,7 +248,7 @@ class Turns:
     def _select_recent(self, budget: int, count: int) -> list[tuple[str, str]]:
         """Return the latest turns that fit the budget of tokens, `count` at most, from a person's on."""
         latest = list[tuple[str, str]]()
-        for turn in reversed(self.said[max(0, len(self.said) - count) :]):
+        for turn in reversed(self.messages[max(0, len(self.messages) - count) :]):
             budget -= self._count_turn(turn)
             if budget < 0:
                 break

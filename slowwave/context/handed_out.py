@@ -48,7 +48,7 @@ def note_block(space_dir: Path, block: "Context", web: str = "") -> bool:
     for part in block.parts:
         for line in part.lines if part.name in FROM_MEMORY else ():
             key = "/".join(filter(None, (line.source.session, line.source.message)))
-            shown.setdefault(key, []).extend([line.text, *line.text.split(OMITTED), *line.said])
+            shown.setdefault(key, []).extend([line.text, *line.text.split(OMITTED), *line.own_words])
     lines = sum(len(part.lines) for part in block.parts if part.name in FROM_MEMORY)
     _note_asked(space_dir, block, lines, block.tokens, web)
     return log_recall(space_dir, shown)

@@ -81,7 +81,7 @@ def show_pieces(line: Line, pieces: Sequence[str]) -> Line:
     text = " ".join(distinct)
     own_words = (text, line.later.partition(THEN)[2].removesuffix(")")) if line.later else ()
     with_later = " ".join(filter(None, (text, line.later)))
-    return replace(line, text=with_later, said=tuple(filter(None, own_words)), pieces=distinct)
+    return replace(line, text=with_later, own_words=tuple(filter(None, own_words)), pieces=distinct)
 
 
 def pack_lines(lines: Sequence[Line], query: str, budget: int, share: float, measure: Measure) -> list[Line]:
@@ -100,7 +100,7 @@ def pack_lines(lines: Sequence[Line], query: str, budget: int, share: float, mea
         # what stands there already is not said again
         repeated = [len(piece.split()) >= MIN_WORDS and piece.rstrip(".!?") in shown for piece in line.pieces]
         fresh = [OMITTED if repeats else piece for piece, repeats in zip(line.pieces, repeated, strict=True)]
-        if all(piece == OMITTED for piece in fresh) or any(line.text in other.said[1:] for other in chosen):
+        if all(piece == OMITTED for piece in fresh) or any(line.text in other.own_words[1:] for other in chosen):
             continue
         # as much of it as there is room for
         heading = 0 if line.source.group in groups else measure.count_heading(line.source)

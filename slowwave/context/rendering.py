@@ -84,7 +84,7 @@ class Line:
     text: str
     source: LineSource
     relevance: float = 1.0
-    said: tuple[str, ...] = ()
+    own_words: tuple[str, ...] = ()
     """What of the text somebody said, where there is more in it."""
     pieces: tuple[str, ...] = ()
     """The sentences that it may be cut to, an ellipsis where something is left out."""

@@ -174,10 +174,10 @@ def _make_line(message: PastMessage, sentences: Sequence[Sentence]) -> Line:
 
 
 def load_sessions(
-    view: View, query: Query, vector: Vector | None, hits: Sequence[str], encoder: str, *, most: int = 5
+    view: View, query: Query, vector: Vector | None, hits: Sequence[str], encoder: str, *, max_sessions: int = 5
 ) -> list[tuple[float, list[PastMessage]]]:
-    """Return the messages of the `most` likeliest sessions, likeliest first, each session with its probability; with
-    vectors where they are of `encoder`.
+    """Return the messages of the likeliest sessions, at most `max_sessions`, likeliest first, each session with its
+    probability; with vectors where they are of `encoder`.
     """
     if not hits:  # nobody asked, and nothing reaches the floor
         return []
@@ -185,7 +185,7 @@ def load_sessions(
         ranked = rank_sessions(view, query, vector, view.has_full_text(PASSAGES))
     except READ_TROUBLE:  # recall has met it before, and noted it
         ranked = rank_sessions(view, query, vector, full_text=False)
-    ids = read_session_ids(view, [number for number, _ in ranked[:most]])
+    ids = read_session_ids(view, [number for number, _ in ranked[:max_sessions]])
     probabilities = dict(zip(ids, (probability for _, probability in ranked), strict=False))
     likely = {session for session, probability in probabilities.items() if probability >= LEAST}
     messages = _load_messages(view, query, ids, likely, hits, encoder)

@@ -45,29 +45,29 @@ class RecallResult(BaseModel):
     """What could not be used, and what was done instead."""
 
 
-def fit_hits(found: Hits | SessionHits, release: str | None, budget: int, tokenizer: str) -> CallToolResult:
+def fit_hits(results: Hits | SessionHits, release: str | None, budget: int, tokenizer: str) -> CallToolResult:
     """Return the first hits, whole, whose answer has at most `budget` tokens, and how many are left out."""
-    hits = [escape_values(_shorten_hit(hit) if isinstance(hit, Hit) else _shorten_session(hit)) for hit in found]
+    hits = [escape_values(_shorten_hit(hit) if isinstance(hit, Hit) else _shorten_session(hit)) for hit in results]
 
     def keep_first(number: int) -> RecallResult:
         return RecallResult(
             release=release,
             hits=hits[:number],
             left_out=len(hits) - number,
-            confident=found.confident,
-            caveat=found.caveat,
-            reason=found.reason if number or not hits else f"no hit fits a budget of {budget} tokens",
-            stale=found.stale,
-            notes=list(found.notes),
+            confident=results.confident,
+            caveat=results.caveat,
+            reason=results.reason if number or not hits else f"no hit fits a budget of {budget} tokens",
+            stale=results.stale,
+            notes=list(results.notes),
         )
 
     return fit_answer(keep_first, len(hits), budget, tokenizer)
 
 
-def fit_answer(keep_first: Callable[[int], BaseModel], most: int, budget: int, tokenizer: str) -> CallToolResult:
-    """Return the answer with as many of `most` parts as fit; its text as it is counted: the SDK would indent it."""
+def fit_answer(keep_first: Callable[[int], BaseModel], parts: int, budget: int, tokenizer: str) -> CallToolResult:
+    """Return the answer with as many of `parts` parts as fit; its text as it is counted: the SDK would indent it."""
     count = resolve_tokenizer(None, tokenizer)
-    fitting = bisect_right(range(1, most + 1), budget, key=lambda number: count(keep_first(number).model_dump_json()))
+    fitting = bisect_right(range(1, parts + 1), budget, key=lambda number: count(keep_first(number).model_dump_json()))
     answer = keep_first(fitting)
     return CallToolResult(content=[TextContent(text=answer.model_dump_json())], structured_content=answer.model_dump())
 

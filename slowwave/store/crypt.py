@@ -91,7 +91,7 @@ def find_encryption(folder: Path, mounts: Path = Path("/proc/self/mountinfo"), s
     LVM), gocryptfs and its kin, eCryptfs; on a Mac FileVault, on the disk of the home folder. None where nothing is
     known to.
     """
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists()).resolve()
+    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists()).resolve()
     if not mounts.is_file():
         if not shutil.which("fdesetup") or there.stat().st_dev != Path.home().stat().st_dev:
             return None
@@ -101,7 +101,7 @@ def find_encryption(folder: Path, mounts: Path = Path("/proc/self/mountinfo"), s
     lines = [line.split(" - ", 1) for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()]
     parsed = [(left.split(), right.split()) for left, right in reversed(lines)]
     entries = [(f[2], Path(f[4].encode().decode("unicode_escape")), t[0]) for f, t in parsed]
-    device, _, kind = max(entries, key=lambda place: len(place[1].parts) if there.is_relative_to(place[1]) else -1)
+    device, _, kind = max(entries, key=lambda entry: len(entry[1].parts) if there.is_relative_to(entry[1]) else -1)
     if kind in FILE_SYSTEMS:
         return kind.removeprefix("fuse.")
     return "dm-crypt" if _is_dm_crypt(sys / "dev" / "block" / device) else None
@@ -142,7 +142,7 @@ def encrypt_store(store: Path, key: str) -> None:
         StoreLocked: a run is at it, or another of these.
     """
     store = store.resolve()
-    sealed, moving, half, place = (store.with_name(store.name + end) for end in (ENCRYPTED, MOVING, ".half", ".mount"))
+    sealed, moving, half, mount = (store.with_name(store.name + end) for end in (ENCRYPTED, MOVING, ".half", ".mount"))
     if sys.platform != "linux":
         raise UsageError("this is for Linux: use FileVault, which storage.require_encrypted knows, or BitLocker")
     if not shutil.which("gocryptfs"):
@@ -159,9 +159,9 @@ def encrypt_store(store: Path, key: str) -> None:
                 make_private_folder(store)
                 store.rename(moving)
             try:
-                _fill(half, place, moving, key)
+                _fill(half, mount, moving, key)
             except BaseException:
-                unmount(place)
+                unmount(mount)
                 moving.rename(store)
                 raise
             half.rename(sealed)
@@ -174,34 +174,34 @@ def encrypt_store(store: Path, key: str) -> None:
             shutil.rmtree(moving)
 
 
-def unmount(place: Path) -> None:
+def unmount(mount: Path) -> None:
     """Lock what an encrypted folder holds, where it is mounted, also by a gocryptfs that died.
 
     Raises:
         UsageError: somebody uses it.
     """
-    done = subprocess.run(["fusermount3", "-u", place], capture_output=True, text=True, check=False)
-    if os.path.ismount(place):
-        raise UsageError(f"{place} can't be locked: {done.stderr.strip()}")
+    done = subprocess.run(["fusermount3", "-u", mount], capture_output=True, text=True, check=False)
+    if os.path.ismount(mount):
+        raise UsageError(f"{mount} can't be locked: {done.stderr.strip()}")
 
 
-def _fill(half: Path, place: Path, plain: Path, key: str) -> None:
+def _fill(half: Path, mount: Path, plain: Path, key: str) -> None:
     """Encrypt a copy of a folder, and compare it with what can be read back."""
-    unmount(place)
-    for folder in (half, place):
+    unmount(mount)
+    for folder in (half, mount):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
     _call("gocryptfs", "-init", "-q", half, key=key)
-    _call("gocryptfs", "-q", half, place, key=key)
-    shutil.copytree(plain, place, dirs_exist_ok=True)
-    unmount(place)
-    _call("gocryptfs", "-q", half, place, key=key)
+    _call("gocryptfs", "-q", half, mount, key=key)
+    shutil.copytree(plain, mount, dirs_exist_ok=True)
+    unmount(mount)
+    _call("gocryptfs", "-q", half, mount, key=key)
     for path in plain.rglob("*"):
-        copy = place / path.relative_to(plain)
+        copy = mount / path.relative_to(plain)
         if path.is_file() and not filecmp.cmp(path, copy, shallow=False):
             raise UsageError(f"{copy} is not what {path} is: nothing was done")
-    unmount(place)
-    place.rmdir()
+    unmount(mount)
+    mount.rmdir()
     os.sync()
 
 

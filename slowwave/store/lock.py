@@ -59,7 +59,7 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
                     left, died = path.exists(), _read_holder(space_dir)
                     if left and (died is None or died.boot != read_boot()):
                         go_back_to_synced(space_dir)
-                    begin_sync(space_dir, known=not left)
+                    begin_sync(space_dir, synced=not left)
                     holder = Holder(run_id, kind, os.getpid(), socket.gethostname(), format_now(), read_boot())
                     replace_file(path, orjson.dumps(holder))  # durably: it alone tells of a run
                 yield died

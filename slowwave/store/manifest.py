@@ -137,12 +137,12 @@ def read_boot() -> str | None:
     return None
 
 
-def begin_sync(folder: Path, *, known: bool) -> None:
-    """Begin to look at what is written; what is there is synced already where it is `known` that no writer died."""
+def begin_sync(folder: Path, *, synced: bool) -> None:
+    """Begin to look at what is written; what is there is synced already where it is `synced` that no writer died."""
     _states.pop(folder, None)
-    if known and (folder / MANIFEST_FILE).exists():
+    if synced and (folder / MANIFEST_FILE).exists():
         _states[folder] = _list_state(folder)
-    elif known:
+    elif synced:
         mark_synced(folder)
 
 

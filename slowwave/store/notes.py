@@ -105,8 +105,8 @@ def write_note(
     length = len("".join((note.strip(), workspace or "", speaker or "", *tags)))  # its names too
     if not note.strip() or length > MAX_NOTE:
         raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters, this one has {length:,}: nothing was noted")
-    if path.exists() and path.stat().st_size > (most := MAX_DAY * (1 + of_person)):
-        raise UsageError(f"this day's notes have over {most:,} bytes: nothing was noted")
+    if path.exists() and path.stat().st_size > (max_bytes := MAX_DAY * (1 + of_person)):
+        raise UsageError(f"this day's notes have over {max_bytes:,} bytes: nothing was noted")
     session = f"{PREFIX}{secrets.token_hex(8)}"  # no hash of it: it stays when the note is forgotten
     role = "user" if of_person else "assistant"
     lines = write(session, "m1", role, note.strip(), workspace, speaker, moment, tags)

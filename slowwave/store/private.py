@@ -25,9 +25,9 @@ def make_private_folder(folder: Path) -> None:
 
     `Path.mkdir` gives its mode to the last folder only.
     """
-    for place in reversed([folder, *folder.parents]):
-        if not place.exists():
-            place.mkdir(mode=FOLDER, exist_ok=True)
+    for path in reversed([folder, *folder.parents]):
+        if not path.exists():
+            path.mkdir(mode=FOLDER, exist_ok=True)
 
 
 def replace_file(path: Path, content: bytes) -> None:

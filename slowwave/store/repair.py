@@ -214,7 +214,7 @@ def _read_intact(path: Path, table: Table, rows: pa.Table, bad: set[Path]) -> tu
                     part = dataset.scanner(fragments=[fragment]).to_table()
                     new = pc.invert(pc.is_in(part[table.key], rows[table.key].combine_chunks()))
                     rows = pa.concat_tables([rows, part.filter(new).select(rows.schema.names).cast(rows.schema)])
-    return rows, sum(one.physical_rows - (one.num_deletions or 0) for one in newest)
+    return rows, sum(each.physical_rows - (each.num_deletions or 0) for each in newest)
 
 
 def mend_releases(store: Store) -> None:

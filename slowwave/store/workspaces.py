@@ -25,17 +25,17 @@ SCP_URL = re.compile(r"(?:[^@/\s]+@)?([^:/\s]{2,}):(?!//)(.+)")
 WEB_URL = re.compile(r"[a-z+]+://(?:[^@/\s]*@)?([^:/\s]+)(?::\d+)?/(.+)", re.IGNORECASE)
 
 
-def find_workspaces(asked: str, workspaces: Iterable[str | None]) -> tuple[str, ...]:
+def find_workspaces(workspace: str, workspaces: Iterable[str | None]) -> tuple[str, ...]:
     """Return the known names that are the workspace asked for, sorted; none for one that is not known.
 
     Args:
-        asked: as a person writes it: a name, or a path that may begin at the current folder or at home.
+        workspace: as a person writes it: a name, or a path that may begin at the current folder or at home.
         workspaces: as the tables have them.
     """
     names = sorted({name for name in workspaces if name})
     compose = partial(normalize, "NFC")  # a Mac's folders are written apart
-    exact = {name for name in names if compose(name) == compose(asked)}
-    keys = {*map(compose, _compute_keys(_make_absolute(asked)))} if not exact or _is_path(asked) else set()
+    exact = {name for name in names if compose(name) == compose(workspace)}
+    keys = {*map(compose, _compute_keys(_make_absolute(workspace)))} if not exact or _is_path(workspace) else set()
     alike = (other for other in names if _is_path(other) and not keys.isdisjoint(map(compose, _compute_keys(other))))
     return tuple(sorted(exact.union(alike)))
 
@@ -45,24 +45,24 @@ def anchor_workspace(name: str) -> str:
     return _make_absolute(_expand_home(name)) if re.split(r"[/\\]", name)[0] in (".", "..", "~") else name
 
 
-def require_workspaces(asked: str, workspaces: Iterable[str | None]) -> tuple[str, ...]:
+def require_workspaces(workspace: str, workspaces: Iterable[str | None]) -> tuple[str, ...]:
     """Return `find_workspaces`.
 
     Raises:
         UsageError: it is not known; the message names the nearest.
     """
     names = {name for name in workspaces if name}
-    if matches := find_workspaces(asked, names):
+    if matches := find_workspaces(workspace, names):
         return matches
-    raise UsageError(explain_unknown_workspace(asked, names))
+    raise UsageError(explain_unknown_workspace(workspace, names))
 
 
-def explain_unknown_workspace(asked: str, workspaces: Iterable[str | None]) -> str:
+def explain_unknown_workspace(workspace: str, workspaces: Iterable[str | None]) -> str:
     """Return a message that a workspace is not known, with the most similar known ones."""
     names = sorted({name for name in workspaces if name})
-    alike = process.extract(asked, names, scorer=fuzz.ratio, processor=_take_last_part, limit=3, score_cutoff=60.0)
+    alike = process.extract(workspace, names, scorer=fuzz.ratio, processor=_take_last_part, limit=3, score_cutoff=60.0)
     hint = f"; the nearest: {', '.join(repr(name) for name, *_ in alike)}" if alike else ""
-    return f"no workspace {asked!r} is known here{hint}"
+    return f"no workspace {workspace!r} is known here{hint}"
 
 
 def find_project_root(folder: Path) -> Path | None:
@@ -72,9 +72,9 @@ def find_project_root(folder: Path) -> Path | None:
     that lies in it.
     """
     home = Path(os.path.realpath(Path.home()))
-    for place in (folder, *folder.parents):
-        if (place / ".git").exists():
-            return place if place != home or place == folder else None
+    for parent in (folder, *folder.parents):
+        if (parent / ".git").exists():
+            return parent if parent != home or parent == folder else None
     return None
 
 

@@ -92,9 +92,9 @@ def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
     """
     named = Path(os.path.normpath(path.absolute()))  # with its links
     checkouts = [folder for folder in named.parents if (folder / ".git").exists() and folder != Path.home()]
-    place, path = path, path.resolve()
+    given, path = path, path.resolve()
     if not all(path.is_relative_to(folder.resolve()) for folder in checkouts):
-        raise UsageError(f"{place} is a link out of the project: nothing was written; name the file that is meant")
+        raise UsageError(f"{given} is a link out of the project: nothing was written; name the file that is meant")
     rights = path if path.exists() else like
     raw = text.encode("utf-8", "surrogateescape")
     before = path.read_bytes() if path.exists() else None

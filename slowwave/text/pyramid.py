@@ -44,7 +44,7 @@ class Shape:
     """Tiers at most; None: as many as fill."""
     window: int = 0
     """Members before a group of tier 0 that are read along with it."""
-    least: int = 1
+    min_groups: int = 1
     """Full groups of tier 0 that there must be before the first is made: of fewer a master tells as much."""
     master: bool = False
     small: int = 0
@@ -193,9 +193,9 @@ def grow_many(growths: Sequence[Growth], write: Writer) -> list[GrowthResult]:
     waiting = _advance_growths(growths, dict.fromkeys(range(len(growths))), done)
     while waiting:
         texts = iter(write([draft for drafts in waiting.values() for draft in drafts]))
-        answers = {place: [next(texts) for _ in drafts] for place, drafts in waiting.items()}
+        answers = {number: [next(texts) for _ in drafts] for number, drafts in waiting.items()}
         waiting = _advance_growths(growths, answers, done)
-    return [done[place] for place in range(len(growths))]
+    return [done[number] for number in range(len(growths))]
 
 
 def _advance_growths(
@@ -203,11 +203,11 @@ def _advance_growths(
 ) -> dict[int, list[Draft]]:
     """Return the next drafts of the growths that were answered; those at their end go to `done`."""
     waiting: dict[int, list[Draft]] = {}
-    for place, texts in answers.items():
+    for number, texts in answers.items():
         try:
-            waiting[place] = next(growths[place]) if texts is None else growths[place].send(texts)
+            waiting[number] = next(growths[number]) if texts is None else growths[number].send(texts)
         except StopIteration as end:
-            done[place] = end.value
+            done[number] = end.value
     return waiting
 
 
@@ -282,18 +282,18 @@ def _draft_tier(
 
     # groups that are written again: those that are stale, or get members to fill them
     again: dict[int, Draft] = {}
-    ready = [place for place, group in enumerate(groups) if group.members and below.isdisjoint(group.members)]
+    ready = [position for position, group in enumerate(groups) if group.members and below.isdisjoint(group.members)]
     fills, dissolved = dict[int, list[Member]](), set[int]()
     if shape.refill:
         short = {at: [by_id[m] for m in groups[at].members] for at in ready if len(groups[at].members) < size}
         fills, dissolved, free = _share_out(short, free, size, order)
-    for place in ready:
-        if place not in dissolved and (groups[place].stale or place in fills):
-            whole = [*(by_id[m] for m in groups[place].members), *fills.get(place, [])]
-            again[place] = draft(groups[place].seq, sorted(whole, key=lambda m: order[m.id]), groups[place])
+    for position in ready:
+        if position not in dissolved and (groups[position].stale or position in fills):
+            whole = [*(by_id[m] for m in groups[position].members), *fills.get(position, [])]
+            again[position] = draft(groups[position].seq, sorted(whole, key=lambda m: order[m.id]), groups[position])
     # new ones of what is in no group yet
     full = list(split_full_groups(free, size))
-    full = full if tier or groups or len(full) >= shape.least else []
+    full = full if tier or groups or len(full) >= shape.min_groups else []
     return again, [draft(pyramid.find_next_place(tier) + n, group) for n, group in enumerate(full)], dissolved
 
 
@@ -322,12 +322,12 @@ def _share_out(
 def _replace_groups(groups: list[Group], written: Mapping[int, Group], gone: set[int]) -> None:
     """Put what was written in its places; what that took from others goes from them, what is gone has no members."""
     taken = {m for group in written.values() for m in group.members}
-    for place, group in enumerate(groups):
-        if place in written:
-            groups[place] = written[place]
-        elif place in gone or not taken.isdisjoint(group.members):
-            members = () if place in gone else tuple(m for m in group.members if m not in taken)
-            groups[place] = replace(group, members=members, stale=True)
+    for position, group in enumerate(groups):
+        if position in written:
+            groups[position] = written[position]
+        elif position in gone or not taken.isdisjoint(group.members):
+            members = () if position in gone else tuple(m for m in group.members if m not in taken)
+            groups[position] = replace(group, members=members, stale=True)
 
 
 def _wants_master(pyramid: Pyramid, tops: Sequence[Member], shape: Shape) -> bool:

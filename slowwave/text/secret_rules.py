@@ -134,7 +134,7 @@ _SLACK_HOOK = re.compile(
     rf"(?:services{_S}T\w+{_S}B\w+{_S}\w+|(?:workflows|triggers){_S}[TE]\w+{_S}\w+(?:{_S}\w+){{1,2}})",
     re.ASCII,
 )
-_GITLAB = (f"gl{one}-" for one in ("pat", "dt", "ft", "soat", "rt", "cbt", "ptt", "imt", "agent", "oas", "ffct"))
+_GITLAB = (f"gl{prefix}-" for prefix in ("pat", "dt", "ft", "soat", "rt", "cbt", "ptt", "imt", "agent", "oas", "ffct"))
 _DISCORD = r"[MNO][A-Za-z\d_-]{23,25}\.[A-Za-z\d_-]{6}\.[A-Za-z\d_-]{27}"
 _DISCORD_HOOK = re.compile(
     rf"https:{_S}{_S}[\w.]{{0,20}}discord(?:app)?\.com{_S}api{_S}webhooks{_S}\d+{_S}[\w-]{{40,}}"

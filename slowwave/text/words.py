@@ -59,7 +59,7 @@ FIRST_PERSON = frozenset(_LISTS["first_person"].split())
 
 STEMMER = Stemmer.Stemmer("english")
 ONE_WORD = {word: min(group) for group in split_groups(_LISTS["same_words"]) for word in group}
-ONE_STEM = {STEMMER.stemWord(word): one for word, one in ONE_WORD.items()}
+ONE_STEM = {STEMMER.stemWord(word): first for word, first in ONE_WORD.items()}
 """For their other forms: "teaching" has the stem of "teach", which stands with "taught"."""
 STEM = 5
 """Letters that tell a word: "deletions" and "delete" are one."""
@@ -73,9 +73,9 @@ def extract_content_words(text: str) -> list[str]:
     return list(dict.fromkeys(word for word in words if word not in STOP and (len(word) > 1 or word.isdigit())))
 
 
-def is_follow_up(text: str, most: int = 3) -> bool:
+def is_follow_up(text: str, max_words: int = 3) -> bool:
     """Return whether a message has so few content words that it follows on what was just said."""
-    return len(extract_content_words(text)) <= most
+    return len(extract_content_words(text)) <= max_words
 
 
 def is_content_word(word: str) -> bool:

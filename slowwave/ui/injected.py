@@ -68,11 +68,11 @@ def _change_setting(settings: Settings, given: str) -> Settings:
 
 def _build_block(at: Explorer, memory: Memory, q: str, workspace: str, budget: int, automatic: bool) -> Data:
     """Return the block's text and tokens, its lines with their reasons, and what just missed it."""
-    place, hits, settings = workspace or None, Hits(), memory.settings.context
+    project, hits, settings = workspace or None, Hits(), memory.settings.context
     room = budget or (settings.budget if q else settings.briefing_budget)
     if q:
-        block = memory.context(q, room, automatic=automatic, workspace=place)
-        hits = memory.recall(q, settings.hits, ("message",), automatic=automatic, workspace=place)
+        block = memory.context(q, room, automatic=automatic, workspace=project)
+        hits = memory.recall(q, settings.hits, ("message",), automatic=automatic, workspace=project)
         lines = _explain_lines(block, hits, memory)
         shown = {(line["source"].get("session"), line["source"].get("message")) for line in lines}
         other = [hit for hit in hits if hit.sources and (hit.sources[0].session, hit.sources[0].message) not in shown]
@@ -106,9 +106,9 @@ def _build_briefing(memory: Memory, workspace: str, room: int) -> tuple[Context,
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
     block = pack_briefing(kinds, room, count)
     order = {
-        id(line): f"{name} {place} of {len(lines)}"
+        id(line): f"{name} {number} of {len(lines)}"
         for name, lines in zip(("fact", "topic", "session", "newest"), kinds, strict=True)
-        for place, line in enumerate(lines, 1)
+        for number, line in enumerate(lines, 1)
     }
     lines = _explain_lines(block, Hits(), memory)
     chosen = [line for part in block.parts for line in part.lines]

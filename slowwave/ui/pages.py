@@ -124,7 +124,7 @@ def show_claim(at: Explorer, id: Id) -> Data:
     rows = read_rows(at, MESSAGES, MESSAGE, inside & pc.field("seq").isin(sorted(near)))
     rows = [row for row in sorted(rows, key=lambda row: row["seq"]) if row["text"].strip()]
     places = [n for n, row in enumerate(rows) if row["message_id"] in claim["message_ids"]]
-    beside = [row for n, row in enumerate(rows) if any(abs(n - place) <= BESIDE for place in places)]
+    beside = [row for n, row in enumerate(rows) if any(abs(n - hit) <= BESIDE for hit in places)]
     transcript = [_build_turn(row, [claim] if row["message_id"] in claim["message_ids"] else []) for row in beside]
     # Decisions that it is part of, each with both claims: merges, changes, doubts.
     ends = (pc.field("loser_id") == key) | (pc.field("winner_id") == key)
@@ -160,8 +160,8 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
     inside = pc.field("session_id") == node.id
     (session,) = read_rows(at, SESSIONS, [name for name in SESSIONS.schema.names if name != "head_hash"], inside)
     back = set(session.pop("inactive"))
-    place = (pc.field("seq") >= after) & (pc.field("seq") < after + ROWS)
-    rows = sorted(read_rows(at, MESSAGES, MESSAGE, inside & place), key=lambda row: row["seq"])
+    shown_rows = (pc.field("seq") >= after) & (pc.field("seq") < after + ROWS)
+    rows = sorted(read_rows(at, MESSAGES, MESSAGE, inside & shown_rows), key=lambda row: row["seq"])
     claims = read_rows(at, OBSERVATIONS, CLAIM, inside & pc.field("status").isin([Status.ACTIVE, Status.SUPERSEDED]))
     gists = {row["message_id"]: row["summary"] for row in read_rows(at, GISTS, ["message_id", "summary"], inside)}
     # Its turns, each with the claims that were made of it.

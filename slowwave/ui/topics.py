@@ -70,10 +70,10 @@ def list_topics(at: Explorer, after: After = 0) -> Data:
     themes = at.memory.topics()
     nodes = [Node(theme.name or theme.purpose, f"/topic/{theme.id}", theme.claims) for theme in themes]
     whole = Node(f"All {sum(theme.claims for theme in themes):,} claims", "/topics", 0, tuple(nodes))
-    most = max((count for theme in themes for count in theme.weeks), default=0) or 1
+    busiest = max((count for theme in themes for count in theme.weeks), default=0) or 1
     shown = [theme.as_dict() for theme in themes[after : after + ROWS]]
     end = after + ROWS if len(themes) > after + ROWS else None
-    return {"topics": shown, "icicle": list(lay_out(whole)), "most": most, "next": end}
+    return {"topics": shown, "icicle": list(lay_out(whole)), "most": busiest, "next": end}
 
 
 def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:

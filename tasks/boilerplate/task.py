@@ -87,13 +87,13 @@ def _update_boilerplate(job: Job, key: str) -> int:
     texts = {n: stored[format_span_id(n)]["text"] for n in often if format_span_id(n) in stored}
     texts |= _read_span_texts(job, {n: sids[0] for n, sids in holders.items() if n not in texts})
     # Kept are as many sessions as held it before it recurred: no claim that was made of it has to go.
-    most = MIN_SESSIONS - 1
+    max_kept = MIN_SESSIONS - 1
     rows = [
         {
             "span_id": format_span_id(number),
             "text": texts[number],
             "sessions": often[number],
-            "kept": holders[number][:most] if number in typed else [],
+            "kept": holders[number][:max_kept] if number in typed else [],
             "step_key": key,
         }
         for number in sorted(often)
@@ -194,8 +194,8 @@ def restore_verbatim_quotes(claims: pa.Table, shown: pa.Table, stored: pa.Table)
         restore_quote(quote, blank[ids[0]], texts[ids[0]])
         for quote, ids in zip(claims["quote"].to_pylist(), claims["message_ids"].to_pylist(), strict=True)
     ]
-    place = claims.schema.get_field_index("quote")
-    return claims.set_column(place, claims.schema.field("quote"), pa.array(quotes, pa.string()))
+    column = claims.schema.get_field_index("quote")
+    return claims.set_column(column, claims.schema.field("quote"), pa.array(quotes, pa.string()))
 
 
 def find_masked_claims(claims: pa.Table, shown: pa.Table, stored: pa.Table) -> set[str]:

@@ -36,8 +36,8 @@ def group_rows(table: pa.Table, *, nameless: bool = False) -> pl.DataFrame:
     table: OBSERVATIONS with workspace and pack. Columns: `group`, `row`, ascending; a row may be in several groups.
     """
     rows = pl.DataFrame(table.select(["workspace", "pack"])).with_row_index("row").cast({"row": pl.Int64})
-    everyday, place = pl.col("pack") == "personal", pl.col("workspace").rank("dense").cast(pl.Int64).fill_null(0)
-    here = rows.with_columns(group=place).filter((~everyday).any().over("group"))
+    everyday, workspace = pl.col("pack") == "personal", pl.col("workspace").rank("dense").cast(pl.Int64).fill_null(0)
+    here = rows.with_columns(group=workspace).filter((~everyday).any().over("group"))
     groups = [here, rows.filter(everyday).with_columns(group=pl.lit(-1, pl.Int64))]
     if nameless and rows["workspace"].null_count():
         groups.append(rows.with_columns(group=pl.lit(-2, pl.Int64)))
@@ -77,12 +77,12 @@ def find_vector_pairs(
     vectors: Floats,
     has: npt.NDArray[np.bool_],
     nearest: int,
-    least: float = MIN_COSINE,
+    min_cosine: float = MIN_COSINE,
     among: Rows | None = None,
     groups: pl.DataFrame | None = None,
 ) -> Pairs:
-    """Return each row (of `among`, if any) with its `nearest` others of its group by cosine, from `least`; rows without
-    a vector have none. Without `groups` all rows are one.
+    """Return each row (of `among`, if any) with its `nearest` others of its group by cosine, from `min_cosine`; rows
+    without a vector have none. Without `groups` all rows are one.
 
     vectors: shape (rows, dim), unit length; has: shape (rows,).
     """
@@ -94,10 +94,10 @@ def find_vector_pairs(
         if len(rows) < 2 or not len(own):
             continue
         if len(rows) <= EXACT_ROWS or len(own) < 10 * np.sqrt(len(rows)):
-            chunks.append(_find_nearest(vectors, rows, nearest, least, own))
+            chunks.append(_find_nearest(vectors, rows, nearest, min_cosine, own))
         else:
             cells = [cell for cell in _build_cells(vectors, rows) if len(cell) > 1]
-            chunks += [select_pairs(_find_nearest(vectors, cell, nearest, least, cell), among) for cell in cells]
+            chunks += [select_pairs(_find_nearest(vectors, cell, nearest, min_cosine, cell), among) for cell in cells]
     return deduplicate_pairs(chunks)
 
 
@@ -121,7 +121,7 @@ def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -
     return cosines
 
 
-def _find_nearest(vectors: Floats, rows: Rows, nearest: int, least: float, own: Rows) -> Pairs:
+def _find_nearest(vectors: Floats, rows: Rows, nearest: int, min_cosine: float, own: Rows) -> Pairs:
     """Return the nearest of some rows to their `own`, by dot products in blocks of COSINES floats."""
     stored = vectors[rows]
     step = max(1, COSINES // len(rows))
@@ -132,7 +132,7 @@ def _find_nearest(vectors: Floats, rows: Rows, nearest: int, least: float, own: 
         cosines = vectors[batch] @ stored.T
         cosines[np.arange(len(batch)), np.searchsorted(rows, batch)] = -2.0
         top = np.argpartition(np.negative(cosines, out=cosines), count - 1, axis=1)[:, :count]
-        left, slot = np.nonzero(np.take_along_axis(cosines, top, axis=1) <= -least)
+        left, slot = np.nonzero(np.take_along_axis(cosines, top, axis=1) <= -min_cosine)
         parts.append(np.column_stack([batch[left], rows[top[left, slot]]]))
     return np.concatenate(parts)
 

@@ -14,27 +14,27 @@ MAX_MEMBERS = 500
 
 def assign_canonical_rows(
     order: Sequence[int],
-    found: Mapping[int, dict[int, Decision]],
+    decisions: Mapping[int, dict[int, Decision]],
     fixed: frozenset[int],
 ) -> dict[int, int]:
     """Return row -> the canonical row it repeats, for the rows that repeat one.
 
-    order: all rows, the first to be canonical first; found: row -> row -> decision, both ways; fixed: rows that stay
-    canonical whatever they are like.
+    order: all rows, the first to be canonical first; decisions: row -> row -> decision, both ways; fixed: rows that
+    stay canonical whatever they are like.
     """
     joined: dict[int, int] = {}
     members: dict[int, int] = {}
-    place = {row: at for at, row in enumerate(order)}
+    rank = {row: at for at, row in enumerate(order)}
 
     def is_open(row: int, other: int) -> bool:
-        if place[other] > place[row] or other in joined:
+        if rank[other] > rank[row] or other in joined:
             return False
-        return found[row][other].rule == "exact" or members.get(other, 0) < MAX_MEMBERS
+        return decisions[row][other].rule == "exact" or members.get(other, 0) < MAX_MEMBERS
 
     for row in order:
-        near = [other for other in found.get(row, {}) if is_open(row, other)] if row not in fixed else []
+        near = [other for other in decisions.get(row, {}) if is_open(row, other)] if row not in fixed else []
         if near:
-            best = min(near, key=lambda other: (-found[row][other].score, place[other]))
+            best = min(near, key=lambda other: (-decisions[row][other].score, rank[other]))
             joined[row] = best
-            members[best] = members.get(best, 0) + (found[row][best].rule != "exact")
+            members[best] = members.get(best, 0) + (decisions[row][best].rule != "exact")
     return joined

@@ -64,8 +64,8 @@ def dedupe(
     del pending, known, old, live
     duplicates = find_duplicate_pairs(table, known_count, rules, undone, executor)
     rows = sorted({*duplicates, *range(known_count, table.num_rows)})
-    place = {row: at for at, row in enumerate(rows)}
-    pairs = {place[row]: {place[other]: why for other, why in near.items()} for row, near in duplicates.items()}
+    index = {row: at for at, row in enumerate(rows)}
+    pairs = {index[row]: {index[other]: why for other, why in near.items()} for row, near in duplicates.items()}
     part, known_rows = table.select(DECIDING).take(pa.array(rows, pa.int64())), sum(row < known_count for row in rows)
     joined = assign_canonical_rows(_rank_rows(part, known_rows), pairs, frozenset(range(known_rows)))
     keep = sorted({*range(known_rows, len(rows)), *joined.values()})
@@ -133,7 +133,7 @@ def _mark_duplicates(table: pa.Table, joined: dict[int, int], decisions: Found, 
     columns = {name: table[name].to_pylist() for name in MARKED}
     observed = table["observed_at"].to_pylist()
     given = list(map(is_shared, table["observer"].to_pylist()))
-    evidence = [{*said, own} for said, own in zip(columns["evidence_sessions"], sessions, strict=True)]
+    evidence = [{*others, own} for others, own in zip(columns["evidence_sessions"], sessions, strict=True)]
     columns["dedupe_key"] = [key or step_key for key in columns["dedupe_key"]]
     columns["valid_from"] = [a or b for a, b in zip(columns["valid_from"], observed, strict=True)]
     for row, canonical in joined.items():

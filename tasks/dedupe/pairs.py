@@ -131,7 +131,7 @@ def tell_pairs(table: pa.Table, pairs: Pairs, columns: Sequence[str], **more: pa
 
 def find_promising_pairs(pairs: pa.Table, *, rules: Rules) -> pa.Table:
     """Return the pairs (of `tell_pairs`) that would be one if no guard objected, with their likeness."""
-    left, right = ([normalise_claim(*one.values()) for one in pairs[side].to_pylist()] for side in ("left", "right"))
+    left, right = ([normalise_claim(*row.values()) for row in pairs[side].to_pylist()] for side in ("left", "right"))
     ratios, cosines = compute_token_sort_ratios(left, right), pairs["cosine"].to_numpy()
     worth = np.flatnonzero((ratios >= rules.threshold) | (cosines >= rules.rephrased)).tolist()
     promising = [n for n in worth if is_promising(left[n], right[n], float(ratios[n]), _get_known(cosines[n]), rules)]

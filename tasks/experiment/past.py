@@ -140,10 +140,10 @@ class _Judge:
         people = past.turns.filter("person").sort("session_id", "seq")
         said_before = people.select("message_id", pl.col("text").shift(1).over("session_id")).drop_nulls()
         self.before = dict(said_before.iter_rows())
-        place = {row["observation_id"]: at for at, row in enumerate(self.rows)}
+        row_of = {row["observation_id"]: at for at, row in enumerate(self.rows)}
         later = {row["observation_id"]: row["superseded_by"] for row in self.rows if row["status"] == Status.SUPERSEDED}
-        self.changes = {(place[old], place[new]) for old, new in later.items() if new in place}
-        self.doubts = {(place[old], place[new]) for old, new in past.doubts if old in place and new in place}
+        self.changes = {(row_of[old], row_of[new]) for old, new in later.items() if new in row_of}
+        self.doubts = {(row_of[old], row_of[new]) for old, new in past.doubts if old in row_of and new in row_of}
         self.stale = tuple(sorted(self.rows[old]["quote"] for old, new in self.changes if {old, new} <= {*self.older}))
 
     def find_claims(self, message: Mapping[str, Any]) -> tuple[Kind, list[Sequence[str]]]:

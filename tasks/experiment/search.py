@@ -37,7 +37,7 @@ def run_search(search: Search, space: Space, seed: int, evaluate: Evaluate) -> N
     if search.method == "optuna":
         sampler = optuna.samplers.TPESampler(seed=seed)
     elif search.method == "grid":
-        space = grid = {name: _list_values(name, one) for name, one in space.items()}
+        space = grid = {name: _list_values(name, choices) for name, choices in space.items()}
         if (size := math.prod(len(values) for values in grid.values())) > search.trials:
             raise UsageError(f"the grid has {size} settings, `trials` allows {search.trials}: raise it, or draw")
         sampler = optuna.samplers.GridSampler(grid, seed=seed)

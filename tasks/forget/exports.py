@@ -90,8 +90,8 @@ def _holds_row(path: Path, columns: Iterable[str], ids: Set[str], values: pa.Arr
     named = [name for name in columns if name.endswith(("_id", "_ids"))]
     table = lance.dataset(str(path)) if path.suffix == ".lance" else pyarrow.dataset.dataset(path)
     columns_of = (column for batch in table.to_batches(columns=named) for column in batch.columns)
-    flat = (pc.list_flatten(one) if pa.types.is_list(one.type) else one for one in columns_of)
-    return any(pc.any(pc.is_in(one, values)).as_py() for one in flat if pa.types.is_string(one.type))
+    flat = (pc.list_flatten(column) if pa.types.is_list(column.type) else column for column in columns_of)
+    return any(pc.any(pc.is_in(column, values)).as_py() for column in flat if pa.types.is_string(column.type))
 
 
 def _names_any(path: Path, ids: Set[str]) -> bool:

@@ -144,16 +144,16 @@ def _read_script(script: str, folder: str, failed: bool | None, workspace: str |
         meaning = read_command(command)
         if fed and meaning.form is None:  # `… | tail -3` looks at no file
             continue
-        place = None if command.folder is None else locate(command.folder or ".", workspace, folder)
+        cwd = None if command.folder is None else locate(command.folder or ".", workspace, folder)
         action = Action(meaning.kind, None, meaning.form, meaning.line, meaning.role, ok)
         if meaning.kind is ActionKind.EDIT:
             for path in find_edited_in_place(command.words) or [
                 path for path in command.writes if not path.startswith("/dev/")
             ]:
-                whole = path if place in (None, ".") else join(place or "", path)
+                whole = path if cwd in (None, ".") else join(cwd or "", path)
                 yield replace(action, path=locate(whole, workspace))
-        elif meaning.kind is ActionKind.RUN and place is not None:
-            yield replace(action, path=place.removeprefix("."))
+        elif meaning.kind is ActionKind.RUN and cwd is not None:
+            yield replace(action, path=cwd.removeprefix("."))
         else:  # what runs elsewhere is no habit of this workspace
             yield Action(meaning.kind, ok=ok)
 

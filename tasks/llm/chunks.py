@@ -115,10 +115,10 @@ def split_text(text: str, room: int, count: Counter) -> list[str]:
     return done
 
 
-def _find_cut(text: str, most: int) -> int:
-    """Return the last good place to cut within the first `most` characters, in their second half if there is one."""
+def _find_cut(text: str, max_chars: int) -> int:
+    """Return the last good place to cut within the first `max_chars` characters, in their second half if possible."""
     for border in BORDERS:
-        at = text.rfind(border, most // 2, most)
+        at = text.rfind(border, max_chars // 2, max_chars)
         if at > 0:
             return at + len(border)
-    return max(1, most)
+    return max(1, max_chars)

@@ -88,11 +88,11 @@ class ParsedClaims:
 
 
 @lru_cache(maxsize=64)
-def build_claims_answer(categories: tuple[str, ...], most: int) -> type[ClaimsAnswer]:
+def build_claims_answer(categories: tuple[str, ...], limit: int) -> type[ClaimsAnswer]:
     """Return the form of an answer with at most so many claims, each of one of these categories."""
     category: Any = Literal[categories]
     claim: Any = create_model("ClaimAnswer", __base__=ClaimAnswer, category=(category, ...))
-    return limit_answer(create_model("ClaimsAnswer", __base__=ClaimsAnswer, claims=(list[claim], ...)), claims=most)
+    return limit_answer(create_model("ClaimsAnswer", __base__=ClaimsAnswer, claims=(list[claim], ...)), claims=limit)
 
 
 def read_answer(part: Part, completion: Completion, rows: Sequence[Mapping[str, Any]]) -> ParsedClaims:
@@ -178,8 +178,8 @@ class _PromptEvidence:
 
     def explain_unfounded(self, text: str, numbers: Collection[int]) -> str | None:
         """Return why a text is not what was said in those messages and the ones near them; None where it is."""
-        places = [place for place, turn in enumerate(self.turns) if turn.number in numbers]
-        near = [turn for place, turn in enumerate(self.turns) if any(abs(place - p) <= NEAR for p in places)]
+        places = [at for at, turn in enumerate(self.turns) if turn.number in numbers]
+        near = [turn for at, turn in enumerate(self.turns) if any(abs(at - p) <= NEAR for p in places)]
         if compute_support(text, " ".join([*(turn.shown for turn in near), self.names])) < SUPPORT:
             return "speaks of something else than the messages it cites"
         chunk = "\n".join([*(turn.text for turn in self.turns), self.names])
@@ -196,12 +196,12 @@ def _validate_claim(answer: ClaimAnswer, evidence: _PromptEvidence, part: Part, 
         return f"no category {answer.category!r} in the pack {part.pack.name}"
     cited = [n for n in dict.fromkeys(answer.messages) if n in evidence.rows]
     # The quote stands in a message that is cited, else, if beyond doubt, in another of the chunk.
-    place = find_best_anchor(answer.quote, ((n, evidence.rows[n]["text"]) for n in cited))
-    place = place or find_best_anchor(answer.quote, ((n, row["text"]) for n, row in evidence.rows.items()), SURE)
-    if place is None:
+    quoted = find_best_anchor(answer.quote, ((n, evidence.rows[n]["text"]) for n in cited))
+    quoted = quoted or find_best_anchor(answer.quote, ((n, row["text"]) for n, row in evidence.rows.items()), SURE)
+    if quoted is None:
         nowhere = f"cites no message of its chunk: {answer.messages}"
         return "its quote does not stand in the messages it cites" if cited else nowhere
-    n, anchor = place
+    n, anchor = quoted
     row, numbers = evidence.rows[n], {n, *cited}
     quote = row["text"][anchor.start : anchor.end]
     if has_overlap((anchor.start, anchor.end), find_injections(row["text"])) or has_injection(quote):

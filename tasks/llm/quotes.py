@@ -42,8 +42,8 @@ class Anchor:
     """Likeness of the quote to the words there, 0 to 100."""
 
 
-def find_anchor(quote: str, text: str, least: float = 90.0) -> Anchor | None:
-    """Return the place in `text` where `quote` stands with a likeness of at least `least`; None where it does not.
+def find_anchor(quote: str, text: str, floor: float = 90.0) -> Anchor | None:
+    """Return the place in `text` where `quote` stands with a likeness of at least `floor`; None where it does not.
 
     A quote with an ellipsis is anchored by its longest part.
     """
@@ -59,14 +59,14 @@ def find_anchor(quote: str, text: str, least: float = 90.0) -> Anchor | None:
         return _expand_to_words(text, at, at + len(normalised), 100.0)
     if len(normalised) > len(there):
         score = fuzz.ratio(normalised, there)
-        return _expand_to_words(text, 0, len(text), score) if score >= least else None
-    best = fuzz.partial_ratio_alignment(normalised, there, score_cutoff=least)
+        return _expand_to_words(text, 0, len(text), score) if score >= floor else None
+    best = fuzz.partial_ratio_alignment(normalised, there, score_cutoff=floor)
     return None if best is None else _expand_to_words(text, best.dest_start, best.dest_end, best.score)
 
 
-def find_best_anchor(quote: str, texts: Iterable[tuple[int, str]], least: float = 90.0) -> tuple[int, Anchor] | None:
+def find_best_anchor(quote: str, texts: Iterable[tuple[int, str]], floor: float = 90.0) -> tuple[int, Anchor] | None:
     """Return the number of the text a quote stands in best, with its place; the first one of equals."""
-    anchors = ((number, anchor) for number, text in texts if (anchor := find_anchor(quote, text, least)))
+    anchors = ((number, anchor) for number, text in texts if (anchor := find_anchor(quote, text, floor)))
     return max(anchors, key=lambda pair: pair[1].score, default=None)
 
 

@@ -163,10 +163,10 @@ def compute_observe_key(settings: ObserveSettings) -> str:
 def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> list[dict[str, Any]]:
     """Return rows of one session's claims."""
     aided = MIN_BUDGET_AIDED if any(r["origin"] == Origin.MODEL for r in spoken) else MIN_BUDGET
-    least = MIN_BUDGET_CODING if coding else aided
+    min_budget = MIN_BUDGET_CODING if coding else aided
     candidates = list(_find_coding_candidates(spoken) if coding else _find_personal_candidates(spoken))
     worth = sum(c.scored.probability * c.scored.words for c in candidates)
-    budget = max(int(max_share / TYPICAL * worth), least)
+    budget = max(int(max_share / TYPICAL * worth), min_budget)
     thrift = CODING_THRIFT if coding else PERSONAL_THRIFT
     selected = {id(s) for s in select_within_budget((c.scored for c in candidates), budget, thrift)}
     chosen = sorted((c for c in candidates if id(c.scored) in selected), key=lambda c: c.place)
@@ -206,7 +206,7 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
         since = []
     units = list(extract_units(spoken))
     short = sum(count_words(r["text"]) for r in spoken) <= 2 * MIN_BUDGET_CODING
-    least = MIN_CODING_SHORT if short else MIN_CODING
+    min_probability = MIN_CODING_SHORT if short else MIN_CODING
     # how likely each sentence is worth keeping, by either head
     texts, numbers = [unit.text for unit in units], [unit.numbers for unit in units]
     worth = load_worth_model().compute_worth(texts, numbers)
@@ -217,7 +217,7 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
         scored = ScoredSentence(unit.sentence, max(logit, stands), count_words(unit.summary))
         if human and lex.ABOUT_ME.search(text):
             yield Candidate(unit, scored, None, "personal")
-        elif scored.probability >= (MIN_CODING_SAID if short and human else least):
+        elif scored.probability >= (MIN_CODING_SAID if short and human else min_probability):
             if unit.row["message_id"] in refused and PROPOSAL.search(text):
                 continue
             category = find_coding_category(text, human=human, words=count_words(unit.row["text"]))

@@ -24,9 +24,9 @@ def write_graph(snapshot: Snapshot, to: Path, confidences: Mapping[str, float]) 
     id: more than what the table's column has where several sessions say it.
     """
     root = Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
-    for place, columns in (("node", NODE), ("edge", EDGE)):
+    for element, columns in (("node", NODE), ("edge", EDGE)):
         for name, kind in columns.items():
-            SubElement(root, "key", {"id": f"{place}-{name}", "for": place, "attr.name": name, "attr.type": kind})
+            SubElement(root, "key", {"id": f"{element}-{name}", "for": element, "attr.name": name, "attr.type": kind})
     graph = SubElement(root, "graph", id=snapshot.release.name, edgedefault="directed")
     nodes = _read_rows(snapshot, OBSERVATIONS, [OBSERVATIONS.key, *NODE])
     edges = _read_rows(snapshot, RELATIONS, [RELATIONS.key, "from_id", "to_id", *EDGE])
@@ -48,9 +48,9 @@ def _read_rows(snapshot: Snapshot, table: Table, columns: list[str]) -> list[dic
     return snapshot.read(table, columns).sort_by(table.key).to_pylist()  # type: ignore[no-any-return]
 
 
-def _add_values(into: Element, place: str, columns: dict[str, str], row: dict[str, Any]) -> None:
+def _add_values(into: Element, owner: str, columns: dict[str, str], row: dict[str, Any]) -> None:
     for name in columns:
         value = row[name]
         if value is not None:
             text = value.isoformat() if isinstance(value, datetime) else str(value)
-            SubElement(into, "data", key=f"{place}-{name}").text = text.translate(CONTROLS)
+            SubElement(into, "data", key=f"{owner}-{name}").text = text.translate(CONTROLS)

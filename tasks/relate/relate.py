@@ -87,13 +87,13 @@ def find_common(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]
         pairs = np.array(sorted(shared), dtype=np.int64).reshape(-1, 2)
         for (a, b), cosine in zip(pairs.tolist(), compute_cosines(pairs, vectors, has).tolist(), strict=True):
             early, late, names = rows[a], rows[b], shared[a, b]
-            least = NAMED_COSINE
+            min_cosine = NAMED_COSINE
             if kind == RelationKind.SAME_FILE:
-                words, least = f"{early['summary']}\n{late['summary']}", FILE_COSINE
+                words, min_cosine = f"{early['summary']}\n{late['summary']}", FILE_COSINE
                 names = {name: rare for name, rare in names.items() if name.rpartition("/")[2] in words}
                 if not names:
                     continue
-            is_near = len(names) > 1 if math.isnan(cosine) else cosine >= least
+            is_near = len(names) > 1 if math.isnan(cosine) else cosine >= min_cosine
             if is_near and early["message_ids"] != late["message_ids"]:
                 open_still = (1 - min(1.0, sum(names.values()) / 2)) * (1 - (0.0 if math.isnan(cosine) else cosine))
                 reason = ", ".join(sorted(names, key=lambda name: (-names[name], name))[:3]) or None
@@ -102,13 +102,13 @@ def find_common(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]
 
 def resolve_paths(files: Sequence[Sequence[str]]) -> list[set[str]]:
     """Return each row's files, a part of a path as the one longer path that ends so, where there is just one."""
-    plain = [{one.strip().replace("\\", "/").removeprefix("./") for one in some} for some in files]
+    plain = [{path.strip().replace("\\", "/").removeprefix("./") for path in paths} for paths in files]
     longer = defaultdict[str, list[str]](list)
     for path in sorted(set().union(*plain), key=len):
         for cut in range(1, path.count("/") + 1):
             longer[path.split("/", cut)[-1]].append(path)
     whole = {part: paths[-1] for part, paths in longer.items() if all(b.endswith(f"/{a}") for a, b in pairwise(paths))}
-    return [{whole.get(one, one) for one in some} for some in plain]
+    return [{whole.get(path, path) for path in paths} for paths in plain]
 
 
 def name_things(rows: Iterable[Row]) -> Iterator[set[str]]:

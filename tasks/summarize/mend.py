@@ -39,13 +39,13 @@ def mend(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str)
                 first, last = compute_span([by_id[m] for m in left])
                 whole = replace(group, members=left, first_at=first, last_at=last, stale=True)
             seqs = [(at, set(twin.members)) for at, twin in enumerate(groups) if twin.seq == whole.seq]
-            place = next((at for at, ids in seqs if not ids.isdisjoint(whole.members)), len(groups))
-            if place == len(groups):
+            position = next((at for at, ids in seqs if not ids.isdisjoint(whole.members)), len(groups))
+            if position == len(groups):
                 groups.append(whole)
-            elif (whole.stale, -len(left)) < (groups[place].stale, -len(groups[place].members)):
-                groups[place] = whole
-            places[group.compute_id(scope, scope_id)] = place
+            elif (whole.stale, -len(left)) < (groups[position].stale, -len(groups[position].members)):
+                groups[position] = whole
+            places[group.compute_id(scope, scope_id)] = position
         pyramid.tiers[tier] = groups
         level = [make_member(group, group.compute_id(scope, scope_id)) for group in groups]
-        renamed = {old: level[place].id for old, place in places.items()}
+        renamed = {old: level[position].id for old, position in places.items()}
     return lost

@@ -313,7 +313,7 @@ def build_session_shape(settings: PyramidSettings, *, by_model: bool = False) ->
         tiers=settings.max_sum_lvl,
         window=settings.sum_window,
         master=True,
-        least=2 if by_model else 1,
+        min_groups=2 if by_model else 1,
     )
 
 

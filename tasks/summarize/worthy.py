@@ -24,8 +24,8 @@ LEAST = 0.0
 class WeighedSentence:
     """A sentence of a session."""
 
-    place: int
-    """Of its message: 0, 1, …"""
+    turn: int
+    """Number of its message: 0, 1, …"""
     text: str
     by_person: bool
     by_model: bool
@@ -38,7 +38,7 @@ class WeighedSentence:
 
 def weigh_sentences(spoken: Sequence[dict[str, Any]]) -> list[WeighedSentence]:
     """Return the sentences of a session's messages (in order, with text, origin, blocks and speaker), weighed."""
-    sentences = list(list_sentences([{**row, "message_id": place} for place, row in enumerate(spoken)]))
+    sentences = list(list_sentences([{**row, "message_id": number} for number, row in enumerate(spoken)]))
     worth = load_worth_model().compute_worth([s.text for s in sentences], [s.numbers for s in sentences])
     weighed = []
     for sentence, likely in zip(sentences, worth, strict=True):
@@ -69,21 +69,21 @@ def tell_session(sentences: Sequence[WeighedSentence], max_words: int) -> str | 
         return None
     share = max_words // 3
     # The goal: the first message of the person's.
-    goal = [s.text for s in by_person if s.place == by_person[0].place]
+    goal = [s.text for s in by_person if s.turn == by_person[0].turn]
     parts = ["Asked:", *pick_leading_sentences(goal, share)]
     # What was settled on the way.
-    settled = [s for s in by_person if s.place != by_person[0].place and not s.asks and len(s.text.split()) <= share]
-    best = max(settled, key=lambda s: (s.worth, -s.place), default=None)
+    settled = [s for s in by_person if s.turn != by_person[0].turn and not s.asks and len(s.text.split()) <= share]
+    best = max(settled, key=lambda s: (s.worth, -s.turn), default=None)
     if best and best.worth >= LEAST:
         parts += ["Said:", end_sentence(best.text)]
     # The agent's last report, from its end: that is where an agent says what came of it.
-    report = [s for s in answers if s.place == answers[-1].place and not s.asks]
+    report = [s for s in answers if s.turn == answers[-1].turn and not s.asks]
     closing = list(dict.fromkeys(s.text for s in reversed(report) if s.prose)) or [r.text for r in report[-1:]]
     if closing:
         parts += ["Reported:", *reversed(pick_leading_sentences(closing, share))]
     # What is open.
-    if by_person[-1].place > max(answers[-1].place, by_person[0].place):
-        last = (s.text for s in by_person if s.place == by_person[-1].place)
+    if by_person[-1].turn > max(answers[-1].turn, by_person[0].turn):
+        last = (s.text for s in by_person if s.turn == by_person[-1].turn)
         parts += ["Unanswered:", *pick_leading_sentences(last, share)]
     elif answers[-1].asks:
         parts += ["Open:", *pick_leading_sentences([answers[-1].text], share)]
@@ -102,11 +102,11 @@ def cut_to_worthy_sentences(
     best: dict[int, WeighedSentence] = {}
     for s in sentences:
         if s.worth >= LEAST:
-            texts[s.place].append(s.text)
-        best[s.place // every] = max(best.get(s.place // every, s), s, key=lambda it: (it.worth, -it.place))
+            texts[s.turn].append(s.text)
+        best[s.turn // every] = max(best.get(s.turn // every, s), s, key=lambda it: (it.worth, -it.turn))
     for s in best.values():
-        texts[s.place] = texts[s.place] or [s.text]
-    for place in range(0, len(spoken), every):
-        if place // every not in best:
-            texts[place] = [spoken[place]["text"][:FIRST_CHARS]]
-    return [". ".join(texts[place]) for place in range(len(spoken))]
+        texts[s.turn] = texts[s.turn] or [s.text]
+    for number in range(0, len(spoken), every):
+        if number // every not in best:
+            texts[number] = [spoken[number]["text"][:FIRST_CHARS]]
+    return [". ".join(texts[number]) for number in range(len(spoken))]

@@ -77,8 +77,8 @@ def compute_likeness(pairs: Pairs, cosines: Scores, claims: Claims, idf: IdfTabl
     without vectors the words count twice.
     """
     words = {row: frozenset(claims.stems[row]) for row in np.unique(pairs).tolist()}
-    weights = {row: idf.sum_idf(said) for row, said in words.items()}
+    weights = {row: idf.sum_idf(stems) for row, stems in words.items()}
     common = np.array([idf.sum_idf(words[a] & words[b]) for a, b in pairs.tolist()], dtype=np.float64)
-    least = np.array([min(weights[a], weights[b]) for a, b in pairs.tolist()], dtype=np.float64)
-    shared = np.divide(common, least, out=np.zeros(len(pairs)), where=least > 0)
+    lighter = np.array([min(weights[a], weights[b]) for a, b in pairs.tolist()], dtype=np.float64)
+    shared = np.divide(common, lighter, out=np.zeros(len(pairs)), where=lighter > 0)
     return shared + np.where(np.isnan(cosines), shared, cosines)

@@ -42,10 +42,10 @@ def build_candidate_claims(observations: pa.Table, affirmed: Mapping[str, dateti
     table = OBSERVATIONS.sort_rows(observations, pc.and_(ours, pc.is_valid(observations["observed_at"])))
     # who retired whom; a duplicate stands for what it repeats
     ids, times = table["observation_id"].to_pylist(), table["observed_at"].to_pylist()
-    place = {oid: row for row, oid in enumerate(ids)}
+    row_of = {oid: row for row, oid in enumerate(ids)}
     names = observations.select(["observation_id", "canonical_id"])
     pairs = zip(*names.filter(pc.equal(observations["status"], Status.DUPLICATE)).to_pydict().values(), strict=True)
-    place |= {oid: place[of] for oid, of in pairs if of in place and oid not in place}
+    row_of |= {oid: row_of[of] for oid, of in pairs if of in row_of and oid not in row_of}
     winners = [
         row["superseded_by"] if row["status"] == Status.SUPERSEDED else None
         for row in table.select(["superseded_by", "status"]).to_pylist()
@@ -54,8 +54,8 @@ def build_candidate_claims(observations: pa.Table, affirmed: Mapping[str, dateti
         table=table,
         times=times,
         last=[max(at, affirmed.get(oid, at)) for oid, at in zip(ids, times, strict=True)],
-        retired={row: place[w] for row, w in enumerate(winners) if w is not None and w in place},
-        reopened=frozenset(row for row, w in enumerate(winners) if w is not None and w not in place),
+        retired={row: row_of[w] for row, w in enumerate(winners) if w is not None and w in row_of},
+        reopened=frozenset(row for row, w in enumerate(winners) if w is not None and w not in row_of),
     )
 
 

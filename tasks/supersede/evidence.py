@@ -112,7 +112,7 @@ def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
     computed = []
     for pair in pairs.to_pylist():
         old, new = pair["left"], pair["right"]
-        earlier, later = (normalise_claim(one["summary"], one["speaker"]) for one in (old, new))
+        earlier, later = (normalise_claim(claim["summary"], claim["speaker"]) for claim in (old, new))
         named = old["speaker"] is not None and new["speaker"] is not None
         features = compute_pair_features(earlier, later, idf) | {
             "one speaker": old["speaker"] == new["speaker"],
@@ -139,11 +139,11 @@ def _rank_pairs(pairs: Pairs, likeness: Scores, kind: npt.NDArray[np.int64], ses
     for claim, other, side in (("new", "old", "before"), ("old", "new", "after")):
         group, alike = [claim, "kind"], pl.col("alike")
         first, second = alike.first().over(group), alike.slice(1, 1).first().over(group)
-        place = pl.int_range(pl.len()).over(group)
+        rank = pl.int_range(pl.len()).over(group)
         ranked = ranked.sort(*group, "alike", other, descending=[False, False, True, False]).with_columns(
-            place.clip(upper_bound=2 * LIKEST).alias(f"nearer {side}"),
+            rank.clip(upper_bound=2 * LIKEST).alias(f"nearer {side}"),
             (first - alike).alias(f"behind {side}"),
-            (alike - pl.when(place > 0).then(first).otherwise(second.fill_null(0.0))).alias(f"lead {side}"),
+            (alike - pl.when(rank > 0).then(first).otherwise(second.fill_null(0.0))).alias(f"lead {side}"),
         )
     # sessions whose likest claim is about as like as the likest of all
     likest = frame.group_by("new", "kind", "session").agg(pl.col("alike").max().clip(lower_bound=0.0))

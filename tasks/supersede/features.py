@@ -43,7 +43,7 @@ class IdfTable:
     """Stem -> inverse document frequency among the claims of a store, which may be more than are judged."""
 
     weights: dict[str, float]
-    most: float
+    highest: float
     """Of a word that no claim has."""
 
     @classmethod
@@ -56,7 +56,7 @@ class IdfTable:
 
     def sum_idf(self, words: Iterable[str]) -> float:
         """Return the weight of words together."""
-        return math.fsum(self.weights.get(word, self.most) for word in words)  # in any order the same
+        return math.fsum(self.weights.get(word, self.highest) for word in words)  # in any order the same
 
     def compute_containment(self, words: Set[str], among: Set[str]) -> float:
         """Return the weight of the words that are among others, over that of all; 0 to 1."""
@@ -90,13 +90,13 @@ def _compute_overlap(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
     """Return features of what both have: shares of words by weight, similarity of letters (0 to 1), counts of words."""
     a, b = set(old.content), set(new.content)
     both, first, second = idf.sum_idf(a & b), idf.sum_idf(a), idf.sum_idf(b)
-    rarest = max((idf.weights.get(word, idf.most) for word in a & b), default=0.0)
+    rarest = max((idf.weights.get(word, idf.highest) for word in a & b), default=0.0)
     return {
         "of the earlier": both / first if first else 0.0,
         "of the later": both / second if second else 0.0,
         "of both": both / (first + second - both) if first + second > both else 0.0,
         "of the shorter": both / min(first, second) if first and second else 0.0,
-        "rarest shared": rarest / idf.most,
+        "rarest shared": rarest / idf.highest,
         "words shared": min(len(a & b), 6),
         "words earlier": math.log1p(len(a)),
         "words later": math.log1p(len(b)),

@@ -118,11 +118,11 @@ class Judge:
 
     key: str
     """Verdicts of another key are asked for again, and stand until then."""
-    most: int
+    max_pairs: int
     """Pairs that are asked about, the likest to be changes first."""
     ask: Callable[[Sequence[Pair]], Sequence[Answered | None]]
     """None where the question has to wait."""
-    least: float = 0.1
+    min_probability: float = 0.1
     """The classifier's probability from which a pair is asked about."""
 
 
@@ -164,7 +164,7 @@ def build_verdict_rows(verdicts: Mapping[Ids, Verdict]) -> list[dict[str, Any]]:
 class Asked:
     """What a judge said, and the pairs that it is still to be asked about."""
 
-    told: dict[Rows, Verdict]
+    answers: dict[Rows, Verdict]
     waiting: Set[Rows]
 
 
@@ -183,7 +183,7 @@ def ask_judge(
     while True:
         likely = _find_pairs_to_ask(claims, guesses, {**verdicts, **fresh}, judge)
         open_pairs = sorted(likely.keys() - tried, key=lambda pair: (-likely[pair], pair))
-        now = open_pairs[: judge.most - len(tried)]
+        now = open_pairs[: judge.max_pairs - len(tried)]
         if not now:
             return Asked(fresh, {*open_pairs, *(tried - fresh.keys())})
         answers = judge.ask([(_show_claim(claims, old), _show_claim(claims, new)) for old, new in now])
@@ -209,7 +209,7 @@ def _find_pairs_to_ask(
     likely_pairs = {}
     for (old, new), likely in guesses.items():
         retired = claims.retired.get(old) == new or claims.retired.get(new) == old
-        if likely < judge.least or (old in claims.retired and not retired):
+        if likely < judge.min_probability or (old in claims.retired and not retired):
             continue
         verdict = verdicts.get((old, new))
         if verdict is None:

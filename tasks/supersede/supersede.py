@@ -101,14 +101,14 @@ def supersede(
     candidates = build_candidate_claims(observations, affirmed)
     if candidates.table.num_rows < 2 and not candidates.reopened:
         return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
-    place = {oid: row for row, oid in enumerate(candidates.table["observation_id"].to_pylist())}
-    back = {frozenset((place.get(a, -1), place.get(b, -1))) for a, b in undone}
+    row_of = {oid: row for row, oid in enumerate(candidates.table["observation_id"].to_pylist())}
+    back = {frozenset((row_of.get(a, -1), row_of.get(b, -1))) for a, b in undone}
 
     def find_rows(of: Mapping[Ids, Known]) -> dict[Rows, Known]:
-        rows = {(place.get(a, -1), place.get(b, -1)): value for (a, b), value in of.items()}
+        rows = {(row_of.get(a, -1), row_of.get(b, -1)): value for (a, b), value in of.items()}
         return {pair: value for pair, value in rows.items() if -1 not in pair and frozenset(pair) not in back}
 
-    among = frozenset(place.values() if fresh is None else (place[one] for one in fresh if one in place))
+    among = frozenset(row_of.values() if fresh is None else (row_of[key] for key in fresh if key in row_of))
     among |= candidates.reopened
     among |= {row for row, by in candidates.retired.items() if by in among}
     evidence, linked = Evidence.from_candidates(candidates, among, idf), find_rows(doubts or {})
@@ -119,8 +119,8 @@ def supersede(
         if frozenset((old, new)) not in back
     }
     settled = find_rows(verdicts or {})
-    questions = ask_judge(candidates, guesses, settled, judge) if judge else Asked({}, set())
-    settled = {pair: v for pair, v in {**settled, **questions.told}.items() if v.answer is not Answer.UNANSWERED}
+    judged = ask_judge(candidates, guesses, settled, judge) if judge else Asked({}, set())
+    settled = {pair: v for pair, v in {**settled, **judged.answers}.items() if v.answer is not Answer.UNANSWERED}
     candidates = reopen_misjudged(candidates, settled)
     given = _mask_shared(candidates.table).to_pylist()
     again = [c for c in find_reaffirmations(candidates, back) if given[c.loser] or not given[c.winner]]
@@ -134,7 +134,7 @@ def supersede(
     ids = candidates.table["observation_id"].to_pylist()
     if lost := {old for old, _ in linked} - {c.loser for c in linking} - gone - among:
         # What they were linked to is retired: they may be linked to another, which was not looked at.
-        answers = {(ids[old], ids[new]): verdict for (old, new), verdict in questions.told.items()}
+        answers = {(ids[old], ids[new]): verdict for (old, new), verdict in judged.answers.items()}
         more = supersede(
             observations,
             step_key,
@@ -147,11 +147,11 @@ def supersede(
             executor=executor,
         )
         return replace(
-            more, merges=pa.concat_tables([_build_ledger(candidates.table, [], questions.told, step_key), more.merges])
+            more, merges=pa.concat_tables([_build_ledger(candidates.table, [], judged.answers, step_key), more.merges])
         )
-    ledger = _build_ledger(candidates.table, [*changes, *linking], questions.told, step_key)
-    unsettled = {ids[row] for pair in questions.waiting for row in among.intersection(pair)}
-    return Superseded(_build_changed_rows(candidates.table, changes, freed), ledger, len(questions.waiting), unsettled)
+    ledger = _build_ledger(candidates.table, [*changes, *linking], judged.answers, step_key)
+    unsettled = {ids[row] for pair in judged.waiting for row in among.intersection(pair)}
+    return Superseded(_build_changed_rows(candidates.table, changes, freed), ledger, len(judged.waiting), unsettled)
 
 
 def _mask_shared(rows: pa.Table) -> pa.Array:

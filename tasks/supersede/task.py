@@ -104,16 +104,16 @@ def write_chains(store: Store) -> int:
     marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "chains").to_pylist()
     done, keys = {row["unit_id"]: row["input_key"] for row in marks}, _compute_place_keys(store)
     linked = pl.DataFrame(store.read(OBSERVATIONS, ["workspace"], pc.field("chain_id").is_valid()))["workspace"]
-    with_chains = {name_place(place) for place in linked.unique()} | done.keys()
-    pending = [place for place in keys if (unit := name_place(place)) in with_chains and done.get(unit) != keys[place]]
+    with_chains = {name_place(name) for name in linked.unique()} | done.keys()
+    pending = [name for name in keys if (unit := name_place(name)) in with_chains and done.get(unit) != keys[name]]
     if pending:
-        here = pc.field("workspace").isin(pa.array([place for place in pending if place is not None], pa.string()))
+        here = pc.field("workspace").isin(pa.array([name for name in pending if name is not None], pa.string()))
         here = here | pc.field("workspace").is_null() if None in pending else here
         passages = store.read(PASSAGES, SAID, here)
         after = spread_over_passages(passages, store.read(OBSERVATIONS, CLAIMS, here))
         written += _merge_chains(store, PASSAGES, passages, after)
         keys = _compute_place_keys(store)
-        mark_done(store, "chains", [(name_place(place), keys[place], None) for place in pending])
+        mark_done(store, "chains", [(name_place(name), keys[name], None) for name in pending])
     return written
 
 
@@ -140,7 +140,7 @@ def _compute_place_keys(store: Store) -> dict[str | None, str]:
         rows = pl.DataFrame(store.read(table, ["workspace", table.key, *CHAIN]))
         hashes.append(rows.select("workspace", row=rows.hash_rows()))
     keys = pl.concat(hashes).group_by("workspace").agg(pl.col("row").bitwise_xor())
-    return {place: compute_content_id(CHAINS, str(key)) for place, key in keys.sort("workspace").iter_rows()}
+    return {workspace: compute_content_id(CHAINS, str(key)) for workspace, key in keys.sort("workspace").iter_rows()}
 
 
 def read_doubts(store: Store) -> Doubts:

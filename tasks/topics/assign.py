@@ -229,8 +229,8 @@ def _make_bundle(rows: list[Row], vectors: Vectors) -> Bundle:
 
 def find_oversized_topics(sizes: Mapping[str, int], everything: int, limits: TopicSettings) -> list[str]:
     """Return the topics that hold more than their share of all claims, the largest first."""
-    most = limits.compute_largest(everything)
-    large = [topic for topic in sizes if sizes[topic] > most]
+    largest = limits.compute_largest(everything)
+    large = [topic for topic in sizes if sizes[topic] > largest]
     return sorted(large, key=lambda topic: (sizes[topic], topic), reverse=True)
 
 

@@ -99,8 +99,8 @@ def merge_bundles(bundles: list[Bundle], limits: TopicSettings, largest: float) 
         """Add the likest of the groups before one that it may become one with, of equals the first by place."""
         # rounded, so that the order of the additions in a matrix product can't decide between equals
         likeness = np.round(means[:group] @ means[group], 6)
-        least = np.where(np.minimum(sizes[:group], sizes[group]) < limits.small, limits.fold_at, limits.merge_at)
-        fits = stands[:group] & (likeness >= least) & (sizes[:group] + sizes[group] <= largest)
+        min_cosine = np.where(np.minimum(sizes[:group], sizes[group]) < limits.small, limits.fold_at, limits.merge_at)
+        fits = stands[:group] & (likeness >= min_cosine) & (sizes[:group] + sizes[group] <= largest)
         if fits.any():
             best = float(likeness[fits].max())
             near = np.flatnonzero(fits & (likeness == best)).tolist()

@@ -28,12 +28,12 @@ NO_CLAIMS = {"size": 0, "strength": 0, "sessions": 0, "share": 0.0, "samples": [
 
 def measure_topics(claims: pl.DataFrame) -> pl.DataFrame:
     """Return what is known of each topic that has claims (in order of time) without their vectors."""
-    place, sessions = pl.col("workspace"), pl.col("evidence_sessions")
+    workspace, sessions = pl.col("workspace"), pl.col("evidence_sessions")
     figures = claims.group_by("topic_id", maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("size"),
         sessions.list.len().sum().cast(pl.Int64).alias("strength"),
         sessions.explode().drop_nulls().n_unique().cast(pl.Int64).alias("sessions"),
-        pl.when(place.n_unique() == 1).then(place.first()).alias("workspace"),
+        pl.when(workspace.n_unique() == 1).then(workspace.first()).alias("workspace"),
         pl.col("observed_at").min().alias("first_at"),
         pl.col("observed_at").max().alias("last_at"),
         pl.col("observation_id").tail(SAMPLES).alias("samples"),

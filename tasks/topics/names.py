@@ -59,7 +59,7 @@ def name_topics(topics: Mapping[str, Sequence[TopicClaim]], terms: int = 3) -> d
                 weights[term] = count * count / overall[own] * (PHRASE if len(own) > 1 else 1.0)
         foremost = sorted(weights, key=lambda t: (-round(weights[t], 9), t))
         name = ", ".join(_select_distinct([t for t in foremost if weights[t] >= BESIDE * weights[foremost[0]]], terms))
-        where = f" in {place}" if (place := _find_common_workspace(claims)) else ""
+        where = f" in {workspace}" if (workspace := _find_common_workspace(claims)) else ""
         names[topic] = (name, f"{_describe_categories(claims)}{where}{f' about {name}' if name else ''}")
     return names
 
@@ -70,15 +70,15 @@ def _count_keywords(claims: Sequence[TopicClaim], stems_of: Sequence[Stems]) -> 
     """
     if len(claims) < LEAST:
         return {}
-    least = max(LEAST, SHARE * len(claims))
-    common = {stem for stem, count in Counter(chain.from_iterable(map(set, stems_of))).items() if count >= least}
+    min_count = max(LEAST, SHARE * len(claims))
+    common = {stem for stem, count in Counter(chain.from_iterable(map(set, stems_of))).items() if count >= min_count}
     if not common:
         return {}
     terms = {word.casefold() for claim in claims for word in claim.keywords}
     terms = terms or {word for claim in claims for word in _extract_words(claim)}
     stems = {term: own for term in terms if (own := _list_stems(term)) and common.issuperset(own)}
     counts = _count_terms(stems_of, set(stems.values()))
-    return {t: (own, counts[own]) for t, own in stems.items() if counts[own] >= least and _names_something(t)}
+    return {t: (own, counts[own]) for t, own in stems.items() if counts[own] >= min_count and _names_something(t)}
 
 
 def _count_terms(phrases: Iterable[Stems], terms: Set[Stems]) -> Counter[Stems]:

@@ -172,11 +172,11 @@ def test_what_breaks_off_or_is_stopped_is_kept(tmp_path: Path) -> None:
     talk = Conversation(Breaks(), None, Settings(store=tmp_path))
     with pytest.raises(EngineUnavailable):
         "".join(talk.say("Go on"))
-    assert talk.turns.said[-1] == ("assistant", "Half an answer")
+    assert talk.turns.messages[-1] == ("assistant", "Half an answer")
     answer = talk.say("Again")
     next(answer)
     answer.close()
-    assert talk.turns.said[-1] == ("assistant", "Half an")
+    assert talk.turns.messages[-1] == ("assistant", "Half an")
 
 
 def test_a_turn_without_an_answer_is_written_down_and_not_sent_again(tmp_path: Path) -> None:

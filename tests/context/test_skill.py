@@ -158,7 +158,7 @@ def test_a_trap_that_an_agent_found_is_told_apart_once_a_second_session_bears_it
     add(made, OBSERVATIONS, rows)
     publish(made, "run", "hash-384")
     lines = collect_skill_lines(Memory.open(made.root).get_view(), {"api"}, has_injection)
-    assert [line.said for line in lines if line.category == "found"] == ["The cache outlives a deploy."]
+    assert [line.own_words for line in lines if line.category == "found"] == ["The cache outlives a deploy."]
     assert any("outlives a deploy. (2 sessions) <!--" in line.text for line in lines)
     assert not any("long headers" in line.text for line in lines)
 
@@ -168,8 +168,8 @@ def test_a_rule_that_names_relative_paths_is_told_whole(tmp_path: Path) -> None:
     said = [text for rule in rules for text in (rule, "Understood, I will do it.")]
     turns = list(zip(["user", "assistant"] * len(rules), said, strict=True))
     run_night([session(tmp_path, "s", 1, turns, "tide")], Settings(store=tmp_path / "store", encoder="hash-384"))
-    lines = collect_skill_lines(Memory.open(tmp_path / "store").get_view(), {"tide"}, has_injection, least=0)
-    assert {rule.rstrip(".") for rule in rules} <= {line.said for line in lines}
+    lines = collect_skill_lines(Memory.open(tmp_path / "store").get_view(), {"tide"}, has_injection, min_confidence=0)
+    assert {rule.rstrip(".") for rule in rules} <= {line.own_words for line in lines}
 
 
 def test_a_claim_with_a_gate_shut_is_no_line_and_one_that_nobody_judged_is(tmp_path: Path) -> None:

@@ -137,8 +137,8 @@ def test_what_another_memory_says_a_person_said_stands_nowhere_unasked(tmp_path:
     import_learnings(config(tmp_path / "s"), bundle(tmp_path / "b.json", **fields), "ben", ["/home/ann/shop"])
     run_night([chat(tmp_path / "a.jsonl", 1, *TURNS[2:])], config(tmp_path / "s"))
     memory = Memory.open(tmp_path / "s")
-    stands = [claim.text for claim in collect_standing_claims(memory.get_view(), ("/home/ann/shop",), least=0.0)]
-    assert stands == ["The API listens on port 8080"]
+    claims = collect_standing_claims(memory.get_view(), ("/home/ann/shop",), min_confidence=0.0)
+    assert [claim.text for claim in claims] == ["The API listens on port 8080"]
     assert "pnpm" not in memory.briefing().text
     told = {claim.summary: (claim.speaker, claim.observer) for claim in memory.claims()}
     assert told["We use pnpm."] == ("Ann[2J", "shared:ben")

@@ -97,7 +97,7 @@ def test_groups_are_full_by_weight_and_a_short_session_has_none() -> None:
     assert [[m.id for m in group] for group in split_full_groups(said, 10)] == [
         ["m0", "m1"], ["m2"], ["m3", "m4", "m5", "m6"],
     ]  # fmt: skip
-    shape = Shape(first=10, above=9, master=True, least=3)
+    shape = Shape(first=10, above=9, master=True, min_groups=3)
     short, whole = Pyramid(), Pyramid()
     assert [(group.tier, len(group.members)) for group in grow(short, said[:4], shape, "session", "s")] == [(MASTER, 4)]
     assert [(group.tier, len(group.members)) for group in grow(whole, said, shape, "session", "s")] == [

@@ -70,7 +70,7 @@ def project(
         count = resolve_tokenizer(None, memory.settings.context.tokenizer)
         block, written_lines = build_block(claims, "What earlier sessions settled", budget, count)
         if _keep_block(block, out or _find_file(to or Target.AGENTS, places), to):
-            log_recall(memory.root / memory.space, {line.claim: [line.said] for line in written_lines})
+            log_recall(memory.root / memory.space, {line.claim: [line.own_words] for line in written_lines})
     # The folder of pages.
     if pages is not None:
         due, written_claims = build_pages(view, places, has_injection, min_confidence)
@@ -126,7 +126,7 @@ def skill(
         changed = bool(before or written_lines) and write_whole(file, text)
         _tell_lines(file, len(written_lines), changed)
     if changed:
-        log_recall(memory.root / memory.space, {line.claim: [line.said] for line in written_lines if line.claim})
+        log_recall(memory.root / memory.space, {line.claim: [line.own_words] for line in written_lines if line.claim})
 
 
 def _find_places(memory: "Memory", workspace: str | None, *, needed: bool = True) -> tuple[str, ...]:
@@ -137,10 +137,10 @@ def _find_places(memory: "Memory", workspace: str | None, *, needed: bool = True
     """
     from slowwave.store.workspaces import anchor_workspace, require_workspaces
 
-    place = workspace or find_project(memory)
-    if place is None and needed:
+    project = workspace or find_project(memory)
+    if project is None and needed:
         raise UsageError("this folder is no project that the memory knows: name one with --workspace")
-    return require_workspaces(anchor_workspace(place), memory.get_view().workspaces) if place else ()
+    return require_workspaces(anchor_workspace(project), memory.get_view().workspaces) if project else ()
 
 
 def _find_file(to: Target, places: tuple[str, ...]) -> Path:

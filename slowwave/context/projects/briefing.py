@@ -188,4 +188,4 @@ def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[
 
 def _make_line(view: View, scope: str, text: str, source: LineSource) -> Line:
     marked = mark_changes(view.chains, text, scope)
-    return Line(" ".join(marked.split()), source, said=(" ".join(text.split()),) if marked != text else ())
+    return Line(" ".join(marked.split()), source, own_words=(" ".join(text.split()),) if marked != text else ())

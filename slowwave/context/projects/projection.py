@@ -51,7 +51,7 @@ Pages = dict[str, str]
 
 
 def collect_told_claims(
-    view: View, places: Collection[str], categories: Iterable[str], steers: Steers, least: float = LIKELY
+    view: View, places: Collection[str], categories: Iterable[str], steers: Steers, min_confidence: float = LIKELY
 ) -> list[StandingClaim]:
     """Return the standing claims that may be written where they are obeyed.
 
@@ -60,9 +60,9 @@ def collect_told_claims(
         places: names of the workspace; none for any.
         categories: those wanted.
         steers: whether a text addresses who reads it.
-        least: confidence from which a claim stands.
+        min_confidence: confidence from which a claim stands.
     """
-    claims = collect_standing_claims(view, places, tuple(categories), least)
+    claims = collect_standing_claims(view, places, tuple(categories), min_confidence)
     return [claim for claim in claims if claim.is_told and not steers(claim.text)]
 
 
@@ -74,7 +74,7 @@ class PageLine:
     text: str
     claim: str = ""
     """The claim's id; empty of what is no claim."""
-    said: str = ""
+    own_words: str = ""
     """The claim's own words."""
 
 
@@ -118,14 +118,14 @@ def build_block(
 
 
 def build_pages(
-    view: View, places: Collection[str], steers: Steers, least: float = LIKELY
+    view: View, places: Collection[str], steers: Steers, min_confidence: float = LIKELY
 ) -> tuple[Pages, list[StandingClaim]]:
     """Return the pages that are due, of one workspace or of all, and the claims that may stand in them.
 
     `decisions/` and `gotchas/` are by topic, `people/` by who speaks, `projects/` by workspace; none without content.
     """
     # the claims of each page
-    claims = collect_told_claims(view, places, (*STANDING, *PERSONAL), steers, least)
+    claims = collect_told_claims(view, places, (*STANDING, *PERSONAL), steers, min_confidence)
     rows = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
     topics = {row["topic_id"]: row["name"] for row in rows}
     groups: dict[tuple[str, str], list[StandingClaim]] = defaultdict(list)

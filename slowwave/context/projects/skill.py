@@ -66,7 +66,7 @@ MOST_FILES = 3
 
 
 def collect_skill_lines(
-    view: View, places: Collection[str], steers: Steers, least: float = LIKELY, days: int | None = None
+    view: View, places: Collection[str], steers: Steers, min_confidence: float = LIKELY, days: int | None = None
 ) -> list[PageLine]:
     """Return the lines that may stand in a project's skill, the foremost of each section first.
 
@@ -74,13 +74,13 @@ def collect_skill_lines(
         view: the release.
         places: names of the workspace.
         steers: whether a text addresses who reads it.
-        least: confidence from which a claim is told.
+        min_confidence: confidence from which a claim is told.
         days: only what was said or done in so many days before the release; None for all.
     """
     since = view.release.created_at - timedelta(days=days) if days is not None else EARLIEST
     # what a person said, and what more than one agent found
-    claims = collect_told_claims(view, places, STANDING, steers, least)
-    for claim in collect_standing_claims(view, places, ("gotcha",), least):
+    claims = collect_told_claims(view, places, STANDING, steers, min_confidence)
+    for claim in collect_standing_claims(view, places, ("gotcha",), min_confidence):
         if not claim.by_person and addresses_nobody(claim.text):
             claims.append(replace(claim, category="found"))
     claims = [claim for claim in claims if (claim.source.at or EARLIEST) >= since]

@@ -76,7 +76,7 @@ def collect_standing_claims(
     view: View,
     places: Collection[str] = (),
     categories: Collection[str] = (),
-    least: float = LIKELY,
+    min_confidence: float = LIKELY,
     among: Collection[str] = (),
     *,
     perhaps_changed: bool = False,
@@ -87,7 +87,7 @@ def collect_standing_claims(
         view: the release.
         places: names of workspaces that it was said in; none for any.
         categories: those wanted; none for all.
-        least: confidence from which a claim stands.
+        min_confidence: confidence from which a claim stands.
         among: claims that are looked at; none for all.
         perhaps_changed: whether those count too that a later claim perhaps changed.
     """
@@ -98,7 +98,7 @@ def collect_standing_claims(
         condition = condition & pc.field(column).isin(sorted(values)) if values else condition
     rows = view.read(OBSERVATIONS, COLUMNS, condition).to_pylist()
     sure = view.look_up_confidences([row["observation_id"] for row in rows])
-    rows = [row for row in rows if sure[row["observation_id"]] >= least and len(row["summary"]) <= LONGEST]
+    rows = [row for row in rows if sure[row["observation_id"]] >= min_confidence and len(row["summary"]) <= LONGEST]
     rows = [row for row in rows if perhaps_changed or not is_perhaps_changed(row)]
     rows = [row for row in rows if not is_shared(row["observer"])]
     # the message that each quotes, then those quoted by the claims that were merged into it

@@ -157,15 +157,15 @@ def _pick_version(meta: Any) -> "UpdateVersion":
     return {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}  # type: ignore[return-value]
 
 
-def fetch_transcripts(place: Path) -> Path:
+def fetch_transcripts(address: Path) -> Path:
     """Return a folder with what lies below an address; a path as it is. What is gone there is gone from the folder.
 
     Raises:
         UsageError: nothing lies there.
         StoreUnreadable: the bucket can't be reached.
     """
-    if (url := read_url(place)) is None:
-        return place
+    if (url := read_url(address)) is None:
+        return address
     folder = find_working_copy(url, "transcripts")
     bucket, noted = Bucket(folder, url), folder.with_name(f"{folder.name}.json")
     fetched = orjson.loads(noted.read_bytes()) if noted.exists() else {}

@@ -191,8 +191,8 @@ def _lock_copy(folder: Path, wait: float) -> Iterator[None]:
 
 
 def _take_lease(bucket: Bucket, who: str, wait: float) -> Lease:
-    place = f"{read_boot()} {socket.gethostname()} {bucket.folder}"
-    copy, until = sha256(place.encode()).hexdigest(), time.monotonic() + wait
+    own_name = f"{read_boot()} {socket.gethostname()} {bucket.folder}"
+    copy, until = sha256(own_name.encode()).hexdigest(), time.monotonic() + wait
     while True:
         pointer, version = bucket.read_pointer()
         left = pointer.renewed + LEASE.total_seconds() - time.time()

@@ -233,12 +233,12 @@ def _read_document(path: Path, number: int, document: dict[str, object]) -> Iter
 
 def read_claims(name: str, claims: list[dict[str, object]]) -> Iterator[Record]:
     """Yield the records of what a memory of that name claims."""
-    places = dict.fromkeys(coerce_text(claim.get("workspace")) for claim in claims)
-    for place in places:
-        session = name if len(places) == 1 else f"{name}/{place or ''}"
-        yield Session(session, workspace=place, title=f"Learnings of {name}")
+    workspaces = dict.fromkeys(coerce_text(claim.get("workspace")) for claim in claims)
+    for workspace in workspaces:
+        session = name if len(workspaces) == 1 else f"{name}/{workspace or ''}"
+        yield Session(session, workspace=workspace, title=f"Learnings of {name}")
         for number, claim in enumerate(claims, 1):
-            if coerce_text(claim.get("workspace")) == place:
+            if coerce_text(claim.get("workspace")) == workspace:
                 yield _parse_claim(session, name, number, claim)
 
 

@@ -108,16 +108,16 @@ class SessionTree:
         number, is_leaf = len(self._ids), event.get("type") == "leaf"
         parent = event.get("targetId" if is_leaf else "parentId", False)
         if parent is None or parent == self._root:
-            place = -1
+            parent_number = -1
         else:
-            place = self._first.get(parent, self._leaf) if isinstance(parent, str) else self._leaf
+            parent_number = self._first.get(parent, self._leaf) if isinstance(parent, str) else self._leaf
         self._ids.append(entry_id)
         self._roles.append(role)
         self._side.append(event.get("appendMode") == "side")
-        self._parents.append(place)
+        self._parents.append(parent_number)
         self._first.setdefault(entry_id, number)
         if is_leaf:
-            self._leaf = place
+            self._leaf = parent_number
         elif not self._side[number]:
             self._leaf = number
         return number

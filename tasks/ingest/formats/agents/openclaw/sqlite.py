@@ -121,11 +121,11 @@ def _decompress_event(rowid: int, raw: bytes, seq: int, limits: Limits) -> Item:
     return _parse_event(rowid, data, seq)
 
 
-def _parse_event(rowid: int, raw: bytes, place: int) -> Item:
+def _parse_event(rowid: int, raw: bytes, seq: int) -> Item:
     """Return the event, with its place in the session as id where it has none: packing a database changes rowids."""
     item = parse_object(rowid, raw)
     if not isinstance(item, Rejected):
-        item[1].setdefault("id", str(place))
+        item[1].setdefault("id", str(seq))
     return item
 
 
