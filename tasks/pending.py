@@ -25,7 +25,9 @@ def is_made_by_model(keys: Any) -> Any:
 
 
 def is_current(keys: Any, key: str, *, keep: bool) -> Any:
-    """Return which keys of a column are the step's own now; with `keep` (`keeps_model_rows`), or a model's."""
+    """Return which keys (a column or an expression) are the step's own now; with `keep` (`keeps_model_rows`), or a
+    model's.
+    """
     is_own = pc.equal(keys, key)
     return pc.or_kleene(is_own, is_made_by_model(keys)) if keep else is_own
 

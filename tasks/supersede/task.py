@@ -112,7 +112,7 @@ def write_chains(store: Store) -> int:
         passages = store.read(PASSAGES, SAID, here)
         after = spread_over_passages(passages, store.read(OBSERVATIONS, CLAIMS, here))
         written += _merge_chains(store, PASSAGES, passages, after)
-        keys = _compute_place_keys(store)
+        keys = _compute_place_keys(store, here)
         mark_done(store, "chains", [(name_place(name), keys[name], None) for name in pending])
     return written
 
@@ -133,11 +133,11 @@ def _merge_chains(store: Store, table: Table, before: pa.Table, after: Sequence[
     return store.merge(table, set_columns(rows, **chains))
 
 
-def _compute_place_keys(store: Store) -> dict[str | None, str]:
-    """Return by workspace the hash of the chains of its claims and passages, as the store is now."""
+def _compute_place_keys(store: Store, where: pc.Expression | None = None) -> dict[str | None, str]:
+    """Return by workspace the hash of the chains of its claims and passages that fit `where`, as the store is now."""
     hashes = []
     for table in (OBSERVATIONS, PASSAGES):
-        rows = pl.DataFrame(store.read(table, ["workspace", table.key, *CHAIN]))
+        rows = pl.DataFrame(store.read(table, ["workspace", table.key, *CHAIN], where))
         hashes.append(rows.select("workspace", row=rows.hash_rows()))
     keys = pl.concat(hashes).group_by("workspace").agg(pl.col("row").bitwise_xor())
     return {workspace: compute_content_id(CHAINS, str(key)) for workspace, key in keys.sort("workspace").iter_rows()}

@@ -5,32 +5,16 @@ Grootendorst, "BERTopic", 2022). Two words together say more than one. A topic w
 """
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
+
+import polars as pl
 
 from slowwave.text.dates import MONTHS, WEEKDAYS
 from slowwave.text.words import ENGLISH_STOP, TERM, stem
 
 HASH = re.compile(r"(?=\w*\d)(?=\w*[^\W\d_])(?:\w{12,}|\b[\da-f]{7,}\b)")
-WORD = re.compile(r"[^\W\d_][\w'’.-]*[^\W_]")
-
-
-Stems = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class TopicClaim:
-    """What of a claim its topic is named by."""
-
-    summary: str
-    category: str
-    workspace: str | None
-    keywords: Sequence[str] = ()
-    """Its words count where it has none."""
-
+WORD = r"[^\W\d_][\w'’.-]*[^\W_]"
 
 LEAST, SHARE = 3, 0.1
 """Claims, and part of the topic's claims, that say a term for it to be the topic's."""
@@ -42,55 +26,74 @@ PHRASE = 2.0
 """What a keyword of several words counts for beside one of a single word."""
 
 
-def name_topics(topics: Mapping[str, Sequence[TopicClaim]], terms: int = 3) -> dict[str, tuple[str, str]]:
-    """Return topic -> its name, the foremost terms that its claims share, or "" where they share none; and its purpose:
-    what KIND of thing belongs there.
+def name_topics(claims: pl.DataFrame, most: int = 3) -> dict[str, tuple[str, str]]:
+    """Return topic -> its name, the foremost terms (at most so many) that its claims share, or "" where they share
+    none; and its purpose: what KIND of thing belongs there.
+
+    claims: topic_id, summary, category, workspace, keywords; its words count where no claim of a topic has keywords.
     """
-    stems = {topic: [_list_stems(claim.summary) for claim in claims] for topic, claims in topics.items()}
-    keywords = {topic: _count_keywords(claims, stems[topic]) for topic, claims in topics.items()}
-    overall = _count_terms(
-        chain.from_iterable(stems.values()), {own for counts in keywords.values() for own, _ in counts.values()}
+    foremost = _weigh_terms(claims).group_by("topic_id", maintain_order=True).agg("term", "stems")
+    names = {topic: ", ".join(_select_distinct(terms, stems, most)) for topic, terms, stems in foremost.iter_rows()}
+    # the commonest categories, and the workspace of more than half of the claims
+    kinds = claims.filter(pl.col("category") != "").group_by("topic_id", "category").len()
+    kinds = kinds.sort("len", "category", descending=[True, False]).group_by("topic_id").agg(pl.col("category").head(2))
+    places = (
+        claims.group_by("topic_id", "workspace").len().filter(2 * pl.col("len") > pl.col("len").sum().over("topic_id"))
     )
-    names: dict[str, tuple[str, str]] = {}
-    for topic, claims in topics.items():
-        weights: dict[str, float] = {}
-        for term, (own, count) in keywords[topic].items():
-            if count >= OWN * overall[own]:
-                weights[term] = count * count / overall[own] * (PHRASE if len(own) > 1 else 1.0)
-        foremost = sorted(weights, key=lambda t: (-round(weights[t], 9), t))
-        name = ", ".join(_select_distinct([t for t in foremost if weights[t] >= BESIDE * weights[foremost[0]]], terms))
-        where = f" in {workspace}" if (workspace := _find_common_workspace(claims)) else ""
-        names[topic] = (name, f"{_describe_categories(claims)}{where}{f' about {name}' if name else ''}")
-    return names
+    categories, workspaces = dict(kinds.iter_rows()), dict(places.select("topic_id", "workspace").iter_rows())
+    described = dict[str, tuple[str, str]]()
+    for topic in claims["topic_id"].unique():
+        name, workspace = names.get(topic, ""), workspaces.get(topic)
+        where = f" in {place}" if workspace and (place := PurePosixPath(workspace).name) else ""
+        purpose = f"{_describe_categories(categories.get(topic, []))}{where}{f' about {name}' if name else ''}"
+        described[topic] = (name, purpose)
+    return described
 
 
-def _count_keywords(claims: Sequence[TopicClaim], stems_of: Sequence[Stems]) -> dict[str, tuple[Stems, int]]:
-    """Return each keyword of the claims, or each of their words where they have none, that enough of them say, with its
-    stems and how many do.
-    """
-    if len(claims) < LEAST:
-        return {}
-    min_count = max(LEAST, SHARE * len(claims))
-    common = {stem for stem, count in Counter(chain.from_iterable(map(set, stems_of))).items() if count >= min_count}
-    if not common:
-        return {}
-    terms = {word.casefold() for claim in claims for word in claim.keywords}
-    terms = terms or {word for claim in claims for word in _extract_words(claim)}
-    stems = {term: own for term in terms if (own := _list_stems(term)) and common.issuperset(own)}
-    counts = _count_terms(stems_of, set(stems.values()))
-    return {t: (own, counts[own]) for t, own in stems.items() if counts[own] >= min_count and _names_something(t)}
+def _weigh_terms(claims: pl.DataFrame) -> pl.DataFrame:
+    """Return topic_id, term and stems of what names each topic, the foremost term first."""
+    # the stems that enough claims of a topic say
+    said = claims.select("topic_id", "summary", "keywords", stems=_list_stems(claims["summary"]))
+    large = said.with_columns(size=pl.len().over("topic_id")).filter(pl.col("size") >= LEAST)
+    enough = pl.col("len") >= pl.max_horizontal(pl.lit(LEAST), SHARE * pl.col("size"))
+    stems = large.select("topic_id", "size", pl.col("stems").list.unique()).explode("stems")
+    common = stems.group_by("topic_id", "size", "stems").len().filter(enough)
+    # keywords, or words where there are none, of which all stems are among them
+    keywords = large.select("topic_id", "size", term="keywords").explode("term").drop_nulls()
+    bare = large.join(keywords, on="topic_id", how="anti").select(
+        "topic_id", "size", term=pl.col("summary").str.to_lowercase().str.extract_all(WORD)
+    )
+    words = bare.explode("term").filter(pl.col("term").str.len_chars() > 2, ~pl.col("term").is_in([*ENGLISH_STOP]))
+    terms = pl.concat([keywords, words]).with_columns(pl.col("term").str.to_lowercase()).unique(maintain_order=True)
+    terms = terms.with_columns(stems=_list_stems(terms["term"])).filter(pl.col("stems").list.len() > 0)
+    rare = terms.explode("stems").join(common, on=["topic_id", "stems"], how="anti")
+    terms = terms.join(rare, on=["topic_id", "term"], how="anti").with_columns(phrase=_join_stems())
+    # how many claims of the topic, and of all, say them
+    found = said.select(
+        "topic_id", phrase=_join_stems().str.extract_many(terms["phrase"].unique().implode(), overlapping=True)
+    )
+    counts = found.with_columns(pl.col("phrase").list.unique()).explode("phrase").group_by("topic_id", "phrase").len()
+    counts = counts.with_columns(overall=pl.col("len").sum().over("phrase"))
+    own = terms.join(counts, on=["topic_id", "phrase"]).filter(enough, pl.col("len") >= OWN * pl.col("overall"))
+    own = own.filter(pl.Series(map(_names_something, own["term"]), dtype=pl.Boolean))
+    # the foremost, and what comes near it
+    several = pl.when(pl.col("stems").list.len() > 1).then(PHRASE).otherwise(1.0)
+    weighed = own.with_columns(weight=pl.col("len") ** 2 / pl.col("overall") * several)
+    near = weighed.filter(pl.col("weight") >= BESIDE * pl.col("weight").max().over("topic_id"))
+    return near.sort("topic_id", -pl.col("weight").round(9), "term").select("topic_id", "term", "stems")
 
 
-def _count_terms(phrases: Iterable[Stems], terms: Set[Stems]) -> Counter[Stems]:
-    """Return how many of the claims, by their stems, say each of the terms."""
-    beginning = defaultdict[str, list[Stems]](list)
-    for own in terms:
-        beginning[own[0]].append(own)
-    counts: Counter[Stems] = Counter()
-    for stems in phrases:
-        begun = ((at, own) for at, first in enumerate(stems) if first in beginning for own in beginning[first])
-        counts.update({own for at, own in begun if stems[at : at + len(own)] == own})
-    return counts
+def _list_stems(texts: pl.Series) -> pl.Series:
+    """Return the stems of each text's words, in order."""
+    words = texts.str.to_lowercase().str.extract_all(TERM.pattern)
+    forms = words.explode().drop_nulls().unique()
+    stems = pl.Series(map(stem, forms), dtype=pl.String)
+    return words.list.eval(pl.element().replace_strict(forms, stems))
+
+
+def _join_stems() -> pl.Expr:
+    """Return the column `stems` as one text in which each stands between spaces."""
+    return pl.concat_str(pl.lit(" "), pl.col("stems").list.join(" "), pl.lit(" "))
 
 
 def _names_something(term: str) -> bool:
@@ -99,36 +102,17 @@ def _names_something(term: str) -> bool:
     return bool(timeless) and "/" not in term and not HASH.search(term)
 
 
-def _list_stems(text: str) -> Stems:
-    return tuple(stem(word) for word in TERM.findall(text.casefold()))
-
-
-def _select_distinct(best: Sequence[str], terms: int) -> list[str]:
+def _select_distinct(terms: Sequence[str], stems: Sequence[Sequence[str]], most: int) -> list[str]:
     """Return the first terms that share no word with one before."""
     chosen: list[str] = []
     used: set[str] = set()
-    for term in best:
-        words = set(_list_stems(term))
-        if len(chosen) < terms and used.isdisjoint(words):
+    for term, own in zip(terms, stems, strict=True):
+        if len(chosen) < most and used.isdisjoint(own):
             chosen.append(term)
-            used |= words
+            used.update(own)
     return chosen
 
 
-def _extract_words(claim: TopicClaim) -> set[str]:
-    """Return each word of the claim once, those that say nothing apart."""
-    return {w for w in WORD.findall(claim.summary.casefold()) if len(w) > 2 and w not in ENGLISH_STOP}
-
-
-def _describe_categories(claims: Sequence[TopicClaim]) -> str:
-    """Return the commonest categories in the plural, at most two."""
-    counts = Counter(claim.category for claim in claims if claim.category)
-    common = sorted(counts, key=lambda c: (-counts[c], c))[:2]
-    return " and ".join(c if c == "context" else f"{c}s" for c in common).capitalize() or "What was said"
-
-
-def _find_common_workspace(claims: Sequence[TopicClaim]) -> str:
-    """Return the workspace that most of the claims are from, by its last part."""
-    counts = Counter(claim.workspace for claim in claims)
-    workspace, times = min(counts.items(), key=lambda item: (-item[1], item[0] or ""))
-    return PurePosixPath(workspace).name if workspace and 2 * times > len(claims) else ""
+def _describe_categories(categories: Iterable[str]) -> str:
+    """Return categories in the plural."""
+    return " and ".join(c if c == "context" else f"{c}s" for c in categories).capitalize() or "What was said"

@@ -39,7 +39,7 @@ from slowwave.tasks.topics.figures import (
     measure_overlaps,
     measure_topics,
 )
-from slowwave.tasks.topics.names import TopicClaim, name_topics
+from slowwave.tasks.topics.names import name_topics
 from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import describe_encoder
 
@@ -59,27 +59,26 @@ def assign_topics(job: Job) -> StepReport:
         model = get_model(job, "topics")
         keep = keeps_model_rows(job, model)
         key = compute_assign_key(job, model)
-        active = pc.field("status") == Status.ACTIVE
-        placed_by = job.store.read(OBSERVATIONS, ["assign_key"], active)["assign_key"]
-        report.rows_in = pc.sum(mask_waiting(placed_by, key, keep=keep)).as_py() or 0
+        active, placed_by = pc.field("status") == Status.ACTIVE, pc.field("assign_key")
+        placed = active & placed_by.is_valid() & is_current(placed_by, key, keep=keep)
+        waiting = active & (placed_by.is_null() | ~is_current(placed_by, key, keep=keep))
+        report.rows_in = job.store.count(OBSERVATIONS, waiting)
         refresh = partial(refresh_topics, job, key, keep=keep, by_model=model is not None)
         if keep:
-            report.counts["claims that a model placed, left there"] = pc.sum(is_made_by_model(placed_by)).as_py() or 0
+            of_model = job.store.count(OBSERVATIONS, active & is_made_by_model(placed_by))
+            report.counts["claims that a model placed, left there"] = of_model
         if report.rows_in:
             live = refresh(named=False)  # claims retired since weigh in no centre; where none was, its mark ends it
-            rows = job.store.read(OBSERVATIONS, where=active)
-            waits = mask_waiting(rows["assign_key"], key, keep=keep)
-            pending, settled = rows.filter(waits), rows.select(PLACED).filter(pc.invert(waits))
-            del rows  # with its vectors: writing takes as much memory again
+            pending, settled = job.store.read(OBSERVATIONS, where=waiting), job.store.read(OBSERVATIONS, PLACED, placed)
             live_topics = _read_live_topics(job.store, key, live)
             if model:
-                placed = place_by_model(job, pending, live_topics, key, model, report)
+                assigned = place_by_model(job, pending, live_topics, key, model, report)
             else:
-                placed = assign(_mark_agents(job.store, pending), live_topics, job.settings.topics, key, settled)
-                placed = replace(placed, merged=_drop_models_topics(placed.merged, live_topics))
-            del pending
-            _add_missing(job.store, placed.topics)
-            report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, placed, key))
+                assigned = assign(_mark_agents(job.store, pending), live_topics, job.settings.topics, key, settled)
+                assigned = replace(assigned, merged=_drop_models_topics(assigned.merged, live_topics))
+            del pending  # with its vectors: writing takes as much memory again
+            _add_missing(job.store, assigned.topics)
+            report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, assigned, key))
         refresh()
         if model:
             _look_over(job, model, key, refresh, report)
@@ -89,11 +88,6 @@ def assign_topics(job: Job) -> StepReport:
             model.record_usage(report)
         report.counts["topics"] = job.store.count(TOPICS)
     return report
-
-
-def mask_waiting(keys: pa.ChunkedArray, key: str, *, keep: bool) -> pa.ChunkedArray:
-    """Return of which claims (their `assign_key`) the topic is none of this key."""
-    return pc.invert(pc.fill_null(is_current(keys, key, keep=keep), False))
 
 
 def _mark_agents(store: Store, claims: pa.Table) -> pa.Table:
@@ -297,13 +291,10 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
     )
     # names; the base topics' stay, and so do those that a model gave
     if named:
-        claims_of = defaultdict[str, list[TopicClaim]](list)
-        for topic, *values in claims.select("topic_id", "summary", "category", "workspace", "keywords").iter_rows():
-            claims_of[topic].append(TopicClaim(*values))
         opened = (make_topic_id(name) == topic for name, topic in before.select("name", "topic_id").iter_rows())
         theirs = before["base"] | of_model | (pl.Series(opened, dtype=pl.Boolean) & by_model)
         unchanged = {*before.filter(theirs)["topic_id"]}
-        names = [(topic, *name) for topic, name in name_topics(claims_of).items() if topic not in unchanged]
+        names = [(topic, *name) for topic, name in name_topics(claims).items() if topic not in unchanged]
         now = now.update(pl.DataFrame(names, dict.fromkeys(NAMES, pl.String), orient="row"), on="topic_id")
     # centres and texts of those whose claims are others, and how near the centres are
     others = (now[name].ne_missing(before[name]) for name in ("member_hash", "step_key"))

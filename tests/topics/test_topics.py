@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -28,7 +29,7 @@ from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.topics.assign import assign, find_oversized_topics, split_topic
 from slowwave.tasks.topics.cluster import Bundle, bisect_vectors, cluster_by_leader, match_base_topic, merge_bundles
-from slowwave.tasks.topics.names import TopicClaim, name_topics
+from slowwave.tasks.topics.names import name_topics
 from tests.claim_rows import observation
 from tests.talk_files import session
 
@@ -169,22 +170,29 @@ def test_a_topic_with_too_much_of_everything_is_cut_and_the_larger_half_keeps_it
     assert bisect_vectors(np.array([unit(1)])) is None
 
 
+def build_frame(claims: dict[str, list[tuple[Any, ...]]]) -> pl.DataFrame:
+    """Return a row for each topic's claims: summary, category, workspace and perhaps keywords."""
+    schema = {"topic_id": pl.String, "summary": pl.String, "category": pl.String, "workspace": pl.String}
+    rows = [(topic, *claim, [])[:5] for topic, several in claims.items() for claim in several]
+    return pl.DataFrame(rows, schema | {"keywords": pl.List(pl.String)}, orient="row")
+
+
 def test_names_are_of_what_the_claims_say_and_the_others_do_not() -> None:
     bread = "/home/ada/bread"
     claims = {
         "a": [
-            TopicClaim("The heron ate a frog.", "fact", None),
-            TopicClaim("A heron stood at the pond.", "event", None),
-            TopicClaim("The heron flew off.", "event", None),
+            ("The heron ate a frog.", "fact", None),
+            ("A heron stood at the pond.", "event", None),
+            ("The heron flew off.", "event", None),
         ],
         "b": [
-            TopicClaim("The bakery at the pond closes.", "fact", bread),
-            TopicClaim("The bakery sells rye.", "fact", bread),
-            TopicClaim("A bakery by the sea has the best rye.", "fact", bread),
+            ("The bakery at the pond closes.", "fact", bread),
+            ("The bakery sells rye.", "fact", bread),
+            ("A bakery by the sea has the best rye.", "fact", bread),
         ],
-        "c": [TopicClaim(f"Somebody saw the pond {when}.", "fact", None) for when in ("once", "twice")],
+        "c": [(f"Somebody saw the pond {when}.", "fact", None) for when in ("once", "twice")],
     }
-    found = name_topics(claims, terms=1)
+    found = name_topics(build_frame(claims), most=1)
     assert found == {
         "a": ("heron", "Events and facts about heron"),
         "b": ("bakery", "Facts in bread about bakery"),
@@ -199,9 +207,9 @@ def test_names_are_keywords_that_several_claims_share_and_few_others_say() -> No
         "A gauge reading has an own row",
         "The gauge readings are kept in SI",
     ]
-    ferries = [TopicClaim(f"The ferry is kept at pier {n}", "fact", None, ["ferry", "kept"]) for n in range(3)]
-    claims = {"a": [TopicClaim(text, "context", None, keywords) for text in said], "b": ferries}
-    assert {topic: name for topic, (name, _) in name_topics(claims).items()} == {
+    ferries = [(f"The ferry is kept at pier {n}", "fact", None, ["ferry", "kept"]) for n in range(3)]
+    claims = {"a": [(text, "context", None, keywords) for text in said], "b": ferries}
+    assert {topic: name for topic, (name, _) in name_topics(build_frame(claims)).items()} == {
         "a": "gauge readings",
         "b": "ferry, kept",
     }
@@ -209,8 +217,8 @@ def test_names_are_keywords_that_several_claims_share_and_few_others_say() -> No
 
 def test_a_topic_is_not_named_by_days_figures_paths_or_hashes_nor_by_what_one_claim_says() -> None:
     words = ["december", "12 friday", "var/tide.db", "l4171l3n219xwq", "ee8fdcd", "ferry", "rare storm warning"]
-    claims = [TopicClaim(f"The ferry sails {word}", "fact", None, words) for word in (*words[:-1] * 3, words[-1])]
-    assert name_topics({"a": claims})["a"][0] == "ferry"
+    claims = [(f"The ferry sails {word}", "fact", None, words) for word in (*words[:-1] * 3, words[-1])]
+    assert name_topics(build_frame({"a": claims}))["a"][0] == "ferry"
 
 
 @pytest.fixture(scope="module")
