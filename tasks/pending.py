@@ -55,17 +55,19 @@ def find_pending_sessions(
     """
     sessions = pl.DataFrame(store.read(SESSIONS)).sort("started_at", "session_id", nulls_last=True)
     marks = pl.DataFrame(store.read(MARKS, ["unit_id", "input_key", *BY_MODEL], pc.field("step") == step))
-    more, contents = also or {}, []
-    for sid, head, gone in sessions.select("session_id", "head_hash", "inactive").iter_rows():
-        contents.append((head, *gone, *([more[sid]] if sid in more else [])))
-    sessions = sessions.with_columns(
-        pl.Series("input_key", [compute_content_id(key, *content) for content in contents], pl.String),
-        pl.Series("content", [compute_content_id(basis, *content) for content in contents], pl.String),
-    ).join(
+    more = also or {}
+
+    def hash_sessions(rows: pl.DataFrame, first: str) -> list[str]:
+        values = rows.select("session_id", "head_hash", "inactive").iter_rows()
+        return [compute_content_id(first, head, *gone, *([more[s]] if s in more else [])) for s, head, gone in values]
+
+    sessions = sessions.with_columns(pl.Series("input_key", hash_sessions(sessions, key), pl.String)).join(
         marks.rename({"unit_id": "session_id", "input_key": "done"}), on="session_id", how="left", maintain_order="left"
     )
+    other = sessions.filter(pl.col("input_key").ne_missing(pl.col("done"))).drop("done")
+    other = other.with_columns(pl.Series("content", hash_sessions(other, basis), pl.String))
     as_before = pl.col("model_input").eq_missing(pl.col("content")) & keep
-    return sessions.filter(pl.col("input_key").ne_missing(pl.col("done")) & ~as_before).drop("done")
+    return other.filter(~as_before)
 
 
 def mark_done(

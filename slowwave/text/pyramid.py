@@ -271,7 +271,8 @@ def _draft_tier(
     """
     size = shape.first if tier == 0 else shape.above
     groups, by_id = pyramid.tiers[tier], {member.id: member for member in level}
-    free = [m for m in level if m.id not in pyramid.collect_covered_ids(tier)]
+    covered = pyramid.collect_covered_ids(tier)
+    free = [member for member in level if member.id not in covered]
     order = {member.id: at for at, member in enumerate(level)}
 
     def draft(seq: int, group: Sequence[Member], previous: Group | None = None) -> Draft:
@@ -355,7 +356,8 @@ def _collect_top_members(pyramid: Pyramid, members: Sequence[Member], scope: str
         above = pyramid.collect_covered_ids(tier + 1)
         groups = [make_member(g, g.compute_id(scope, scope_id)) for g in pyramid.tiers[tier]]
         tops += [g for g in groups if g.id not in above]
-    return tops + [m for m in members if m.id not in pyramid.collect_covered_ids(0)]
+    covered = pyramid.collect_covered_ids(0)
+    return tops + [member for member in members if member.id not in covered]
 
 
 def summarize_draft(draft: Draft, max_words: int) -> str:

@@ -119,22 +119,27 @@ def add_repeating_sessions(job: Job) -> int:
     """
     spans = {parse_span_id(r["span_id"]): r["kept"] for r in job.store.read(BOILERPLATE).to_pylist() if r["kept"]}
     holders: dict[int, set[str]] = {number: set() for number in spans}
-    for line in job.store.read(LINES).to_pylist() if spans else ():
+    for line in job.store.read(LINES, ["session_id", "typed"]).to_pylist() if spans else ():
         for number in spans.keys() & line["typed"]:
             holders[number] |= {line["session_id"]} - set(spans[number])
-    claims = job.store.read_ids(OBSERVATIONS, {sid for sids in spans.values() for sid in sids}, by="session_id")
-    claims = claims.filter(pc.is_in(claims["status"], pa.array([Status.ACTIVE, Status.DUPLICATE])))
+    sessions, stand = {sid for sids in spans.values() for sid in sids}, [Status.ACTIVE, Status.DUPLICATE]
+    columns = ["observation_id", "canonical_id", "message_ids", "quote"]
+    claims = job.store.read_ids(OBSERVATIONS, sessions, columns, "session_id", pc.field("status").isin(stand))
     first = {row["observation_id"]: row["message_ids"][0] for row in claims.to_pylist()}
-    texts = {r["message_id"]: r["text"] for r in job.store.read_ids(MESSAGES, first.values()).to_pylist()}
+    messages = job.store.read_ids(MESSAGES, first.values(), ["message_id", "text"])
+    texts = {row["message_id"]: row["text"] for row in messages.to_pylist()}
     more: defaultdict[str, set[str]] = defaultdict(set)
     for row in sorted(claims.to_pylist(), key=lambda claim: first[claim["observation_id"]]):
         repeats = find_repeating_sessions(row["quote"], texts[first[row["observation_id"]]], holders)
         more[row["canonical_id"] or row["observation_id"]] |= repeats
+    repeated = [key for key, repeats in more.items() if repeats]
+    held = job.store.read_ids(OBSERVATIONS, repeated, ["observation_id", "evidence_sessions"]).to_pylist()
+    gained = [row["observation_id"] for row in held if not more[row["observation_id"]] <= {*row["evidence_sessions"]}]
     rows = [
         {**row, "evidence_sessions": sorted({*row["evidence_sessions"], *more[row["observation_id"]]})}
-        for row in job.store.read_ids(OBSERVATIONS, [key for key, repeats in more.items() if repeats]).to_pylist()
+        for row in job.store.read_ids(OBSERVATIONS, gained).to_pylist()
     ]
-    return job.store.merge_changed(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
+    return job.store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
 
 
 class Mask:

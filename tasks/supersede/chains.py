@@ -19,8 +19,8 @@ from slowwave.schemas.tables import CHAIN
 from slowwave.schemas.vocabulary import LEADS, PERHAPS_CHANGED, Status
 
 CHAINS = "chains/1"
-CLAIMS = ["observation_id", "workspace", "status", "canonical_id", "superseded_by", "valid_to", "observed_at"]
-CLAIMS += ["summary", "quote", "message_ids", *CHAIN]
+LINKS = ["observation_id", "status", "canonical_id", "superseded_by", "valid_to", "observed_at", *CHAIN]
+CLAIMS = [*LINKS, "workspace", "summary", "quote", "message_ids"]
 SAID = ["passage_id", "workspace", "message_id", "text", "ts", *CHAIN]
 ROWS_AT_ONCE = 100_000
 """Passages that are cut into sentences together."""
@@ -39,7 +39,7 @@ def read_likely(row: Row) -> float:
 
 
 def find_linked_claims(claims: pa.Table, links: Links) -> list[str]:
-    """Return the ids of the claims (columns CLAIMS) that are, or were, of a chain, or may be: with all they lead to."""
+    """Return the ids of the claims (columns LINKS) that are, or were, of a chain, or may be: with all they lead to."""
     rows = pl.DataFrame(claims)
     of_status = rows.filter(
         (pl.col("status") == Status.DUPLICATE)
@@ -51,7 +51,7 @@ def find_linked_claims(claims: pa.Table, links: Links) -> list[str]:
 
 
 def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
-    """Return the claims (columns CLAIMS; all of `find_linked_claims`) with their chains."""
+    """Return the claims (columns LINKS; all of `find_linked_claims`) with their chains."""
     rows = {row["observation_id"]: row for row in claims.to_pylist()}
     first = {key: row["canonical_id"] for key, row in rows.items() if row["status"] == Status.DUPLICATE}
     later = {key: row["superseded_by"] for key, row in rows.items() if row["status"] == Status.SUPERSEDED}

@@ -24,6 +24,7 @@ from slowwave.tasks.supersede import judge
 from slowwave.tasks.supersede.chains import (
     CHAINS,
     CLAIMS,
+    LINKS,
     SAID,
     find_linked_claims,
     read_likely,
@@ -97,7 +98,7 @@ def write_chains(store: Store) -> int:
     # chains of the claims that are linked
     ledger = store.read(MERGES, ["loser_id", "winner_id", "rule", "scores"], OPEN_DOUBT).to_pylist()
     links = {row["loser_id"]: (row["winner_id"], read_likely(row)) for row in ledger}
-    claims = store.read(OBSERVATIONS, CLAIMS)
+    claims = store.read(OBSERVATIONS, LINKS)
     tied = claims.filter(pc.is_in(claims["observation_id"], pa.array(find_linked_claims(claims, links), pa.string())))
     written = _merge_chains(store, OBSERVATIONS, tied, spread_over_claims(tied, links))
     # workspaces where a claim's chain, or a passage's own, is another than it was

@@ -6,7 +6,6 @@ Grootendorst, "BERTopic", 2022). Two words together say more than one. A topic w
 
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import PurePosixPath
 
 import polars as pl
 
@@ -44,7 +43,7 @@ def name_topics(claims: pl.DataFrame, most: int = 3) -> dict[str, tuple[str, str
     described = dict[str, tuple[str, str]]()
     for topic in claims["topic_id"].unique():
         name, workspace = names.get(topic, ""), workspaces.get(topic)
-        where = f" in {place}" if workspace and (place := PurePosixPath(workspace).name) else ""
+        where = f" in {place}" if workspace and (place := workspace.rstrip("/").rpartition("/")[2]) else ""
         purpose = f"{_describe_categories(categories.get(topic, []))}{where}{f' about {name}' if name else ''}"
         described[topic] = (name, purpose)
     return described
