@@ -36,14 +36,13 @@ def name_topics(claims: pl.DataFrame, most: int = 3) -> dict[str, tuple[str, str
     # the commonest categories, and the workspace of more than half of the claims
     kinds = claims.filter(pl.col("category") != "").group_by("topic_id", "category").len()
     kinds = kinds.sort("len", "category", descending=[True, False]).group_by("topic_id").agg(pl.col("category").head(2))
-    places = (
-        claims.group_by("topic_id", "workspace").len().filter(2 * pl.col("len") > pl.col("len").sum().over("topic_id"))
-    )
-    categories, workspaces = dict(kinds.iter_rows()), dict(places.select("topic_id", "workspace").iter_rows())
+    homes = claims.group_by("topic_id", "workspace").len()
+    homes = homes.filter(2 * pl.col("len") > pl.col("len").sum().over("topic_id"))
+    categories, workspaces = dict(kinds.iter_rows()), dict(homes.select("topic_id", "workspace").iter_rows())
     described = dict[str, tuple[str, str]]()
     for topic in claims["topic_id"].unique():
         name, workspace = names.get(topic, ""), workspaces.get(topic)
-        where = f" in {place}" if workspace and (place := workspace.rstrip("/").rpartition("/")[2]) else ""
+        where = f" in {last}" if workspace and (last := workspace.rstrip("/").rpartition("/")[2]) else ""
         purpose = f"{_describe_categories(categories.get(topic, []))}{where}{f' about {name}' if name else ''}"
         described[topic] = (name, purpose)
     return described
