@@ -179,17 +179,11 @@ def build_frame(claims: dict[str, list[tuple[Any, ...]]]) -> pl.DataFrame:
 
 def test_names_are_of_what_the_claims_say_and_the_others_do_not() -> None:
     bread = "/home/ada/bread"
+    heron = ("The heron ate a frog.", "fact"), ("A heron stood at the pond.", "event"), ("The heron flew off.", "event")
+    bakery = "The bakery at the pond closes.", "The bakery sells rye.", "A bakery by the sea has the best rye."
     claims = {
-        "a": [
-            ("The heron ate a frog.", "fact", None),
-            ("A heron stood at the pond.", "event", None),
-            ("The heron flew off.", "event", None),
-        ],
-        "b": [
-            ("The bakery at the pond closes.", "fact", bread),
-            ("The bakery sells rye.", "fact", bread),
-            ("A bakery by the sea has the best rye.", "fact", bread),
-        ],
+        "a": [(text, kind, None) for text, kind in heron],
+        "b": [(text, "fact", bread) for text in bakery],
         "c": [(f"Somebody saw the pond {when}.", "fact", None) for when in ("once", "twice")],
     }
     found = name_topics(build_frame(claims), most=1)
