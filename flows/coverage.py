@@ -1,4 +1,4 @@
-"""What a memory covers of the transcripts that are there, and when a night reads the rest."""
+"""Coverage: which transcripts a memory has read, and when a night reads the rest."""
 
 import json
 import os

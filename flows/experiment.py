@@ -89,7 +89,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Findings:
-    """What an experiment found."""
+    """The findings of an experiment."""
 
     name: str
     metric: str
@@ -341,7 +341,7 @@ def _tell_turns(turns: Turns, unit: Unit, messages: pa.Table) -> list[str]:
 
 
 def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tuple[list[Unit], Store]:
-    """Return what memories are told and asked, and a store whose completions they may have.
+    """Return the units with their messages and questions, and a store whose completions they may use.
 
     A backtest has a unit a cut: what had been said before it, and what was asked in the days after.
 
@@ -382,7 +382,7 @@ def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tupl
 
 
 def read_past(store: Store, settings: Settings, names: Mapping[str, str]) -> Past:
-    """Return what was said, and what the nights of a store made of it.
+    """Return the messages of a store, and what its nights made of them.
 
     Raises:
         UsageError: its claims have no vectors.

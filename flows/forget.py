@@ -32,7 +32,7 @@ from slowwave.telemetry import open_memory_span
 
 @dataclass(frozen=True)
 class Preview:
-    """What a forgetting would take."""
+    """The rows that a forgetting would erase."""
 
     rows: dict[str, int]
     """By table."""
@@ -106,7 +106,7 @@ def run_forget(
             except StoreError:  # what is half made anew is not released
                 raise
             except SlowwaveError as error:
-                report.notes.append(f"what leaned on it is left to the next night: {error}")
+                report.notes.append(f"what depended on it is left to the next night: {error}")
         certificates = seal_plans(job)
         if pending:
             report.release = find_live(job.store)

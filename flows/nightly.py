@@ -95,7 +95,7 @@ def run_night(
 def erase_plans(job: Job, report: RunReport) -> None:
     """Go on with what a run that was killed had begun to forget."""
     for plan in read_plans(job.store.dir):
-        report.notes.append(f"forgetting {plan.run_id} was not finished: it is gone on with")
+        report.notes.append(f"forgetting {plan.run_id} was not finished: it is continued")
         if not plan.erased:
             erase(job.store, plan)
 

@@ -218,7 +218,7 @@ class Planner:
 
     @cached_property
     def counting(self) -> tuple[Callable[[Sequence[str]], list[int]], int]:
-        """What counts tokens, and the context window: the model's, or where it can't be had an estimate and a guess."""
+        """The token counter and the context window: the model's, or else an estimate and a guess."""
         window = self.job.settings.model.context_window or 32_768
         if "extract" not in self.models:
             return estimate_tokens, window

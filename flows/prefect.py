@@ -38,7 +38,7 @@ RETRY_SECONDS = 2
 
 
 class Unquoted(SlowwaveError):
-    """What Prefect is told of an error, whose words may quote what was read: its kind, and where it was raised."""
+    """An error as Prefect may see it: its kind and where it was raised, since its words may quote what was read."""
 
 
 class PrefectFailed(SlowwaveError):
@@ -104,7 +104,7 @@ def run_as_task(step: Callable[..., Result], *args: Any) -> Result:
 
 
 def _may_pass(task: Any, task_run: Any, state: Any) -> bool:
-    """Return whether what a step raised may not be raised again."""
+    """Return whether a step's error must not be retried."""
     error = state.result(raise_on_failure=False)
     raised = error.__context__ if isinstance(error, Unquoted) else error
     return not (isinstance(raised, Exception) and is_lasting(raised))

@@ -71,7 +71,7 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
 
 
 def _load_document(file: Path) -> dict[str, Any]:
-    """Return what `slowwave export --learnings` wrote as JSON.
+    """Return the document that `slowwave export --learnings` wrote.
 
     Raises:
         UsageError: the file can't be read, or holds anything else.

@@ -1,4 +1,4 @@
-"""What one run brought, and the runs before it: the data of the page Tonight and of `slowwave report`."""
+"""The results of one run, and the runs before it: the data of the page Tonight and of `slowwave report`."""
 
 from bisect import bisect_right
 from typing import Any
@@ -24,7 +24,7 @@ Data = dict[str, Any]
 
 
 def describe_run(settings: Settings, run_id: str = "", live: View | None = None) -> Data:
-    """Return what a run brought, by plain values.
+    """Return the results of a run as plain values.
 
     Args:
         settings: of the store and space.

@@ -61,7 +61,7 @@ def load_user_settings(model: type[BaseModel]) -> dict[str, Any]:
         raise UsageError(f"there is no settings file {path} (SLOWWAVE_CONFIG)")
     table = _read_toml(path)
     if unknown := set(table) - set(model.model_fields):
-        raise UsageError(f"{path} sets what there is not: {', '.join(sorted(unknown))}; `slowwave config` lists all")
+        raise UsageError(f"{path} has unknown settings: {', '.join(sorted(unknown))}; `slowwave config` lists all")
     return table
 
 

@@ -32,9 +32,7 @@ def find_answers(store: Path, space: str) -> Path:
 
 
 def list_answers(store: "Store") -> list[Path]:
-    """Return the files of a space, wherever it lay then: its own, those that tell of a run of it, and what can't be
-    read.
-    """
+    """Return the files of a space's answers, wherever it was stored then: its own, its runs', and unreadable ones."""
     own, runs = find_answers(store.root, store.space), set(store.read(RELEASES, ["run_id"])["run_id"].to_pylist())
     return [file for file in own.parent.glob("answers-*.sqlite") if file == own or _tells_of(file, runs)]
 
@@ -62,7 +60,7 @@ class LastAnswers:
 
     @property
     def has_answers(self) -> bool:
-        """Whether there is something to answer from."""
+        """Whether there are any answers."""
         return self.size > 0 and self.path.is_file()
 
     def put(self, question: str, answer: Mapping[str, object], run: str | None) -> None:

@@ -144,7 +144,7 @@ class Memory:
 
     @property
     def notes(self) -> list[str]:
-        """What the last answer could not use, and what was done instead; none when nothing was amiss.
+        """Problems of the last answer, and how each was handled; empty if there were none.
 
         With several threads the last answer may be another's: `Hits.notes` and `Context.notes` are an answer's own.
         """
@@ -160,7 +160,7 @@ class Memory:
         return (self._live.view or self._live.open_view()).release
 
     def get_view(self) -> View:
-        """Return what answers now: the live release, a newer one as soon as there is one, or the one that is named."""
+        """Return the release that answers now: the one that was named, else the live one, also when it changes."""
         return self._live.get_current_view()
 
     @property
@@ -361,9 +361,7 @@ class Memory:
             return list_claims(self.get_view(), limit, **filters)
 
     def topics(self, weeks: int = 12) -> "list[Theme]":
-        """Return the topics, the strongest first, each with its claims a week, of the live release:
-        `slowwave.recall.views.browse.list_themes`.
-        """
+        """Return the live release's topics, the strongest first, with their claims a week (`list_themes`)."""
         from slowwave.recall.views.browse import list_themes
 
         with translate_read_errors(self.root / self.space):
@@ -381,7 +379,7 @@ class Memory:
     def habits(
         self, workspace: str | None = None, kind: str | None = None, files: Sequence[str] | str = ()
     ) -> "list[Habit]":
-        """Return what agents did over and over, by kind, the most frequent first:
+        """Return agents' recurring actions by kind, the most frequent first:
         `slowwave.recall.views.habits.find_habits` of the live release.
 
         Args:

@@ -1,4 +1,4 @@
-"""What fails alone fails alone: a group's work done again unit by unit, and what could not be done put in quarantine.
+"""Isolation of failures: a failed group is done again unit by unit, and units that fail go to quarantine.
 
 A step does its units (sessions, topics) in groups, for speed. Where a group raises what nobody foresaw, its halves are
 tried, and theirs, until the units that fail stand alone; the others are done. Those that failed are marked nowhere, so
@@ -30,7 +30,7 @@ WHOLE_STEP = "step"
 
 
 def is_lasting(error: Exception) -> bool:
-    """Return whether what was raised would be raised of everything else too, so that going on is of no use.
+    """Return whether an error would recur for every other unit too, so that going on is of no use.
 
     All errors raised on purpose are, but for rows that can't be stored: those are one step's mistake.
     """

@@ -95,9 +95,7 @@ def report_step(step: str) -> Iterator[StepReport]:
 
 @cache
 def digest_shipped(file: str) -> str:
-    """Return hash of a fitted model that ships, by its path below the folder of steps: with another one its step's rows
-    are made again.
-    """
+    """Return the hash of a shipped model, by its path below the steps' folder; a new one redoes its step's rows."""
     return hashlib.sha256(files("slowwave.tasks").joinpath(file).read_bytes()).hexdigest()[:12]
 
 

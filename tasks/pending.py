@@ -1,4 +1,4 @@
-"""What a step has still to do: sessions and messages that lack its output, in batches, and marks of what is done."""
+"""The pending work of a step: sessions and messages that lack its output, in batches, and marks of what is done."""
 
 import hashlib
 from collections.abc import Container, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How far the work is: at a terminal a bar for what lasts, elsewhere a plain line every ten seconds."""
+"""Progress of long work: at a terminal a bar, elsewhere a plain line every ten seconds."""
 
 import sys
 import time

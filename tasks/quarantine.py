@@ -1,4 +1,4 @@
-"""What a step could not use: kept with the reason, and marked resolved once the step can use it."""
+"""Input that a step could not use: kept with the reason, and marked resolved once the step can use it."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -23,9 +23,7 @@ def build_quarantine_row(step: str, key: Iterable[str], reason: str, excerpt: st
 
 
 def update_quarantine(store: Store, step: str, rows: Iterable[Row], is_settled: Callable[[Row], bool]) -> int:
-    """Write rows down, and mark earlier ones of the step resolved that are settled and not among them. Return how many
-    are new.
-    """
+    """Write rows, resolve settled earlier ones of the step that are not among them; return how many are new."""
     fresh = {row["quarantine_id"]: row for row in rows}
     for forgotten in read_forgotten(store, "quarantine") & fresh.keys():
         del fresh[forgotten]
@@ -39,9 +37,7 @@ def update_quarantine(store: Store, step: str, rows: Iterable[Row], is_settled: 
 
 
 def collect_quarantined(store: Store, before: Snapshot | None) -> tuple[list[str], list[str]]:
-    """Return reasons of what newly is in quarantine, all of it where nothing was `before`: lines that were read, and
-    claims that were made.
-    """
+    """Return the reasons that are new in quarantine since `before`: of lines read, and of claims made."""
     earlier = set(before.read(QUARANTINE, ["quarantine_id"])["quarantine_id"].to_pylist()) if before else set()
     columns = ["quarantine_id", "step", "row_id", "reason"]
     rows: list[dict[str, Any]] = store.read(QUARANTINE, columns, ~pc.field("resolved")).to_pylist()

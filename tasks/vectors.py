@@ -125,7 +125,7 @@ def _note_away(job: Job, report: StepReport) -> None:
 
 
 def describe_encoder(settings: Settings) -> str:
-    """Return what step keys know of the encoder: its setting, of a server's the model, wherever the server stands."""
+    """Return the encoder's part of step keys: its setting; for a server the model, wherever the server is."""
     return hide_url(settings.encoder) if settings.embeddings else "no vectors"
 
 

@@ -201,7 +201,7 @@ def open_views(
 
 @dataclass(frozen=True)
 class News:
-    """What a release says otherwise than the one before it."""
+    """The differences between a release and the one before it."""
 
     learnt: list[Difference]
     """Claims that were added, those that stand first, then the surest."""

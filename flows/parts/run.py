@@ -126,7 +126,9 @@ def open_run(
         )
         store = job.store
         if died:
-            report.notes.append(f"run {died.run_id} was killed before it ended; what it had written is gone on from")
+            report.notes.append(
+                f"run {died.run_id} was killed before it ended; this run continues from what it had written"
+            )
             since = datetime.fromisoformat(died.since)
             _write_run(store, died.run_id, died.kind, since, None, RunStatus.DIED, RunReport(died.run_id, died.kind))
         try:

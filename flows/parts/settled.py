@@ -1,4 +1,4 @@
-"""Whether a night's steps have anything to do: not where all that they read is as the last night left it."""
+"""Whether a night's steps have anything to do: not if their input is as the last night left it."""
 
 import os
 from contextlib import suppress

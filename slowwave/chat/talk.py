@@ -49,7 +49,7 @@ PACKING_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """What a turn was answered with, for `/why`."""
+    """The material of a turn's answer, for `/why`."""
 
     query: str
     block: Context | None = None

@@ -54,7 +54,7 @@ def forget(
     given = (session, message, match, speaker, workspace, note, source)
     wanted = Wanted(*(tuple(values or ()) for values in given), before=before)
     if (check is not None or everything) and wanted.kinds:
-        raise UsageError("--check and --everything stand alone: no other option names what is forgotten")
+        raise UsageError("--check and --everything cannot be combined with options that select messages")
     if everything:
         _remove_space(settings, yes=yes)
     elif check is not None:
@@ -86,7 +86,7 @@ def _forget(
     wanted.check()
     if not dry_run:
         if not yes and (as_json or not sys.stdin.isatty()):
-            raise UsageError("nothing was forgotten: there is nobody to ask; --yes does it, --dry-run shows what goes")
+            raise UsageError("nothing was forgotten: without a terminal, --yes must confirm it; --dry-run shows it")
         take_in_notes(settings)
     # What would go is shown, and asked about.
     seen = preview_forgetting(wanted, settings, search_files=not dry_run)

@@ -284,7 +284,7 @@ def reprocess(
             OUT.print(f"{when}{escape_line(row['title'])}", style="bold")
             OUT.print(f"{escape_text(row['text'])}\n")
         if step == "summaries" and not summaries:
-            OUT.print("No summary is there: nothing is said, or what should write it could not be asked.")
+            OUT.print("There are no summaries: there are no messages, or the model could not be reached.")
         return report
     usual = load_settings(**{name: value for name, value in given.items() if name not in OF_THE_STEP})
     return run_reprocess(step, chosen, settings, usual=usual)

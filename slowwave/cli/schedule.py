@@ -97,7 +97,7 @@ def _find_scheduler() -> Scheduler:
         return Scheduler.SYSTEMD
     if not _run("command -v crontab", must=False).returncode:
         return Scheduler.CRON
-    raise UsageError("no user's systemd answers, and there is no crontab: have something run `slowwave run --plain`")
+    raise UsageError("neither systemd nor crontab works for this user: schedule `slowwave run --plain` otherwise")
 
 
 def _make_files(by: Scheduler, at: time, words: list[str]) -> dict[Path, str]:

@@ -96,8 +96,8 @@ def restore(
     made = bring_back(settings.store, given.get("space"), file, read_key(key_file))
     OUT.print(f"{len(made['files']):,} files compared; live is {made['release']} of {made['made_at'][:10]}.")
     since = list_certificates(settings.store / made["space"], made["made_at"])
-    where = f", as {', '.join(certificate.name for certificate in since)} of space {made['space']} did" if since else ""
-    OUT.print(f"What was forgotten after {made['made_at']}{where}, stands in it again: `slowwave forget` it there too.")
+    where = f" (see {', '.join(certificate.name for certificate in since)} of space {made['space']})" if since else ""
+    OUT.print(f"What was forgotten after {made['made_at']}{where} is in it again: `slowwave forget` it there too.")
 
 
 @command

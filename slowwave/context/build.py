@@ -90,7 +90,7 @@ CLAIMS = 5
 
 
 class OpenMemory(Protocol):
-    """What of a `Memory` blocks and briefings are made from."""
+    """The parts of a `Memory` that blocks and briefings use."""
 
     settings: Settings
     root: Path
@@ -101,7 +101,7 @@ class OpenMemory(Protocol):
     _live: LiveRelease
 
     def get_view(self) -> View:
-        """Return what answers now."""
+        """Return the release that answers queries now."""
         ...
 
     def recall(
@@ -281,9 +281,7 @@ def _fill_block(packers: Mapping[Name, Packer], budget: int, measure: Measure) -
 
 
 def _pack_messages(lines: Sequence[Line], query: str, room: int, share: float, measure: Measure) -> Sequence[Line]:
-    """Return the likeliest messages whole; and where the evidence is spread, a little of many sessions, in the order of
-    time.
-    """
+    """Return the likeliest messages whole; if the evidence is spread, a little of many sessions in order of time."""
     outline_room = allot_outline(lines, room)
     whole = pack_lines(lines, query, room - TITLE - outline_room, share, measure)
     if not outline_room:

@@ -100,7 +100,7 @@ class RunningSummary:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What a question called up of the conversation so far."""
+    """The turns of the conversation that go with a question: the latest, and older ones that it activates."""
 
     recent: tuple[Message, ...] = ()
     """The latest turns, as they are."""
@@ -157,7 +157,7 @@ class Turns:
         return self._make_lines((number, 1.0) for number in reversed(range(first, len(self.messages))))
 
     def rank_older(self, query: str, latest: int) -> list[Line]:
-        """Return what the query calls up of the turns before the latest, the most activated first."""
+        """Return the older turns that the query activates, the most activated first."""
         called = self.active.rank_older(query, len(self.messages) - latest)
         return self._make_lines((trace.number, activation) for trace, activation in called)
 

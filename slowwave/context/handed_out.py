@@ -1,4 +1,4 @@
-"""What recall handed out, noted for the next night: so that it does not take its own echo for news."""
+"""A log of the texts that recall returned, so that the next night does not distil them as news."""
 
 from collections.abc import Iterable
 from contextlib import suppress

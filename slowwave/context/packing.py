@@ -59,9 +59,7 @@ def make_line(
 
 
 def split_pieces(text: str) -> list[str]:
-    """Return a text cut between its sentences, each piece in one line; what is no prose (code, a table) is a piece of
-    its own.
-    """
+    """Return a text's sentences, each in one line; what is no prose (code, a table) is a piece of its own."""
     spans = [(0, 0), *((sentence.start, sentence.end) for sentence in split_sentences(text)), (len(text), len(text))]
     borders = {0, len(text)}
     for (_, end), (start, _) in pairwise(spans):
@@ -153,7 +151,7 @@ def cover_words(lines: Sequence[Line], budget: int, measure: Measure) -> list[Li
     begun, groups, spent = set[int](), set[object](), 0
 
     def compute_gain(key: tuple[int, int]) -> float:
-        """Return what a sentence adds per token; 0 where it does not fit."""
+        """Return a sentence's gain per token; 0 if it does not fit."""
         n, at = key
         group = lines[n].source.group
         price = max(1, prices[key] + (0 if n in begun else tags[n]) + (0 if group in groups else headings[group]))
@@ -188,9 +186,7 @@ def _show_chosen(lines: Sequence[Line], chosen: Collection[tuple[int, int]]) -> 
 
 
 def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Return lines as they are shown: the best first, those of its session and day with it, claims first, as they were
-    said.
-    """
+    """Return lines in display order: the best first, with those of its session and day; claims before messages."""
     groups = list(dict.fromkeys(line.source.group for line in lines))
     # in a session a model's claims, which are nobody's words, before the messages
     return tuple(

@@ -1,4 +1,4 @@
-"""How a block of context reads: as Markdown or as JSON, every line with its source.
+"""Rendering of a context block as Markdown or JSON, every line with its source.
 
 Markdown names a session and its day in a heading over the lines that follow each other, and who said each line: a
 speaker by name, else "person" or "model":
@@ -141,9 +141,7 @@ def format_tag(source: LineSource) -> str:
 
 
 def render_json(parts: Sequence[Part], caveat: Caveat | None = None) -> str:
-    """Return one object, a list of lines a part, each with its source in full, a caveat first; empty parts are left
-    out.
-    """
+    """Return one object: a caveat, then each part's lines with their sources; empty parts are left out."""
     block = {
         part.name: [escape_values({"text": line.text, **line.source.as_dict()}) for line in part.lines]
         for part in parts
@@ -161,7 +159,7 @@ FORMATS: dict[Format, Callable[[Sequence[Part], Caveat | None], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What a block in some format costs in tokens: whole parts, and about as much its lines one by one."""
+    """The cost of a block in tokens, in one format: exact for whole parts, approximate line by line."""
 
     count: Callable[[str], int]
     format: Format = "markdown"

@@ -1,4 +1,4 @@
-"""How many tokens a text has for the model that will read it: any callable text -> int, and the ones that ship.
+"""Token counters for the model that will read a text: any callable text -> int, and the built-in ones.
 
 The default is the tokenizer of the encoder that ships (WordPiece, 30,522 pieces): real tokens, no estimate, and at
 least about as many as larger vocabularies give. Name the target model's own for exact figures.

@@ -1,4 +1,4 @@
-"""How engines reach a model's server: the key, the proxy, and what is sent again after how long."""
+"""HTTP access to model servers: the API key, the proxy, and which requests are retried, and when."""
 
 import os
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def read_key(variable: str) -> str:
 
 
 def mask_key(text: str, variable: str) -> str:
-    """Return what a server said, with the key left out: some repeat it where they refuse it."""
+    """Return a server's message without the API key, which some servers repeat when they refuse it."""
     key = os.environ.get(variable, "").strip()
     return text.replace(key, "[key]") if key else text
 
@@ -87,9 +87,7 @@ def _compute_wait(state: RetryCallState) -> float:
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return seconds that a `Retry-After` header asks for: a number, or a date (RFC 9110, 10.2.3); None where it is
-    neither.
-    """
+    """Return the seconds of a `Retry-After` header, a number or a date (RFC 9110, 10.2.3); None if it is neither."""
     header = headers.get("retry-after", "").strip()
     if header.isdecimal():
         return float(header)

@@ -73,7 +73,7 @@ def fit_answer(keep_first: Callable[[int], BaseModel], parts: int, budget: int, 
 
 
 def shorten_habit(habit: Habit) -> dict[str, Any]:
-    """Return what an agent is told of a habit."""
+    """Return the fields of a habit that an agent gets."""
     plain = habit.as_dict()
     fields = {name: plain[name] for name in ("kind", "workspace", "text", "share")}
     return {**fields, "sources": [source.id[:SHORT_ID] for source in habit.sources]}

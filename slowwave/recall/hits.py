@@ -29,7 +29,7 @@ NOT_SURE = "nothing surely about this; nearest:"
 
 
 class Shown:
-    """What is shown as plain values too: a dataclass whose moments become text."""
+    """A dataclass that converts to plain values, with times as text."""
 
     __slots__ = ()
 
@@ -152,7 +152,7 @@ class Hit(Shown):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an answer took."""
+    """The cost of an answer."""
 
     kind: str
     """recall, sessions, context, automatic (a context that nobody asked for) or briefing."""
@@ -167,7 +167,7 @@ T = TypeVar("T", bound=Shown)
 
 
 class Answer(list[T]):
-    """What one query found, best first: a list that also says how sure it is, or why it is empty."""
+    """The results of one query, best first: a list that also says how sure it is, or why it is empty."""
 
     def __init__(
         self,

@@ -126,9 +126,7 @@ class LiveRelease:
         return cast(View, self.view)
 
     def _find_newest(self) -> View:
-        """Return the live release's view: the one there is, where it is not yet time to look, nothing was added to the
-        releases or they can't be read.
-        """
+        """Return the live release's view: the current one if it need not or cannot be looked for again."""
         view = self.view
         if view is not None and (self.named is not None or time.monotonic() - self._looked < self.WAIT):
             return view
@@ -288,9 +286,7 @@ def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: Q
 def read_unreleased(
     view: View | None, space_dir: Path, roles: Collection[str] = (Role.USER, Role.ASSISTANT)
 ) -> list[Hit]:
-    """Return the messages of some roles that the release does not have, by the transcripts' own ids; the oldest
-    first.
-    """
+    """Return messages of some roles that the release lacks, by the transcripts' own ids, the oldest first."""
     written = read_written(space_dir, view.files_read if view else frozenset())
     # lines of the journals as hits that are not weighed yet
     hits = []

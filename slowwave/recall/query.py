@@ -141,7 +141,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked, and of which rows."""
+    """A query, with its filters."""
 
     text: str
     k: int
@@ -185,18 +185,18 @@ class Query:
 
     @property
     def is_of_claims(self) -> bool:
-        """Whether it asks for what claims alone have."""
+        """Whether it has a filter that only claims can meet."""
         return self.category is not None or self.min_confidence is not None
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether it is asked for what somebody said, or what is about some files."""
+        """Whether it is limited to a speaker or to files."""
         return self.speaker is not None or bool(self.files)
 
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """What of a query hangs on the release, computed once."""
+    """The parts of a query that depend on the release, computed once."""
 
     query: Query
     """With the names of speakers as memory spells them."""

@@ -85,7 +85,7 @@ class Reranker(Protocol):
 
 
 class Search:
-    """What a view answers."""
+    """A search over one view."""
 
     def __init__(
         self,
@@ -239,9 +239,7 @@ class Search:
         return [rows[at] for at in sorted(range(len(rows)), key=lambda at: -scores[at])]
 
     def _try_full_text(self, table: Table, search: Callable[[bool], T]) -> T:
-        """Return the result of a search that is told whether it may ask a table's full text; if that turns out to be
-        broken, its result without.
-        """
+        """Return a search's result with a table's full text, or without if that turns out to be broken."""
         full_text, unreadable = self.view.has_full_text(table), f"full text of {table.name} can't be read"
         if not full_text:
             broken = self.view.find_broken_index(table)

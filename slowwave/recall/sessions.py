@@ -144,7 +144,7 @@ class SessionHit(Shown):
 
     @property
     def text(self) -> str:
-        """What tells of it: its summary, else its title."""
+        """Its summary, else its title."""
         return self.summary or self.title or ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -188,9 +188,7 @@ def find_sessions(view: View, plan: QueryPlan, evidence: PassageEvidence, turns:
 
 
 def _select_quoted(view: View, evidence: PassageEvidence, order: Ints, number: int) -> Ints:
-    """Return positions of the best passages of a session, one a message: of the candidates, best first, where it has
-    some.
-    """
+    """Return positions of a session's best passages, one a message, best first; of the candidates if it has any."""
     layout = view.passages
     ranked = order[layout.session[order] == number]
     if not len(ranked):

@@ -121,7 +121,7 @@ def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
                 if member is first:
                     continue
                 if member.size != manifest["files"].get(member.name, [None])[0]:
-                    raise UsageError(f"{file} holds {member.name!r} otherwise than it lists it: nothing was restored")
+                    raise UsageError(f"{file} lists {member.name!r} with another size: nothing was restored")
                 packed.extract(member, fresh, filter="data")
     except (tarfile.TarError, zstandard.ZstdError, EOFError, AttributeError, TypeError, ValueError, KeyError) as broken:
         raise UsageError(f"{file} is no backup of slowwave's, or was cut: {broken}; nothing was restored") from broken
@@ -131,7 +131,7 @@ def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
         if not (fresh / name).is_file() or measure_file(fresh / name) != facts
     ]
     if wrong:
-        raise UsageError(f"{file}: {wrong[0]} is not what it was ({len(wrong)} files): nothing was restored")
+        raise UsageError(f"{file}: {wrong[0]} differs from its hash ({len(wrong)} files): nothing was restored")
     return manifest
 
 

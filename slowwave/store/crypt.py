@@ -87,7 +87,7 @@ def decrypt(source: IO[bytes], out: IO[bytes], key: str) -> None:
 
 
 def find_encryption(folder: Path, mounts: Path = Path("/proc/self/mountinfo"), sys: Path = Path("/sys")) -> str | None:
-    """Return what encrypts the disk of a folder, or of the nearest one above it that is there: dm-crypt (also below
+    """Return the encryption of the disk of a folder, or of its nearest existing parent: dm-crypt (also below
     LVM), gocryptfs and its kin, eCryptfs; on a Mac FileVault, on the disk of the home folder. None where nothing is
     known to.
     """
@@ -199,7 +199,7 @@ def _fill(half: Path, mount: Path, plain: Path, key: str) -> None:
     for path in plain.rglob("*"):
         copy = mount / path.relative_to(plain)
         if path.is_file() and not filecmp.cmp(path, copy, shallow=False):
-            raise UsageError(f"{copy} is not what {path} is: nothing was done")
+            raise UsageError(f"{copy} differs from {path}: nothing was done")
     unmount(mount)
     mount.rmdir()
     os.sync()

@@ -1,4 +1,4 @@
-"""What stands beside the tables in a space's folder, line by line: one file of JSON lines for each kind of entry.
+"""The journals beside the tables in a space's folder: one file of JSON lines for each kind of entry.
 
 Lines are only ever appended, each in one write and without the writer's lock; one that a crash has cut is passed over.
 They belong to no release. Only a forgetting writes a file anew.
@@ -26,7 +26,7 @@ MIN_WORDS = 4
 
 
 class Recall(NamedTuple):
-    """What recall handed out at once, without the words: so that the next night does not take its echo for news."""
+    """The results of one recall, without text, so that the next night does not distil them as news."""
 
     at: str
     """ISO, as in all entries."""
@@ -45,7 +45,7 @@ class Recall(NamedTuple):
 
 
 class Rating(NamedTuple):
-    """What somebody said of a memory that was handed out; the last word on an id counts."""
+    """A rating of a memory that was returned; the last one for an id counts."""
 
     at: str
     id: str
@@ -57,7 +57,7 @@ class Rating(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What an answer took: without words, and without ids."""
+    """The cost of an answer, without text or ids."""
 
     at: str
     kind: str
@@ -77,7 +77,7 @@ class Asked(NamedTuple):
 
 
 class Review(NamedTuple):
-    """What a person said of a note; the last verdict counts."""
+    """A person's verdict on a note; the last one counts."""
 
     at: str
     id: str
@@ -119,7 +119,7 @@ def append(space_dir: Path, entry: Recall | Asked | Rating | Review | Export) ->
     try:
         append_lines(path, format_line(entry._asdict()))
     except OSError as trouble:
-        raise StoreUnwritable(space_dir, f"{path.name} takes no line: {trouble}") from trouble
+        raise StoreUnwritable(space_dir, f"{path.name} can't be appended to: {trouble}") from trouble
 
 
 def append_lines(path: Path, raw: bytes, *, durable: bool = False) -> None:

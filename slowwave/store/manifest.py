@@ -1,4 +1,4 @@
-"""What the files of a space were: `manifest.json` at the last sync, `manifests/r7.json` when release 7 was made.
+"""Manifests of a space's files: `manifest.json` as of the last sync, `manifests/r7.json` as of release 7.
 
 Each names the versions of tables and, of each file, bytes and SHA-256. Lance checks no bytes (of one altered in a data
 file about half the time other rows come, without a word) and syncs nothing (after a loss of power each file that was
@@ -57,7 +57,7 @@ class Manifest(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """What is not as its manifest says."""
+    """A file or table that differs from its manifest."""
 
     release: str
     where: str
@@ -301,7 +301,7 @@ def restore_last_whole(folder: Path, table: Table, released: int) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return what was last noted of a space; nothing where no writer did.
+    """Return the last manifest of a space; an empty one if no writer left any.
 
     Raises:
         StoreUnreadable: the manifest is broken itself.
@@ -324,11 +324,11 @@ def check_newest_whole(folder: Path) -> None:
         StoreUnreadable: a file is not what it was when the last writer let go, or a repair is not done.
     """
     if (folder / REPAIR_FILE).exists():
-        raise StoreUnreadable(folder, "a repair of it is not done yet: `slowwave check --repair` goes on with it")
+        raise StoreUnreadable(folder, "a repair is unfinished: `slowwave check --repair` continues it")
     if not has_table(folder, RELEASES.name):
         check_ledger_whole(folder, 0, find_last_known(folder))
     for damage in find_newest_damage(folder):
-        raise StoreUnreadable(folder, f"{damage.where}: {damage.what}: `slowwave check --repair` mends what can be")
+        raise StoreUnreadable(folder, f"{damage.where}: {damage.what}: `slowwave check --repair` repairs what it can")
 
 
 def find_newest_damage(folder: Path, *, read: bool = True) -> Iterator[Damage]:
@@ -452,7 +452,7 @@ def read_release_manifest(folder: Path, number: int) -> Manifest | None:
         return None
     if (manifest := _parse_manifest(path.read_bytes())) and manifest.row:
         return manifest
-    raise StoreUnreadable(folder, f"{FOLDER}/{path.name} is no manifest: `slowwave check --repair` makes it anew")
+    raise StoreUnreadable(folder, f"{FOLDER}/{path.name} is no manifest: `slowwave check --repair` rebuilds it")
 
 
 def get_release_manifest(folder: Path, number: int) -> Path:

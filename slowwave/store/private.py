@@ -1,4 +1,4 @@
-"""What slowwave writes is for its owner's eyes alone: folders 0700, files 0600, whatever the umask says."""
+"""Files that only their owner can read: folders 0700, files 0600, whatever the umask."""
 
 import os
 from collections.abc import Iterator

@@ -96,7 +96,7 @@ def roll_back(store: Store, name: str, run_id: str) -> Release:
 def _draft_release(
     store: Store, releases: list[Release], run_id: str, encoder: str | None, versions: dict[str, int] | None = None
 ) -> Release:
-    """Return what these versions of the tables, or their newest ones, would be as the next release."""
+    """Return the next release, with these versions of the tables or their newest ones."""
     versions, counts = versions or store.read_versions(RELEASED), {table.name: store.count(table) for table in RELEASED}
     number = releases[-1].number + 1 if releases else 1
     release_id = compute_content_id(store.space, str(number), *(f"{k}={v}" for k, v in sorted(versions.items())))

@@ -53,7 +53,7 @@ class Release:
 
     @property
     def name(self) -> str:
-        """What a person calls it: `r3`."""
+        """Its short name: `r3`."""
         return f"r{self.number}"
 
 
@@ -91,7 +91,7 @@ def read_ledger(folder: Path) -> list[Release]:
     if not has_table(folder, RELEASES.name):
         raise StoreMissing(folder)
     for name, what in find_altered(folder, f"{RELEASES.name}.lance/").items():
-        raise StoreUnreadable(folder, f"{name}: {what}: `slowwave check --repair` mends what can be")
+        raise StoreUnreadable(folder, f"{name}: {what}: `slowwave check --repair` repairs what it can")
     with translate_read_errors(folder):
         path = folder / f"{RELEASES.name}.lance"
         rows = lance.dataset(str(path)) if (whole := find_last_whole(path)) is None else whole

@@ -64,7 +64,7 @@ KEPT = (MESSAGES, SESSIONS, COMPLETIONS, MERGES, EXCLUSIONS, FORGOTTEN, RUNS, RE
 
 
 class Checked(NamedTuple):
-    """What `check_store` found."""
+    """The result of `check_store`."""
 
     damage: list[Damage]
     releases: int
@@ -74,7 +74,7 @@ class Checked(NamedTuple):
 
 
 class Salvaged(NamedTuple):
-    """What became of a damaged table."""
+    """The result of repairing a damaged table."""
 
     kept: int
     lost: int | None

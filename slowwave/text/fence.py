@@ -1,4 +1,4 @@
-"""What somebody wrote on its way into a prompt, a page or a terminal: whatever it says, it stays data.
+"""Fencing and escaping of untrusted text for prompts, pages and terminals: whatever it says, it stays data.
 
 Four things keep a text from steering whoever reads it; none goes by what the text says:
 1. it stands between two lines with a mark that is the hash of all that is fenced, so that no text can hold its own;
@@ -86,9 +86,7 @@ def format_entry(label: str, text: str) -> str:
 
 
 def fence_entries(entries: Sequence[str]) -> dict[str, str]:
-    """Return the values `mark` and `fenced` of a prompt: entries between two lines with a mark made of their own
-    hash.
-    """
+    """Return a prompt's values `mark` and `fenced`: entries between two lines with a mark, the hash of them all."""
     body = "\n".join(entries)
     mark = compute_content_id("fence", body)
     return {"mark": mark, "fenced": f"<<<{mark}\n{body}\n{mark}>>>"}

@@ -64,7 +64,7 @@ def find_marked(text: str, marks: tuple[str, str] = MARKS) -> tuple[int, int] | 
     if not places:
         return None
     if [which for which, _, _ in places] != [0, 1]:
-        raise UsageError(f"its marks {marks[0]} and {marks[1]} are not one pair: mend them by hand, or take them out")
+        raise UsageError(f"its marks {marks[0]} and {marks[1]} are not one pair: repair them by hand, or remove them")
     return places[0][1], places[1][2]
 
 

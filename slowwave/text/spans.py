@@ -115,9 +115,7 @@ def find_recurring_spans(sessions: Iterable[Collection[int]]) -> dict[int, int]:
 
 
 def mask_spans(text: str, hashes: Collection[int]) -> str:
-    """Return the text with each shingle in `hashes` blanked out, line breaks in its place: every other character stays
-    put.
-    """
+    """Return the text with each shingle in `hashes` blanked by line breaks; all other characters keep their place."""
     if not hashes:
         return text
     gone = [span for span in extract_spans(text) if span.hash in hashes]
@@ -140,9 +138,7 @@ def find_repeating_sessions(quote: str, text: str, holders: Mapping[int, Collect
 
 
 def restore_quote(quote: str, masked_text: str, text: str) -> str:
-    """Return a quote cut from the masked text as it stands in the text itself: what was blanked inside it is there
-    again.
-    """
+    """Return a quote of the masked text as it stands in the original, with what was blanked inside it."""
     if quote in text:
         return quote
     at = masked_text.find(quote)

@@ -96,9 +96,7 @@ def stem_words(words: Iterable[str]) -> frozenset[str]:
 
 
 def singularise(word: str) -> str:
-    """Return a lower-case name without the ending of a plural or a possessive: a stem makes one of two names
-    ("Withings", "with").
-    """
+    """Return a lower-case name without a plural or possessive ending; a stem would unite "Withings" and "with"."""
     word = word.removesuffix("'s")
     if len(word) < SHORTEST_PLURAL or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
@@ -116,9 +114,7 @@ def compute_idf(holding: float, total: float) -> float:
 
 
 def compute_smooth_idf(holding: float, total: float) -> float:
-    """Return log(1 + total / holding): between a few claims, or topics, a word that all have still tells something,
-    of which BM25's leaves next to nothing.
-    """
+    """Return log(1 + total / holding): among few rows a shared word still counts, where BM25's idf nears zero."""
     return math.log(1 + total / holding)
 
 

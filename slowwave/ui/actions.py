@@ -78,7 +78,7 @@ def forget(at: Explorer, seen: Annotated[str, "`seen` of a preview: what goes is
 
     conditions = at.previews.pop(seen, {})
     if not conditions or (shown := preview_forget(at, **conditions))["seen"] != seen:
-        raise UsageError("what would go is not what was shown: look at the preview again")
+        raise UsageError("the selection has changed since the preview: look at the preview again")
     report, paths = run_forget(_build_wanted(conditions), at.settings)
     at.previews.clear()
     lines = [line for path in paths for line in describe_certificate(path, load_certificate(path))]

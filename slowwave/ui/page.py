@@ -1,4 +1,4 @@
-"""What a page is, and what the pages are about."""
+"""The definition of a page, and the space that the pages show."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ After = Annotated[int, "Show what comes after so many rows."]
 
 @dataclass
 class Explorer:
-    """What the pages are about: one space, its memory opened by the first who asks."""
+    """The space that the pages show; the first request opens its memory."""
 
     settings: Settings
     read_only: bool = False

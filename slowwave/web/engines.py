@@ -51,7 +51,7 @@ class WebEngine(Protocol):
 
     @property
     def name(self) -> str:
-        """What notes call it."""
+        """Its name in notes."""
         ...
 
     def search(self, query: str, limit: int) -> list[WebResult]:

@@ -28,9 +28,7 @@ INWARD = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "200
 def fill_page_texts(
     results: Sequence[WebResult], settings: WebSettings, *, most_chars: int = 2_000
 ) -> tuple[list[WebResult], list[str]]:
-    """Return the results with the first `most_chars` of their pages' main text, fetched in parallel, and a note for
-    each that has none.
-    """
+    """Return results with the first `most_chars` of their pages, fetched in parallel, and a note for each without."""
     if not results or not settings.pages:
         return list(results), []
     if importlib.util.find_spec("trafilatura") is None:

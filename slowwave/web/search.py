@@ -57,7 +57,7 @@ Judge = Callable[[str], Verdict]
 
 @dataclass(frozen=True, slots=True)
 class WebAnswer:
-    """What the web said."""
+    """The web's answer."""
 
     results: tuple[WebResult, ...] = ()
     query: str | None = None
@@ -143,7 +143,7 @@ def make_llm_judge(llm: LLM) -> Judge:
 
 
 class BackgroundCall(Generic[T]):
-    """What `ask` returns, being fetched; one that hangs keeps no program from ending."""
+    """A result of `ask` that is fetched in the background; a hanging call does not keep the program from exiting."""
 
     def __init__(self, ask: Callable[[], T], seconds: float) -> None:
         self.seconds, self._until = seconds, time.monotonic() + seconds
@@ -175,7 +175,7 @@ class AwaitedWeb(BackgroundCall[WebAnswer]):
 
     @property
     def answer(self) -> WebAnswer:
-        """What the web said; a note where that took too long."""
+        """The web's answer; a note if it took too long."""
         try:
             return self.get()
         except TimeoutError:

@@ -1,4 +1,4 @@
-"""Whether two claims are one: scores, guards, a rule. The pair level, without any table.
+"""The decision whether two claims are one: scores, guards and a rule, for one pair, without tables.
 
 Rules in order: the same words; a guard's objection; alike word by word. All thresholds are in `Rules`.
 """
@@ -36,7 +36,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether two claims are one, by which rule or guard, on what scores, and why."""
+    """The decision on a pair of claims: the rule or guard, the scores, and the reason."""
 
     same: bool
     rule: str
@@ -67,7 +67,7 @@ def is_promising(a: Claim, b: Claim, token_sort: float, cosine: float | None, ru
 
 
 def compute_scores(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Scores:
-    """Return what the rules look at."""
+    """Return the scores that the rules use."""
     scores = {
         "token_sort": float(token_sort),
         "overlap": compute_dice_overlap(a, b),

@@ -114,9 +114,7 @@ def _mask_absent(table: pa.Table, other: pa.Table) -> pa.ChunkedArray:
 
 
 def _rank_rows(table: pa.Table, old: int) -> list[int]:
-    """Return rows in the order in which they may become canonical: known ones, then those said here, then the
-    earliest, then by id.
-    """
+    """Return rows by who may be canonical first: known ones, then those said here, the earliest, by id."""
     times, ids = table["observed_at"].to_pylist(), table["observation_id"].to_pylist()
     given = list(map(is_shared, table["observer"].to_pylist()))
 

@@ -1,4 +1,4 @@
-"""What keeps two claims apart that look alike and are not word for word the same: each guard returns why, or None.
+"""Guards against merging claims that look alike and are not word for word the same: each returns why, or None.
 
 A fuzzy score cannot see a negation, a port or a name; on SICK plain token_set at 90 merges 72% of the contradictions.
 A guard in `STRICT` holds for short claims alone, where each word is a large part of what is said; in a long one a
@@ -163,9 +163,7 @@ def substitution(pair: Pair) -> str | None:
 
 
 def order(pair: Pair) -> str | None:
-    """Compare who does it to whom: two parts that change places around what stays, or around "from", "over",
-    "before".
-    """
+    """Compare who does what to whom: two parts that change places around what stays, or "from", "over", "before"."""
     a, b = pair.a, pair.b
     after_a, after_b = _collect_relations(a), _collect_relations(b)
     for relation in after_a.keys() & after_b.keys():

@@ -81,7 +81,7 @@ Date = tuple[int | None, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What two claims are compared by."""
+    """The normalised parts by which two claims are compared."""
 
     folded: str
     """The text without case, typography and closing punctuation."""
@@ -134,9 +134,7 @@ def normalise_claim(text: str, speaker: str | None = None) -> Claim:
 
 
 class Claims(Sequence[Claim]):
-    """The claims of a table's rows (`summary`, `speaker`, `stems`), each normalised when it is looked at; of all of
-    them only the stems are known.
-    """
+    """The claims of a table's rows (`summary`, `speaker`, `stems`), each normalised when it is first used."""
 
     def __init__(self, table: pa.Table) -> None:
         self.texts: list[str] = table["summary"].to_pylist()

@@ -48,9 +48,7 @@ def dedupe_observations(job: Job) -> StepReport:
 
 
 def _find_comparable(rows: pa.Table, fresh: pa.Array) -> pc.Expression | None:
-    """Return the condition of the claims that may be one with a fresh one: beside its scope those without a workspace,
-    which may be one with any (None).
-    """
+    """Return the condition of claims that may equal a fresh one: of its scope, or without a workspace (None)."""
     new = rows.filter(pc.is_in(rows["observation_id"], fresh))
     nameless = pc.field("workspace").is_null()
     return None if new.filter(nameless).num_rows else build_scope(rows, fresh) | nameless
@@ -85,9 +83,7 @@ def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:
 
 
 def find_rows_to_dedupe(rows: pa.Table, key: str) -> pa.Array:
-    """Return ids of rows (columns STANDING) not looked at under this key, and of duplicates whose canonical row is no
-    longer said.
-    """
+    """Return ids of rows (columns STANDING) new under this key, and of duplicates whose canonical row is gone."""
     heads = rows.filter(CANONICAL)["observation_id"].combine_chunks()
     stale = pc.invert(pc.fill_null(pc.equal(rows["dedupe_key"], key), False))
     duplicate = pc.equal(rows["status"], Status.DUPLICATE)

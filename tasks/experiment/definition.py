@@ -53,7 +53,7 @@ class Range(Part):
     def check_bounds(self) -> "Range":
         """Refuse bounds that hold nothing."""
         if self.low >= self.high or (self.log and (self.low <= 0 or self.step)):
-            raise ValueError("low is under high; with log over 0, and without a step")
+            raise ValueError("low must be below high; with log it must be above 0, and step must be left out")
         return self
 
     @property
@@ -80,9 +80,9 @@ class Data(Part):
     def check_parts(self) -> "Data":
         """Refuse data that is not there, and shares that are none."""
         if self.kind != "backtest" and not self.paths:
-            raise ValueError("paths names the transcripts")
+            raise ValueError("paths must name the transcripts")
         if any(share <= 0 for share in self.shares) or abs(sum(self.shares) - 1) > 1e-6:
-            raise ValueError("shares are three over 0 that sum to 1")
+            raise ValueError("shares must be three numbers above 0 that sum to 1")
         return self
 
 

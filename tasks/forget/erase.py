@@ -1,4 +1,4 @@
-"""What rows are once something is forgotten: rows in, the rows as they are to be stored out."""
+"""Removal of what is forgotten from rows: rows in, the rows to store out."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Any

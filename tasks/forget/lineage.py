@@ -1,4 +1,4 @@
-"""What goes with some messages, found by way of the tables and written down as a plan before anything is erased."""
+"""Everything derived from some messages, traced through the tables and stored as a plan before anything is erased."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What goes with some messages: every row that was made of them, by id. No text is in a plan, so it may lie on disk.
+"""The plan of a forgetting: the id of every row derived from some messages. It has no text, so it may lie on disk.
 
 A plan is made once and written down before anything is erased; each part of the erasing goes by it alone. So a
 forgetting that is killed is finished by the plan, even where the rows that led from one table to the next are gone.
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Plan:
-    """What is to be gone."""
+    """The rows to erase."""
 
     run_id: str
     at: str
@@ -65,7 +65,7 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to go."""
+        """Whether there is nothing to erase."""
         return not (self.messages or self.sessions or self.quarantine or self.completions or self.reasons)
 
 

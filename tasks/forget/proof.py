@@ -1,4 +1,4 @@
-"""What proves that something is forgotten: a scan of every file for canaries, a certificate, and whether it holds.
+"""The proof of a forgetting: a scan of every file for canaries, a certificate, and its verification.
 
 A certificate has hashes and counts, which release holds none of it, and what the scan found. Each file of Lance is read
 by itself, and not by way of a version that names it: so rows marked as deleted and files that no version names any more

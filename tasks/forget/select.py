@@ -87,7 +87,7 @@ class Wanted:
         if not self.kinds:
             raise UsageError("name what to forget: a session, message, text, speaker, workspace, day, note or source")
         if self.matches and not all(Words(self.matches).folded):
-            raise UsageError("--match takes words: blank text stands in everything")
+            raise UsageError("--match needs text: blank text matches everything")
 
 
 def select_messages(store: Store, wanted: Wanted) -> set[str]:

@@ -22,7 +22,7 @@ READ, LONGEST = 20_000, 300
 
 @dataclass(frozen=True, slots=True)
 class Gist:
-    """What one message boils down to; `strategy` is the one that made it."""
+    """The gist of one message; `strategy` is the one that made it."""
 
     summary: str
     keywords: tuple[str, ...] = ()

@@ -62,7 +62,7 @@ def write_gists(job: Job, sessions: frozenset[str] | None = None) -> StepReport:
 
 
 def compute_gists_key(job: Job, model: Model | None) -> str:
-    """Return what a gist depends on besides its message."""
+    """Return the hash of everything that a gist depends on besides its message."""
     key = compute_step_key("gists", VERSION, job.settings.gists, describe_encoder(job.settings))
     if model is None:
         return key
@@ -71,9 +71,7 @@ def compute_gists_key(job: Job, model: Model | None) -> str:
 
 
 def _write_gist_batch(job: Job, batch: pl.DataFrame, key: str, model: Model | None, report: StepReport) -> int:
-    """Write the batch's gists; one that would be better were model and encoder there has a key of its own, by which it
-    is pending the next night.
-    """
+    """Write a batch's gists; those made without a missing model or encoder have a key that is pending next night."""
     table = job.store.read_ids(MESSAGES, batch["message_id"].to_list(), COLUMNS).sort_by("message_id")
     rows = {row["message_id"]: row for row in table.to_pylist() if row["text"].strip()}
     own = {message: gist for message, row in rows.items() if (gist := find_own_gist(row["blocks"] or ()))}

@@ -1,1 +1,1 @@
-"""What agents do over and over: files changed together, steps in a row, commands; without a model."""
+"""Agents' recurring actions: files changed together, steps in a row, commands; without a model."""

@@ -1,4 +1,4 @@
-"""What a command is: its program and what that is to do, without arguments, and what it is run for.
+"""The classification of a command: its program and action, without arguments, and what it is run for.
 
 `uv run pytest -q FILE` and `uv run pytest` are one command, run to test. Programs are told by a table
 (`programs.toml`), a project's own targets by the names that it gave them; a script that is run makes no habit.

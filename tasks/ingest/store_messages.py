@@ -1,4 +1,4 @@
-"""What reading gave, written down: sessions from the vault's own rows, quarantine, and last the files' marks."""
+"""Storing of what was read: sessions from the vault's own rows, quarantine, and last the files' marks."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable

@@ -110,7 +110,7 @@ class Model:
     """Notes of the engines that are in a report already."""
 
     def compute_identity(self) -> str:
-        """Return what tells two models apart in a step's key: engines, models and sampling, not servers' addresses."""
+        """Return a model's identity in a step's key: engines, models and sampling, not servers' addresses."""
         engines = (f"{e.name} {e.model} {e.sampling}" for e in self.llm.engines)
         return compute_content_id("llm", *engines, str(self.llm.extractive))
 

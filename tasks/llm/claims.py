@@ -238,9 +238,7 @@ def _validate_claim(answer: ClaimAnswer, evidence: _PromptEvidence, part: Part, 
 
 
 def _compute_gates(answer: ClaimAnswer, comparable: bool) -> tuple[dict[str, bool], list[str]]:
-    """Return three gates with the reasons of those that are shut: the model's word, and three things that can be
-    seen.
-    """
+    """Return three gates with the reasons of those that are shut: the model's word, and three visible signs."""
     short = len(answer.summary.split()) < LEAST_WORDS and len(answer.summary) < 20
     reasons = {
         "reusable: the model says that it does not last": not answer.lasts,

@@ -135,9 +135,7 @@ def find_injections(text: str) -> list[tuple[int, int]]:
 
 
 def count_injections(texts: Iterable[str]) -> tuple[int, int]:
-    """Return how many of the texts have a passage that is left out, and how many passages that is: for a run's
-    report.
-    """
+    """Return how many texts have a passage that is left out, and how many passages, for a run's report."""
     counts = [len(find_injections(text)) for text in texts]
     return sum(n > 0 for n in counts), sum(counts)
 

@@ -1,4 +1,4 @@
-"""Whether a claim says what was said: its numbers, dates, names and negations have to come from somewhere.
+"""Grounding checks: a claim's numbers, dates, names and negations must come from its sources.
 
 What a model made of a quote may say less than was said, and in other words. The kinds that are checked are those by
 which summaries go wrong most often (Kryściński et al., "Evaluating the Factual Consistency of Abstractive Text
@@ -48,7 +48,7 @@ UNTRUE_THERE = re.compile(r"\b(?:true|untrue|false|wrong|correct|incorrect|the\s
 
 @dataclass(frozen=True, slots=True)
 class GroundingContext:
-    """What a claim stands on."""
+    """The sources of a claim."""
 
     near: str
     """What was said in the messages it cites and around them."""
@@ -64,7 +64,7 @@ class GroundingContext:
 
 
 def explain_unfounded(claim: str, ground: GroundingContext) -> str | None:
-    """Return what a claim says that nobody said, as a reason; None where all of it comes from somewhere.
+    """Return the first part of a claim that its sources lack, as a reason; None if they have all of it.
 
     Numbers, names and identifiers must come up in the chunk, as figures or in words, since pronouns are resolved; dates
     near, or within reach of a message's own; a negation near, about one of the claim's words.
@@ -75,7 +75,7 @@ def explain_unfounded(claim: str, ground: GroundingContext) -> str | None:
 
 @lru_cache(maxsize=2_048)
 def _parse_cached(text: str) -> Claim:
-    """Return what was said, read once for all the claims that stand on it."""
+    """Return the parsed text of sources, read once for all claims that rest on it."""
     return normalise_claim(text)
 
 

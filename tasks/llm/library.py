@@ -39,7 +39,7 @@ class Question(Generic[T]):
 
 
 class HasRequest(Protocol):
-    """What bears its request."""
+    """An object with its request."""
 
     @property
     def request(self) -> Request:

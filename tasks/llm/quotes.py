@@ -1,4 +1,4 @@
-"""Whether a quote stands in a message, and the words as they stand there.
+"""Location of a quote in a message, and the words as they stand there.
 
 A model's quote is near enough when rapidfuzz's partial ratio finds it in the message; what is kept is the message's own
 words at that place, out to whole words. So every quote that is kept is verbatim, whatever the model made of it.
@@ -93,16 +93,12 @@ def compute_support(claim: str, source: str) -> float:
 
 
 def is_comparable(claim: str, source: str) -> bool:
-    """Return whether a claim's words can be looked for in the source: not where the claim alone is in an unspaced
-    script.
-    """
+    """Return whether a claim's words can be looked up in the source: not if only the claim is in an unspaced script."""
     return not is_unspaced(claim) or len(_extract_bigrams(source)) >= FEWEST_PAIRS
 
 
 def is_unspaced(text: str) -> bool:
-    """Return whether most letters of a text are of a script that sets no blanks between words: Chinese, Japanese,
-    Thai …
-    """
+    """Return whether most letters are of a script without blanks between words: Chinese, Japanese, Thai …"""
     letters = sum(c.isalpha() for c in text)
     return letters > 0 and sum(len(run) for run in UNSPACED.findall(text)) > letters / 2
 

@@ -129,9 +129,7 @@ def plan_requests(
 def _build_messages(
     library: Library, pack: Pack, extract: ExtractSettings, shown: Sequence[str], **place: object
 ) -> tuple[Message, ...]:
-    """Return the prompt: what is always the same, the pack's example as a part done already, and the transcript
-    last.
-    """
+    """Return the prompt: what is always the same, the pack's example as a part already done, the transcript last."""
     prompt = library.load_prompt("extract")
     constants: dict[str, object] = {
         "max_claims": extract.max_claims,

@@ -61,9 +61,7 @@ def extract_file_paths(text: str) -> tuple[str, ...]:
 
 
 def is_coding(rows: Iterable[dict[str, Any]]) -> bool:
-    """Return whether a session is about code: by its source, its tools, words of code in a third of it, marks in a
-    ninth.
-    """
+    """Return whether a session is about code: by source, tools, words of code in a third of it, marks in a ninth."""
     texts = technical = marked = 0
     for row in rows:
         names = (block["name"] or "" for block in row["blocks"] or () if block["type"] == "tool_call")

@@ -101,9 +101,7 @@ def observe_sessions(job: Job) -> StepReport:
 
 
 def compute_observations_key(job: Job, model: Model | None) -> str:
-    """Return a hash of what a claim depends on besides its session: with a model, also the prompts, packs and the model
-    itself.
-    """
+    """Return a hash of a claim's inputs besides its session; with a model, also of prompts, packs and the model."""
     encoder = describe_encoder(job.settings)
     key = compute_step_key("observe", 1, compute_observe_key(job.settings.observe), job.settings.keywords, encoder)
     if model is None:

@@ -193,9 +193,7 @@ def collect_speakers(spoken: Sequence[dict[str, Any]]) -> tuple[tuple[str, ...],
 
 
 def is_adjacent(text: str, a: Sentence, b: Sentence) -> bool:
-    """Return whether two sentences stand side by side: no other, no paragraph and nothing that was masked between
-    them.
-    """
+    """Return whether no sentence, paragraph or masked text lies between two sentences."""
     return b.position == a.position + 1 and "\n\n" not in text[a.end : b.start]
 
 

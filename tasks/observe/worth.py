@@ -223,9 +223,7 @@ def describe_sentence(
 
 
 def list_grams(text: str) -> set[str]:
-    """Return the words of a sentence in lower case, and each two in a row; any code, address, path or figure counts as
-    one and the same word.
-    """
+    """Return a sentence's words in lower case, and each two in a row; code, addresses, paths, figures as one word."""
     for pattern, word in ((CODE, " qcode "), (ADDRESS, " qaddress "), (PATH, " qpath "), (FIGURE, " 0 ")):
         text = pattern.sub(word, text)
     words = WORD.findall(text.lower().replace("’", "'"))

@@ -76,16 +76,12 @@ def split_into_parts(text: str, max_tokens: int = MAX_TOKENS) -> list[str]:
 
 
 def estimate_tokens(text: str) -> int:
-    """Return word pieces of `text`, about: letters by the run, every digit, sign and letter of other scripts by
-    itself.
-    """
+    """Return about the word pieces of `text`: letters by the run; digits, signs and other scripts one by one."""
     return sum(1 + (len(token) - 1) // LETTERS_A_TOKEN for token in TOKEN.findall(text))
 
 
 def _iter_pieces(text: str, limit: int) -> Iterator[tuple[str, int]]:
-    """Yield consecutive pieces that make up `text`, each within the limit, with sizes: code blocks, and what is
-    between.
-    """
+    """Yield consecutive pieces of `text` within the limit, with their sizes: code blocks, and what is between."""
     at = 0
     for fence in FENCE.finditer(text):
         yield from _split_at_borders(text[at : fence.start()], limit, 0)

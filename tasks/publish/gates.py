@@ -55,7 +55,7 @@ class ReleaseHeld(Exception):
 
 @dataclass(frozen=True)
 class Changes:
-    """What a release to be has otherwise than the live one."""
+    """The differences between a candidate release and the live one."""
 
     active: int = 0
     """Claims that hold in the live release."""

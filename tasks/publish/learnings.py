@@ -1,4 +1,4 @@
-"""What a memory shares: its claims with what they stand on, as one JSON document or as Markdown to be read.
+"""The learnings that a memory shares: its claims with their sources, as one JSON document or as Markdown to be read.
 
 Everything is redacted again. Of a workspace the folder's name goes out, never its path; files below it are relative.
 """
@@ -23,9 +23,7 @@ CITED = ("message_id", "role", "ts", "text")
 
 
 def select_learnings(claims: pa.Table, places: Collection[str] = ()) -> pa.Table:
-    """Return the active claims of this memory's own, the oldest first; `places`: the names of the one workspace that
-    they are to be of, none for all.
-    """
+    """Return this memory's own active claims, the oldest first; `places`: one workspace's names, none for all."""
     own = pa.array([not is_shared(observer) for observer in claims["observer"].to_pylist()], pa.bool_())
     rows = claims.filter(pc.and_(pc.equal(claims["status"], Status.ACTIVE), own))
     if places:

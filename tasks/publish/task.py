@@ -98,7 +98,7 @@ def _measure_indexes(job: Job, draft: Release) -> dict[str, float]:
 
 
 def _collect_changes(job: Job, live: Release, draft: Release) -> Changes:
-    """Return what the newest tables have otherwise than the live release.
+    """Return the differences between the newest tables and the live release.
 
     Claims of sessions that were observed anew, by other rules or since they grew, take the place of those before: they
     are chosen among others now, so of these only how many fewer there are is compared. One is lost where its message
@@ -173,7 +173,7 @@ def _find_lost_probes(job: Job, live: Release, draft: Release) -> list[tuple[str
 
 
 def describe_end_of_roll_back(before: list[Release], made: Release) -> list[str]:
-    """Return what to say where a release takes the place of a roll-back, and so brings back what it took away."""
+    """Return a note if a release ends a roll-back, and so restores what the roll-back had removed."""
     if not before or before[-1].restores is None:
         return []
     back = next((release.name for release in before if release.release_id == before[-1].restores), "an earlier release")

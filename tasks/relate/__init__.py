@@ -1,1 +1,1 @@
-"""How claims hang together: by the files and things they speak of, and by what changed."""
+"""Relations between claims: by the files and things they mention, and by what changed."""

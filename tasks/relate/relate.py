@@ -1,4 +1,4 @@
-"""How the claims of one workspace hang together.
+"""Relations between the claims of one workspace.
 
 `same_file` and `same_thing` go by what few claims name, weighted by how few (inverse document frequency, Spärck Jones
 1972), and by their vectors. Cost: near-linear but for the vectors' neighbours, which `tasks/dedupe/candidates.py` finds
@@ -53,7 +53,7 @@ class Relation(NamedTuple):
 
 
 def find_relations(claims: pa.Table) -> list[Relation]:
-    """Return how the claims hang together, each relation from the later claim to the earlier, the closest first.
+    """Return the relations between the claims, each from the later claim to the earlier, the closest first.
 
     claims: active rows of OBSERVATIONS, of one workspace: `COLUMNS`.
     """

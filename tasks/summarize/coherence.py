@@ -1,4 +1,4 @@
-"""How well a model's summaries stand on what they sum up, without another model: for the night's report and its gate.
+"""How well a model's summaries are supported by their members, without another model: for the report and its gate.
 Pure.
 
 Coverage is the share of the members' content words that come up in a summary, each by how many members say it and by

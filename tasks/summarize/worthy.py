@@ -1,4 +1,4 @@
-"""What a session says without a model: the sentences its summaries are made from, its title, and its master summary.
+"""Summaries of a session without a model: the sentences they are made from, its title, and its master summary.
 
 The most central sentences of what agents say are "Let me check" and "Now I'll fix": everybody says them all the time.
 So a person's session with an agent is told by its ends: what was asked first, and what the agent reported last.

@@ -1,4 +1,4 @@
-"""What two claims are to each other, as numbers: a model learns from these which later claim changes which earlier one.
+"""Features of a pair of claims, as numbers: a model learns from these which later claim changes which earlier one.
 
 Nothing is read of the words but which of them both have, how rare those are, where they stand, and what kind of thing a
 figure, a name or a date is. Two claims of which one changes the other mostly are one sentence with another value in it,
@@ -224,9 +224,7 @@ class Surroundings:
         self._detail = cache(self._collect_detail_stems)
 
     def compute_features(self, old: int, new: int, *, vectors: bool) -> dict[str, float]:
-        """Return the likeness of the talk around two claims of two sessions: cosines (none without `vectors`), and
-        shares of words by their weight.
-        """
+        """Return the likeness of the talk around two claims: cosines (none without `vectors`), shared words."""
         words, later = (frozenset(self.claims.stems[row]) for row in (old, new))
         detail, later_detail = self._detail(old), self._detail(new)
         share = self.idf.compute_containment
@@ -258,9 +256,7 @@ class Surroundings:
         return [row for at in range(turn - reach, turn + reach + 1) for row in self.rows.get((session, at), ())]
 
     def _compute_direction(self, session: str, turn: int, reach: int | None) -> Floats:
-        """Return the unit vector of the sum of the claims up to so many turns away, of the session where that is None;
-        zeros where it has no length.
-        """
+        """Return the unit sum of claims up to so many turns away, or of the session (None); zeros without a length."""
         if reach is None and turn:
             return self._direct(session, 0, None)  # one a session is kept
         rows = self.of_session[session] if reach is None else self._find_neighbours(session, turn, reach)

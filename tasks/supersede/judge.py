@@ -1,4 +1,4 @@
-"""What becomes of two claims, by what the classifier makes of them and by what a language model says of the likely.
+"""The outcome of a pair of claims, by the classifier's probability and a language model's verdict on the likely.
 
 The model decides, by one step at most: what the classifier would retire it can keep as a link, what would be linked it
 can retire or let go, and of what is neither it can make a link. Whoever says `changes` shows the words that do: they
@@ -114,7 +114,7 @@ Answered = tuple[Answer, str]
 
 @dataclass(frozen=True)
 class Judge:
-    """Whom to ask, and about how many pairs."""
+    """The model to ask, and about how many pairs."""
 
     key: str
     """Verdicts of another key are asked for again, and stand until then."""
@@ -162,7 +162,7 @@ def build_verdict_rows(verdicts: Mapping[Ids, Verdict]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a judge said, and the pairs that it is still to be asked about."""
+    """A judge's answers, and the pairs that it is still to be asked about."""
 
     answers: dict[Rows, Verdict]
     waiting: Set[Rows]

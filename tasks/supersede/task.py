@@ -56,9 +56,7 @@ Doubts = dict[tuple[str, str], float]
 
 
 def supersede_observations(job: Job) -> StepReport:
-    """Judge the claims that are new, or that wait for the model, against those near them; the ledger is written before
-    the claims.
-    """
+    """Judge claims that are new or wait for the model; the ledger is written before the claims."""
     with report_step("supersede") as report:
         _judge_claims(job, report)
         report.counts["rows of chains"] = write_chains(job.store)

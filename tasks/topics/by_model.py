@@ -331,9 +331,7 @@ def name_merge(topics: Sequence[Topic]) -> str:
 
 
 def read_merges(topics: Sequence[Topic], completion: Completion) -> dict[str, str]:
-    """Return topic -> the one that takes its claims, as an answer says; base topics stay, and so do those that would go
-    in a circle.
-    """
+    """Return topic -> the one that takes its claims, as an answer says; base topics and circles are left out."""
     numbers, into = dict(enumerate(topics, 1)), dict[str, str]()
     for merge in completion.value.merges:
         goes, keeps = numbers.get(merge.topic), numbers.get(merge.into)
@@ -359,9 +357,7 @@ def find_merges_by_model(job: Job, model: Model, report: StepReport) -> dict[str
 
 
 def split_by_model(job: Job, model: Model, topic: str, key: str, report: StepReport) -> Assigned | None:
-    """Return the claims that the model takes out of a topic, with the topics it opens for them; None where it has to
-    be asked another night.
-    """
+    """Return the claims that the model takes out of a topic, and their new topics; None if it must be asked later."""
     board = Board(_build_board_topics(job.store, job.store.read(TOPICS)), SAMPLES)
     active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
     rows = sort_by_time(job.store.read(OBSERVATIONS, where=active))

@@ -1,4 +1,4 @@
-"""What a topic is besides its claims: its text, how strong it is, how healthy, and where its centre lies."""
+"""The figures of a topic besides its claims: its text, how strong it is, how healthy, and where its centre lies."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -27,7 +27,7 @@ NO_CLAIMS = {"size": 0, "strength": 0, "sessions": 0, "share": 0.0, "samples": [
 
 
 def measure_topics(claims: pl.DataFrame) -> pl.DataFrame:
-    """Return what is known of each topic that has claims (in order of time) without their vectors."""
+    """Return the figures of each topic that has claims (in order of time) that need no vectors."""
     workspace, sessions = pl.col("workspace"), pl.col("evidence_sessions")
     figures = claims.group_by("topic_id", maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("size"),

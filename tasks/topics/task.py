@@ -133,18 +133,14 @@ def _merge_or_split(job: Job, model: Model, key: str, report: StepReport) -> boo
 
 
 def _compute_topics_key(job: Job, key: str) -> str:
-    """Return hash of what a model that looks topics over is shown: names and purposes, and the claims of those that
-    are too large.
-    """
+    """Return a hash of a model's input for topics: names, purposes, and the claims of those that are too large."""
     rows, large = job.store.read(TOPICS).sort_by("topic_id").to_pylist(), _find_oversized(job)
     shown = [(row["name"], row["purpose"], row["member_hash"] if row["topic_id"] in large else "") for row in rows]
     return compute_content_id(key, *(part for row in shown for part in row))
 
 
 def _find_oversized(job: Job, key: str | None = None) -> list[str]:
-    """Return the topics that hold more than their share of all claims, the largest first; with the key of a night
-    without a model those that it may cut.
-    """
+    """Return topics over their share of all claims, the largest first; with `key` those of it that may be cut."""
     rows = job.store.read(TOPICS, ["topic_id", "size", "base", "step_key"]).to_pylist()
     ours = [row for row in rows if key is None or (row["step_key"] == key and not row["base"])]
     sizes = {row["topic_id"]: row["size"] for row in ours}

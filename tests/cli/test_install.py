@@ -196,4 +196,4 @@ def test_the_folders_that_clients_are_told_of_elsewhere(
 
 def test_an_unknown_client_is_refused_and_nothing_is_there_to_take_out() -> None:
     assert typed("install", "emacs").exit_code == 2
-    assert "Nothing is there to take out." in typed("uninstall", "cursor").output
+    assert "Nothing to remove." in typed("uninstall", "cursor").output

@@ -188,7 +188,7 @@ def test_pages_that_are_no_longer_due_go_only_where_they_are_ours(store: Path, t
     (pages / "people" / "bob.md").write_text("A person's own page.\n")
     ann = pages / "people" / "ann.md"
     ann.write_text("I know her.\n\n" + ann.read_text())
-    assert "3 taken out" in typed("--pages", pages, "--workspace", "api", "--store", store).output
+    assert "3 removed" in typed("--pages", pages, "--workspace", "api", "--store", store).output
     assert sorted(path.relative_to(pages).as_posix() for path in pages.rglob("*.md")) == [
         *("decisions/other.md", "gotchas/other.md", "people/ann.md", "people/bob.md", "projects/api.md")
     ]

@@ -111,7 +111,7 @@ def test_what_is_refused_is_said_in_a_line(store: Path, words: list[str]) -> Non
 
 
 def test_only_of_the_days_asked_for(store: Path) -> None:
-    assert "Nothing stands about it yet." in typed(store, "--workspace", TIDEPOOL, "--days", 1).output
+    assert "Nothing is known about it yet." in typed(store, "--workspace", TIDEPOOL, "--days", 1).output
 
 
 def test_names() -> None:

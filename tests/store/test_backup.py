@@ -154,7 +154,7 @@ def test_a_backup_that_names_a_place_outside_the_store_is_refused_and_none_is_ma
         ([], "is no backup"),
         ({**own, "files": [1]}, "is no backup"),
         ({**own, "files": {"a": [1 << 60, ""]}}, "are free"),
-        ({**own, "files": {"a": [1, ""]}}, "otherwise than it lists it"),
+        ({**own, "files": {"a": [1, ""]}}, "with another size"),
     ):
         with zstandard.open(tmp_path / "listed", "wb") as out, tarfile.open(fileobj=out, mode="w|") as packed:
             for name, raw in ((MANIFEST, json.dumps(listed).encode()), ("a", b"longer than it says")):
@@ -173,7 +173,7 @@ def test_what_was_forgotten_since_a_backup_is_told_when_it_is_restored(store: Pa
     (made,) = (store / "default" / "certificates").glob("*.json")
     done = typed("restore", tmp_path / "old", "--space", "again", "--store", store)
     assert done.exit_code == 0, done.output
-    assert f"as {made.name} of space default did, stands in it again" in done.stdout
+    assert f"(see {made.name} of space default) is in it again" in done.stdout
     assert "forgotten after" in typed("restore", tmp_path / "old", "--store", tmp_path / "other").stdout
 
 

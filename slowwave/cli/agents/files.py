@@ -188,13 +188,13 @@ def _tell_lines(file: Path, count: int, changed: bool) -> None:
 def _keep_block(block: str, file: Path, to: Target | None) -> bool:
     """Keep the block in its file, or print it; return whether that is news."""
     if str(file) == "-":
-        echo(block or "Nothing stands about it yet.")
+        echo(block or "Nothing is known about it yet.")
         return True
     changed = _write_block(file, block, RULE if to is Target.CURSOR else "")
     if block:
         _tell_lines(file, block.count("\n- "), changed)
     else:
-        OUT.print(f"{file}: nothing stands{', what stood there is taken out' if changed else ''}.")
+        OUT.print(f"{file}: no facts yet{'; the old block was removed' if changed else ''}.")
     return changed
 
 
@@ -210,5 +210,5 @@ def _keep_pages(due: "Pages", folder: Path) -> bool:
     for kind in FOLDERS:
         if (folder / kind).is_dir() and not any((folder / kind).iterdir()):
             (folder / kind).rmdir()
-    OUT.print(f"{folder}: {len(due)} pages, {written} written, {removed} taken out.")
+    OUT.print(f"{folder}: {len(due)} pages, {written} written, {removed} removed.")
     return written > 0

@@ -56,7 +56,7 @@ def uninstall(client: ClientArgument, dry_run: DryRun = False, project: OfProjec
     for file, text, left in changes:
         _change(file, text, left, dry_run, keep=False)
     if not changes:
-        OUT.print("Nothing is there to take out.")
+        OUT.print("Nothing to remove.")
 
 
 def _list_files(client: Client, project: bool, given: dict[str, Any]) -> list[ClientFile]:

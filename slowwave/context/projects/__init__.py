@@ -1,1 +1,1 @@
-"""What is told without a question: the briefing, a project's files, a skill."""
+"""Texts that need no query: the briefing, a project's files, a skill."""

@@ -1,4 +1,4 @@
-"""What stands, where agents look: a block for CLAUDE.md, AGENTS.md or a rule of Cursor's, and a folder of small pages.
+"""A project's facts in files that agents read: a block for CLAUDE.md, AGENTS.md or Cursor's rules, and small pages.
 
 Such a file is obeyed, not quoted. So a line that was said in one session bears no mark, by which it is no rule
 (`StandingClaim.standing`), nothing doubts a line, it does not address its reader, and nothing in it ends the block or
@@ -43,7 +43,7 @@ MENTION = re.compile(r"(?<!\S)@\S+")
 UNSAFE = re.compile(r"[^\w.-]+")
 MOST_LINES = 200
 """Of a page."""
-NOTHING = "Nothing stands about it yet."
+NOTHING = "Nothing is known about it yet."
 
 Steers = Callable[[str], bool]
 Pages = dict[str, str]
@@ -95,9 +95,7 @@ def fill_page(
     budget: int,
     count: Tokenizer,
 ) -> tuple[str, list[PageLine]]:
-    """Return a page of at most `budget` tokens by `count`, its categories in turn, and its lines; `lines` are the
-    foremost of each category first.
-    """
+    """Return a page of at most `budget` tokens, its categories in turn, and its lines (given foremost first)."""
     chosen: list[PageLine] = []
     by_category = ([line for line in lines if line.category == category] for category in headings)
     for line in islice(take_in_turn(by_category), MOST_LINES):

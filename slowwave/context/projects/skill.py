@@ -1,4 +1,4 @@
-"""What a project goes by, as a skill that agents load: SKILL.md of the Agent Skills format (agentskills.io).
+"""A project's conventions as a skill that agents load: SKILL.md of the Agent Skills format (agentskills.io).
 
 A skill is obeyed, not quoted: its claims are those of `slowwave/context/projects/projection.py`, which a person said.
 Traps that an agent found have a section of their own, where a second session bears them out.

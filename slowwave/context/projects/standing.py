@@ -1,4 +1,4 @@
-"""What stands about a project or a person without being asked for: claims fit for a text that is read each time.
+"""The standing claims about a project or a person: those fit for a text that is loaded into every session.
 
 A claim stands when it holds (active, nothing later doubts it), when a person said it or two sessions bear it out, when
 it is likely enough, when no gate of it is shut, and when it is a statement: what is longer is a log or a report that

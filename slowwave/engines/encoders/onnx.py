@@ -76,10 +76,10 @@ class OnnxEncoder:
 
 
 def open_session(graph: bytes | str) -> "InferenceSession":
-    """Return what runs a graph on one thread.
+    """Return an ONNX Runtime session for a graph, on one thread.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a valid graph.
     """
     # Else it reports to Microsoft, and keeps an id of the machine in the user's cache. A user may set it otherwise.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

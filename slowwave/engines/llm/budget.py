@@ -1,4 +1,4 @@
-"""What a model costs: a layer that stops a night at its token budget, and estimates of tokens.
+"""The cost of a model: a layer that stops a night at its token budget, and estimates of tokens.
 
 The night is stopped between requests and never inside one. A request is let through when its prompt and its whole
 answer budget still fit; so the night never spends more than it was given (beyond the error of an estimate, where a

@@ -1,4 +1,4 @@
-"""Whether an answer is one: every completion is checked, and a cut or missing answer is asked for once more.
+"""Validation of answers: every completion is checked, and a cut or missing answer is requested once more.
 
 `check_completion` turns what an engine generated into a completion with a value or an error; `CheckedLLM` does so for
 all that an engine gives, and yields exactly one completion a request: an answer to an unknown id and a second answer to
@@ -119,7 +119,7 @@ def check_completion(request: Request, completion: Completion) -> Completion:
 
 
 def _find_generation_error(request: Request, completion: Completion, text: str) -> Finding | None:
-    """Return what is wrong with an answer before it is read; None where nothing is."""
+    """Return the error of a completion before it is parsed; None if there is none."""
     cut = completion.finish_reason == "length"
     if completion.finish_reason == "error":
         return "missing", "the engine gave this request up"
@@ -138,7 +138,7 @@ def _find_generation_error(request: Request, completion: Completion, text: str) 
 
 
 def _read_value(answer: type[AnswerModel] | None, completion: Completion, text: str) -> tuple[Any, Finding | None]:
-    """Return what an answer says, and what is wrong with it, if anything."""
+    """Return a parsed answer, and the error in it, if any."""
     cut = completion.finish_reason == "length"
     if answer is None:
         value: Any = text.strip()

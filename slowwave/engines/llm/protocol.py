@@ -78,7 +78,7 @@ class Message(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn; part of every answer's identity. The default is greedy."""
+    """Sampling parameters; part of every answer's identity. The default is greedy."""
 
     temperature: float = 0.0
     seed: int | None = 0

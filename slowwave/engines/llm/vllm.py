@@ -208,7 +208,7 @@ class VLLMOffline(LLM):
         )
 
     def _build_sampling_params(self, request: Request) -> "SamplingParams":
-        """Return how vLLM is to answer a request."""
+        """Return vLLM's sampling parameters for a request."""
         from vllm import SamplingParams
         from vllm.sampling_params import RepetitionDetectionParams, StructuredOutputsParams
 
@@ -297,7 +297,7 @@ class CallRefused(Exception):
 
 
 def compute_model_name(source: str) -> str:
-    """Return what tells a model apart: a hub name as it is; of a folder its name and a hash of what is in it."""
+    """Return a model's identity: a hub name as it is; for a folder, its name and a hash of its content."""
     folder = Path(source)
     if not folder.is_dir():
         return source

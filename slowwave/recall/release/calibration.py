@@ -1,4 +1,4 @@
-"""How near is near: a release's own scale of relevance, from queries that it can't answer.
+"""A release's own scale of relevance, fitted on queries that it can't answer.
 
 A cosine means nothing by itself: among notes on one subject a stray question reaches .35, among others .2, and each
 encoder has its own range. So when a release is published, questions on matters far from anybody's work or life

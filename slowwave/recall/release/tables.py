@@ -211,9 +211,7 @@ class Tables:
         return self._read_once(table, "rows", lambda: int(self.open_dataset(table).count_rows()))
 
     def has_full_text(self, table: Table, column: str | None = None) -> bool:
-        """Return whether a column, by default the table's text, has an index of full text; none has where a file of an
-        index is broken.
-        """
+        """Return whether a column (by default the table's text) has a full-text index whose files are intact."""
 
         def read() -> frozenset[str]:
             indexes = self.open_dataset(table).describe_indices()

@@ -259,7 +259,7 @@ class View(Tables):
 
     @shared_property
     def confidences(self) -> Floats:
-        """How sure each claim is, by its offset."""
+        """The confidence of each claim, by its offset."""
         return compute_confidences(self.read(OBSERVATIONS, WITNESSES), self.unconfirmed_notes)
 
     @shared_property
@@ -320,7 +320,7 @@ class View(Tables):
 
     @shared_property
     def scales(self) -> dict[Kind, Scale]:
-        """What relevance is told on, by kind of memory; none of a release without vectors."""
+        """The scale of relevance of each kind of memory; none for a release without vectors."""
         stored = self.release.calibration
         return TypeAdapter(dict[Kind, Scale]).validate_python(json.loads(stored)["scales"]) if stored else {}
 
@@ -359,9 +359,7 @@ def normalise_name(name: str) -> str:
 
 
 def shorten_session_ids(sessions: Iterable[str]) -> dict[str, str]:
-    """Return each session's id as it stands in a block: whole where it is short, else as much as tells it from the
-    others.
-    """
+    """Return each session's id as blocks show it: whole if short, else as much as distinguishes it."""
     ids = ["", *sorted(set(sessions)), ""]
     shared = [Prefix.similarity(*pair) for pair in pairwise(ids)]  # of sorted ids neighbours share the most
     return {

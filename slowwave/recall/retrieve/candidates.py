@@ -117,7 +117,7 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """What full text searches of it: the claim, the passage or the summary."""
+        """The text that full-text search reads: the claim, the passage or the summary."""
         return str(self.row[POOLS[self.kind].text])
 
     @property
@@ -133,7 +133,7 @@ class Candidate:
 
     @property
     def is_only_question(self) -> bool:
-        """Whether it is a message that says hardly anything beside its questions."""
+        """Whether it is a message of hardly anything but questions."""
         return self.kind == "message" and "?" in self.text and len(QUESTION.sub(" ", self.text).split()) < MIN_STATED
 
 
@@ -193,7 +193,7 @@ class Candidates:
 
 
 def weigh_signals(signals: Mapping[str, Scores], weights: Mapping[str, float]) -> dict[str, Scores]:
-    """Return what each signal adds to each row's score: brought to mean 0 and deviation 1 over the rows, and weighted.
+    """Return each signal's share of each row's score: standardised over the rows (mean 0, deviation 1) and weighted.
 
     Unlike ranks, scores keep by how much one row beats the next. A row that a signal does not know (NaN) gets that
     signal's mean; a signal that is the same everywhere says nothing.
@@ -217,7 +217,7 @@ def sum_signals(contributions: Mapping[str, Scores]) -> Scores:
 def hear_words(
     view: View, query: Query, allowed: Mask, of_time: Set[str] = frozenset(), *, fade: float = 0.75
 ) -> tuple[Scores, Scores]:
-    """Return what every passage hears of the query's words, by position: the faded best BM25 of each word, summed; and
+    """Return every passage's score by the query's words, by position: the best BM25 near it of each word, summed; and
     the share of the telling words, by their worth, 0 to 1, in which a word that nobody ever said counts as the rarest.
 
     Telling are words that are neither idle ("what do we use") nor names of speakers or workspaces: what is asked about
@@ -309,7 +309,7 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
 
 @dataclass(frozen=True)
 class PassageEvidence:
-    """What words, dates and vectors say of every passage, by position; made once a query, for messages and claims."""
+    """Every passage's scores by words, dates and vectors, by position; made once a query, for messages and claims."""
 
     layout: PassageIndex
     allowed: Mask

@@ -122,7 +122,7 @@ class MaskedRows(Rows):
 
 @dataclass(frozen=True)
 class Nearness:
-    """How near passages or claims are to a vector; NaN where either has none."""
+    """Cosines of passages or claims to a vector; NaN where either has none."""
 
     rows: MaskedRows
     vector: Vector | None
@@ -243,7 +243,7 @@ def _mask_said(view: View, index: RowIndex, query: Query) -> Mask:
 
 
 def explain_unknown_category(view: View, category: str) -> str | None:
-    """Return that no category is called so, and those there are; None for one that ships or that a claim has."""
+    """Return a message that a category is unknown, with the known ones; None for one that ships or that a claim has."""
     names = dict.fromkeys(filter(None, (*CATEGORIES, *view.claims.categories)))
     return None if category in names else f"no category is called {category!r}: it is one of {', '.join(names)}"
 

@@ -1,1 +1,1 @@
-"""What a release shows without a query: rows by id, claims, themes, habits, relations, another release."""
+"""Listings of a release that need no query: rows by id, claims, themes, habits, relations, another release."""

@@ -166,7 +166,7 @@ def list_themes(view: View, weeks: int = 12) -> list[Theme]:
         StoreUnreadable: a table is broken or gone.
     """
     if weeks < 1:
-        raise UsageError(f"weeks is {weeks}; it is how many are told, at least 1")
+        raise UsageError(f"weeks is {weeks}; it is the number of weeks wanted, at least 1")
     # claims a week
     rows = view.read(OBSERVATIONS, ["topic_id", "observed_at"], pc.field("status") == Status.ACTIVE).combine_chunks()
     at = rows["observed_at"].cast(pa.int64())

@@ -1,4 +1,4 @@
-"""What one release says otherwise than another: claims that came, went, changed, and what took their place."""
+"""The differences between two releases: claims added, removed and changed, and what replaced them."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple

@@ -30,7 +30,7 @@ class HabitSource:
 
 @dataclass(frozen=True, slots=True)
 class Habit(Shown):
-    """What was done over and over."""
+    """A recurring action of agents."""
 
     id: str
     kind: str
@@ -69,7 +69,7 @@ class Habit(Shown):
 
     @property
     def name(self) -> str:
-        """What is done: `a.py and b.py`, `edit → make check`, `make check (test)`."""
+        """The action: `a.py and b.py`, `edit → make check`, `make check (test)`."""
         if self.kind == HabitKind.CO_EDIT:
             return " and ".join(self.items)
         if self.kind == HabitKind.SEQUENCE:
@@ -78,7 +78,7 @@ class Habit(Shown):
 
     @property
     def count(self) -> str:
-        """How often."""
+        """The number of times."""
         sessions = f" of {self.sessions} sessions" if self.sessions > 1 else ""
         if self.kind == HabitKind.CO_EDIT:
             both = f"the one changes in {self.turns[0]}, the other in {self.turns[1]}"

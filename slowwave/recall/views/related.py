@@ -1,4 +1,4 @@
-"""What hangs together with a claim, or with what claims name: a file, a person, a project, a tool."""
+"""Claims related to a claim, or to what claims name: a file, a person, a project, a tool."""
 
 import re
 from collections.abc import Collection
@@ -100,7 +100,7 @@ def find_related(view: View, subject: str, depth: int = 1, limit: int | None = N
         raise UsageError(f"{len(edge)} claims have ids that begin with {subject!r}: {', '.join(edge[:5])}")
     related = [] if edge else _find_named(view, subject)
     if not edge and not related:
-        raise UsageError(f"nothing in release {view.release.name} has the id {subject!r} or speaks of it")
+        raise UsageError(f"nothing in release {view.release.name} has the id {subject!r} or mentions it")
     # step by step the claims that are related to the last ones
     edge = edge or [claim.id for claim in related]
     seen = set(edge)

@@ -1,4 +1,4 @@
-"""What of a memory was ever handed out, and what was said of it: counted over `recalls.jsonl` and `ratings.jsonl`."""
+"""Usage of a memory: which claims were ever returned, and their ratings, from `recalls.jsonl` and `ratings.jsonl`."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from slowwave.store.releases import Snapshot
 
 @dataclass(frozen=True)
 class ClaimUse:
-    """How often a claim was handed out: it itself, or a message or summary that says it word for word."""
+    """How often a claim was returned, itself or in a message or summary that contains it word for word."""
 
     id: str
     text: str
@@ -25,7 +25,7 @@ class ClaimUse:
 
 @dataclass(frozen=True)
 class Usage:
-    """What of a release was used."""
+    """The usage of a release."""
 
     recalls: int
     """Times that anything was handed out."""

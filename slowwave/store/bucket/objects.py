@@ -33,7 +33,7 @@ class Fenced(Exception):
 
 
 class Pointer(NamedTuple):
-    """What counts of a space, and who writes it."""
+    """The current state of a space in a bucket, and its writer."""
 
     epoch: int = 0
     release: str | None = None
@@ -121,7 +121,7 @@ class Bucket:
                     out.write(piece)
                 out.seek(0)
                 if name.startswith(FILES) and file_digest(out, "sha256").hexdigest() != name.removeprefix(FILES):
-                    raise OSError(f"{name} is not what its name says")
+                    raise OSError(f"{name} does not match the hash in its name")
 
         self._read_whole(lambda: self.obs.get(self.objects, name), save)
 

@@ -204,7 +204,7 @@ class Tree:
 
 
 class _Transcript:
-    """What is known while one file is read."""
+    """The state of reading one file."""
 
     def __init__(self, path: Path) -> None:
         stem = path.name.split(".jsonl")[0]

@@ -205,7 +205,7 @@ class Twins:
 
 
 class _Rollout:
-    """What is known while one file is read, and the line under way."""
+    """The state of reading one file, with the current line."""
 
     def __init__(self, path: Path) -> None:
         named = _FILE_NAME.search(path.name)

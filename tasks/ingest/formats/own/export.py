@@ -1,4 +1,4 @@
-"""What another slowwave wrote, read back: its exports and its learnings.
+"""The reader of another slowwave's exports and learnings.
 
 An export (`slowwave export OUT` from one store, `slowwave run OUT` into another) is one transcript: its
 `manifest.json`. What the store knew a message and its session by is kept: a message's identity hangs on its tool's own
