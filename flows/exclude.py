@@ -216,6 +216,7 @@ def _undo_merge(store: Store, merge_id: str) -> str:
         raise UsageError(f"{merge_id} is a model's judgement: exclude what came of it (`slowwave inspect changes`)")
     if merge["undone"][0].as_py():
         raise UsageError(f"left out already: {merge_id}")
+    # the claims as they were before it
     undone: Deduped | Superseded
     if kind in KINDS:
         undone = unsupersede(store.read_ids(OBSERVATIONS, [loser]), merge, merge_id)

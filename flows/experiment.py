@@ -225,6 +225,7 @@ class Lab:
         ids = {
             question.id: compute_content_id(key, question.id, self.units[question.id].digest) for question in questions
         }
+        # ask what has no score yet, a unit at a time
         by_unit: dict[str, list[Question]] = defaultdict(list)
         for question in questions:
             if ids[question.id] not in self._scores:
@@ -393,12 +394,14 @@ def read_past(store: Store, settings: Settings, names: Mapping[str, str]) -> Pas
         (pl.col("origin") == Origin.HUMAN).alias("person"),
         pl.Series("name", [name_message(names.get(session, session), native) for session, native in keys], pl.String),
     ).filter(pl.col("ts").is_not_null())
+    # the claims, and the changes that the night thinks likely
     columns = ["observation_id", "session_id", "message_ids", "quote", "summary", "status", "canonical_id"]
     rows = store.read(OBSERVATIONS, [*columns, "superseded_by", "observed_at", "vector"])
     rows = rows.filter(pc.is_valid(rows["vector"]))
     if not rows.num_rows or not settings.embeddings:
         raise UsageError("a backtest needs claims with vectors: `slowwave run` makes them")
     doubted = store.read(MERGES, ["loser_id", "winner_id", "undone"], pc.field("kind") == LedgerKind.DOUBT).to_pylist()
+    # what people asked, encoded
     asking = find_asking(turns)
     encoded = load_query_encoder(settings.encoder).encode(list(asking.values())) if asking else ()
     return Past(

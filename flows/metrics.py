@@ -194,6 +194,7 @@ def _measure_models(settings: Settings, steps: Sequence[StepReport]) -> Iterator
     """Yield what summaries and language models took by all runs, and whether the encoder loads."""
     from slowwave.engines.encoders.load import load_query_encoder
 
+    # summaries and their quality
     writing = [step for step in steps if step.step in WRITING]
     written = float(sum(step.rows_out for step in writing))
     yield Metric("summaries_written_total", "Summaries and gists that were written", (), {(): written})
@@ -201,6 +202,7 @@ def _measure_models(settings: Settings, steps: Sequence[StepReport]) -> Iterator
         name: n for step in writing for name, n in step.counts.items() if "members" in name or "no member" in name
     }
     yield _label("quality_of_texts", "A model's summaries, as last measured", "what", quality)
+    # requests, tokens and money of models
     usage, prices = parse_usage(steps), settings.model
     for name, about, count in (
         ("model_requests_total", "Requests to a language model", "requests"),
@@ -220,6 +222,7 @@ def _measure_models(settings: Settings, steps: Sequence[StepReport]) -> Iterator
     yield Metric("model_tokens_total", "Tokens read and written", ("model", "kind"), tokens)
     usd = {model: prices.compute_usd(tokens[model, "prompt"], tokens[model, "answer"]) for model in usage}
     yield _label("model_usd_total", "Money for them, by the prices that are set", "model", usd)
+    # whether the encoder loads
     try:
         load_query_encoder(settings.encoder)
         broken = 0.0

@@ -118,10 +118,12 @@ def run_steps_after_read(
             where damage has taken the rows already.
         jobs: by step, the job of one that is run under other settings than the rest.
     """
+    # the steps in order
     for step in STEPS:
         step_job = (jobs or {}).get(step, job)
         if step is not write_gists or step_job.settings.gists != "off":
             run_step(step_job, report, step)
+    # a release, without what a forgetting erased
     if read_plans(job.store.dir):
         rewrite_store(job)
     with open_span("slowwave.step", **{"slowwave.step.name": "publish"}):

@@ -66,6 +66,7 @@ def find_pending_sessions(
     )
     other = sessions.filter(pl.col("input_key").ne_missing(pl.col("done"))).drop("done")
     other = other.with_columns(pl.Series("content", hash_sessions(other, basis), pl.String))
+    # compared with what it was given
     as_before = pl.col("model_input").eq_missing(pl.col("content")) & keep
     return other.filter(~as_before)
 

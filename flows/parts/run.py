@@ -165,6 +165,7 @@ def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args
         done, failed[name] = StepReport(name), error
         if name != "read":
             job.store.restore_versions(before)
+    # a failure is quarantined, and the night goes on
     note_failed_units(job, done, WHOLE_STEP, failed)
     report.steps.append(done)
     release_memory()

@@ -128,6 +128,7 @@ class Conversation:
         Raises:
             UsageError: it does not fit the model's context window.
         """
+        # the room that is left beside the answer
         shares = self.settings.context.talk
         room = self.llm.context_window - shares.answer_tokens
         left = (
@@ -135,6 +136,7 @@ class Conversation:
         )
         if left < 0:
             raise UsageError(f"the message does not fit {self.llm.model}'s context window: shorten it")
+        # memories, web results and older turns for it
         budget = min(self.settings.context.budget, int(room * shares.block_share), left)
         self.recalled = self._recall(text, budget, int((left - budget) * shares.turns_share))
         block = self.recalled.text

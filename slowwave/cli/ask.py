@@ -50,6 +50,7 @@ def recall(
     from slowwave.context.handed_out import note_hits
     from slowwave.recall.sessions import SessionHits
 
+    # search one space or several
     if len(space or ()) > 1:
         hits: Hits | SessionHits = _recall_spaces(memory, space or [], query, k, kind, filters)
     else:
@@ -59,6 +60,7 @@ def recall(
     print_notes(hits.notes)
     if as_json:
         return hits.as_dict()
+    # print the hits
     if isinstance(hits, SessionHits):
         lines = [_format_session(n, session) for n, session in enumerate(hits, 1)]
     else:
@@ -181,12 +183,14 @@ def context(
     It is packed into a budget of tokens, each line with its source.
     """
     memory.refuse_unknown_workspace(filters.get("workspace"))
+    # begin to search the web
     results = None
     if web:
         from slowwave.web.search import AwaitedWeb, WebSearch
 
         settings = memory.settings.web.model_copy(update={"enabled": True})
         results = AwaitedWeb(WebSearch(settings, names=memory.list_people()), query, asked_for=True)
+    # pack the block, with the web's answer
     block = memory.context(
         query,
         budget and max(0, budget - FENCE_TOKENS),
@@ -264,6 +268,7 @@ def remember(
     from slowwave.store.notes import write_note
     from slowwave.store.workspaces import anchor_workspace
 
+    # the note, as a person's or an agent's
     check_encrypted(settings)
     of_person = not of_agent and any(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     options: dict[str, Any] = {"of_person": of_person, "speaker": speaker, "tags": tag or (), "redact": settings.redact}

@@ -51,10 +51,12 @@ def forget(
     """
     from slowwave.tasks.forget.select import Wanted
 
+    # what is selected
     given = (session, message, match, speaker, workspace, note, source)
     wanted = Wanted(*(tuple(values or ()) for values in given), before=before)
     if (check is not None or everything) and wanted.kinds:
         raise UsageError("--check and --everything cannot be combined with options that select messages")
+    # the space, a check of a certificate, or the messages
     if everything:
         _remove_space(settings, yes=yes)
     elif check is not None:

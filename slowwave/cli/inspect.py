@@ -60,6 +60,7 @@ def inspect(
     listing = LEDGERS[ledger](settings, everything)
     if as_json:
         return listing.rows
+    # as a table
     if listing.rows:
         print_table(listing.table)
     else:
@@ -181,6 +182,7 @@ def _collect_merges(store: "Store") -> list[Row]:
     for row in rows:
         loser, winner = claims.get(row["loser_id"], {}), claims.get(row["winner_id"], {})
         row |= {"scores": dict(row["scores"] or []), "loser": loser.get("summary"), "winner": winner.get("summary")}
+        # whether the decision is still in force
         stands = row["winner_id"] in (loser.get("canonical_id"), loser.get("superseded_by"))
         if row["kind"] == LedgerKind.DOUBT:
             stands = loser.get("status") == winner.get("status") == Status.ACTIVE
@@ -282,6 +284,7 @@ def status(
     rows = collect_status(settings)
     last = next(value for heading, _, value in rows if heading == "last run")
     behind = rows[0][2]["behind"]
+    # figures, where they are asked for
     if stats:
         from slowwave.flows.metrics import list_metrics
 
@@ -295,6 +298,7 @@ def status(
         print_json({heading.replace(" ", "_"): value for heading, _, value in rows})
     else:
         OUT.print("\n".join(f"{heading:<12}{escape_line(text)}" for heading, text, _ in rows))
+    # the exit status
     ended_well = last.get("status") == RunStatus.DONE and not behind
     raise typer.Exit(HELD if last.get("status") == RunStatus.HELD else 0 if ended_well else INCOMPLETE)
 
@@ -306,6 +310,7 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
     from slowwave.flows.coverage import find_next_night, measure_coverage
     from slowwave.text.marked import read_as_it_is
 
+    # what the lines are made of
     coverage, night = measure_coverage(settings), find_schedule() or find_next_night()
     waits = Counter(row["reason"] for row in _list_quarantine(settings, False).rows)
     reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))

@@ -108,12 +108,14 @@ def run(
     was released, unless an index failed its check; 4: the result is outside the bounds of `gates` and held back; 1:
     nothing was released.
     """
+    # settings of this run
     if engine not in (None, "best", "extractive", "ray") or (address and engine != "ray"):
         raise UsageError("--engine is best, extractive or ray, and --address goes with ray alone")
     ray = (address or os.environ.get("RAY_ADDRESS") or "local") if engine == "ray" else None
     given = _add_model_options(
         given, llm, max_tokens, None if ray else engine, gists=gists, embeddings=embeddings, redact=redact
     )
+    # several spaces, each with a night of its own, or one
     if all_spaces or len(space or ()) > 1:
         if background or (all_spaces and space):
             raise UsageError("--all-spaces goes without --space, and several spaces without --background")
@@ -276,6 +278,7 @@ def reprocess(
     chosen = Selection(tuple(session or ()), workspace, since, until)
     given = _add_model_options(given, llm, max_tokens, engine, gists=gists)
     settings = load_settings(**given)
+    # fill in what is missing, and print the summaries
     if missing:
         report = run_reprocess(step, chosen, settings, missing=True)
         summaries = list_masters(chosen, settings) if step == "summaries" else []
@@ -286,6 +289,7 @@ def reprocess(
         if step == "summaries" and not summaries:
             OUT.print("There are no summaries: there are no messages, or the model could not be reached.")
         return report
+    # redo the step; later steps have their usual settings
     usual = load_settings(**{name: value for name, value in given.items() if name not in OF_THE_STEP})
     return run_reprocess(step, chosen, settings, usual=usual)
 
@@ -318,6 +322,7 @@ def experiment(
 
 def print_findings(findings: "Findings") -> None:
     """Print each candidate's figures beside those of the settings in force, and what to write to adopt the best."""
+    # a row of figures for each candidate, by split
     figures = [name for name, figure in findings.in_force["train"].items() if figure.mean == figure.mean]
     rows = []
     for split in ("validation", "test"):
@@ -334,6 +339,7 @@ def print_findings(findings: "Findings") -> None:
     sizes = ", ".join(f"{count} {split}" for split, count in findings.questions.items())
     print_table(rows, f"{findings.name}: {sizes} questions")
     OUT.print(f"{findings.tried} settings were tried on training; p is Holm's, for all that validation saw.")
+    # what to write to adopt the best
     if not findings.best:
         OUT.print("None was better on validation than the settings in force: there is nothing to change.")
         return

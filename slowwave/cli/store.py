@@ -155,6 +155,7 @@ def export(
     key_file: KeyFileOption = None,
 ) -> None:
     """Write the released tables, or learnings to share with others."""
+    # learnings: claims for others
     if learnings:
         from slowwave.flows.export import export_learnings
 
@@ -163,6 +164,7 @@ def export(
         count = export_learnings(settings, to, workspace, form or "json", release)
         OUT.print(f"{count:,} learnings written to {to}")
         return
+    # tables, as they were released
     if workspace:
         raise UsageError("--workspace goes with --learnings: tables are written whole")
     from slowwave.flows.export import export_tables

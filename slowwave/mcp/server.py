@@ -389,6 +389,7 @@ def make_server(settings: Settings, version: str = "", *, read_only: bool = Fals
         version: that clients are told.
         read_only: offers no tool that writes.
     """
+    # tools that read, and those that write
     calls = Tools(settings)
     writing = () if read_only else (calls.remember, calls.rate)
     tools = [

@@ -195,6 +195,7 @@ def describe_api(at: Explorer) -> Data:
         path = "/index.json" if page.path == "/" else f"{page.path.replace(':path', '')}.json"
         about = {"summary": (page.build.__doc__ or "").partition("\n")[0], **answer}
         schema = page.parameters.model_json_schema()
+        # a page is read, an action is sent as a form
         if page.template:
             parameters = [
                 {"name": name, "in": "path" if f"{{{name}}}" in path else "query", "schema": facts}

@@ -128,6 +128,7 @@ def add_repeating_sessions(job: Job) -> int:
     first = {row["observation_id"]: row["message_ids"][0] for row in claims.to_pylist()}
     messages = job.store.read_ids(MESSAGES, first.values(), ["message_id", "text"])
     texts = {row["message_id"]: row["text"] for row in messages.to_pylist()}
+    # their canonical rows gain the other sessions as evidence
     more: defaultdict[str, set[str]] = defaultdict(set)
     for row in sorted(claims.to_pylist(), key=lambda claim: first[claim["observation_id"]]):
         repeats = find_repeating_sessions(row["quote"], texts[first[row["observation_id"]]], holders)

@@ -93,6 +93,7 @@ def find_vector_pairs(
         own = rows if among is None else np.intersect1d(rows, among)
         if len(rows) < 2 or not len(own):
             continue
+        # all of few rows, or those of near cells
         if len(rows) <= EXACT_ROWS or len(own) < 10 * np.sqrt(len(rows)):
             chunks.append(_find_nearest(vectors, rows, nearest, min_cosine, own))
         else:

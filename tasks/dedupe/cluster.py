@@ -31,6 +31,7 @@ def assign_canonical_rows(
             return False
         return decisions[row][other].rule == "exact" or members.get(other, 0) < MAX_MEMBERS
 
+    # the nearest that is open takes it
     for row in order:
         near = [other for other in decisions.get(row, {}) if is_open(row, other)] if row not in fixed else []
         if near:

@@ -89,6 +89,7 @@ def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
         raise KeyError(f"no merge of duplicates {merge_id!r}: `slowwave inspect merges` lists them")
     if merge["undone"][0].as_py():
         return Deduped(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
+    # the loser is active again
     loser = select_row(observations, merge["loser_id"][0].as_py())
     winner = select_row(observations, merge["winner_id"][0].as_py())
     others = observations.filter(
@@ -98,6 +99,7 @@ def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
         )
     )
     loser = set_columns(loser, status=Status.ACTIVE, reason=None, canonical_id=None, supersede_key=None)
+    # the winner keeps the evidence of itself and the other members
     members = pa.concat_tables([winner, others]).select(["session_id", "evidence_sessions", "observed_at"]).to_pylist()
     sessions = sorted({s for m in members[1:] for s in m["evidence_sessions"]} | {m["session_id"] for m in members})
     winner = set_columns(

@@ -112,6 +112,7 @@ def find_questions(past: Past, cut: datetime, horizon: int, near: float, until: 
     judge = _Judge(past, cut, near)
     questions, turns = [], past.turns.filter("person", pl.col("ts").is_between(cut, ends, closed="left"))
     for row in turns.sort("ts", "session_id", "seq").iter_rows(named=True):
+        # the question, and the messages that answer it
         kind, claims = judge.find_claims(row)
         query = judge.before.get(row["message_id"], "") if kind == "retold" else row["text"]
         evidence = tuple(dict.fromkeys(judge.names[key] for claim in claims for key in claim if key in judge.names))

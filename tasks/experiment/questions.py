@@ -87,9 +87,11 @@ def split_questions(
         UsageError: there are too few for three splits.
     """
     parts: dict[str, list[Question]] = {name: [] for name in SPLITS}
+    # questions that must stay in one split
     together: dict[Any, list[Question]] = defaultdict(list)
     for question in questions:
         together[question.group if how == "group" else question.at or LONG_AGO].append(question)
+    # deal them out: by group the largest first, else in time
     for key in sorted(together, key=lambda key: (-len(together[key]) if how == "group" else 0, str(key))):
         done = sum(map(len, parts.values())) / len(questions) + 1e-9
         least = min(zip(SPLITS, shares, strict=True), key=lambda question: len(parts[question[0]]) / question[1])[0]

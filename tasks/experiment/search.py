@@ -30,6 +30,7 @@ def run_search(search: Search, space: Space, seed: int, evaluate: Evaluate) -> N
     except ModuleNotFoundError:
         raise UsageError(f"an experiment needs optuna: {name_install('experiment')}") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    # how settings are drawn, and which trials end early
     halving = search.method == "halving"
     rungs = math.floor(math.log(search.trials, search.eta)) if halving else 0
     pruner = optuna.pruners.SuccessiveHalvingPruner(1, search.eta, 0) if halving else optuna.pruners.NopPruner()
@@ -41,6 +42,7 @@ def run_search(search: Search, space: Space, seed: int, evaluate: Evaluate) -> N
         if (size := math.prod(len(values) for values in grid.values())) > search.trials:
             raise UsageError(f"the grid has {size} settings, `trials` allows {search.trials}: raise it, or draw")
         sampler = optuna.samplers.GridSampler(grid, seed=seed)
+    # each trial on growing shares of the questions; the settings in force come first
     evaluate({}, 1.0)
     scores: dict[tuple[str, float], float] = {}
 

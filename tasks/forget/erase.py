@@ -46,9 +46,11 @@ def free_claim(row: Row, gone: Set[str], members: Sequence[Row]) -> Row:
             "topic_id": None,
             "assign_key": None,
         }
+    # what a forgotten claim superseded is active again
     if row["superseded_by"] in gone:
         free = {"status": Status.ACTIVE, "reason": None, "topic_id": None, "assign_key": None}
         row = {**row, **({} if row["reason"] in WITHDRAWALS else free), "superseded_by": None, "valid_to": None}
+    # evidence of those that are left
     sessions = {row["session_id"]}.union(*(member["evidence_sessions"] for member in members))
     times = [member["observed_at"] for member in (row, *members) if member["observed_at"]]
     evidence = {"evidence_sessions": sorted(sessions), "valid_from": min(times, default=None)}

@@ -67,10 +67,12 @@ def write_ingested(store: Store, finished: list[IngestedTranscript], *, redact: 
     """Write sessions, quarantine and files of the transcripts that are read to their end, in this order."""
     if not finished:
         return
+    # sessions and quarantine
     _write_sessions(store, finished, redact=redact)
     paths = {got.transcript.name for got in finished}
     rejected = ((got.transcript.path, line) for got in finished for line in got.rejected)
     quarantine_lines(store, rejected, redact=redact, settled=paths)
+    # last the files' marks, by which they count as read
     rows = [
         {
             "path": got.transcript.name,

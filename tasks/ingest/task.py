@@ -117,12 +117,14 @@ def read_transcripts(job: Job, paths: list[Path], named: Sequence[Path] = ()) ->
     with report_step("read") as report:
         repair_sessions(job.store)
         known_files = {row["path"]: row for row in job.store.read(FILES).to_pylist()}
+        # what is new or changed
         scan = find_pending(known_files, job.settings, paths)
         report.rows_in = len(scan.pending)
         report.counts.update(scan.counts)
         report.counts["files unreadable"] = len(scan.unreadable)
         unreadable = [(path, Rejected(0, why)) for path, why in scan.unreadable]
         quarantine_lines(job.store, unreadable, redact=job.settings.redact)
+        # read it, as far as the quota allows
         left = _read_all(job, scan.pending, report) if scan.pending else []
         if left:
             report.counts["transcripts left for another night"] = len(left)
@@ -137,6 +139,7 @@ def find_unread(job: Job, named: Sequence[Path], unreadable: dict[Path, str]) ->
     files = {row["path"]: row for row in job.store.read(FILES).to_pylist()} if named else {}
     lines = []
     for path in named:
+        # the reason, unless something of it was read
         row = files.get(name_path(path, job.settings))
         if path.is_dir():
             below = f"{name_path(path, job.settings).rstrip('/')}/"

@@ -69,6 +69,7 @@ def find_pending(stored: dict[str, dict[str, Any]], settings: Settings, paths: I
             scan.pending.append(transcript)
         else:
             scan.counts["files unchanged"] += 1
+    # in order of time
     order = {path: position for position, path in enumerate(sort_paths(t.path for t in scan.pending))}
     scan.pending.sort(key=lambda t: order[t.path])
     return scan

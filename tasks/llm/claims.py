@@ -103,10 +103,12 @@ def read_answer(part: Part, completion: Completion, rows: Sequence[Mapping[str, 
         completion: its answer; of one that was cut the claims before the cut are read.
         rows: the session's messages, tool traffic too.
     """
+    # what the model was shown
     turns = part.chunk.turns
     names = {str(row[key]) for row in rows for key in ("speaker", "workspace") if row[key]}
     shown = " ".join(turn.shown for turn in turns)
     evidence = _PromptEvidence(turns, {turn.number: turn.row for turn in turns}, shown, "\n".join(sorted(names)))
+    # each claim is kept, or rejected with its reason
     read = ParsedClaims()
     for n, answer in enumerate(_parse_claims(completion)):
         row_id = f"{part.request.id}#{n}"

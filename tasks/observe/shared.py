@@ -24,6 +24,7 @@ def build_shared_claims(messages: pa.Table) -> list[dict[str, Any]]:
         blocks = {(block["name"] or "").removeprefix(LEARNING): block["text"] for block in row["blocks"]}
         if not {"summary", "pack", "confidence", "from"} <= blocks.keys():
             continue
+        # the claim, less sure than its author is
         category, session = blocks.get("category", ""), row["session_id"]
         claim = {
             "observation_id": compute_content_id(session, category, row["text"], row["message_id"]),

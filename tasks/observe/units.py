@@ -138,6 +138,7 @@ def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
         ):
             continue
         seen.add(candidate.text.lower())
+        # what goes along: the heading, the sentence before, the question
         before = candidate.turn.find_previous_sentence(candidate.at)
         headed = _is_heading_of_next(candidate.turn, candidate.at - 1)
         yield Unit(

@@ -190,6 +190,7 @@ def describe_sentence(
     """
     size, spoken, marks = max(len(text), 1), text.split(), message[sentence.end - 1 : sentence.end + 2]
     return (
+        # its form
         log1p(len(spoken)),
         size / max(len(spoken), 1) / 10,
         sum(map(str.isdigit, text)) / size,
@@ -203,9 +204,11 @@ def describe_sentence(
         min(sum(word[:1].isupper() for word in spoken[1:]), 4),
         text[:1].islower(),
         not text.isascii(),
+        # its news
         log1p(new),
         new / max(len(words), 1),
         log1p(len(words)),
+        # who says it, and where in the message and the session
         place.person,
         place.calls_tool,
         at == 0,

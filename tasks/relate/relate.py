@@ -87,6 +87,7 @@ def find_common(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]
         pairs = np.array(sorted(shared), dtype=np.int64).reshape(-1, 2)
         for (a, b), cosine in zip(pairs.tolist(), compute_cosines(pairs, vectors, has).tolist(), strict=True):
             early, late, names = rows[a], rows[b], shared[a, b]
+            # files count where a claim names them
             min_cosine = NAMED_COSINE
             if kind == RelationKind.SAME_FILE:
                 words, min_cosine = f"{early['summary']}\n{late['summary']}", FILE_COSINE

@@ -248,6 +248,7 @@ def measure_summaries(store: Store, rows: Sequence[Mapping[str, Any]], window: i
 
     Of a session the `window` messages before a group's first count as read along with it.
     """
+    # the members: summaries, claims, messages
     of_topics = [m for row in rows if row["scope"] == SummaryScope.TOPIC for m in row["member_ids"]]
     sessions = {row["scope_id"] for row in rows if row["scope"] == SummaryScope.SESSION}
     summaries = _read_shown(store, SUMMARIES, [m for row in rows for m in row["member_ids"]], "text", "first_at")
@@ -255,10 +256,12 @@ def measure_summaries(store: Store, rows: Sequence[Mapping[str, Any]], window: i
     columns = ["message_id", "session_id", "text", "speaker", "ts"]
     messages = store.read_ids(MESSAGES, sessions, [*columns, "seq"], "session_id").sort_by("seq").to_pylist()
     member_ids = {m for row in rows for m in row["member_ids"]}
+    # vectors of the messages
     vectors = defaultdict(list)
     for part in store.read_ids(PASSAGES, sessions, ["message_id", "vector"], "session_id").to_pylist():
         if part["message_id"] in member_ids and part["vector"] is not None:
             vectors[part["message_id"]].append(part["vector"])
+    # the messages, each with those before it
     shown: dict[str, Shown] = {}
     talk: defaultdict[str, list[str]] = defaultdict(list)
     earlier: dict[str, str] = {}

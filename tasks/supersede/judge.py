@@ -181,11 +181,13 @@ def ask_judge(
     fresh: dict[Rows, Verdict] = {}
     tried: set[Rows] = set()
     while True:
+        # the likeliest open pairs
         likely = _find_pairs_to_ask(claims, guesses, {**verdicts, **fresh}, judge)
         open_pairs = sorted(likely.keys() - tried, key=lambda pair: (-likely[pair], pair))
         now = open_pairs[: judge.max_pairs - len(tried)]
         if not now:
             return Asked(fresh, {*open_pairs, *(tried - fresh.keys())})
+        # their verdicts
         answers = judge.ask([(_show_claim(claims, old), _show_claim(claims, new)) for old, new in now])
         tried |= set(now)
         for pair, answered in zip(now, answers, strict=True):

@@ -84,12 +84,14 @@ def assign(
     board = _Board(
         topics, limits, key, pl.DataFrame((placed or OBSERVATIONS.make_empty_table()).select(PLACED)), pending
     )
+    # place the claims in batches
     rows = pending.sort_by([("observed_at", "ascending"), ("observation_id", "ascending")])
     ids = rows["observation_id"].to_pylist()
     for start in track_items("assign", range(0, len(ids), AT_ONCE)):
         batch = rows.slice(start, AT_ONCE)
         has = batch["vector"].is_valid().to_pylist()
         board.place(batch.drop_columns("vector").to_pylist(), build_vector_matrix(batch["vector"]), has)
+    # the topics that were opened and are used, and the base topics
     places = [board.get_topic(claim) for claim in ids]
     done = set_columns(rows.select(OBSERVATIONS.schema.names), topic_id=pa.array(places, pa.string()), assign_key=key)
     used = {*places} | {t["topic_id"] for t in board.known.values() if t["base"]}
@@ -153,6 +155,7 @@ class _Board:
         self.over_code |= {row["session_id"] for row in rows if row["pack"] == "coding"}
         by_likeness: defaultdict[Place, list[int]] = defaultdict(list)
         for at, row in enumerate(rows):
+            # by rule, by workspace and category, or by likeness
             aside = row["pack"] == "personal" and row["session_id"] in self.over_code
             ruled = match_base_topic(row["summary"], row.get("by_agent", False)) if get_place(row) is None else None
             base = ruled or ("user" if aside else None)

@@ -95,6 +95,7 @@ def _change(file: ClientFile, before: str, after: str | None, dry_run: bool, *, 
     if after == before:
         OUT.print(f"{file.path}: as it was.")
         return
+    # the file as it was is kept beside it
     if keep and file.path.exists() and not file.kept.exists():
         write_whole(file.kept, before, like=file.path)
     if after is None:

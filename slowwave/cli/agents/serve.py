@@ -48,6 +48,7 @@ def mcp(
         raise UsageError("--ui and --keys need --http: over stdio one space is served, and none to a browser")
     if ui and keys:
         raise UsageError("--ui shows one space, and --keys serves several")
+    # a server for each space
     named = read_keys(keys) if keys else {settings.space: os.environ.get("SLOWWAVE_MCP_TOKEN")}
     of_each = [load_settings(settings.store, space) for space in named]
     servers = [make_server(memory, version("slowwave"), read_only=read_only) for memory in of_each]

@@ -47,6 +47,7 @@ def load_encoder(name: str, *, for_queries: bool = False) -> Encoder:
         return HashEncoder(int(hashed[1]))
     if name.startswith(SERVER):
         return _open_server(name, *((2, 10.0) if for_queries else (5, 600.0)))
+    # by ONNX Runtime for queries and without a GPU, where the model allows it
     folder = _find_folder(name) if for_queries or not _has_gpu() else None
     try:
         from slowwave.engines.encoders.onnx import is_plain_bert, open_onnx_encoder

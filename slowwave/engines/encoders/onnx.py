@@ -65,6 +65,7 @@ class OnnxEncoder:
             share = np.full((len(rows), 1, tokens.shape[1]), 1 / tokens.shape[1], dtype=np.float32)
             vectors[rows] = self._session.run(["vectors"], {"ids": tokens, "share": share})[0]
 
+        # as many threads as are set, or as there are cores
         set_threads = os.environ.get("OMP_NUM_THREADS", "")
         if set_threads.isdecimal() and int(set_threads):
             threads = int(set_threads)

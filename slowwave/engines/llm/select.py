@@ -175,6 +175,7 @@ def select_llm(
         UsageError: `spec` is none of the forms above.
     """
     settings = settings or LLMSettings()
+    # the engines that are named
     names = [part.strip() for part in re.split(r"->|→|>", spec)]
     extractive = names[-1] == "extractive" or names == ["off"]
     names = names[:-1] if extractive else names
@@ -182,6 +183,7 @@ def select_llm(
         return None
     if budget is None and settings.max_tokens is not None:
         budget = Budget(settings.max_tokens)
+    # each within its layers
     engines: list[LLM] = []
     for name in names:
         engine = place(make_engine(name, settings))

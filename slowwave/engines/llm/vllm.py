@@ -164,6 +164,7 @@ class VLLMOffline(LLM):
         else:
             yield from (self._build_completion(r, out) for r, out in zip(requests, outputs, strict=True))
             return
+        # find the request that fails by halves
         middle = (len(requests) + 1) // 2
         for half in (requests[:middle], requests[middle:]):
             if half:

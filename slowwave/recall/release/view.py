@@ -134,9 +134,11 @@ def mark_changes(chains: Chains, text: str, scope: str, as_of: datetime | None =
         as_of: what changed later is not marked.
     """
     marked, done = "", 0
+    # the claims in scope that changed, the certain changes first
     changed = [row for row in chains.claims.values() if scope in (row["session_id"], row["topic_id"])]
     changed = [row for row in changed if is_changed(row, as_of, PERHAPS_CHANGED)]
     changed.sort(key=lambda row: not is_superseded(row))
+    # a note behind each sentence that tells one
     for sentence in split_sentences(text) if changed else ():
         row = next((row for row in changed if _tells(sentence.text, row, chains.find_successor(row, as_of))), None)
         if row is not None and (later := chains.find_successor(row, as_of)):

@@ -69,6 +69,7 @@ def _parse_content(message: Fields, role: Role) -> list[Block]:
     content = coerce_dict(message.get("content"))
     kind, body = str(content.get("content_type")), get_text(content, "text", "result", "content")
     parts = [block for part in coerce_list(content.get("parts")) if (block := _parse_part(part))]
+    # a tool's output
     if role == "tool" or kind in ("execution_output", "system_error"):
         text = body or "\n".join(block.text for block in parts if block.text) or None
         status = get_text(message, "metadata.aggregate_result.status") or ""
@@ -76,6 +77,7 @@ def _parse_content(message: Fields, role: Role) -> list[Block]:
         images = [block for block in parts if block.type == "image"]
         name = get_text(message, "author.name", "content.name")
         return [Block("tool_result", text, name=name, is_error=failed or None), *images] if text or images else []
+    # by content type
     match kind:
         case "code":
             code, called = body or get_text(message, "metadata.finished_text"), get_text(message, "recipient")

@@ -54,6 +54,7 @@ def open_read_only(path: Path, limits: Limits | None = None) -> Iterator[sqlite3
     with ExitStack() as stack:
         path = stack.enter_context(decompress_file(path)).resolve()
         log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
+        # as it is, without a log; live, with one; else a copy
         if not index.exists() and not (log.exists() and log.stat().st_size):
             db = _connect(path, "mode=ro&immutable=1")
         elif not (index.exists() and (live := _connect_live(path))):
@@ -62,6 +63,7 @@ def open_read_only(path: Path, limits: Limits | None = None) -> Iterator[sqlite3
         else:
             db = live
         stack.enter_context(closing(db))
+        # one snapshot for the whole reading
         if limits:
             db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(limits.max_line_bytes, SMALLEST_LIMIT))
         db.execute("BEGIN")

@@ -149,6 +149,7 @@ def _unwrap(raw: str) -> tuple[str, str | None, str]:
     text = _INTERNAL.sub("", raw) if "<<<BEGIN_OPENCLAW" in raw else raw
     speaker: str | None = None
     events: list[str] = []
+    # what stands before the words
     while True:
         text = text.lstrip()
         if match := _EVENT_LINE.match(text):
@@ -165,6 +166,7 @@ def _unwrap(raw: str) -> tuple[str, str | None, str]:
             text = text[end:]
         else:
             break
+    # what stands behind them
     for suffix in _SUFFIXES:
         text = text.partition(suffix)[0]
     return text.strip(), speaker, "\n".join(events)
