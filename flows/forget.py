@@ -35,7 +35,7 @@ class Preview:
     """The rows that a forgetting would erase."""
 
     rows: dict[str, int]
-    """By table."""
+    """Rows by table."""
     messages: list[str]
     """The first five of the messages, cut."""
     transcripts: list[str]

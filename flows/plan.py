@@ -74,7 +74,7 @@ TOPIC_TOKENS = 70
 PAIRS_A_CLAIM = 0.38
 """Pairs that a new claim makes: .06 in calm talk, .8 where all is about changes."""
 ANSWER_TOKENS = {"gists": 60, "supersede": 16 * PAIRS_AT_ONCE}
-"""Of an answer, before anything was measured."""
+"""Tokens of an answer, before any was measured."""
 
 
 @dataclass
@@ -126,7 +126,7 @@ class MeasuredUsage:
     """What earlier runs of a model showed."""
 
     answer_tokens: Mapping[str, float] = field(default_factory=dict)
-    """Of an answer, by step."""
+    """Tokens of an answer, by step."""
     answer_per_second: float | None = None
 
 

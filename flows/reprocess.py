@@ -159,7 +159,7 @@ TASKS: dict[str, ModelTask] = {
     "gists": "extract", "observe": "extract", "supersede": "judge", "assign": "topics",
     "topics": "topics", "summaries": "summaries",
 }  # fmt: skip
-"""What of a model a step is done with."""
+"""The model's task in each step."""
 OF_THE_STEP = ("llm", "models", "engine", "gists")
 """Settings of a command that say how the named step is done again; the steps that it leaves alone have the usual."""
 STEP_OF = {STEP_NAMES[step.__name__]: step for step in STEPS} | {"topics": assign_topics, "summaries": roll_up}

@@ -207,9 +207,9 @@ def name_install(extra: str) -> str:
 
 
 READ_TROUBLE = (OSError, RuntimeError, ValueError)
-"""What Lance raises for an index or a file it can't read."""
+"""Errors of Lance for an index or a file that it can't read."""
 TROUBLE = (*READ_TROUBLE, StoreError)
-"""What a store raises that is gone, or half there."""
+"""Errors of a store that is gone or incomplete."""
 SOURCE = re.compile(r"\.rs:\d+")
 
 

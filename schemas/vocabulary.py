@@ -145,13 +145,13 @@ def count_turns(rows: Iterable[Mapping[str, Any]]) -> int:
 
 
 MODEL_KEY = "llm:"
-"""What a step's key begins with where a language model does the step."""
+"""Prefix of a step's key if a language model does the step."""
 EXTRACTIVE = "extractive"
 """Observer of the claims that no model made."""
 SHARED = "shared"
 """Source of what somebody else's memory gave; with a colon and a name the observer of its claims."""
 LEARNINGS = "slowwave_learnings"
-"""What a document of learnings begins with; its value is the version of the document."""
+"""First key of a document of learnings; its value is the document's version."""
 
 
 def is_shared(observer: str) -> bool:

@@ -23,9 +23,9 @@ LOG = logging.getLogger(__name__)
 U = TypeVar("U", bound=str)
 
 DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
-"""What a disk says that takes nothing more."""
+"""Error numbers of a full, read-only or failing disk."""
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
-"""Of an object in memory: another one each night, of the same failure."""
+"""An object's address in memory: it differs each night for the same failure."""
 WHOLE_STEP = "step"
 
 

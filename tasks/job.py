@@ -41,7 +41,7 @@ class Job:
 MODEL_MARK = ": "
 """Between a model's name and what is counted of it (`slowwave.tasks.llm.ask.Model`)."""
 ERRORS = "errors ("
-"""What begins the name of a count of a model's errors."""
+"""Prefix of the counts of a model's errors."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class StepReport:
     counts: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
-    """What of it failed and is tried again by the next night, a line each."""
+    """Failures that the next night retries, a line each."""
     unread: list[str] = field(default_factory=list)
     """Files that a person named and of which nothing was read, each with the reason, which quotes nothing of it."""
     held: list[str] = field(default_factory=list)

@@ -14,7 +14,7 @@ from slowwave.schemas.vocabulary import MODEL_KEY, Origin, name_speaker
 from slowwave.store.store import Store
 
 BY_MODEL = ("model_input", "model_head")
-"""What a mark knows of a session that a language model did the step with."""
+"""Columns of a mark for a session whose step a language model did."""
 
 
 def is_made_by_model(keys: Any) -> Any:

@@ -17,7 +17,7 @@ EVERY = 10.0
 
 
 DOING: dict[int, Task] = {}
-"""What the process does now, the innermost last."""
+"""The current work of the process, the innermost last."""
 
 
 @contextmanager

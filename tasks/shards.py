@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slowwave.engines.llm.protocol import LLM
 
 SHARD_ROWS = 256
-"""What is some two seconds of an encoder's work."""
+"""Rows that take an encoder about two seconds."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ShardStep:
     do: Callable[[pa.Table], pa.Table]
     """A function of a module, or a `partial` of one, so that it can be sent to another machine."""
     uses: Literal["cpu", "encoder"] = "cpu"
-    """What a worker needs for it."""
+    """The resources that a worker needs for it."""
     shard_rows: int = SHARD_ROWS
     """Rows of a shard, at most on average: some tenths of a second of work at least."""
 

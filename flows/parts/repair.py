@@ -68,7 +68,7 @@ STEPS_OF: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Steps that are done again where a table lost rows; other derived tables are filled by whoever finds them empty."""
 OF_CLAIMS = (RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, MARKS)
-"""What goes with all claims; merges that were taken back stay so."""
+"""Tables that go with all claims; merges that were undone stay undone."""
 TOLD = 20
 """Sessions that are named one by one, at most."""
 

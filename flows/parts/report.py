@@ -26,10 +26,10 @@ from slowwave.text.words import count_noun
 USAGE = ("requests", "cache hits", "prompt tokens", "prefix-cache tokens", "answer tokens")
 REDACTED = "redacted "
 LATER = " left for another night"
-"""What a step calls that which its model has not answered."""
+"""The counts of items that a step's model has not answered."""
 INDENT = " " * len("Learnt: ")
 LOST = frozenset(KINDS) - {"added", "returned"}
-"""What may have become of a claim that was known before."""
+"""The possible fates of an earlier claim."""
 
 
 class NightIncomplete(SlowwaveError):

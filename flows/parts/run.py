@@ -64,7 +64,7 @@ STEP_NAMES = {
     "roll_up": "rollup",
     "publish_release": "publish",
 }
-"""What a run's report and Prefect's pages call a step."""
+"""The names of steps in a run's report and on Prefect's pages."""
 VAULT = (MESSAGES, SESSIONS, FILES)
 TAKEN_BACK = tuple(table for table in (*RELEASED, MARKS, LINES, ACTIONS) if table not in (*VAULT, QUARANTINE))
 """Tables that are restored after a step that failed; what was read and paid for stays."""

@@ -55,10 +55,10 @@ class TurnContext:
     block: Context | None = None
     """Web results and memories, as the model saw them; None where there was nothing to ask."""
     turns: Recalled = field(default_factory=Recalled)
-    """What of the conversation so far went along, and what was left out."""
+    """The turns of the conversation that went along, and those left out."""
     web: WebAnswer = field(default_factory=WebAnswer)
     notes: tuple[str, ...] = ()
-    """What failed, and what was done instead."""
+    """Failures, and how each was handled."""
     reason: str | None = None
     """Why there are no memories in it; None where there are."""
 
@@ -92,7 +92,7 @@ class Conversation:
         self._count_tokens = cache_counts(lambda text: llm.count_tokens([text])[0])
         self.turns = Turns(settings.context, settings.pyramid, Measure(self._count_tokens), encoder, write)
         self.recalled: TurnContext | None = None
-        """What the last turn was answered with; None before the first."""
+        """The material of the last answer; None before the first."""
         self._system: str | None = None
 
     def say(self, text: str) -> Generator[str]:

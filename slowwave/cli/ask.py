@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slowwave.schemas.settings import Settings
 
 SHOWN_CHARS = 300
-"""Of a hit's text, in a terminal."""
+"""Characters of a hit's text that a terminal shows."""
 Budget = Annotated[int | None, typer.Option(help="Most tokens; default: from the settings.")]
 TokenizerOption = Annotated[
     str | None, typer.Option("--tokenizer", help="minilm, bytes/4, tiktoken:ENCODING or a tokenizer.json.")

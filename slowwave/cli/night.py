@@ -50,7 +50,7 @@ EngineOption = Annotated[
 GistsOption = Annotated[str | None, typer.Option("--gists", help="off, extractive, llm or truncated.")]
 LOG = logging.getLogger(__name__)
 SPACE = "{space}"
-"""What of a path stands for the name of the space."""
+"""Placeholder in a path for the name of the space."""
 STEPS = "read, passages, gists, boilerplate, habits, observe, dedupe, supersede, relate, assign, topics or summaries."
 
 

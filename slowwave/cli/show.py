@@ -188,4 +188,4 @@ KINDS: dict[str, tuple[Callable[..., tuple[object, list[str]]], set[str]]] = {
     "habits": (_list_habits, {"workspace", "files", "all"}),
     "related": (_list_related, {"name", "limit", "depth"}),
 }
-"""What lists the rows of a kind, and the options that it takes."""
+"""The function that lists the rows of a kind, and its options."""

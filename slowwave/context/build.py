@@ -63,7 +63,7 @@ class Context:
     tokens: int
     """Of `text`, by the tokenizer asked for; never over the budget."""
     parts: tuple[Part, ...]
-    """What stands in it, with full sources."""
+    """Its parts, with full sources."""
     stale: bool = False
     """Its memories are those of the last answer to the query, since the store could not be read."""
     reason: str | None = None
@@ -75,7 +75,7 @@ class Context:
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What could not be used, and what was done instead. It makes no other block of this one."""
     cost: Cost | None = field(default=None, compare=False)
-    """What it took."""
+    """The cost of the block."""
 
 
 Turn = Mapping[str, object] | tuple[str, str] | str

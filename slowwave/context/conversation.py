@@ -19,7 +19,7 @@ from slowwave.schemas.settings import ContextSettings, PyramidSettings
 from slowwave.text.pyramid import MASTER, Member, Pyramid, Shape, Writer, grow_by_tier, grow_many, summarize_draft
 
 TEMPLATE_TOKENS = 12
-"""What a chat template adds to a turn, at most."""
+"""Most tokens that a chat template adds to a turn."""
 TITLE = 2
 """Tokens of a part's title, about."""
 

@@ -30,7 +30,7 @@ Format = Literal["markdown", "json"]
 OMITTED = "…"
 """Something is left out here."""
 Speaker = Literal["person", "model"]
-"""What said something."""
+"""The kind of speaker."""
 Name = Literal["web", "memories", "conversation", "briefing"]
 TITLES: dict[Name, str] = {
     "web": "# Web",
@@ -85,7 +85,7 @@ class Line:
     source: LineSource
     relevance: float = 1.0
     own_words: tuple[str, ...] = ()
-    """What of the text somebody said, where there is more in it."""
+    """The parts of the text that somebody said, if it has more than those."""
     pieces: tuple[str, ...] = ()
     """The sentences that it may be cut to, an ellipsis where something is left out."""
     worths: tuple[Mapping[str, float], ...] = field(default=(), compare=False)

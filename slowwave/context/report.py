@@ -49,7 +49,7 @@ SAME_WORDS = 2
 """Words that two sentences share which give other figures of one thing."""
 FIGURE_WORDS = re.compile(r"\S*\d\w*(?:\s+\S*\d\w*)*")
 MOST_SENTENCES = 1_200
-"""That are chosen from: the likeliest."""
+"""The likeliest, among which is chosen."""
 
 Matrix = npt.NDArray[np.float64]
 
@@ -76,7 +76,7 @@ class Weights:
     encoder: str = ""
     """Whose dimensions `direction` has."""
     direction: tuple[float, ...] = ()
-    """Of what settles something, among the vectors of a session. Empty: meaning counts for nothing."""
+    """The direction of sentences that settle something. Empty: vectors do not count."""
 
 
 WEIGHTS = Weights(**orjson.loads(files("slowwave.context").joinpath("weights.json").read_bytes()))
@@ -117,9 +117,9 @@ class Sentence:
     """That of the claim whose quote is likest in length, else its message's."""
     claimed: bool = False
     relevance: float = 0.0
-    """How likely it settles something."""
+    """The probability that it settles something."""
     worths: Mapping[str, float] = field(default_factory=dict)
-    """How likely each of its words matters."""
+    """The probability that each of its words matters."""
 
 
 def rank_sentences(

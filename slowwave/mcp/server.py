@@ -69,7 +69,7 @@ ARGUMENTS: dict[str, object] = {
     "min_confidence": float | None,
     "superseded": bool | None,
 }
-"""What a filter is given as, where it is no string."""
+"""Types of the filters that are not strings."""
 Some = TypeVar("Some", MessageFilters, Filters, ClaimFilters)
 
 

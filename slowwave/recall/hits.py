@@ -183,7 +183,7 @@ class Answer(list[T]):
         self.stale = stale
         """Answered from the local cache, since the store could not be read."""
         self.relevance = relevance
-        """Of what is nearest in memory, on the release's scale."""
+        """The nearest memory's, on the release's scale."""
         self.notes = notes
         """What this answer could not use, and what was done instead; of `recall_many` that of all it was asked."""
         self.cost: Cost | None = None

@@ -156,12 +156,12 @@ class Query:
     now: datetime | None = None
     """When it is asked, for words like "yesterday"; the clock's time where None."""
     as_of: datetime | None = None
-    """What was true then is asked for; now, where None."""
+    """The moment whose truth is asked for; None: now."""
     speaker: str | None = None
     files: tuple[str, ...] = ()
     """Paths, one of which a row is to be about; with forward slashes."""
     min_confidence: float | None = None
-    """Of claims, the least."""
+    """Least confidence of claims."""
 
     @cached_property
     def content_words(self) -> list[str]:
@@ -207,9 +207,9 @@ class QueryPlan:
     is_time_only: bool
     """Whether it asks for nothing but what was said at a time."""
     nameless_vector: Vector | None = None
-    """Of `nameless_text`; None without an encoder."""
+    """The vector of `nameless_text`; None without an encoder."""
     full_vector: Vector | None = None
-    """Of the query as it was put."""
+    """The vector of the whole query."""
 
     @property
     def vector_with_names(self) -> Vector | None:

@@ -26,7 +26,7 @@ from slowwave.store.private import replace_file, sync_path
 
 MANIFEST_FILE, FOLDER, PART = "manifest.json", "manifests", ".part"
 REPAIR_FILE = "repair.json"
-"""What a repair has still to do, until it is done."""
+"""The remaining work of a repair, until it is done."""
 OWN = (MANIFEST_FILE, "writer.json", "writer.lock")
 """Files that say nothing about the tables."""
 BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -40,7 +40,7 @@ LASTING = (RELEASES.name, COMPLETIONS.name)
 """Tables of which the newest whole version stays: releases are synced one by one, answers depend on nothing else."""
 GONE = "is gone"
 NEWEST = "newest"
-"""What damage is called that lies in the tables as the next night goes on with them."""
+"""Name of damage in the newest tables, with which the next night continues."""
 
 Files = dict[str, list[Any]]
 """Path inside the space's folder -> its bytes, its SHA-256 in hex."""

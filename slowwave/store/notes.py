@@ -27,9 +27,9 @@ from slowwave.telemetry import open_memory_span
 
 TALK, NOTES = "talk", "notes"
 PREFIX = "note-"
-"""Of a note's session."""
+"""Prefix of a note's session id."""
 OWN_SESSIONS = (PREFIX, f"{TALK}-")
-"""How the ids of sessions that slowwave writes down begin."""
+"""Prefixes of the ids of slowwave's own sessions."""
 NOTED = "Noted."
 MAX_NOTE = 10_000
 """Characters of a note, with its names: more is a document, and no one thing to be remembered."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 FOLDER = 0o700
 OTHERS = 0o077
-"""What group and others may do."""
+"""The rights of group and others."""
 
 
 @contextmanager

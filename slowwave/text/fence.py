@@ -70,7 +70,7 @@ def escape_values(value: Any) -> Any:
 
 
 FENCE_TOKENS = 32
-"""What `fence_block` adds, about: 95 bytes."""
+"""Tokens that `fence_block` adds, about: 95 bytes."""
 
 
 def fence_block(text: str) -> str:

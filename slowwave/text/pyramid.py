@@ -29,7 +29,7 @@ class Member:
     last_at: datetime | None = None
     speaker: str | None = None
     weight: int = 1
-    """What it counts for towards the size of a group."""
+    """Its weight in the size of a group."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Draft:
     seq: int
     members: tuple[Member, ...]
     context: tuple[Member, ...] = ()
-    """What came before, to be understood by."""
+    """The members before it, for understanding."""
     sealed: bool = True
     previous: Group | None = None
     """What is to be written again: it keeps its words where no text is to be had."""

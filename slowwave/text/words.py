@@ -42,18 +42,18 @@ STOP = frozenset(
     """
     )
 )
-"""What says nothing in a question or a passage."""
+"""Words without content in a question or a passage."""
 INDEX_STOP = frozenset(
     TERM.findall(
         "a an and are as at be but by for if in into is it no not of on or such that the their then there these they "
         "this to was will with"
     )
 )
-"""What Lance's index of full text leaves out, and no other word: looking these up finds nothing."""
+"""The words that Lance's full-text index leaves out: looking them up finds nothing."""
 CLAIM_STOP = frozenset(_LISTS["stop"].split())
-"""What carries nothing in a claim. Fewer than in `STOP`: "all", "only" or "until" make another claim."""
+"""Words without content in a claim. Fewer than in `STOP`: "all", "only" or "until" make another claim."""
 ENGLISH_STOP = frozenset(_LISTS["english"].split())
-"""What scikit-learn leaves out of English."""
+"""scikit-learn's English stop words."""
 NEGATIONS = frozenset(_LISTS["negations"].split())
 FIRST_PERSON = frozenset(_LISTS["first_person"].split())
 
@@ -150,7 +150,7 @@ HEDGES = compile_word_pattern(
 )
 """What may be, and is not said to be."""
 ASKS = re.compile(r"\?[\"'”’)*_]*\s*$")
-"""How a sentence ends that asks."""
+"""The end of a question."""
 QUESTION = re.compile(r"(?<![^.!?\n])[^.!?\n]*\?+")
 """A whole question, to be taken out of a text."""
 

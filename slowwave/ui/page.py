@@ -21,7 +21,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import Table
 
 ROWS = 50
-"""That a page shows, at most."""
+"""Most rows of a page."""
 KEPT_OPEN = 2
 """Releases beside the live one: each holds its vectors in memory."""
 Data = dict[str, Any]
@@ -39,7 +39,7 @@ class Explorer:
     pages: tuple["Page", ...] = ()
     actions: Mapping[str, Callable[..., Data]] = field(default_factory=dict)
     outcomes: list[Data] = field(default_factory=list)
-    """What was done here since the server began, newest first."""
+    """The actions since the server began, newest first."""
     previews: dict[str, dict[str, str]] = field(default_factory=dict)
     """What was asked of each preview of a forgetting, by the word that it gave."""
     _memory: Memory | None = None

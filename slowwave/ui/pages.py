@@ -23,9 +23,9 @@ from slowwave.store.store import Store
 from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, explain_hit, find_row, read_rows
 
 SHOWN_CHARS = 1_500
-"""Of a message among others; its own page has the rest."""
+"""Characters of a message among others; its own page has the rest."""
 MESSAGE_CHARS = 50_000
-"""Of a message on its own page, at once."""
+"""Characters of a message on its own page, at once."""
 BESIDE = 2
 """Messages before and after one that a claim stands on."""
 CLAIM = ["observation_id", "session_id", "summary", "category", "quote", "message_ids", "speaker", "observed_at"]

@@ -61,10 +61,10 @@ class WebAnswer:
 
     results: tuple[WebResult, ...] = ()
     query: str | None = None
-    """What left this machine; None when nothing did."""
+    """The query that left this machine; None if none did."""
     why: str = ""
     notes: tuple[str, ...] = ()
-    """What was taken out of the query, and what failed."""
+    """Parts that were removed from the query, and failures."""
 
     @property
     def cause(self) -> str:

@@ -22,7 +22,7 @@ from slowwave.tasks.shards import HERE, Executor
 
 VERSION = "dedupe/4"
 MARKED = ["status", "reason", "canonical_id", "evidence_sessions", "valid_from", "dedupe_key"]
-"""What is decided of a claim."""
+"""Columns that dedupe decides."""
 DECIDING = ["observation_id", "session_id", "observed_at", "observer", *MARKED]
 
 

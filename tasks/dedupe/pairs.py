@@ -53,7 +53,7 @@ Undone = frozenset[tuple[str, str]] | set[tuple[str, str]]
 CHUNK_PAIRS, SHARD_PAIRS = 20_000, 2_000
 READ = ("summary", "speaker")
 SCORED = pa.schema([("place", pa.int64()), ("claim", pa.string()), ("score", pa.float32())])
-"""What a shard of pairs says of each."""
+"""Columns of a shard's result for each pair."""
 
 
 def find_duplicate_pairs(table: pa.Table, old: int, rules: Rules, undone: Undone, executor: Executor = HERE) -> Found:

@@ -28,7 +28,7 @@ from slowwave.text.sentences import split_sentences
 from slowwave.text.words import compute_smooth_idf, extract_content_words
 
 QUERY_CHARS = 2_000
-"""Of a long message, that are asked."""
+"""Characters of a long message that are used as a query."""
 EVIDENCE = 3
 """Older claims that a question may be about, the nearest."""
 
@@ -46,7 +46,7 @@ class Past:
     doubts: frozenset[tuple[str, str]]
     """Earlier and later claim of each change that the night was not sure of."""
     asking: Mapping[str, tuple[str, Vectors]]
-    """What each asking message asks, and its vector, by message_id."""
+    """The question of each message that asks one, and its vector, by message_id."""
 
 
 def pick_cuts(turns: pl.DataFrame, count: int) -> list[datetime]:

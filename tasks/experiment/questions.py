@@ -22,7 +22,7 @@ Kind = Literal["labelled", "asked", "retold", "corrected"]
 SPLITS = ("train", "validation", "test")
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 QUERY, EXPECT = ("question", "query", "report"), ("expect", "amended", "answer")
-"""What labelled sets call a question, and the words that stand in a right answer."""
+"""Fields of labelled sets: the question, and the words of a right answer."""
 
 
 @dataclass(frozen=True, slots=True)

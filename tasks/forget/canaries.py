@@ -24,7 +24,7 @@ A_TEXT = 4
 """Pieces tried of one text."""
 STEP = 1 << 22
 UNFIT = frozenset(b'"\\' + bytes(range(32)) + b"\x7f")
-"""What JSON may write in another way."""
+"""Characters that JSON may escape."""
 
 
 @dataclass(frozen=True)

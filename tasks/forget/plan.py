@@ -27,7 +27,7 @@ class Plan:
     at: str
     """ISO, UTC."""
     why: list[str]
-    """What was asked for, by kind: session, match, retention, …"""
+    """The kinds of the request: session, match, retention, …"""
     messages: list[str] = field(default_factory=list)
     blanks: list[tuple[str, str]] = field(default_factory=list)
     """Of each message the id that its blank row gets, and its identity."""
@@ -36,7 +36,7 @@ class Plan:
     sessions: list[str] = field(default_factory=list)
     """Sessions that lose a message, or their title alone."""
     whole: list[str] = field(default_factory=list)
-    """Those of them that lose all."""
+    """Sessions that lose all messages."""
     claims: list[str] = field(default_factory=list)
     denied: list[str] = field(default_factory=list)
     """Those of them that stand on the messages: where one was taken back, a hash of its words tells so, and goes."""

@@ -20,7 +20,7 @@ from slowwave.tasks.habits.commands import find_edited_in_place, read_command
 from slowwave.tasks.habits.shell import parse_script
 
 COLUMNS = ["message_id", "session_id", "seq", "origin", "text", "blocks", "ts"]
-"""Of MESSAGES, what is read."""
+"""Columns of MESSAGES that are read."""
 PATCH_FILE = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.*\S)\s*$", re.MULTILINE)
 """Lines of Codex's patches that name a file."""
 PATCH = "*** Begin Patch"

@@ -22,7 +22,7 @@ ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 RESERVED = frozenset({"then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "done", "fi", "esac"})
 """Words of the grammar before a command."""
 HEADS = frozenset({"for", "case", "select", "function"})
-"""What begins something that is no command."""
+"""Words that begin something other than a command."""
 
 
 @dataclass

@@ -39,7 +39,7 @@ from slowwave.tasks.quarantine import build_quarantine_row, update_quarantine
 T = TypeVar("T")
 V = TypeVar("V")
 NIGHTLY: tuple[ModelTask, ...] = ("extract", "judge", "topics", "summaries")
-"""What a night asks a model for."""
+"""The tasks of a model in a night."""
 SESSIONS_MESSAGES = 50_000
 """Messages of the sessions whose answers are held at once: the model leaves the GPU after each such group."""
 
@@ -78,13 +78,13 @@ class Answers(Generic[V]):
     """What became of some questions, by the ids of their requests."""
 
     values: dict[str, V] = field(default_factory=dict)
-    """What the answers say."""
+    """The parsed answers."""
     errors: dict[str, Completion] = field(default_factory=dict)
     """Completions that say nothing of use."""
     waiting: set[str] = field(default_factory=set)
     """Of these, those to be asked again another night, before which nothing is done about their items."""
     rejected: list[Rejected] = field(default_factory=list)
-    """What goes into quarantine."""
+    """Answers for quarantine."""
 
     @property
     def degraded(self) -> set[str]:

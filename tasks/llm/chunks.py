@@ -30,7 +30,7 @@ class Turn:
     row: Mapping[str, Any]
     """The row of MESSAGES."""
     text: str
-    """What was said, without what addresses the memory."""
+    """The text, without passages that address the memory."""
 
     @property
     def shown(self) -> str:

@@ -24,7 +24,7 @@ NAME = re.compile(r"(?<![\w.@/#-])[^\W\d_a-z](?:[^\W\d_]|['’](?=[^\W\d_]))*(?!
 SENTENCE_START = re.compile(r"(?:^|[.!?:;]\s+|\n)[\W_]*$")
 JOINT = re.compile(r"[\W_]")
 QUALIFIER = re.compile(r"[/.:#]+")
-"""What stands between the parts of a qualified name."""
+"""Separators of the parts of a qualified name."""
 RANGE = re.compile(r"([^\W\d_]+)(\d+)[-–]\1?(\d+)")
 INNER_WORD = re.compile(r"(?<=[^\W\d_] )[^\W\d_]{2,}")
 FEWEST_INNER, CAPITALS = 20, 0.2
@@ -38,7 +38,7 @@ NEGATIVE = re.compile(
     r"difficult|struggl\w*|g(?:a|i)v\w+\s+up|un(?!der|i|til|less)\w{4,}|im(?:possible|patient)|skip\w*|nah|nope)\b|n['’]t\b",
     re.IGNORECASE,
 )
-"""What may be told as a negation though it is none."""
+"""Words that may be rendered as a negation although they are none."""
 UNTRUE = re.compile(
     r"\W*(?:it|this|that)\s+(?:is|was)\s+(?:not\s+(?:true|so|correct|the\s+case)|never\s+true|untrue|false)\b",
     re.IGNORECASE,
@@ -51,7 +51,7 @@ class GroundingContext:
     """The sources of a claim."""
 
     near: str
-    """What was said in the messages it cites and around them."""
+    """The text of the messages that it cites, and of those around them."""
     chunk: str
     """All that was said in what the model was shown, and who spoke where."""
     times: tuple[datetime, ...] = ()

@@ -160,7 +160,7 @@ class DropsAnswer(AnswerModel):
 
 
 Numbers = Mapping[int, str]
-"""What a question about a session's claims is about: number to observation_id."""
+"""The claims of a question about a session: number to observation_id."""
 
 
 def build_questions(

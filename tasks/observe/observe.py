@@ -45,7 +45,7 @@ VERSION = 14
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
-"""How much a sentence's length counts against it: a decision with its reason is worth its words."""
+"""Weight of a sentence's length against it: a decision with its reason is worth its words."""
 MIN_BUDGET, MIN_BUDGET_AIDED, MIN_BUDGET_CODING = 90, 100, 200
 """Words that even the shortest session may spend, of people, with a model, on code: the one decision of three short
 messages is worth its words, and what a person tells a model is told to be kept."""

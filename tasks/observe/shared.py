@@ -10,7 +10,7 @@ from slowwave.tasks.ingest.formats.own.export import LEARNING
 from slowwave.tasks.observe.observe import NOT_JUDGED
 
 TRUST = 0.8
-"""What another memory's confidence is worth here."""
+"""Factor on another memory's confidence."""
 
 
 def build_shared_claims(messages: pa.Table) -> list[dict[str, Any]]:

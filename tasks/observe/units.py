@@ -75,7 +75,7 @@ class Unit:
     sentence: Sentence
     text: str
     numbers: tuple[float, ...]
-    """What is known of it besides its words, `worth.NUMBERS`."""
+    """Its features besides its words, `worth.NUMBERS`."""
     news: int
     """Content words new to the session; those of a question are new to who answers it."""
     crowd: int
@@ -87,7 +87,7 @@ class Unit:
     leans: bool = False
     """Whether its subject is in the sentence before."""
     asked: AnsweredTurn | None = None
-    """What it answers, where it is too terse to be understood alone."""
+    """The turn that it answers, if it is too terse to be understood alone."""
 
     @property
     def start(self) -> int:

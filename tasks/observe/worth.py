@@ -134,7 +134,7 @@ NUMBERS = (
     "a person before",
     "a person after",
 )
-"""What is known of a sentence besides its words; shares 0 to 1, counts as log(1 + n), the rest 0 or 1."""
+"""Features of a sentence besides its words; shares 0 to 1, counts as log(1 + n), the rest 0 or 1."""
 CODE = re.compile(r"`[^`]*`")
 ADDRESS = re.compile(r"https?://\S+")
 PATH = re.compile(r"\S*[/\\]\S+|\b[\w-]+\.[a-z]{1,5}\b")
@@ -238,9 +238,9 @@ class WorthModel:
     """Weights of a logistic regression."""
 
     words: dict[str, float]
-    """Of each word, and two in a row, that a sentence has."""
+    """Weights of words, and of two in a row."""
     numbers: Floats
-    """Of the NUMBERS."""
+    """Weights of the NUMBERS."""
     bias: float
 
     def compute_worth(self, texts: Sequence[str], numbers: Sequence[Sequence[float]]) -> list[float]:

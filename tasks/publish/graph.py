@@ -14,7 +14,7 @@ NODE = {"summary": "string", "category": "string", "workspace": "string", "speak
 NODE |= {"observed_at": "string", "confidence": "double"}
 EDGE = {"kind": "string", "weight": "double", "reason": "string"}
 CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF])
-"""What XML has no way to say."""
+"""Characters that XML can't hold."""
 
 
 def write_graph(snapshot: Snapshot, to: Path, confidences: Mapping[str, float]) -> dict[str, dict[str, Any]]:

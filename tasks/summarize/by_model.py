@@ -41,7 +41,7 @@ GIST_TOKENS = 160
 TOKENS_A_WORD = 2.5
 """Of an answer in JSON, at most, in languages with words."""
 WORDS_A_TOKEN = 0.6
-"""What is condensed to a number of tokens gets this many words."""
+"""Words of a summary for each token that it may have."""
 CHARACTERS_A_WORD = 10
 """Blank included, of an answer at most: constrained decoding ends a summary before its tokens do, and none is cut."""
 SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*(?=\s|$)|[。！？]")

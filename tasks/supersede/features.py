@@ -44,7 +44,7 @@ class IdfTable:
 
     weights: dict[str, float]
     highest: float
-    """Of a word that no claim has."""
+    """The weight of a word that no claim has."""
 
     @classmethod
     def from_stems(cls, stems: Sequence[Sequence[str]] | pa.ChunkedArray) -> "IdfTable":

@@ -33,7 +33,7 @@ PAIRS_AT_ONCE = 10
 QUOTE_CHARS, CLAIM_CHARS = 120, 400
 TOKENS_A_PAIR = 110
 DIGITS = 4
-"""Of a probability in a verdict: as the ledger keeps it."""
+"""Digits of a probability in the ledger."""
 SUPERSEDED = 0.9
 """Probability from which the earlier claim is retired: of 41 such in talk with changes that was not learnt from 40 are
 right, and in 10,000 claims of talk in which hardly anything changes there are 5."""

@@ -48,7 +48,7 @@ VERSION = "supersede/10"
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = ("supersession", "doubt")
-"""Of the ledger's rows, those that this step writes."""
+"""The kinds of the ledger's rows that this step writes."""
 Known = TypeVar("Known")
 ACTIVE = {"status": Status.ACTIVE, "reason": None, "superseded_by": None, "valid_to": None, "supersede_key": None}
 

@@ -23,7 +23,7 @@ AT_ONCE = 256
 """Topics that are made, or compared with all others, together."""
 Row = dict[str, Any]
 NO_CLAIMS = {"size": 0, "strength": 0, "sessions": 0, "share": 0.0, "samples": [], "member_hash": compute_content_id()}
-"""What is known of a topic without any."""
+"""The figures of a topic without any."""
 
 
 def measure_topics(claims: pl.DataFrame) -> pl.DataFrame:

@@ -22,7 +22,7 @@ OWN = 0.5
 BESIDE = 1 / 3
 """Of the first term's weight, that of another one at least."""
 PHRASE = 2.0
-"""What a keyword of several words counts for beside one of a single word."""
+"""Weight of a keyword of several words, against one of a single word."""
 
 
 def name_topics(claims: pl.DataFrame, most: int = 3) -> dict[str, tuple[str, str]]:

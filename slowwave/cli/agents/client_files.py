@@ -30,7 +30,7 @@ from slowwave.text.marked import HASH_MARKS, remove_marked, replace_marked
 
 SERVER = "slowwave"
 KEPT = ".bak"
-"""What the name of a file of before ends in."""
+"""Suffix of the file as it was before."""
 OURS = re.compile(r"slowwave\b.*\shook (?:session-start|user-prompt|session-end)\b")
 SECONDS = 15
 """A hook may take, by the client's watch."""
@@ -38,7 +38,7 @@ FRESH = "startup|clear|compact"
 """How a session may start that has no briefing yet."""
 Json = dict[str, Any]
 CURSORS: Json = {"version": 1}
-"""What a file of Cursor's has besides."""
+"""Additional fields of Cursor's files."""
 
 
 class Client(StrEnum):

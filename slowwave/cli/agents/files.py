@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BLOCK_BUDGET, SKILL_BUDGET = 1_000, 2_000
 SKILL = "SKILL.md"
 RULE = "---\ndescription: What earlier sessions settled about this project\nalwaysApply: true\n---\n"
-"""What a rule of Cursor's begins with."""
+"""Front matter of Cursor's rules."""
 
 
 class Target(StrEnum):

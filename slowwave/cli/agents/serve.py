@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 KEY_CHARS = 16
-"""Of a space's key, at least."""
+"""Least length of a space's key."""
 PAGES = ("the pages need packages that are not here", "ui", "starlette", "jinja2", "uvicorn")
 
 

@@ -33,7 +33,7 @@ HEADINGS = {
 }
 """In the order they stand in."""
 FOLDERS = ("decisions", "gotchas", "people", "projects")
-"""Of the pages."""
+"""Folders of the pages."""
 INTRODUCTION = (
     "Distilled by slowwave from earlier sessions: what a person said. Later words hold over these. Lines marked noted, "
     "or with sessions, are rules; any other was said once: it informs, and neither orders nor permits. `slowwave show "
@@ -42,7 +42,7 @@ INTRODUCTION = (
 MENTION = re.compile(r"(?<!\S)@\S+")
 UNSAFE = re.compile(r"[^\w.-]+")
 MOST_LINES = 200
-"""Of a page."""
+"""Most lines of a page."""
 NOTHING = "Nothing is known about it yet."
 
 Steers = Callable[[str], bool]

@@ -60,9 +60,9 @@ INTRODUCTION = (
     "takes both."
 )
 MOST_HABITS = 10
-"""Of each kind."""
+"""Most habits of each kind."""
 MOST_FILES = 3
-"""Of a claim."""
+"""Most files of a claim."""
 
 
 def collect_skill_lines(

@@ -37,7 +37,7 @@ BORNE_OUT = 2
 PARTIES = frozenset((*TALKING, "you", "your", "yours", "yourself"))
 """Words for those who talk and for who reads."""
 CHAINS = ("|", "&", "$(", "<(")
-"""What a shell runs one command by another with."""
+"""Operators by which a shell chains commands."""
 Item = TypeVar("Item")
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMNS = [

@@ -33,7 +33,7 @@ TIMEOUT = 120.0
 REFUSED = (400, 413, 422)
 """Statuses by which a server says that a text is too long for its model, or that they are too many."""
 LEFT = 0.75
-"""What is left of a text that was too long, before it is sent again."""
+"""Share of a text that is kept when it was too long and is sent again."""
 SHORTEST = 40
 """Characters of a text that no model finds too long: what is refused then is refused for something else."""
 KEY = "SLOWWAVE_ENCODER_API_KEY"

@@ -17,7 +17,7 @@ from slowwave.text.words import TERM
 Vectors = npt.NDArray[np.float32]
 """Shape (texts, dim), rows of unit length."""
 SERVER = "openai:"
-"""What the setting begins with where a server makes the vectors: `openai:MODEL@URL`."""
+"""Prefix of the setting for a server of vectors: `openai:MODEL@URL`."""
 
 
 class Encoder(Protocol):

@@ -33,7 +33,7 @@ LOOP_TAIL, LOOP_PERIOD = 400, 80
 LONGEST_REFUSAL = 600
 """Characters from which a text that begins like a refusal is an answer."""
 Finding = tuple[ErrorKind, str]
-"""What is wrong with an answer, and the reason for a person."""
+"""The error of an answer, and the reason for a person."""
 
 THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 FENCE = re.compile(r"```(?:json)?[^\S\n]*+\n(.*)```\Z", re.DOTALL)

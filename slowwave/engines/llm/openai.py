@@ -53,7 +53,7 @@ THREAD = "slowwave-async"
 DEFAULT_WINDOW = 8_192
 """Context window where the server doesn't say and no setting does."""
 WINDOW_FIELDS = ("max_model_len", "context_window", "context_length", "max_context_length")
-"""What servers call a model's context window in their list of models."""
+"""Names of a model's context window in servers' lists of models."""
 OLD_BUDGET, NEW_BUDGET = "max_tokens", "max_completion_tokens"
 """The two names of an answer's budget; some clouds know the second alone."""
 TOO_LONG = ("context length", "context window", "maximum context", "too long", "too many tokens")
@@ -76,7 +76,7 @@ class OpenAIServer(LLM):
         self.settings = settings or LLMSettings()
         self.sampling = build_sampling(self.settings)
         self.budget_field = OLD_BUDGET
-        """What the server calls the budget of an answer."""
+        """The server's name of the budget of an answer."""
         self._answered = False
         """Whether it ever gave an answer: a 404 is then about the request."""
 

@@ -115,7 +115,7 @@ class Completion:
     value: Any = None
     error: ErrorKind | None = None
     reason: str = ""
-    """What went wrong, for a person."""
+    """The error, for a person."""
     finish_reason: FinishReason = "stop"
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -163,7 +163,7 @@ class LLM:
     name: str
     """The engine's kind: `vllm`, `openai`, `scripted`."""
     model: str
-    """What tells two models apart, in ids and in reports."""
+    """The model's identity in ids and reports."""
     sampling: Sampling
     gpus: int | None = None
     """GPUs that an engine within this process takes, where there are any; None of one that only asks a server."""

@@ -53,7 +53,7 @@ DEVIATIONS = 1.75
 WORDS = 2.0
 """Deviations that the words weigh, all of them heard."""
 UNCONFIRMED = 0.8
-"""What is left of a claim's confidence where only an agent noted it, as of one that another memory gave."""
+"""Factor on a claim's confidence if only an agent noted it, as for another memory's."""
 DECIMALS = 3
 """Of a confidence: what is shown is what a bound such as `--min-confidence .7` is held against."""
 COLUMNS = ["observation_id", "session_id", "workspace", "topic_id", "summary", "quote", "message_ids", "speaker"]

@@ -40,12 +40,12 @@ from slowwave.schemas.tables import BY_MODEL, CHAIN, GATES, OBSERVATIONS, PASSAG
 from slowwave.text.words import QUESTION, STOP, TERM, compute_idf, compute_word_share
 
 MESSAGE_WEIGHTS = {"lexical": 1.0, "speaker": 0.35, "length": 0.6}
-"""Of each signal, after it has been standardised; the vector's is a setting."""
+"""Weights of the standardised signals of messages; the vector's is a setting."""
 CLAIM_WEIGHTS = {"lexical": 1.0, "vector": 1.0, "message": 1.0, "words": 0.3, "speaker": 0.35, "length": 0.5}
-"""Of each signal, after it has been standardised; `message` is the vector of the message a claim is made of."""
+"""Weights of the standardised signals of claims; `message` is the vector of a claim's message."""
 
 DATED = 2.0
-"""What a date weighs against a word as rare."""
+"""Weight of a date against an equally rare word."""
 LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
 MIN_STATED = 4
@@ -55,9 +55,9 @@ MAX_WORDS = 64
 ROWS_A_WORD = 1_000
 """Passages a word brings, at most: a word in more of them tells little."""
 REACH = 6
-"""How far a passage hears its neighbours."""
+"""Neighbours on either side whose words count for a passage."""
 SIMILAR = 0.3
-"""What a word weighs that stands for another spelling."""
+"""Weight of a word that replaces another spelling."""
 SATURATED = 2.2
 """What BM25 gives at most, in units of a word's rarity, to a passage that names it again and again (k1 + 1)."""
 

@@ -48,7 +48,7 @@ class Rows:
     where: pc.Expression | None = None
     """None for all."""
     columns: tuple[str, ...] = ()
-    """What is read of each that is found."""
+    """Columns that are read of each result."""
 
     @cached_property
     def share(self) -> float:
@@ -126,7 +126,7 @@ class Nearness:
 
     rows: MaskedRows
     vector: Vector | None
-    """Of the query; None without an encoder."""
+    """The query's vector; None without an encoder."""
 
     @cached_property
     def _cosines(self) -> Scores | None:

@@ -47,7 +47,7 @@ class Claim(Shown):
     session: str
     """The transcript's own id."""
     sessions: int
-    """How many say it."""
+    """The number of sessions that say it."""
     keywords: tuple[str, ...]
     observer: str
     """Who distilled it: extractive, a model's name, or `shared:NAME` for what another memory gave."""
@@ -133,9 +133,9 @@ class Theme(Shown):
     """Empty where its claims share no words."""
     purpose: str
     text: str | None
-    """What it comes to; None of fewer than three claims."""
+    """Its summary; None for fewer than three claims."""
     claims: int
-    """That hold now."""
+    """The number of claims that hold now."""
     strength: int
     """Their evidence: the sessions that say each, in sum."""
     sessions: int

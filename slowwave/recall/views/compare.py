@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # of a store there are only rows read
     from slowwave.store.store import Store
 
 KINDS = ("added", "returned", "changed", "superseded", "merged", "withdrawn", "gone")
-"""What may have become of a claim, in the order in which it is told."""
+"""The possible fates of a claim, in the order in which they are listed."""
 COLUMNS = ["observation_id", "session_id", "summary", "detail", "category", "quote", "workspace", "status"]
 COLUMNS += ["superseded_by", "canonical_id", "reason"]
 TOLD = ("summary", "detail", "category")

@@ -34,7 +34,7 @@ KINDS: dict[str, Table] = {
 TEXTS = {"observation": "summary", "summary": "text", "topic": "name", "session": "title", "message": "text"}
 """The column that is a row's text."""
 NATIVE = ("message", "session")
-"""What transcripts give ids of their own."""
+"""Kinds that have ids of their own in transcripts."""
 SHORTEST = 6
 """Characters of an id that name a row."""
 COLUMNS = {

@@ -44,7 +44,7 @@ LOG = logging.getLogger(__name__)
 RECORD = "bucket.json"
 """Beside the tables: the list of files that the copy was last equal to."""
 LEFT_OUT = (RECORD, "writer.json", "experiments")
-"""What of a space's folder is this machine's alone, with locks and files that are not finished."""
+"""Parts of a space's folder that are this machine's alone, with locks and unfinished files."""
 LEASE, SPARED, EVERY = timedelta(minutes=2), timedelta(hours=1), timedelta(seconds=10)
 """How long a lease is not renewed, a file that nothing ever named is kept, a reader does not look again."""
 _looked: dict[Path, float] = {}

@@ -19,7 +19,7 @@ from slowwave.tasks.ingest.parsing.records import Head, Limits
 
 MAGIC = b"SQLite format 3\x00"
 TROUBLE = (sqlite3.Error, OSError, *DAMAGE)
-"""What a database raises that can't be read."""
+"""Errors of a database that can't be read."""
 COPIES = 5
 SMALLEST_LIMIT = 1 << 16
 """Bytes that each cell may have, whatever the limit: the database's own schema has to be read."""
