@@ -2,7 +2,7 @@
 
 import pytest
 
-from slowwave.chat.effect import estimate_effect
+from slowwave.chat.talk import estimate_effect
 from slowwave.context.active import ActiveMemory, Weights
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.schemas.settings import ActiveSettings

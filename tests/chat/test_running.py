@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.chat.narrate import summarize_drafts
+from slowwave.chat.talk import summarize_drafts
 from slowwave.context.conversation import TEMPLATE_TOKENS, RunningSummary, Turns, build_conversation_shape
 from slowwave.context.packing import OMITTED
 from slowwave.context.rendering import TITLES, Measure

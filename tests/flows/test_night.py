@@ -9,10 +9,9 @@ import polars as pl
 import pytest
 
 from slowwave.flows import nightly
-from slowwave.flows.nightly import run_night
+from slowwave.flows.nightly import SETTLED, run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES
-from slowwave.flows.parts.settled import SETTLED
 from slowwave.flows.plan import plan_night
 from slowwave.flows.reprocess import FORGET, Selection, run_reprocess
 from slowwave.schemas.errors import UsageError
