@@ -488,7 +488,7 @@ class Memory:
         questions = [repr((kind, query, automatic, self._live.named)) for query in timeless]
         # from the release, or what was answered last
         try:
-            view = self.get_view()
+            view = self._live.get_current_view()
             encode = partial(self._vectors.encode_texts, view.release.encoder)
             search = Search(view, self.settings.recall, encode, self._notes.add, self._reranker)
             if kind == "recall":
@@ -519,6 +519,8 @@ class Memory:
         with suppress(*TROUBLE):  # told of already, by who answered from the release
             pending = find_unreleased(self._live.view, self.root / self.space, query, self._vectors)
         pending = [hit for hit in pending if (hit.relevance or 0.0) >= floor]
+        if not pending:
+            return hits
         merged = list(heapq.merge(pending, hits, key=lambda hit: -(hit.relevance or 0.0)))[: query.k]
         best = max([hits.relevance, *(hit.relevance or 0.0 for hit in pending)])
         answer = Hits(merged, None if merged else hits.reason, hits.stale, best)

@@ -27,9 +27,9 @@ import pyarrow.compute as pc
 from slowwave.context.direct import make_source, tell_hit
 from slowwave.context.packing import show_pieces
 from slowwave.context.rendering import OMITTED, Line, LineSource
-from slowwave.engines.encoders.protocol import limit_blas_threads
 from slowwave.recall.hits import Hit
 from slowwave.recall.query import Query, Vector
+from slowwave.recall.release.tables import limit_blas_threads
 from slowwave.recall.release.view import FIGURE, View, is_superseded
 from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.recall.sessions import is_visible_as_of, rank_sessions, read_session_ids

@@ -23,12 +23,13 @@ from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.recall.retrieve.rows import build_path_variants
 from slowwave.schemas.errors import TROUBLE, EncoderFailed, translate_read_errors
+from slowwave.schemas.places import find_url
 from slowwave.schemas.tables import MESSAGES, RELEASES
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.store.bucket.working_copy import refresh
 from slowwave.store.notes import read_written
 from slowwave.store.workspaces import find_workspaces
-from slowwave.text.words import compute_word_share
+from slowwave.text.words import compute_word_shares
 
 LOG = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ class LiveRelease:
             note: told with each answer that a newer release can't be read.
         """
         self.root, self.space, self.named, self._note = root, space, named, note
+        self._is_in_bucket = find_url(root) is not None
         self.view: View | None = None
         """The view that answered last; None as long as the store could not be read."""
         self._behind: str | None = None
@@ -146,7 +148,8 @@ class LiveRelease:
 
     def _read_stamp(self) -> int:
         """Return the time when a row was last added to the releases; 0 where there are none."""
-        refresh(self.root / self.space)
+        if self._is_in_bucket:
+            refresh(self.root / self.space)
         versions = self.root / self.space / f"{RELEASES.name}.lance" / "_versions"
         return versions.stat().st_mtime_ns if versions.is_dir() else 0
 
@@ -230,8 +233,8 @@ class QueryVectors:
             if made_with not in self._loaded:
                 self._loaded[made_with] = self._load_encoder(made_with)
             loaded = self._loaded[made_with]
-            is_chosen = compute_encoder_name(self.chosen) == made_with
-            if loaded is None and is_chosen and self.chosen.startswith(SERVER):
+            is_of_server = self.chosen.startswith(SERVER)
+            if loaded is None and is_of_server and compute_encoder_name(self.chosen) == made_with:
                 del self._loaded[made_with]  # it may be back by the next query
         if loaded is None:
             from slowwave.engines.encoders.load import suggest_package
@@ -258,6 +261,8 @@ def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: Q
     Relevance is on the release's scale, as that of its hits; where there is none it is the share of the query's words.
     """
     hits = [] if query.is_of_claims or "message" not in query.kinds else read_unreleased(view, space_dir)
+    if not hits:
+        return []
     # those that pass the query's conditions
     workspaces = {hit.workspace for hit in hits if hit.workspace}
     places = find_workspaces(query.workspace, workspaces) if query.workspace else ()
@@ -273,7 +278,7 @@ def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: Q
         and (not ways or any(way.is_valid_in(hit.workspace) and way.pattern.search(hit.text) for way in ways))
     ][-KEPT_QUERIES // 2 :]  # whose vectors are kept for the next query
     # how relevant each is, by its words and, where there is a scale, by its cosine
-    share = relevance = np.array([compute_word_share(query.content_words, hit.text) for hit in hits])
+    share = relevance = np.array(compute_word_shares(query.content_words, [hit.text for hit in hits]))
     scale = view.scales.get("message") if view else None
     texts = [query.text, *(hit.text for hit in hits)] if scale and hits else []
     if scale and view and (encoded := vectors.encode_texts(view.release.encoder, texts) if texts else {}):
@@ -288,6 +293,8 @@ def read_unreleased(
 ) -> list[Hit]:
     """Return messages of some roles that the release lacks, by the transcripts' own ids, the oldest first."""
     written = read_written(space_dir, view.files_read if view else frozenset())
+    if not written:
+        return []
     # lines of the journals as hits that are not weighed yet
     hits = []
     for line in written:

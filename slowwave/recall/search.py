@@ -1,7 +1,7 @@
 """One release asked one or more questions: the hits with their sources, best first. In this order:
 
-    plan              names spelt as in memory, the times named, kinds that can answer, vectors
-    conditions        rows that do not pass are never scored (`retrieve/rows.py`)
+    plan              names spelt as in memory (`retrieve/rows.py`), the times named, kinds that can answer, vectors
+    conditions        rows that do not pass are never scored (there too)
     score             of each kind a weighted sum of signals (`retrieve/candidates.py`)
     relevance         on the release's scale, by cosine and words: whether who did not ask gets anything, and what is of
                       a time that the query names
@@ -9,7 +9,7 @@
     rerank            by a model, where one was given
     order             a newer hit before the one that it changed, what is of the time asked about first, superseded
                       hits and mere questions last (`order_by_change`)
-    sources           each hit with the messages that it stands on (`sources.py`)
+    sources           each hit with the messages that it stands on, in the transcript's own ids (`build_hits`)
 
 "Which linter does galeforce use?" is answered by "linting is flake8", said in a session of that workspace. The encoder
 knows no such name, and takes the query for being about something else: it compares the text without names.
@@ -24,7 +24,6 @@ nothing under it.
 """
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -34,13 +33,25 @@ from typing import Protocol, TypeVar, cast
 import numpy as np
 from rapidfuzz import fuzz
 
-from slowwave.recall.hits import CONFIDENT, GROUPS, Hits, Kind, Successor, has_words
-from slowwave.recall.query import Query, QueryPlan, Vector, build_query
+from slowwave.recall.hits import (
+    CONFIDENT,
+    GROUPS,
+    LEANING_WORDS,
+    QUOTE_CHARS,
+    Fragment,
+    Hit,
+    Hits,
+    Kind,
+    Source,
+    Successor,
+    fold_text,
+    has_words,
+)
+from slowwave.recall.query import Query, QueryPlan, Vector
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import FIGURE, View, is_changed, is_perhaps_changed, is_superseded, mark_changes
 from slowwave.recall.retrieve.candidates import (
     POOLS,
-    ROWS_A_WORD,
     Candidate,
     Candidates,
     PassageEvidence,
@@ -48,16 +59,20 @@ from slowwave.recall.retrieve.candidates import (
     retrieve_claims,
     retrieve_groups,
     retrieve_messages,
-    search_words,
 )
-from slowwave.recall.retrieve.rows import explain_empty_filters, mask_allowed_claims, place_query
+from slowwave.recall.retrieve.rows import (
+    correct_names,
+    explain_empty_filters,
+    mask_allowed_claims,
+    place_query,
+    strip_names,
+)
 from slowwave.recall.sessions import SessionHits, find_sessions
-from slowwave.recall.sources import build_hits
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.settings import RecallSettings
-from slowwave.schemas.tables import CHAIN, OBSERVATIONS, PASSAGES, Table
+from slowwave.schemas.tables import CHAIN, MESSAGES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
-from slowwave.text.words import TERM, extract_content_words, extract_stems, stem
+from slowwave.text.words import extract_content_words, extract_stems, stem
 
 T = TypeVar("T")
 
@@ -68,12 +83,6 @@ SAME = 70.0
 SITTING = 3600.0
 """Seconds. What another says sooner after is of the same sitting: an answer, mostly, and no newer state of things."""
 NO_CHAIN: Row = dict.fromkeys(CHAIN)
-SELDOM = 0.05
-"""Share of a workspace's passages that name it up to which its name tells where, not what, is talked about."""
-SHORTEST = 3
-"""Letters of a name's form, at least."""
-ROWS_A_NAME = 50
-"""Passages in which it is looked at how a form is written."""
 
 
 class Reranker(Protocol):
@@ -437,63 +446,120 @@ def _read_chain(view: View, hit: Candidate, query: Query) -> Row:
     return own if later and query.stems & extract_stems(str(later["summary"])) else NO_CHAIN
 
 
-def correct_names(view: View, query: Query, *, full_text: bool) -> Query:
-    """Return a query in which a speaker is named as in memory: where nobody said the word as it is spelt, and where it
-    is what others call them for short.
+CLAIM_COLUMNS = ["category", "detail", "files", "topic_id"]
+MESSAGE_COLUMNS = ["session_id", "native_id", "role", "text"]
+
+MAX_SOURCES = 5
+"""Messages named under one summary; more are reached by drilling down."""
+
+
+def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
+    """Return rows as hits, all their messages looked up at once."""
+    # the messages that each stands on; a message in its exchange
+    below = collect_message_ids_below(view, {row.id: row.row for row in ranked if row.kind in GROUPS})
+    ids = {row.id: below[row.id] if row.kind in GROUPS else row.row.get("message_ids") or [] for row in ranked}
+    messages = view.read_by_id(MESSAGES, list(chain(*ids.values())), MESSAGE_COLUMNS)
+    exchanges = _read_exchanges(view, [row for row in ranked if row.kind == "message"])
+    # what the table knows of the claims, or of the claim that was made of a message
+    claims = {row.id: row.claim.id if row.claim else row.id for row in ranked if row.claim or row.kind == "observation"}
+    facts = view.read_by_id(OBSERVATIONS, list(claims.values()), CLAIM_COLUMNS)
+    sure = view.look_up_confidences(list(facts))
+    names = view.read_by_id(TOPICS, [fact["topic_id"] for fact in facts.values() if fact["topic_id"]], ["name"])
+    # each with its messages, and what is known of its claim
+    hits: list[Hit] = []
+    for row in ranked:
+        cited = [messages[key] for key in ids[row.id] if key in messages]
+        hit = _build_hit(view, row, *exchanges.get(row.id, (cited, ())))
+        if fact := facts.get(key := claims.get(row.id, "")):
+            hit = replace(
+                hit,
+                category=fact["category"],
+                detail=fact["detail"],
+                files=tuple(fact["files"]),
+                confidence=sure[key],
+                topic=names.get(fact["topic_id"], {}).get("name"),
+            )
+        hits.append(hit)
+    return hits
+
+
+def _build_hit(view: View, candidate: Candidate, messages: Sequence[Row], pair: tuple[Fragment, ...]) -> Hit:
+    """Return a row as a hit; its messages as sources, a message in its exchange."""
+    row, kind = candidate.row, candidate.kind
+    # what is shown: of a message the whole, of which the passage that was found is quoted
+    text = messages[0]["text"] if kind == "message" and messages else candidate.text
+    quote = row["quote"] if kind == "observation" else candidate.text if kind == "message" else None
+    # a source quotes what is given, if the message has it, else how the message begins
+    sources: list[Source] = []
+    for message in messages:
+        session, is_there = message["session_id"], quote is not None and fold_text(quote) in fold_text(message["text"])
+        words = quote if quote and is_there else message["text"][:QUOTE_CHARS]
+        sources.append(Source(view.native_sessions.get(session) or session, message["native_id"], words))
+    role = messages[0]["role"] if messages else None
+    return Hit(
+        *(kind, candidate.id, text, candidate.score, candidate.edges[1], row["status"]),
+        sources=tuple(sources),
+        pair=pair,
+        relevance=candidate.relevance,
+        superseded_by=row["superseded_by"],
+        perhaps_superseded_by=row["perhaps_superseded_by"],
+        successor=row["successor"],
+        claim=candidate.claim.text if candidate.claim else None,
+        topic=row.get("name"),
+        workspace=row.get("workspace"),
+        speaker=None if kind in GROUPS else row.get("speaker") or role,
+    )
+
+
+def _read_exchanges(view: View, ranked: Sequence[Candidate]) -> dict[str, tuple[list[Row], tuple[Fragment, ...]]]:
+    """Return for each message that was found itself and its exchange, taken from where they stand."""
+    if not ranked:
+        return {}
+    layout = view.passages
+    # which messages stand around each hit, by their offsets: the exchange, itself, and what was said next
+    around: dict[str, tuple[list[int], int, int]] = {}
+    for row in ranked:
+        at, reply = row.row["position"], layout.find_reply(row.row["position"])
+        pair = layout.message[layout.find_exchange(at)].tolist()
+        around[row.id] = pair, int(layout.message[at]), -1 if reply is None else int(layout.message[reply])
+    # all of them are read at once
+    offsets = sorted({at for pair, own, reply in around.values() for at in (*pair, own, reply) if at >= 0})
+    rows = view.take(MESSAGES, np.array(offsets, dtype=np.int64), MESSAGE_COLUMNS).to_pylist() if offsets else []
+    messages = dict(zip(offsets, rows, strict=True))
+    fragments = {at: Fragment(row["role"], row["native_id"], row["text"]) for at, row in messages.items()}
+    # a reply is a part of the exchange where it leans on the message
+    exchanges: dict[str, tuple[list[Row], tuple[Fragment, ...]]] = {}
+    for key, (pair, own, reply) in around.items():
+        exchange = [fragments[at] for at in pair if at in fragments]
+        answer = fragments.get(reply)
+        if answer and len(set(extract_content_words(answer.text))) <= LEANING_WORDS:
+            exchange.append(answer)
+        exchanges[key] = [messages[own]] if own in messages else [], tuple(exchange)
+    return exchanges
+
+
+def collect_message_ids_below(view: View, summaries: Mapping[str, Row]) -> dict[str, list[str]]:
+    """Return up to MAX_SOURCES messages below each summary or topic (rows by id, with `member_ids` or `samples`),
+    spread over its members.
+
+    Members are summaries of the tier below, observations or messages; each round takes all hits one tier down.
     """
-    names = view.passages.speaker_words
-
-    def correct(match: re.Match[str]) -> str:
-        word = match[0].lower()
-        if word in names:
-            return match[0]
-        short_for = find_short_form(view, word) if full_text else None
-        return short_for or view.find_similar_word(word, names) or match[0]
-
-    return replace(query, text=TERM.sub(correct, query.text))
-
-
-def find_short_form(view: View, word: str) -> str | None:
-    """Return the speaker's name that a word is the beginning of ("Mel" of "Melanie"): the only one, where the word is
-    mostly said in that speaker's company, with a capital, and never by that speaker, as "May" is by a Maya.
-    """
-    names, layout = view.passages.speaker_words, view.passages
-    alike = [name for name in names if name.startswith(word)] if len(word) >= SHORTEST else []
-    if len(alike) != 1 or not extract_content_words(word):
-        return None
-    # how the word is written, and in whose company
-    own = np.isin(layout.speaker, sorted(names[alike[0]]))
-    for positions, _ in search_words(view, build_query(word, 1, "message")):
-        there = positions[np.isin(layout.session[positions], layout.session[own])]
-        texts = view.take(PASSAGES, layout.offsets[there[:ROWS_A_NAME]], ["text"])["text"].to_pylist()
-        by = zip(texts, own[there], strict=False)
-        written = [(form, is_own) for text, is_own in by for form in TERM.findall(text) if form.lower() == word]
-        with_capital = 2 * sum(form[0].isupper() for form, _ in written) > len(written) > 1
-        if 2 * len(there) > len(positions) and with_capital and not any(is_own for _, is_own in written):
-            return alike[0]
-    return None
+    frontier = {key: row.get("member_ids", row.get("samples")) or [] for key, row in summaries.items()}
+    while frontier:
+        below = view.read_by_id(SUMMARIES, list(chain(*frontier.values())), ["summary_id", "member_ids"])
+        if not below:
+            break
+        frontier = {
+            key: _descend_one_tier(ids, {k: row["member_ids"] for k, row in below.items()})
+            for key, ids in frontier.items()
+        }
+    claims = view.read_by_id(OBSERVATIONS, list(chain(*frontier.values())), ["observation_id", "message_ids"])
+    messages = {key: row["message_ids"] for key, row in claims.items()}
+    return {key: _descend_one_tier(ids, messages)[:MAX_SOURCES] for key, ids in frontier.items()}
 
 
-def strip_names(view: View, query: Query, *, full_text: bool) -> str:
-    """Return the part of a query that is compared with messages: its text without the names of speakers and workspaces.
-
-    Args:
-        full_text: whether the index of full text of the passages may be asked; else workspaces' names stay.
-    """
-    text, lowered = view.passages.strip_speakers(query.text), query.text.lower()
-    for number, folder in enumerate(view.passages.folders if full_text else ()):
-        words = TERM.findall(folder.lower())
-        if not words or not all(word in lowered for word in words):
-            continue
-        # less the name, where something telling is left
-        name = r"[\W_]+".join(map(re.escape, words))
-        bare, removed = re.subn(rf"(?<!\w){name}(?!\w)(?:['’]s\b)?", " ", text, flags=re.I)
-        if not removed or not extract_content_words(bare):
-            continue
-        # where hardly any passage of the workspace has it; what is said too often for all to be looked up is no name
-        here = view.passages.workspace == number
-        lookups = [positions for positions, _ in search_words(view, build_query(" ".join(words), 1, "message"))]
-        seldom = min((int(here[positions].sum()) for positions in lookups), default=0) <= SELDOM * int(here.sum())
-        if seldom and all(len(positions) < ROWS_A_WORD for positions in lookups):
-            text = " ".join(bare.split())
-    return text
+def _descend_one_tier(ids: Sequence[str], members: Mapping[str, list[str]]) -> list[str]:
+    """Return each id replaced by its members (or itself, where it has none), one of each in turn."""
+    lists = [members.get(key, [key]) for key in ids[: MAX_SOURCES * 4]]
+    spread = (key for turn in zip_longest(*lists) for key in turn if key is not None)
+    return list(dict.fromkeys(spread))[: MAX_SOURCES * 4]

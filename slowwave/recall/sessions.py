@@ -22,8 +22,8 @@ from slowwave.recall.hits import Answer, Shown, Source
 from slowwave.recall.query import NO_TIME, Ints, Query, QueryPlan, Vector
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, mark_changes
-from slowwave.recall.retrieve.candidates import Candidates, PassageEvidence, search_words, sum_signals, weigh_signals
-from slowwave.recall.retrieve.rows import Nearness, find_passages
+from slowwave.recall.retrieve.candidates import Candidates, PassageEvidence, sum_signals, weigh_signals
+from slowwave.recall.retrieve.rows import Nearness, find_passages, search_words
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.text.pyramid import compute_master_id
 from slowwave.text.words import compute_idf

@@ -195,6 +195,8 @@ def read_written(space_dir: Path, read_before: Container[tuple[str, int, int]]) 
     paths = [path for folder in find_journals(space_dir) for path in folder.glob("*.jsonl")]
     stats = [(path, path.stat()) for path in paths]
     changed = [path for path, stat in stats if (path.name, stat.st_size, stat.st_mtime_ns) not in read_before]
+    if not changed:
+        return []
     rejected = {entry.id for entry in read(space_dir, Review) if entry.verdict == "rejected"}
     lines = [line for path in changed for line in map(parse_line, path.read_bytes().splitlines())]
     spoken = [line for line in lines if line.get("role") in ("user", "assistant")]

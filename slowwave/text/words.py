@@ -123,10 +123,13 @@ def extract_distinct_words(text: str) -> list[str]:
     return list(dict.fromkeys(word.lower() for word in TERM.findall(text)))
 
 
-def compute_word_share(words: Sequence[str], text: str) -> float:
-    """Return the share of the words that a text holds; plural or not."""
-    held_words = {singularise(word) for word in extract_distinct_words(text)}
-    return sum(singularise(word) in held_words for word in words) / len(words) if words else 0.0
+def compute_word_shares(words: Sequence[str], texts: Sequence[str]) -> list[float]:
+    """Return the share of the words that each text holds; plural or not."""
+    if not words:
+        return [0.0] * len(texts)
+    singular = list(map(singularise, words))
+    held_words = (set(map(singularise, extract_distinct_words(text))) for text in texts)
+    return [sum(word in held for word in singular) / len(singular) for held in held_words]
 
 
 def extract_stems(text: str) -> frozenset[str]:

@@ -7,7 +7,7 @@ import sys
 THREADS = """
 import numpy
 from threadpoolctl import threadpool_info
-from slowwave.engines.encoders.protocol import limit_blas_threads
+from slowwave.recall.release.tables import limit_blas_threads
 
 def blas():
     return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}

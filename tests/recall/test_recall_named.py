@@ -8,7 +8,7 @@ from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.recall.query import Query, build_query
 from slowwave.recall.release.view import View
-from slowwave.recall.search import strip_names
+from slowwave.recall.retrieve.rows import strip_names
 from slowwave.schemas.settings import Settings
 from tests.talk_files import session
 

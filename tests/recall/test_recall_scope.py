@@ -13,8 +13,7 @@ from slowwave.memory import Memory
 from slowwave.recall.hits import KINDS
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.candidates import search_words
-from slowwave.recall.retrieve.rows import find_passages
+from slowwave.recall.retrieve.rows import find_passages, search_words
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.store import Store
@@ -245,7 +244,7 @@ def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
         assert passages.allowed[positions].all()
         return [near["_score"].to_pylist(), said["_score"].to_pylist(), scores.tolist()]
 
-    monkeypatch.setattr("slowwave.recall.retrieve.candidates.ROWS_A_WORD", 3)
+    monkeypatch.setattr("slowwave.recall.retrieve.rows.ROWS_A_WORD", 3)
     at_once = look_up(view)
     assert [len(scores) for scores in at_once] == [3, 3, 3]
     monkeypatch.setattr("slowwave.recall.retrieve.rows.MORE", 0.1)  # the rows lie as unevenly as can be

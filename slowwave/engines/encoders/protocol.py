@@ -1,16 +1,13 @@
 """The Encoder protocol (texts in, unit vectors out), the plain encoder that ships, and what users of vectors share."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache, lru_cache
+from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from threading import Lock
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import ThreadpoolController
 
 from slowwave.text.words import TERM
 
@@ -94,32 +91,3 @@ class KnownEncoder:
         for text in list(self.known)[: -self.size]:
             del self.known[text]
         return vectors
-
-
-_blas_lock = Lock()
-_blas_limits: list[Any] = []
-"""One entry for each thread inside `limit_blas_threads`: the first holds what the last to leave restores."""
-
-
-@contextmanager
-def limit_blas_threads() -> Iterator[None]:
-    """Compute numpy's products inside on the thread that asks. Costs 0.02 ms; threads may enter and leave in any order.
-
-    numpy's BLAS splits even a product of 20 rows over all cores and spins until the last is done; with the cores busy a
-    query may then take 15 times as long (`docs/decisions/005-vectors.md`). The limit is the process's own.
-    """
-    with _blas_lock:
-        _blas_limits.append(None if _blas_limits else _find_blas_libraries().limit(limits=1, user_api="blas"))
-    try:
-        yield
-    finally:
-        with _blas_lock:
-            if len(_blas_limits) == 1:
-                _blas_limits[0].restore_original_limits()
-            _blas_limits.pop()
-
-
-@cache
-def _find_blas_libraries() -> ThreadpoolController:
-    """Return the BLAS libraries that are loaded, found once (2 ms); numpy's is there from its import on."""
-    return ThreadpoolController()

@@ -10,12 +10,12 @@ passages in about 0.1 s.
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, Generic, Self, TypeVar
 
 import lance
@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from threadpoolctl import ThreadpoolController
 
-from slowwave.engines.encoders.protocol import limit_blas_threads
 from slowwave.recall.query import NO_TIME, Calendar, Ints, Mask, Vector, compute_calendar
 from slowwave.schemas.errors import READ_TROUBLE, StoreUnreadable
 from slowwave.schemas.tables import INDEXED_ROWS, MESSAGES, OBSERVATIONS, PASSAGES, TABLES, Table
@@ -64,6 +64,35 @@ def build_matrix(vectors: pa.ChunkedArray) -> npt.NDArray[np.float32]:
         numbers = bits.view(np.float32)
         numbers *= np.float32(2.0**112)
     return numbers.reshape(len(column), column.type.list_size)
+
+
+_blas_lock = Lock()
+_blas_limits: list[Any] = []
+"""One entry for each thread inside `limit_blas_threads`: the first holds what the last to leave restores."""
+
+
+@contextmanager
+def limit_blas_threads() -> Iterator[None]:
+    """Compute numpy's products inside on the thread that asks. Costs 0.02 ms; threads may enter and leave in any order.
+
+    numpy's BLAS splits even a product of 20 rows over all cores and spins until the last is done; with the cores busy a
+    query may then take 15 times as long (`docs/decisions/005-vectors.md`). The limit is the process's own.
+    """
+    with _blas_lock:
+        _blas_limits.append(None if _blas_limits else _find_blas_libraries().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            if len(_blas_limits) == 1:
+                _blas_limits[0].restore_original_limits()
+            _blas_limits.pop()
+
+
+@cache
+def _find_blas_libraries() -> ThreadpoolController:
+    """Return the BLAS libraries that are loaded, found once (2 ms); numpy's is there from its import on."""
+    return ThreadpoolController()
 
 
 def compute_cosines(vectors: pa.ChunkedArray, vector: Vector) -> npt.NDArray[np.float64]:

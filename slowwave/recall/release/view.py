@@ -288,7 +288,9 @@ class View(Tables):
 
     def is_copy(self, session: str, text: str) -> bool:
         """Return whether a text of a session says nothing but what was first said, word for word, in another one."""
-        spans = extract_spans(text) if self.first_copies else []
+        if not self.first_copies:
+            return False
+        spans = extract_spans(text)
         first = [self.first_copies.get(" ".join(text[span.start : span.end].split()), session) for span in spans]
         return bool(first) and session not in first
 
@@ -309,7 +311,7 @@ class View(Tables):
         nearest = process.extractOne(word, list(among), scorer=JaroWinkler.similarity, score_cutoff=ALIKE)
         return None if nearest is None or word in self.vocabulary else str(nearest[0])
 
-    @property
+    @shared_property
     def unconfirmed_notes(self) -> frozenset[str]:
         """Sessions that are notes of an agent's which no person has confirmed."""
         return frozenset(key for key, confirmed in self.agent_notes.items() if not confirmed)

@@ -20,7 +20,7 @@ Weights were found on LoCoMo's open part and kept round; the vector's is a setti
 `docs/decisions/001-claims.md` tells what each signal of claims is worth.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, reduce
@@ -35,9 +35,18 @@ from slowwave.recall.hits import Kind
 from slowwave.recall.query import Ints, Mask, Query, QueryPlan
 from slowwave.recall.release.tables import PassageIndex, Row
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.rows import Nearness, Rows, Scores, find_claims, find_passages, select_top
-from slowwave.schemas.tables import BY_MODEL, CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, UTC_US, Table
-from slowwave.text.words import QUESTION, STOP, TERM, compute_idf, compute_word_share
+from slowwave.recall.retrieve.rows import (
+    MAX_WORDS,
+    Nearness,
+    Rows,
+    Scores,
+    find_claims,
+    find_passages,
+    search_words,
+    select_top,
+)
+from slowwave.schemas.tables import CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, UTC_US, Table
+from slowwave.text.words import QUESTION, STOP, TERM, compute_idf, compute_word_shares
 
 MESSAGE_WEIGHTS = {"lexical": 1.0, "speaker": 0.35, "length": 0.6}
 """Weights of the standardised signals of messages; the vector's is a setting."""
@@ -50,14 +59,8 @@ LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
 MIN_STATED = 4
 """Words beside its questions from which a message says something of its own."""
-MAX_WORDS = 64
-"""Words of a query that are looked up; later ones are left out."""
-ROWS_A_WORD = 1_000
-"""Passages a word brings, at most: a word in more of them tells little."""
 REACH = 6
 """Neighbours on either side whose words count for a passage."""
-SIMILAR = 0.3
-"""Weight of a word that replaces another spelling."""
 SATURATED = 2.2
 """What BM25 gives at most, in units of a word's rarity, to a passage that names it again and again (k1 + 1)."""
 
@@ -261,52 +264,6 @@ def hear_words(
     return total, np.divide(telling_total, bound or 1.0, out=telling_total)
 
 
-def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
-    """Return positions and BM25 of the passages that hold a word of the query, or of which a model's detail does, word
-    by word; empty for a word never said.
-
-    A word that nobody said is looked up as the one that it is likely a spelling of, for SIMILAR of the worth. Words
-    that the index leaves out are left out here too. A word's passages are remembered while the release is read.
-    """
-    # words that were looked up before, under the same conditions
-    scope = (query.places, query.since, query.until, query.speaker, query.files)
-    words = query.index_terms[:MAX_WORDS]
-    lookups = {word: view.words.get((word, scope)) for word in words}
-    missing = [word for word in words if lookups[word] is None]
-    if not missing:
-        return [lookup for lookup in lookups.values() if lookup is not None]
-    # what the others are looked up in: passages, and what a model wrote of claims
-    query = replace(query, category=None, min_confidence=None)  # passages have neither
-    detail, index = OBSERVATIONS.model_text or "", view.passages
-    passages = find_passages(view, query)
-    of_model = find_claims(view, query, BY_MODEL) if view.has_full_text(OBSERVATIONS, detail) else None
-
-    def look_up(word: str) -> tuple[Ints, Scores]:
-        rows = passages.search_text([word], ROWS_A_WORD)
-        positions, scores = passages.locate(rows), rows["_score"].to_numpy().astype(np.float64)
-        if of_model is None:
-            return positions, scores
-        rows = of_model.search_text([word], ROWS_A_WORD, detail)
-        claim, cited = view.claims.find_claim_positions(of_model.locate(rows))
-        claim_scores = rows["_score"].to_numpy().astype(np.float64)
-        return np.concatenate([positions, cited]), np.concatenate([scores, claim_scores[claim]])
-
-    def look_up_likely(word: str) -> tuple[Ints, Scores]:
-        positions, scores = look_up(word)
-        if len(positions) or word in STOP or word in index.speaker_words or word in index.workspace_words:
-            return positions, scores
-        similar = view.find_similar_word(word)
-        if similar is not None:
-            positions, scores = look_up(similar)
-        return positions, scores * SIMILAR
-
-    # several at once, and remembered
-    for word, lookup in zip(missing, view.lookups.map(look_up_likely, missing), strict=True):
-        view.words.put((word, scope), lookup)
-        lookups[word] = lookup
-    return [lookup for lookup in lookups.values() if lookup is not None]
-
-
 @dataclass(frozen=True)
 class PassageEvidence:
     """Every passage's scores by words, dates and vectors, by position; made once a query, for messages and claims."""
@@ -429,7 +386,7 @@ def retrieve_claims(view: View, plan: QueryPlan, limit: int, evidence: PassageEv
         covered = np.nan_to_num(take_best(evidence.share[positions]))
     else:
         texts = [f"{row['summary']} {row['speaker'] or ''}" for row in table.to_pylist()]
-        covered = _share_words(plan.query.index_terms, texts)
+        covered = np.array(compute_word_shares(plan.query.index_terms, texts))
     if plan.vector_with_names is not None:
         cosine = np.fmax(cosine, replace(near, vector=plan.vector_with_names).compute_cosines(claims))
     return Candidates(
@@ -479,11 +436,6 @@ def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, limit: int, full_te
         [by_key[key] for key in keys],
         # what an index did not bring has hardly anything of what it looks for
         weigh_signals({name: np.nan_to_num(signal) for name, signal in signals.items()}, dict.fromkeys(signals, 1.0)),
-        covered=_share_words(words, [str(by_key[key][pool.text]) for key in keys]),
+        covered=np.array(compute_word_shares(words, [str(by_key[key][pool.text]) for key in keys])),
         cosine=signals.get("vector"),
     )
-
-
-def _share_words(words: Sequence[str], texts: Sequence[str]) -> Scores:
-    """Return the share of some words that each text has."""
-    return np.array([compute_word_share(words, text) for text in texts], dtype=np.float64)

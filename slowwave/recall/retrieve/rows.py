@@ -1,5 +1,5 @@
 """The rows of one table that may answer a query: those that its conditions let through, and of these the best by full
-text or by vector.
+text or by vector; and the names in a query, spelt as in memory.
 
 Lance filters summaries and topics itself. A condition on passages or claims (workspace, times, speaker, files) is a
 mask over all of them: of what an index brings the rows that pass are kept, and more are asked for until enough have.
@@ -25,8 +25,9 @@ from slowwave.recall.query import Ints, Mask, Query, Vector, normalise_path
 from slowwave.recall.release.tables import RowIndex, Tables, compute_cosines, find_code
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import CATEGORIES, OBSERVATIONS, PASSAGES, QUANTIZED_ROWS, Table
+from slowwave.schemas.tables import BY_MODEL, CATEGORIES, OBSERVATIONS, PASSAGES, QUANTIZED_ROWS, Table
 from slowwave.store.workspaces import explain_unknown_workspace, find_workspaces
+from slowwave.text.words import STOP, TERM, extract_content_words
 
 Scores = npt.NDArray[np.float64]
 
@@ -330,3 +331,125 @@ def find_claims(view: View, query: Query, where: pc.Expression | None = None) ->
     """Return the claims that may answer a query, by their offsets."""
     allowed = mask_allowed_claims(view, query)
     return MaskedRows(view=view, table=OBSERVATIONS, index=view.claims, allowed=allowed, where=where)
+
+
+MAX_WORDS = 64
+"""Words of a query that are looked up; later ones are left out."""
+ROWS_A_WORD = 1_000
+"""Passages a word brings, at most: a word in more of them tells little."""
+SIMILAR = 0.3
+"""Weight of a word that replaces another spelling."""
+SELDOM = 0.05
+"""Share of a workspace's passages that name it up to which its name tells where, not what, is talked about."""
+SHORTEST = 3
+"""Letters of a name's form, at least."""
+ROWS_A_NAME = 50
+"""Passages in which it is looked at how a form is written."""
+
+
+def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
+    """Return positions and BM25 of the passages that hold a word of the query, or of which a model's detail does, word
+    by word; empty for a word never said.
+
+    A word that nobody said is looked up as the one that it is likely a spelling of, for SIMILAR of the worth. Words
+    that the index leaves out are left out here too. A word's passages are remembered while the release is read.
+    """
+    # words that were looked up before, under the same conditions
+    scope = (query.places, query.since, query.until, query.speaker, query.files)
+    words = query.index_terms[:MAX_WORDS]
+    lookups = {word: view.words.get((word, scope)) for word in words}
+    missing = [word for word in words if lookups[word] is None]
+    if not missing:
+        return [lookup for lookup in lookups.values() if lookup is not None]
+    # what the others are looked up in: passages, and what a model wrote of claims
+    query = replace(query, category=None, min_confidence=None)  # passages have neither
+    detail, index = OBSERVATIONS.model_text or "", view.passages
+    passages = find_passages(view, query)
+    of_model = find_claims(view, query, BY_MODEL) if view.has_full_text(OBSERVATIONS, detail) else None
+
+    def look_up(word: str) -> tuple[Ints, Scores]:
+        rows = passages.search_text([word], ROWS_A_WORD)
+        positions, scores = passages.locate(rows), rows["_score"].to_numpy().astype(np.float64)
+        if of_model is None:
+            return positions, scores
+        rows = of_model.search_text([word], ROWS_A_WORD, detail)
+        claim, cited = view.claims.find_claim_positions(of_model.locate(rows))
+        claim_scores = rows["_score"].to_numpy().astype(np.float64)
+        return np.concatenate([positions, cited]), np.concatenate([scores, claim_scores[claim]])
+
+    def look_up_likely(word: str) -> tuple[Ints, Scores]:
+        positions, scores = look_up(word)
+        if len(positions) or word in STOP or word in index.speaker_words or word in index.workspace_words:
+            return positions, scores
+        similar = view.find_similar_word(word)
+        if similar is not None:
+            positions, scores = look_up(similar)
+        return positions, scores * SIMILAR
+
+    # several at once, and remembered
+    for word, lookup in zip(missing, view.lookups.map(look_up_likely, missing), strict=True):
+        view.words.put((word, scope), lookup)
+        lookups[word] = lookup
+    return [lookup for lookup in lookups.values() if lookup is not None]
+
+
+def correct_names(view: View, query: Query, *, full_text: bool) -> Query:
+    """Return a query in which a speaker is named as in memory: where nobody said the word as it is spelt, and where it
+    is what others call them for short.
+    """
+    names = view.passages.speaker_words
+
+    def correct(match: re.Match[str]) -> str:
+        word = match[0].lower()
+        if word in names:
+            return match[0]
+        short_for = find_short_form(view, word) if full_text else None
+        return short_for or view.find_similar_word(word, names) or match[0]
+
+    return replace(query, text=TERM.sub(correct, query.text))
+
+
+def find_short_form(view: View, word: str) -> str | None:
+    """Return the speaker's name that a word is the beginning of ("Mel" of "Melanie"): the only one, where the word is
+    mostly said in that speaker's company, with a capital, and never by that speaker, as "May" is by a Maya.
+    """
+    names, layout = view.passages.speaker_words, view.passages
+    alike = [name for name in names if name.startswith(word)] if len(word) >= SHORTEST else []
+    if len(alike) != 1 or not extract_content_words(word):
+        return None
+    # how the word is written, and in whose company
+    own = np.isin(layout.speaker, sorted(names[alike[0]]))
+    for positions, _ in search_words(view, Query(word, 1, ("message",))):
+        there = positions[np.isin(layout.session[positions], layout.session[own])]
+        texts = view.take(PASSAGES, layout.offsets[there[:ROWS_A_NAME]], ["text"])["text"].to_pylist()
+        by = zip(texts, own[there], strict=False)
+        written = [(form, is_own) for text, is_own in by for form in TERM.findall(text) if form.lower() == word]
+        with_capital = 2 * sum(form[0].isupper() for form, _ in written) > len(written) > 1
+        if 2 * len(there) > len(positions) and with_capital and not any(is_own for _, is_own in written):
+            return alike[0]
+    return None
+
+
+def strip_names(view: View, query: Query, *, full_text: bool) -> str:
+    """Return the part of a query that is compared with messages: its text without the names of speakers and workspaces.
+
+    Args:
+        full_text: whether the index of full text of the passages may be asked; else workspaces' names stay.
+    """
+    text, lowered = view.passages.strip_speakers(query.text), query.text.lower()
+    for number, folder in enumerate(view.passages.folders if full_text else ()):
+        words = TERM.findall(folder.lower())
+        if not words or not all(word in lowered for word in words):
+            continue
+        # less the name, where something telling is left
+        name = r"[\W_]+".join(map(re.escape, words))
+        bare, removed = re.subn(rf"(?<!\w){name}(?!\w)(?:['’]s\b)?", " ", text, flags=re.I)
+        if not removed or not extract_content_words(bare):
+            continue
+        # where hardly any passage of the workspace has it; what is said too often for all to be looked up is no name
+        here = view.passages.workspace == number
+        lookups = [positions for positions, _ in search_words(view, Query(" ".join(words), 1, ("message",)))]
+        seldom = min((int(here[positions].sum()) for positions in lookups), default=0) <= SELDOM * int(here.sum())
+        if seldom and all(len(positions) < ROWS_A_WORD for positions in lookups):
+            text = " ".join(bare.split())
+    return text
