@@ -35,7 +35,7 @@ class Deduped:
 
 def dedupe(
     pending: pa.Table,
-    known: pa.Table,
+    settled: pa.Table,
     rules: Rules,
     step_key: str,
     undone: Undone = frozenset(),
@@ -43,7 +43,7 @@ def dedupe(
 ) -> Deduped:
     """Mark each pending claim that repeats another.
 
-    pending: OBSERVATIONS rows not looked at yet; known: rows looked at before, active or superseded by another claim,
+    pending: OBSERVATIONS rows not looked at yet; settled: rows looked at before, active or superseded by another claim,
     which stay canonical: who says again what was changed takes it up again.
     undone: (loser_id, winner_id) of merges taken back, which are never made again.
     executor: where pairs are compared.
@@ -56,11 +56,11 @@ def dedupe(
     active = pc.equal(pending["status"], Status.ACTIVE)
     passed = set_columns(OBSERVATIONS.sort_rows(pending, pc.invert(active)), dedupe_key=step_key)
     live = OBSERVATIONS.sort_rows(pending, active)
-    standing = pc.is_in(known["status"], pa.array(["active", "superseded"]))
-    old = OBSERVATIONS.sort_rows(known, pc.and_(standing, _mask_absent(known, pending)))
+    standing = pc.is_in(settled["status"], pa.array(["active", "superseded"]))
+    old = OBSERVATIONS.sort_rows(settled, pc.and_(standing, _mask_absent(settled, pending)))
     known_count = old.num_rows
     table = pa.concat_tables([old, live]).combine_chunks()  # what is taken from several chunks is copied twice
-    del pending, known, old, live
+    del pending, settled, old, live
     duplicates = find_duplicate_pairs(table, known_count, rules, undone, executor)
     rows = sorted({*duplicates, *range(known_count, table.num_rows)})
     index = {row: at for at, row in enumerate(rows)}

@@ -36,7 +36,7 @@ class IngestedTranscript:
     changed: list[str] = field(default_factory=list)
     """Words of each message of a person that takes the place of an earlier version of it."""
     stored: int = 0
-    known: int = 0
+    present: int = 0
 
     def get_session(self, key: str) -> Session:
         """Return a session as known so far."""
@@ -82,7 +82,7 @@ def write_ingested(store: Store, finished: list[IngestedTranscript], *, redact: 
             "digest": got.transcript.digest,
             "read_key": got.transcript.read_key,
             "sessions": len(got.sessions),
-            "messages": got.stored + got.known,
+            "messages": got.stored + got.present,
             "quarantined": len(got.rejected),
             "redacted": sum(got.redacted.values()),
             "skipped": sorted(got.skipped.items()),

@@ -194,7 +194,7 @@ def _commit(job: Job, batch: list[dict[str, Any]], finished: list[IngestedTransc
     report.rows_out += job.store.append(MESSAGES, build_message_table(batch))
     write_ingested(job.store, finished, redact=job.settings.redact)
     for got in finished:
-        report.counts.update({"files": 1, "messages already stored": got.known, "quarantined": len(got.rejected)})
+        report.counts.update({"files": 1, "messages already stored": got.present, "quarantined": len(got.rejected)})
         report.counts.update({f"redacted {kind}": n for kind, n in got.redacted.items()})
         report.counts["records that are no conversation"] += sum(got.skipped.values())
         report.counts[CHANGED] += len(got.changed)
@@ -288,7 +288,7 @@ def _prepare_message_row(
     owner = index.owner.get(_shorten_id(iid))
     is_copy = owner is not None and owner != _shorten_id(sid) and message.origin != "human"
     if is_copy or _shorten_id(iid) in index.forgotten or _shorten_id(mid) in index.messages:
-        got.known += 1
+        got.present += 1
         if _shorten_id(mid) in index.inactive:
             got.seen_again.add(index.inactive[_shorten_id(mid)])
         return None

@@ -237,8 +237,8 @@ def _build_observation_row(claim: Candidate, more: Candidate | None) -> dict[str
     before, cited = unit.before, [row["message_id"]]
     if detail is None and before and unit.leans:
         detail, start = strip_emphasis(before.text), before.start
-    elif detail is None and unit.asked:
-        detail, cited = unit.asked.text, [*cited, unit.asked.message_id]
+    elif detail is None and unit.answered:
+        detail, cited = unit.answered.text, [*cited, unit.answered.message_id]
     quote, files = row["text"][start:end], extract_file_paths(row["text"])[:3] if claim.pack == "coding" else ()
     return {
         "observation_id": compute_content_id(row["session_id"], category, quote, row["message_id"]),

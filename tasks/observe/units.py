@@ -86,7 +86,7 @@ class Unit:
     """The one beside it that only names what this one is about: part of the claim."""
     leans: bool = False
     """Whether its subject is in the sentence before."""
-    asked: AnsweredTurn | None = None
+    answered: AnsweredTurn | None = None
     """The turn that it answers, if it is too terse to be understood alone."""
 
     @property
@@ -151,7 +151,7 @@ def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
             before=None if headed else before,
             heading=before if headed else None,
             leans=aided and PRONOUN.match(candidate.text) is not None,
-            asked=_find_answered_turn(candidate) if aided else None,
+            answered=_find_answered_turn(candidate) if aided else None,
         )
 
 

@@ -85,7 +85,7 @@ class Scope:
     lost: int
     """Groups that lost something."""
     growth: Growth
-    told: str | None = None
+    master_text: str | None = None
     """A session's master summary, where it needs no model."""
 
     def collect_groups(self) -> dict[str, Group]:
@@ -213,7 +213,7 @@ def _grow_and_store(
 ) -> set[str]:
     """Grow these pyramids together, store them, and return the ids of those that have to wait for a summary."""
     get_words = job.settings.pyramid.get_words
-    masters = {scope.id: scope.told for scope in scopes}
+    masters = {scope.id: scope.master_text for scope in scopes}
 
     def extract(drafts: list[Draft]) -> list[str | None]:
         theirs = [d.previous is not None and is_made_by_model(d.previous.key) for d in drafts]
@@ -397,7 +397,7 @@ def load_session_scopes(
         members = build_session_members(turns, [r["text"] for r in turns] if whole else own["texts"], whole=whole)
         about = info if whole else {**info, "title": info["title"] or own["title"]}
         scope = _build_scope("session", sid, about, sealed.get(sid, Pyramid()), members, shape)
-        scope.told = own["told"]
+        scope.master_text = own["told"]
         scopes.append(scope)
     return scopes
 

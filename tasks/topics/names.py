@@ -25,14 +25,14 @@ PHRASE = 2.0
 """Weight of a keyword of several words, against one of a single word."""
 
 
-def name_topics(claims: pl.DataFrame, most: int = 3) -> dict[str, tuple[str, str]]:
+def name_topics(claims: pl.DataFrame, limit: int = 3) -> dict[str, tuple[str, str]]:
     """Return topic -> its name, the foremost terms (at most so many) that its claims share, or "" where they share
     none; and its purpose: what KIND of thing belongs there.
 
     claims: topic_id, summary, category, workspace, keywords; its words count where no claim of a topic has keywords.
     """
     foremost = _weigh_terms(claims).group_by("topic_id", maintain_order=True).agg("term", "stems")
-    names = {topic: ", ".join(_select_distinct(terms, stems, most)) for topic, terms, stems in foremost.iter_rows()}
+    names = {topic: ", ".join(_select_distinct(terms, stems, limit)) for topic, terms, stems in foremost.iter_rows()}
     # the commonest categories, and the workspace of more than half of the claims
     kinds = claims.filter(pl.col("category") != "").group_by("topic_id", "category").len()
     kinds = kinds.sort("len", "category", descending=[True, False]).group_by("topic_id").agg(pl.col("category").head(2))
@@ -51,8 +51,8 @@ def name_topics(claims: pl.DataFrame, most: int = 3) -> dict[str, tuple[str, str
 def _weigh_terms(claims: pl.DataFrame) -> pl.DataFrame:
     """Return topic_id, term and stems of what names each topic, the foremost term first."""
     # the stems that enough claims of a topic say
-    said = claims.select("topic_id", "summary", "keywords", stems=_list_stems(claims["summary"]))
-    large = said.with_columns(size=pl.len().over("topic_id")).filter(pl.col("size") >= LEAST)
+    stemmed = claims.select("topic_id", "summary", "keywords", stems=_list_stems(claims["summary"]))
+    large = stemmed.with_columns(size=pl.len().over("topic_id")).filter(pl.col("size") >= LEAST)
     enough = pl.col("len") >= pl.max_horizontal(pl.lit(LEAST), SHARE * pl.col("size"))
     stems = large.select("topic_id", "size", pl.col("stems").list.unique()).explode("stems")
     common = stems.group_by("topic_id", "size", "stems").len().filter(enough)
@@ -67,10 +67,10 @@ def _weigh_terms(claims: pl.DataFrame) -> pl.DataFrame:
     rare = terms.explode("stems").join(common, on=["topic_id", "stems"], how="anti")
     terms = terms.join(rare, on=["topic_id", "term"], how="anti").with_columns(phrase=_join_stems())
     # how many claims of the topic, and of all, say them
-    found = said.select(
+    texts = stemmed.select(
         "topic_id", phrase=_join_stems().str.extract_many(terms["phrase"].unique().implode(), overlapping=True)
     )
-    counts = found.with_columns(pl.col("phrase").list.unique()).explode("phrase").group_by("topic_id", "phrase").len()
+    counts = texts.with_columns(pl.col("phrase").list.unique()).explode("phrase").group_by("topic_id", "phrase").len()
     counts = counts.with_columns(overall=pl.col("len").sum().over("phrase"))
     own = terms.join(counts, on=["topic_id", "phrase"]).filter(enough, pl.col("len") >= OWN * pl.col("overall"))
     own = own.filter(pl.Series(map(_names_something, own["term"]), dtype=pl.Boolean))
@@ -100,12 +100,12 @@ def _names_something(term: str) -> bool:
     return bool(timeless) and "/" not in term and not HASH.search(term)
 
 
-def _select_distinct(terms: Sequence[str], stems: Sequence[Sequence[str]], most: int) -> list[str]:
+def _select_distinct(terms: Sequence[str], stems: Sequence[Sequence[str]], limit: int) -> list[str]:
     """Return the first terms that share no word with one before."""
     chosen: list[str] = []
     used: set[str] = set()
     for term, own in zip(terms, stems, strict=True):
-        if len(chosen) < most and used.isdisjoint(own):
+        if len(chosen) < limit and used.isdisjoint(own):
             chosen.append(term)
             used.update(own)
     return chosen

@@ -186,7 +186,7 @@ def test_names_are_of_what_the_claims_say_and_the_others_do_not() -> None:
         "b": [(text, "fact", bread) for text in bakery],
         "c": [(f"Somebody saw the pond {when}.", "fact", None) for when in ("once", "twice")],
     }
-    found = name_topics(build_frame(claims), most=1)
+    found = name_topics(build_frame(claims), limit=1)
     assert found == {
         "a": ("heron", "Events and facts about heron"),
         "b": ("bakery", "Facts in bread about bakery"),
