@@ -7,6 +7,7 @@ The names are those of its conventions for memories (semantic-conventions-genai 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,4 +37,4 @@ def open_memory_span(operation: str, space_dir: Path) -> Iterator[Callable[[int]
     """Yield what sets how many records an operation on the memory of a space returned, wrote or deleted."""
     named = {"gen_ai.operation.name": operation, "gen_ai.provider.name": "slowwave"}
     with open_span(operation, **named, **{"gen_ai.memory.store.id": space_dir.name}) as set_attribute:
-        yield lambda count: set_attribute("gen_ai.memory.record.count", count)
+        yield partial(set_attribute, "gen_ai.memory.record.count")

@@ -49,7 +49,16 @@ from slowwave.recall.hits import (
 )
 from slowwave.recall.query import Query, QueryPlan, Vector
 from slowwave.recall.release.tables import Row
-from slowwave.recall.release.view import FIGURE, View, is_changed, is_perhaps_changed, is_superseded, mark_changes
+from slowwave.recall.release.view import (
+    FIGURE,
+    WITNESSES,
+    View,
+    compute_confidences,
+    is_changed,
+    is_perhaps_changed,
+    is_superseded,
+    mark_changes,
+)
 from slowwave.recall.retrieve.candidates import (
     POOLS,
     Candidate,
@@ -170,7 +179,7 @@ class Search:
         first = self._rerank(query, rows[:depth])
 
         # what changed another before it, and the sources of those that are shown
-        ordered = order_by_change(self.view, add_successors(self.view, first, query), query)
+        ordered = order_by_change(self.view, first, query)
         hits = Hits(build_hits(self.view, ordered[: query.k]), relevance=best)
         hits.trace = trace_places({"by signals": rows, "in order": ordered})
         return hits
@@ -336,13 +345,14 @@ def trace_places(stages: Mapping[str, Sequence[Candidate]]) -> dict[str, dict[st
 
 
 def order_by_change(view: View, hits: Sequence[Candidate], query: Query) -> list[Candidate]:
-    """Return rows in the order in which they are shown, marked with what changed them by the time asked about.
+    """Return rows in the order in which they are shown, marked with what changed them by the time asked about, and with
+    the claims that hold in place of superseded ones.
 
     Of the first ABOUT each stands before the earlier ones that it changes, in place of the best of them. Then what is
     of the time that the query names comes first, and otherwise they stand as they came, best first. Behind all stand
     messages that only ask, as the query does, and behind those what is superseded.
     """
-    rows = [_mark_row(view, hit, query) for hit in hits]
+    rows = _add_successors(view, [_mark_row(view, hit, query) for hit in hits], query)
     # those that are relevant, and of the time that the query names, or name it
     timely: set[int] = set()
     if (times := query.times) is not None:
@@ -369,8 +379,18 @@ def order_by_change(view: View, hits: Sequence[Candidate], query: Query) -> list
 
 
 def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
-    """Return a row with its chain, its status by the time asked about, and what took its place, or perhaps did."""
-    chain_of = _read_chain(view, hit, query)
+    """Return a row with its chain, its status by the time asked about, and what took its place, or perhaps did.
+
+    The chain of a message is that of the claim found with it; where none was, and it says more than its chain does,
+    only if the claim that changed it has a word of the query.
+    """
+    row = hit.claim.row if hit.claim is not None else hit.row
+    chain_of = NO_CHAIN if row.get("chain_id") is None else {name: row[name] for name in CHAIN}
+    if hit.kind == "message" and hit.claim is None and is_changed(chain_of) and not is_superseded(chain_of):
+        later = view.chains.find_successor(chain_of, query.as_of)
+        if later is None or query.stems.isdisjoint(extract_stems(str(later["summary"]))):
+            chain_of = NO_CHAIN
+    # what changed it by then
     superseded, perhaps = is_superseded(chain_of, query.as_of), is_perhaps_changed(chain_of, query.as_of)
     later = view.chains.find_successor(chain_of, query.as_of) if superseded or perhaps else None
     marks = {
@@ -414,39 +434,28 @@ def _is_newer(later: Candidate, earlier: Candidate, query: Query) -> bool:
     return (by_one or after - before > SITTING) and query_stems <= words and alike
 
 
-def add_successors(view: View, hits: Sequence[Candidate], query: Query) -> list[Candidate]:
-    """Return rows with the claims that hold in place of superseded ones, where the query's conditions let them through
-    and neither they nor their messages were found.
+def _add_successors(view: View, rows: Sequence[Candidate], query: Query) -> list[Candidate]:
+    """Return marked rows, each that is superseded followed by the claim that holds in its place, where the query's
+    conditions let that through and neither it nor its messages were found.
     """
-    there = {key for hit in hits for key in (hit.id, hit.claim and hit.claim.id)}
-    rows: list[Candidate] = []
-    for hit in hits:
-        rows.append(hit)
-        row = _read_chain(view, hit, query)
-        later = view.chains.find_successor(row, query.as_of) if is_superseded(row, query.as_of) else None
-        if later is None or not there.isdisjoint((later["observation_id"], *later["message_ids"])):
+    there = {key for row in rows for key in (row.id, row.claim and row.claim.id)}
+    shown: list[Candidate] = []
+    for row in rows:
+        shown.append(row)
+        if (key := row.row["superseded_by"]) is None:
             continue
-        key = str(later["observation_id"])
+        later = view.chains.claims[key]
+        if not there.isdisjoint((key, *later["message_ids"])):
+            continue
         offsets = view.find_offsets(OBSERVATIONS, [key]) if "observation" in query.kinds else ()
         if len(offsets) and mask_allowed_claims(view, query)[offsets].all():
             there.add(key)
-            rows.append(replace(hit, kind="observation", id=key, row=later, claim=None))
-    return rows
+            claim = replace(row, kind="observation", id=key, row=later, claim=None)
+            shown.append(_mark_row(view, claim, query))
+    return shown
 
 
-def _read_chain(view: View, hit: Candidate, query: Query) -> Row:
-    """Return the columns CHAIN of what a row says of the query: of a message those of the claim found with it; where
-    none was, and it says more than its chain does, only if the claim that changed it has a word of the query.
-    """
-    row = hit.claim.row if hit.claim is not None else hit.row
-    own = NO_CHAIN if row.get("chain_id") is None else {name: row[name] for name in CHAIN}
-    if hit.kind != "message" or hit.claim is not None or not is_changed(own) or is_superseded(own):
-        return own
-    later = view.chains.find_successor(own, query.as_of)
-    return own if later and query.stems & extract_stems(str(later["summary"])) else NO_CHAIN
-
-
-CLAIM_COLUMNS = ["category", "detail", "files", "topic_id"]
+CLAIM_COLUMNS = [OBSERVATIONS.key, "category", "detail", "files", "topic_id", *WITNESSES]
 MESSAGE_COLUMNS = ["session_id", "native_id", "role", "text"]
 
 MAX_SOURCES = 5
@@ -462,8 +471,9 @@ def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
     exchanges = _read_exchanges(view, [row for row in ranked if row.kind == "message"])
     # what the table knows of the claims, or of the claim that was made of a message
     claims = {row.id: row.claim.id if row.claim else row.id for row in ranked if row.claim or row.kind == "observation"}
-    facts = view.read_by_id(OBSERVATIONS, list(claims.values()), CLAIM_COLUMNS)
-    sure = view.look_up_confidences(list(facts))
+    stored = view.take(OBSERVATIONS, view.find_offsets(OBSERVATIONS, list(claims.values())), CLAIM_COLUMNS)
+    facts = {fact[OBSERVATIONS.key]: fact for fact in stored.to_pylist()}
+    sure = dict(zip(facts, compute_confidences(stored, view.unconfirmed_notes).tolist(), strict=True))
     names = view.read_by_id(TOPICS, [fact["topic_id"] for fact in facts.values() if fact["topic_id"]], ["name"])
     # each with its messages, and what is known of its claim
     hits: list[Hit] = []

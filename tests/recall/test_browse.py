@@ -5,14 +5,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.recall.hits import Hit
-from slowwave.recall.release.view import compute_confidence
+from slowwave.recall.release.view import compute_confidences
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, TOPICS
 from slowwave.store import Store
@@ -82,9 +81,9 @@ def test_each_condition_lets_through_what_it_says(memory: Memory) -> None:
 def test_sessions_make_a_claim_surer_and_a_likely_change_less_sure(memory: Memory) -> None:
     sure = {claim.id: claim.confidence for claim in memory.claims()}
     assert sure == {"often": 0.875, "newer": 0.5, "foreign": 0.5, "doubted": 0.2, "undated": 0.1}
-    one = np.ones(1)
-    grown = [float(compute_confidence(0.3 * one, n * one, 0 * one)[0]) for n in range(4)]
-    assert grown == pytest.approx([0.3, 0.3, 0.51, 0.657])
+    row = {"session_id": "a", "confidence": 0.3, "chain_at": None, "chain_likely": 0.0}
+    rows = pa.Table.from_pylist([{**row, "evidence_sessions": list("abc"[:n])} for n in range(4)])
+    assert compute_confidences(rows, frozenset()).tolist() == [0.3, 0.3, 0.51, 0.657]
 
 
 def test_hits_carry_what_is_known_of_a_claim_also_from_the_cache(memory: Memory) -> None:

@@ -89,10 +89,8 @@ def limit_blas_threads() -> Iterator[None]:
             _blas_limits.pop()
 
 
-@cache
-def _find_blas_libraries() -> ThreadpoolController:
-    """Return the BLAS libraries that are loaded, found once (2 ms); numpy's is there from its import on."""
-    return ThreadpoolController()
+_find_blas_libraries = cache(ThreadpoolController)
+"""Those that are loaded, found once (2 ms); numpy's is there from its import on."""
 
 
 def compute_cosines(vectors: pa.ChunkedArray, vector: Vector) -> npt.NDArray[np.float64]:

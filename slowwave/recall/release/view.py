@@ -167,23 +167,11 @@ def _tells(sentence: str, row: Row, later: Row | None) -> bool:
     return is_superseded(row) and bool(values) and values <= words and len(words & come) * 2 < len(come or "1")
 
 
-def compute_confidence(first: Floats, sessions: Floats, changed: Floats) -> Floats:
-    """Return each claim's confidence, 0 to 1.
+def compute_confidences(rows: pa.Table, unconfirmed: Set[str]) -> Floats:
+    """Return the confidence of some observations, 0 to 1: the one that every output shows.
 
     Each session is a witness of its own, wrong as often as the first: all are wrong with probability (1 - p)^n (a
     noisy-or, Pearl 1988). What a later claim may have changed is as sure as that it did not.
-
-    Args:
-        first: the confidence that the claim was stored with, by the observer that made it.
-        sessions: distinct sessions that say it, at least 1.
-        changed: probability that a later claim changes it; 0 where none is known.
-    """
-    sure: Floats = (1 - (1 - first) ** np.maximum(sessions, 1)) * (1 - changed)
-    return sure
-
-
-def compute_confidences(rows: pa.Table, unconfirmed: Set[str]) -> Floats:
-    """Return the confidence of some observations: the one that every output shows.
 
     Args:
         rows: of them, with the columns WITNESSES.
@@ -199,7 +187,8 @@ def compute_confidences(rows: pa.Table, unconfirmed: Set[str]) -> Floats:
     first = np.where(sessions > 0, first, UNCONFIRMED * first)
     likely = pc.fill_null(rows["chain_likely"], 0.0).to_numpy().astype(np.float64)
     perhaps = (likely >= PERHAPS_CHANGED) & (likely < 1.0) & rows["chain_at"].is_valid().to_numpy()
-    return compute_confidence(first, sessions, likely * perhaps).round(DECIMALS)
+    sure: Floats = (1 - (1 - first) ** np.maximum(sessions, 1)) * (1 - likely * perhaps)
+    return sure.round(DECIMALS)
 
 
 @dataclass(frozen=True)

@@ -406,7 +406,8 @@ def correct_names(view: View, query: Query, *, full_text: bool) -> Query:
         short_for = find_short_form(view, word) if full_text else None
         return short_for or view.find_similar_word(word, names) or match[0]
 
-    return replace(query, text=TERM.sub(correct, query.text))
+    text = TERM.sub(correct, query.text)
+    return query if text == query.text else replace(query, text=text)
 
 
 def find_short_form(view: View, word: str) -> str | None:
