@@ -21,7 +21,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bench.plot import draw_curves
 from slowwave.schemas.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -42,8 +41,6 @@ class Figures:
     notes: Sequence[str] = ()
     failed: bool = False
     """Whether the exit status says so."""
-    curves: tuple[str, Sequence[float], Mapping[str, Sequence[float]]] | None = None
-    """What `--svg FILE` draws, as `draw_curves` takes it: the axis below, places on it, and figures by name."""
 
 
 def run(measure: Callable[..., Figures], words: Sequence[str] | None = None) -> None:
@@ -55,7 +52,7 @@ def run(measure: Callable[..., Figures], words: Sequence[str] | None = None) -> 
     given = {
         name: value for name, value in vars(_build_parser(measure).parse_args(words)).items() if value not in (None, [])
     }
-    as_json, svg, taken = given.pop("json", False), given.pop("svg", None), signature(measure, eval_str=True)
+    as_json, taken = given.pop("json", False), signature(measure, eval_str=True)
     os.environ.setdefault("SLOWWAVE_RECALL__CACHED_ANSWERS", "0")  # neither is the user's cache filled nor read
     with tempfile.TemporaryDirectory(prefix="slowwave-bench-") as scratch:
         try:
@@ -71,8 +68,6 @@ def run(measure: Callable[..., Figures], words: Sequence[str] | None = None) -> 
             for name, value in bound.arguments.items()
         })  # fmt: skip
         print_figures(figures, as_json)
-        if svg and figures.curves:
-            draw_curves(svg, *figures.curves)
     if figures.failed:
         raise SystemExit(1)
 
@@ -84,7 +79,6 @@ def _build_parser(measure: Callable[..., Figures]) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the curves, where the bench measures some")
     for name, taken in signature(measure, eval_str=True).parameters.items():
         kind = (*get_args(taken.annotation), taken.annotation)[0]
         needed, many = taken.default is Parameter.empty, get_origin(taken.annotation) is Sequence

@@ -45,6 +45,13 @@ CURVES = {
     "CPU seconds a night": "CPU s", "messages a night": "new", "peak memory, MB": "peak MB", "claims": "claims",
     "files": "files", "store, MB": "MB",
 }  # fmt: skip
+"""Columns that `--svg` draws, each under its name and unit."""
+WIDTH, HEIGHT, LEFT, GAP = 720, 110, 90, 34
+"""Of one picture in pixels; where it begins, for the figures beside it; and what lies between two."""
+STYLE = (
+    "text{font:12px system-ui,sans-serif;fill:#555}path{fill:none;stroke:#2a6f97;stroke-width:1.5}line{stroke:#ccc}"
+    "@media(prefers-color-scheme:dark){text{fill:#bbb}path{stroke:#7cc4f0}line{stroke:#444}}"
+)
 
 
 def measure(
@@ -53,6 +60,7 @@ def measure(
     people: int = 1,
     encoder: str = "hash-384",
     each: bool = False,
+    svg: Path | None = None,
     folder: Path = SCRATCH,
 ) -> Figures:
     """Live through it; return a row every thirtieth night, or with `each` one a night."""
@@ -61,9 +69,10 @@ def measure(
         lived = pl.DataFrame(live_through(Settings(store=folder / "store", encoder=encoder), talk, nights, people))
     rows = [summarise(lived[max(0, end - MONTH) : end]) for end in sorted({*range(MONTH, nights, MONTH), nights})]
     first, last = summarise(lived[1 : MONTH + 1] if nights > 1 else lived)["for 100"], rows[-1]["for 100"]
-    curves = "night", lived["night"].to_list(), {name: lived[of].to_list() for name, of in CURVES.items()}
+    if svg:
+        draw_curves(svg, lived)
     note = f"a new message costs {last / (first or 1):.2f} times as much CPU in the last month as in the first"
-    return Figures(lived.to_dicts() if each else rows, f"{nights} nights of {people} people", [note], curves=curves)
+    return Figures(lived.to_dicts() if each else rows, f"{nights} nights of {people} people", [note])
 
 
 def read_sessions() -> list[Session]:
@@ -134,6 +143,32 @@ def summarise(nights: pl.DataFrame) -> Row:
         "idle s": idle["CPU s"].mean(),
         "bytes": int(1e6 * last["MB"]) // max(1, last["messages"]),
     }
+
+
+def draw_curves(path: Path, lived: pl.DataFrame) -> None:
+    """Write an SVG of the curves of two nights or more, one small picture above the other."""
+    at, parts = lived["night"].to_list(), list[str]()
+    across = (at[-1] - at[0]) or 1
+    for number, (name, column) in enumerate(CURVES.items()):
+        figures = lived[column].to_list()
+        top, most = number * (HEIGHT + GAP) + GAP, max(figures) or 1
+        points = (
+            f"{LEFT + (x - at[0]) / across * WIDTH:.1f} {top + HEIGHT * (1 - y / most):.1f}"
+            for x, y in zip(at, figures, strict=True)
+        )
+        parts += [
+            f'<text x="{LEFT}" y="{top - 8}">{name}</text>',
+            f'<text x="{LEFT - 8}" y="{top + 10}" text-anchor="end">{most:,.4g}</text>',
+            f'<text x="{LEFT - 8}" y="{top + HEIGHT}" text-anchor="end">0</text>',
+            f'<line x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{top + HEIGHT}" y2="{top + HEIGHT}"/>',
+            f'<path d="M{" L".join(points)}"/>',
+        ]
+    end = len(CURVES) * (HEIGHT + GAP) + GAP
+    ends = (f'<text x="{LEFT}" y="{end - 14}">{at[0]:,g}</text>', f'<text x="{LEFT + WIDTH}" y="{end - 14}" '
+            f'text-anchor="end">night {at[-1]:,g}</text>')  # fmt: skip
+    size = f'viewBox="0 0 {LEFT + WIDTH + 20} {end}" width="{LEFT + WIDTH + 20}" height="{end}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}><style>{STYLE}</style>'
+    path.write_text("\n".join([head, *parts, *ends, "</svg>", ""]), encoding="utf-8")
 
 
 if __name__ == "__main__":

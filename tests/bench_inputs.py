@@ -18,7 +18,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     pay = some(folder, "amendments_fresh4.jsonl", slice(24))
     told, pairs, boat = locomo(folder), some(folder, "pairs.tsv", slice(4, 12)), asked_by_id(folder)
     return {
-        "recall.abstention": [([told, "--stride", 1, "--svg", folder / "silence.svg", *PLAIN], "have an answer")],
+        "recall.abstention": [([told, "--stride", 1, *PLAIN], "have an answer")],
         "all": [([], "recall.locomo no")],
         "recall.changes": [
             ([pay, some(folder, "newer_first.jsonl", slice(2)), "--misses"], "what changed"),
@@ -27,7 +27,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         ],
         "recall.blocks": [
             ([told, "--sample", 2, *PLAIN], "stale first"),
-            ([talk, "--store", folder / "blocks", "--svg", folder / "blocks.svg", *PLAIN], "session known"),
+            ([talk, "--store", folder / "blocks", *PLAIN], "session known"),
             ([boat, "--json", *PLAIN], "noise"),
             ([boat.with_suffix(".queries.json"), "--talks", boat, "--json", *PLAIN], '"block": 1.0'),
         ],

@@ -39,7 +39,7 @@ import pyarrow.compute as pc
 
 from bench.harness import ROOT, Figures, Row, run
 from bench.recall.changes import Case, read_cases, run_night_over
-from bench.recall.locomo_files import load_conversations
+from bench.recall.talks import list_lines, load_conversations
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.settings import Settings
@@ -125,20 +125,15 @@ def measure(
 
 def read_claims(path: Path) -> tuple[pa.Table, list[Case]]:
     """Run a night over a file; return its claims, rows of OBSERVATIONS, and the cases that stand in it."""
-    lines, cases = (list(_say_locomo(path)), []) if path.suffix == ".json" else read_cases(path)
+    if path.suffix == ".json":
+        told = [line | {"workspace": one.id} for one in load_conversations(path) for line in list_lines(one)]
+        lines, cases = [orjson.dumps(line) for line in told], list[Case]()
+    else:
+        lines, cases = read_cases(path)
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         run_night_over(lines, path.stem, Settings(store=store))
         return Store.open(store).read(OBSERVATIONS), [case for case in cases if not case.by_id]
-
-
-def _say_locomo(path: Path) -> Iterator[bytes]:
-    """Yield the turns of LoCoMo's conversations as generic JSONL."""
-    for one in load_conversations(path):
-        for turn in one.turns:
-            place = {"session_id": f"{one.id}-{turn.session}", "message_id": turn.id, "workspace": one.id}
-            said = {"role": "user", "speaker": turn.speaker, "content": turn.text, "ts": turn.ts.isoformat()}
-            yield orjson.dumps(place | said)
 
 
 def label_source(name: str, table: pa.Table, cases: Sequence[Case], *, learnt: bool = True) -> Source:

@@ -11,13 +11,12 @@ all turns that are cited, which shows what evidence costs; *claims*; *messages/s
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 
 from bench.harness import Figures, Row, average, run
-from bench.recall.locomo_files import CATEGORIES, Conversation, Turn, build_message_rows, load_conversations
-from bench.recall.talks import ADVERSARIAL
+from bench.recall.talks import ADVERSARIAL, CATEGORIES, Conversation, Turn, build_message_rows, load_conversations
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.observe import observe
 from slowwave.tasks.observe.worth import extract_content_words
@@ -35,9 +34,8 @@ def measure(file: Path, *, share: float = ObserveSettings().max_share) -> Figure
 
 def measure_methods(one: Conversation, share: float) -> list[Row]:
     """Return every method on one conversation."""
-    chance = random.Random(0)
     claims, rate = observe_claims(one, share)
-    methods = {"extractive": claims, "random turns": select_whole_turns(one, share, lambda _: chance.random())}
+    methods = {"extractive": claims, "random turns": draw_turns(one, share)}
     methods["LoCoMo's LLM facts"] = [(fact.text, fact.turns) for fact in one.facts]  # at their own length
     return [
         {"method": name, **score_claims(one, some), "messages/s": rate if some is claims else None}
@@ -53,10 +51,10 @@ def observe_claims(one: Conversation, share: float) -> tuple[list[Claim], float]
     return [(f"{c['summary']} {c['detail'] or ''}".strip(), c["message_ids"]) for c in claims], rate
 
 
-def select_whole_turns(one: Conversation, share: float, rank: Callable[[Turn], float]) -> list[Claim]:
-    """Return turns by falling rank while the words last."""
-    left, kept = share * sum(map(count_turn_words, one.turns)), list[Claim]()
-    for turn in sorted(one.turns, key=rank, reverse=True):
+def draw_turns(one: Conversation, share: float) -> list[Claim]:
+    """Return turns by chance, the same ones each time, while the words last."""
+    chance, left, kept = random.Random(0), share * sum(map(count_turn_words, one.turns)), list[Claim]()
+    for turn in sorted(one.turns, key=lambda _: chance.random(), reverse=True):
         if (words := count_turn_words(turn)) <= left:
             kept.append((turn.text, (turn.id,)))
             left -= words

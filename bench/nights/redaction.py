@@ -1,6 +1,6 @@
 """How much of what a published set of rules calls a secret is redacted, and how much of what it calls none.
 
-    python -m bench.nights.redaction gitleaks.toml [--show] [--json]
+    python -m bench.nights.redaction gitleaks.toml [--json]
 
 The file is gitleaks' `config/gitleaks.toml`. Every example is made at run time, from a seed, out of the rules' own
 patterns: a true one has the entropy that the rule asks for and stands in one of the forms in which settings are
@@ -39,13 +39,13 @@ MOST = 6
 LETTERS = printable[:62]
 
 
-def measure(rules: Path, *, show: bool = False) -> Figures:
-    """Return the shares; with `show`, what is missed and what is touched."""
+def measure(rules: Path) -> Figures:
+    """Return the shares, and below them what is missed and what is touched."""
     true, harmless = make_examples(tomllib.loads(rules.read_text("utf-8")))
     missed = [f"missed   {rule:34} {text!r}" for rule, secret, text in true if secret in redact(text)[0]]
     touched = [f"touched  {text!r} -> {redact(text)[0]!r}" for text in harmless if redact(text)[1]]
     shares = {"redacted": round(1 - len(missed) / len(true), 4), "touched": round(len(touched) / len(harmless), 4)}
-    notes = [line[:200] for line in (*missed, *touched) if show]
+    notes = [line[:200] for line in (*missed, *touched)]
     return Figures([{"true": len(true), "harmless": len(harmless), **shares}], notes=notes)
 
 

@@ -1,6 +1,6 @@
 """Abstention: does recall, unasked, say nothing when the answer is not in the store? Beside a threshold on the cosine.
 
-    python -m bench.recall.abstention LOCOMO_FILE [--threshold 0.5] [--stride 2] [--svg FILE] [--encoder NAME] [--json]
+    python -m bench.recall.abstention LOCOMO_FILE [--threshold 0.5] [--stride 2] [--encoder NAME] [--json]
 
 Each conversation becomes a released, calibrated store, and is asked three kinds of questions: its own (*answered*);
 its own after the turns that answer them are taken out, in `GROUPS` stores (*removed*); and those of the other
@@ -24,8 +24,7 @@ from rich.progress import track
 
 from bench.harness import ENCODER, Figures, Row, run
 from bench.recall.locomo import compute_recall_at
-from bench.recall.locomo_files import Conversation, Question, build_message_rows, load_conversations
-from bench.recall.talks import ADVERSARIAL, build_store
+from bench.recall.talks import ADVERSARIAL, Conversation, Question, build_message_rows, build_store, load_conversations
 from slowwave import Memory
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder, KnownEncoder
@@ -61,11 +60,7 @@ def measure(file: Path, *, threshold: float = 0.5, stride: int = 2, encoder: str
         for some in tenths
         if some.height
     ]
-    curves = {
-        "relevance": [some["relevance"].mean() for some in tenths if some.height],
-        "have an answer": [(some["kind"] == "answered").mean() for some in tenths if some.height],
-    }
-    return Figures(rows, "saying nothing unasked, %", notes, curves=("tenth of the questions", range(1, 11), curves))
+    return Figures(rows, "saying nothing unasked, %", notes)
 
 
 def ask_conversation(one: Conversation, others: Sequence[Question], encoder: Encoder, stride: int) -> Iterator[Row]:

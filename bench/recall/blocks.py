@@ -1,7 +1,6 @@
 """Does a block answer? How much of what answers a question, or of what a bug report needs, stands in its block.
 
-    python -m bench.recall.blocks FILE… [--talks PATH…] [--sample N] [--store DIR] [--encoder NAME] [--svg FILE]
-        [--json]
+    python -m bench.recall.blocks FILE… [--talks PATH…] [--sample N] [--store DIR] [--encoder NAME] [--json]
 
 FILEs are conversations with what is asked of them (`bench/recall/talks.py`), or `X.queries.json` alone, asked of a
 memory of all `--talks`. A real night makes a store of each conversation, kept as DIR/NAME with `--store`.
@@ -58,12 +57,7 @@ def measure(
             {"file": path.name, **row, "noise": row["noise"] / (row["lines"] or 1)}
             for row in average(some, "kind", "tokens", count="questions")
         ]
-    whole = [row for row in rows if row["kind"] == "all"]
-    ways = ("BM25", "recall", "block")
-    curves = {
-        f"{path.name}, {way}": [row[way] for row in whole if row["file"] == path.name] for path in files for way in ways
-    }
-    return Figures(rows, "what answers, in whole messages and in the block", curves=("tokens", BUDGETS, curves))
+    return Figures(rows, "what answers, in whole messages and in the block")
 
 
 def sample_kinds(asked: Sequence[Asked], most: int | None) -> list[Asked]:

@@ -30,6 +30,7 @@ import orjson
 import pyarrow.compute as pc
 
 from bench.harness import ENCODER, Figures, average, run
+from bench.recall.talks import QUERIES, read_talks
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.run import open_run
@@ -128,12 +129,12 @@ def read_cases(path: Path) -> tuple[list[bytes], list[Case]]:
             for _, row in rows
         ]
     said = [line for line, row in rows if row.get("role")]
-    beside = path.with_suffix(".queries.json")
-    if beside.exists():
-        asked = [row for row in orjson.loads(beside.read_bytes()) if row.get("current") and row.get("stale")]
+    if path.with_suffix(QUERIES).exists():
         return said, [
-            Case(row["query"], tuple(row["current"]), tuple(row["stale"]), workspace=row.get("workspace"), by_id=True)
-            for row in asked
+            Case(one.text, tuple(one.current), tuple(one.stale), workspace=one.workspace, by_id=True)
+            for talk in read_talks(path)
+            for one in talk.asked
+            if one.current and one.stale
         ]
     return said, [
         Case(row["query"], *(_list_phrases(row[name]) for name in ("amended", "stale")), _read_time(row))

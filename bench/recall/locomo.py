@@ -15,8 +15,15 @@ from pathlib import Path
 import numpy as np
 
 from bench.harness import ENCODER, Figures, average, run
-from bench.recall.locomo_files import CATEGORIES, Conversation, build_message_rows, load_conversations
-from bench.recall.talks import build_store, rank_down, score_bm25
+from bench.recall.talks import (
+    CATEGORIES,
+    Conversation,
+    build_message_rows,
+    build_store,
+    load_conversations,
+    rank_down,
+    score_bm25,
+)
 from slowwave import Memory
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Encoder

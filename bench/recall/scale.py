@@ -1,7 +1,6 @@
 """Recall and context as the store grows: p50, p95, p99 at 1,000 and 10,000 sessions, beside bare LanceDB vector search.
 
-    python -m bench.recall.scale SCRATCH_FOLDER [--rows 10000 100000] [--queries 50] [--encoder NAME]
-        [--svg FILE] [--json]
+    python -m bench.recall.scale SCRATCH_FOLDER [--rows 10000 100000] [--queries 50] [--encoder NAME] [--json]
 
 Rows are synthetic: sentences of the samples that ship with two words changed, their vectors real ones with noise; ten
 are a session. Queries are ten words long, reports four queries; a block of context has 500 tokens. Bare search is one
@@ -80,9 +79,7 @@ def measure(
         count, releases, errors = recall_while_swapping(root, model, asked)
         met = f"{count} queries over {releases} releases, {len(errors)} errors {'; '.join(sorted(errors))}"
         notes.append(f"{size:,} rows: overhead {overhead:.2f}, {peak:,} MB; {near}; {met}")
-    names = dict.fromkeys(row["search"] for row in found)
-    curves = {f"{name}, p95 in ms": [row["p95"] for row in found if row["search"] == name] for name in names}
-    return Figures(found, "milliseconds a query, k = 10", notes, curves=("rows", rows, curves))
+    return Figures(found, "milliseconds a query, k = 10", notes)
 
 
 def load_sample_texts() -> list[str]:

@@ -1,6 +1,8 @@
 """Conversations and what is asked of them, in every form of the labelled sets; each becomes a memory to be asked.
 
-- LoCoMo's `.json`: questions with the turns that answer them.
+- LoCoMo's `.json` (Maharana et al. 2024, CC BY-NC 4.0, never shipped): a list of conversations; `session_N` of their
+  `conversation` holds turns `{speaker, dia_id, text}`, `qa` the questions with the turns that answer them (`evidence`,
+  some malformed), `observation` facts that a language model wrote from each session.
 - `decisions*.jsonl` with `bug_reports*.jsonl` beside: a report (`report`), the session that it is about (`session_id`),
   what was decided there (`decision`) and wordings of it that no longer hold (`stale`).
 - `X.jsonl` with `X.queries.json` beside, or `X.queries.json` alone, asked of the given transcripts: `query`, `gold`
@@ -9,10 +11,13 @@
 - `.toml` over `data/samples`: `question`, `session`, `expect`.
 """
 
+import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import bm25s  # type: ignore[import-untyped]
 import numpy as np
@@ -21,12 +26,12 @@ import orjson
 import pyarrow as pa
 import Stemmer  # type: ignore[import-not-found]
 
-from bench.recall.locomo_files import CATEGORIES, Conversation, build_message_rows, load_conversations
 from slowwave import Memory
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
+from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS
 from slowwave.store import Store
@@ -36,10 +41,47 @@ from slowwave.tasks.passages.cut import build_passages
 from slowwave.tasks.vectors import add_vectors
 
 QUERIES = ".queries.json"
+TURN_ID = re.compile(r"D\d+:\d+")
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 ADVERSARIAL = 5
 """LoCoMo's questions that nothing answers."""
 REPORT = "report"
 """Kind of a question that is a bug report."""
+
+
+class Turn(NamedTuple):
+    """One thing said. `id` is LoCoMo's `D<session>:<turn>`."""
+
+    id: str
+    session: int
+    speaker: str
+    text: str
+    ts: datetime
+
+
+class Question(NamedTuple):
+    """A question, its answer and the ids of the turns that hold it (only turns that exist)."""
+
+    text: str
+    answer: str
+    category: int
+    evidence: tuple[str, ...]
+
+
+class Fact(NamedTuple):
+    """A sentence LoCoMo's own LLM distilled, and the turns it cites."""
+
+    text: str
+    turns: tuple[str, ...]
+
+
+class Conversation(NamedTuple):
+    """Two people over many sessions."""
+
+    id: str
+    turns: tuple[Turn, ...]
+    questions: tuple[Question, ...]
+    facts: tuple[Fact, ...]
 
 
 @dataclass(frozen=True)
@@ -78,7 +120,8 @@ class Talk:
         if not store.exists():
             if self.conversation:
                 stores.mkdir(exist_ok=True)
-                paths = [_write_conversation(self.conversation, stores / f"{self.name}.jsonl")]
+                paths = [stores / f"{self.name}.jsonl"]
+                paths[0].write_bytes(b"\n".join(map(orjson.dumps, list_lines(self.conversation))))
             run_night(paths, Settings(store=store, encoder=encoder)).check_complete()
         return Memory.open(store)
 
@@ -98,7 +141,8 @@ def read_talks(path: Path, transcripts: Sequence[Path] = ()) -> list[Talk]:
             Asked(
                 row["query"],
                 row.get("category", "all"),
-                *(frozenset(row["gold"]), frozenset([row["gold_session"]] if row.get("gold_session") else [])),
+                frozenset(row.get("gold") or ()),
+                frozenset([row["gold_session"]] if row.get("gold_session") else ()),
                 *(row.get("expect", ""), row.get("workspace")),
                 *(frozenset(row.get(name) or ()) for name in ("current", "stale")),
             )
@@ -131,11 +175,61 @@ def _list_questions(one: Conversation) -> list[Asked]:
     ]
 
 
-def _write_conversation(one: Conversation, path: Path) -> Path:
+def list_lines(one: Conversation) -> list[dict[str, Any]]:
+    """Return the turns as lines of the generic format."""
     columns = ["session_id", "message_id", "role", "speaker", "text", "ts"]
-    rows = build_message_rows(one).select(columns).rename_columns([*columns[:4], "content", "ts"]).to_pylist()
-    path.write_bytes(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows))
-    return path
+    return build_message_rows(one).select(columns).rename_columns([*columns[:4], "content", "ts"]).to_pylist()
+
+
+def load_conversations(path: Path) -> list[Conversation]:
+    """Return every conversation of a LoCoMo file."""
+    return [_parse_conversation(raw) for raw in orjson.loads(path.read_bytes())]
+
+
+def build_message_rows(conversation: Conversation, prefix: str = "") -> pa.Table:
+    """Return the turns as rows of MESSAGES; a message's ids are the turn's after a prefix, a session is `<id>/<N>`."""
+    first = {t.session: i for i, t in reversed(list(enumerate(conversation.turns)))}
+    rows = [
+        {
+            **dict.fromkeys(("message_id", "native_id"), prefix + turn.id),
+            **{"parent_id": None, "speaker": turn.speaker, "ts": turn.ts},
+            **{"session_id": f"{conversation.id}/{turn.session}", "seq": i - first[turn.session]},
+            **{"role": "user", "origin": "human", "workspace": None, "source": "locomo"},
+            **{"blocks": [{"type": "text", "text": turn.text}], "text": turn.text},
+            **{"tokens": len(turn.text.encode()) // 4, "identity": compute_content_id(conversation.id, turn.id)},
+            **{"prev_hash": "", "hash": compute_content_id(conversation.id, turn.id, turn.text)},
+        }
+        for i, turn in enumerate(conversation.turns)
+    ]
+    return pa.Table.from_pylist(rows, schema=MESSAGES.schema)
+
+
+def _parse_conversation(raw: dict[str, Any]) -> Conversation:
+    turns = tuple(_parse_turns(raw["conversation"]))
+    known = {turn.id for turn in turns}
+    questions = tuple(
+        Question(
+            one["question"],
+            str(one.get("answer", one.get("adversarial_answer", ""))),
+            one["category"],
+            tuple(turn for turn in _find_turns(one["evidence"]) if turn in known),
+        )
+        for one in raw["qa"]
+    )
+    said = (fact for each in raw["observation"].values() for facts in each.values() for fact in facts)
+    facts = tuple(Fact(text, _find_turns([cited] if isinstance(cited, str) else cited)) for text, cited in said)
+    return Conversation(raw["sample_id"], turns, questions, facts)
+
+
+def _parse_turns(raw: dict[str, Any]) -> Iterator[Turn]:
+    for n in sorted(int(key.split("_")[1]) for key in raw if re.fullmatch(r"session_\d+", key)):
+        start = datetime.strptime(raw[f"session_{n}_date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+        for i, one in enumerate(raw[f"session_{n}"]):
+            yield Turn(one["dia_id"], n, one["speaker"], one["text"], start + timedelta(seconds=30 * i))
+
+
+def _find_turns(cited: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(TURN_ID.findall(" ".join(cited))))
 
 
 def load_messages(memory: Memory) -> dict[str, tuple[str, str]]:

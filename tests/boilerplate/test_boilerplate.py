@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.recall.locomo_files import build_message_rows, load_conversations
+from bench.recall.talks import build_message_rows, load_conversations
 from slowwave import Memory
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bench.recall.locomo_files import Conversation, load_conversations
+from bench.recall.talks import Conversation, load_conversations
 from slowwave.engines.llm.cache import reuse_completion
 from slowwave.engines.llm.protocol import Completion
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings

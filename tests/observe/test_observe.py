@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.nights.observe import observe_claims, score_claims
-from bench.recall.locomo_files import build_message_rows, load_conversations
+from bench.recall.talks import build_message_rows, load_conversations
 from slowwave.context.projects.standing import LIKELY
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import CODING, GATES, MESSAGES, PERSONAL
