@@ -23,6 +23,8 @@ BESIDE = 1 / 3
 """Of the first term's weight, that of another one at least."""
 PHRASE = 2.0
 """Weight of a keyword of several words, against one of a single word."""
+PHRASED = pl.concat_str(pl.lit(" "), pl.col("stems").list.join(" "), pl.lit(" "))
+"""The column `stems` as one text in which each stands between spaces."""
 
 
 def name_topics(claims: pl.DataFrame, limit: int = 3) -> dict[str, tuple[str, str]]:
@@ -65,10 +67,10 @@ def _weigh_terms(claims: pl.DataFrame) -> pl.DataFrame:
     terms = pl.concat([keywords, words]).with_columns(pl.col("term").str.to_lowercase()).unique(maintain_order=True)
     terms = terms.with_columns(stems=_list_stems(terms["term"])).filter(pl.col("stems").list.len() > 0)
     rare = terms.explode("stems").join(common, on=["topic_id", "stems"], how="anti")
-    terms = terms.join(rare, on=["topic_id", "term"], how="anti").with_columns(phrase=_join_stems())
+    terms = terms.join(rare, on=["topic_id", "term"], how="anti").with_columns(phrase=PHRASED)
     # how many claims of the topic, and of all, say them
     texts = stemmed.select(
-        "topic_id", phrase=_join_stems().str.extract_many(terms["phrase"].unique().implode(), overlapping=True)
+        "topic_id", phrase=PHRASED.str.extract_many(terms["phrase"].unique().implode(), overlapping=True)
     )
     counts = texts.with_columns(pl.col("phrase").list.unique()).explode("phrase").group_by("topic_id", "phrase").len()
     counts = counts.with_columns(overall=pl.col("len").sum().over("phrase"))
@@ -89,15 +91,10 @@ def _list_stems(texts: pl.Series) -> pl.Series:
     return words.list.eval(pl.element().replace_strict(forms, stems))
 
 
-def _join_stems() -> pl.Expr:
-    """Return the column `stems` as one text in which each stands between spaces."""
-    return pl.concat_str(pl.lit(" "), pl.col("stems").list.join(" "), pl.lit(" "))
-
-
 def _names_something(term: str) -> bool:
     """Return whether a term is more than days, months and figures, and no path or hash."""
-    timeless = [w for w in TERM.findall(term) if not (w[0].isdigit() or w in MONTHS or w in WEEKDAYS)]
-    return bool(timeless) and "/" not in term and not HASH.search(term)
+    timeless = any(not (w[0].isdigit() or w in MONTHS or w in WEEKDAYS) for w in TERM.findall(term))
+    return timeless and "/" not in term and not HASH.search(term)
 
 
 def _select_distinct(terms: Sequence[str], stems: Sequence[Sequence[str]], limit: int) -> list[str]:

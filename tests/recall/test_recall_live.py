@@ -233,6 +233,13 @@ def test_the_async_twin(memory: Memory) -> None:
     assert block.text
 
 
+def test_rows_are_taken_in_the_order_asked_for_though_one_before_them_is_gone(store: Store) -> None:
+    store.delete_ids(PASSAGES, store.read(PASSAGES, ["passage_id"])["passage_id"].to_pylist()[:1])
+    view = View(store.dir, publish(store, "again", "hash-384"))
+    taken, keys = view.take(PASSAGES, np.array([3, 0, 3]), ["passage_id"]), view.read_keys(PASSAGES).to_pylist()
+    assert taken["passage_id"].to_pylist() == [keys[3], keys[0], keys[3]]
+
+
 def test_an_open_memory_notices_a_release_and_a_pinned_one_does_not(store: Store, memory: Memory) -> None:
     pinned = Memory.open(store.root, release="r1", encoder=HashEncoder())
     _told(store, 0, "The ferry to Gotland leaves at seven.")

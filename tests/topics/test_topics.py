@@ -196,17 +196,15 @@ def test_names_are_of_what_the_claims_say_and_the_others_do_not() -> None:
 
 def test_names_are_keywords_that_several_claims_share_and_few_others_say() -> None:
     keywords = ["gauge readings", "readings", "kept", "own row"]
-    said = [
+    said = (
         "Gauge readings are kept for two years",
         "A gauge reading has an own row",
         "The gauge readings are kept in SI",
-    ]
+    )
     ferries = [(f"The ferry is kept at pier {n}", "fact", None, ["ferry", "kept"]) for n in range(3)]
     claims = {"a": [(text, "context", None, keywords) for text in said], "b": ferries}
-    assert {topic: name for topic, (name, _) in name_topics(build_frame(claims)).items()} == {
-        "a": "gauge readings",
-        "b": "ferry, kept",
-    }
+    named = name_topics(build_frame(claims))
+    assert {topic: name for topic, (name, _) in named.items()} == {"a": "gauge readings", "b": "ferry, kept"}
 
 
 def test_a_topic_is_not_named_by_days_figures_paths_or_hashes_nor_by_what_one_claim_says() -> None:
