@@ -109,14 +109,7 @@ def test_recall_by_confidence_finds_claims_alone(memory: Memory) -> None:
     assert memory.recall("claim about tides", 10, min_confidence=0.99) == []
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"limit": 0},
-        {"min_confidence": 1.5},
-        {"since": "soon"},
-    ],
-)
+@pytest.mark.parametrize("asked", [{"limit": 0}, {"min_confidence": 1.5}, {"since": "soon"}])
 def test_what_can_not_be_asked_is_refused(memory: Memory, asked: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         memory.claims(**asked)

@@ -77,10 +77,7 @@ OCTOBER = (datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
 @pytest.mark.parametrize("kinds", ["message", "observation", "summary", ("observation", "message", "summary")])
 @pytest.mark.parametrize(
     ("asked", "when"),
-    [
-        ("which berths had the tide gauge read in Sept. 2026?", SEPTEMBER),
-        ("the harbour log last month", OCTOBER),
-    ],
+    [("which berths had the tide gauge read in Sept. 2026?", SEPTEMBER), ("the harbour log last month", OCTOBER)],
 )
 def test_what_was_said_in_the_time_named_comes_first(
     memory: Memory, kinds: str, asked: str, when: tuple[datetime, datetime]
