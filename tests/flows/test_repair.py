@@ -183,7 +183,7 @@ def test_a_repair_that_was_killed_is_gone_on_with_and_no_night_begins_before(roo
         store.delete_ids(table, store.read(table, [table.key])[table.key].to_pylist())
     todo = ["observations", "passages"]
     (root / "default" / REPAIR_FILE).write_text(json.dumps(todo), encoding="utf-8")
-    with pytest.raises(StoreUnreadable, match="is not done yet"):
+    with pytest.raises(StoreUnreadable, match="a repair is unfinished"):
         run_night([built / "talk"], make_settings(root))
     run_repair(make_settings(root)).check_complete()
     after = digests(root, HELD)
