@@ -160,7 +160,7 @@ class Memory:
         return (self._live.view or self._live.open_view()).release
 
     def get_view(self) -> View:
-        """Return the release that answers now: the one that was named, else the live one, also when it changes."""
+        """Return the view that answers now: of the named release, else of the live one, also when that changes."""
         return self._live.get_current_view()
 
     @property

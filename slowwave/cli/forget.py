@@ -163,6 +163,6 @@ def _check(path: Path, settings: "Settings", *, as_json: bool) -> None:
         print_json({"holds": holds, "findings": [vars(finding) for finding in findings]})
     else:
         for finding in findings:
-            OUT.print(f"{'holds ' if finding.holds else 'BROKEN'}  {finding.what}: {finding.detail}")
+            OUT.print(f"{'holds ' if finding.holds else 'BROKEN'}  {finding.what}: {finding.told}")
     if not holds:
         raise typer.Exit(1)

@@ -149,7 +149,7 @@ class Finding:
 
     what: str
     holds: bool
-    detail: str
+    told: str
 
 
 def check_certificate(store: Store, certificate: Plain) -> list[Finding]:

@@ -78,7 +78,7 @@ def _weigh_terms(claims: pl.DataFrame) -> pl.DataFrame:
     own = own.filter(pl.Series(map(_names_something, own["term"]), dtype=pl.Boolean))
     # the foremost, and what comes near it
     several = pl.when(pl.col("stems").list.len() > 1).then(PHRASE).otherwise(1.0)
-    weighed = own.with_columns(weight=pl.col("len") ** 2 / pl.col("overall") * several)
+    weighed = own.with_columns(weight=pl.col("len").cast(pl.Float64) ** 2 / pl.col("overall") * several)
     near = weighed.filter(pl.col("weight") >= BESIDE * pl.col("weight").max().over("topic_id"))
     return near.sort("topic_id", -pl.col("weight").round(9), "term").select("topic_id", "term", "stems")
 
