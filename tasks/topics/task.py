@@ -60,7 +60,7 @@ def assign_topics(job: Job) -> StepReport:
         keep = keeps_model_rows(job, model)
         key = compute_assign_key(job, model)
         active, placed_by = pc.field("status") == Status.ACTIVE, pc.field("assign_key")
-        placed = active & placed_by.is_valid() & is_current(placed_by, key, keep=keep)
+        placed = active & is_current(placed_by, key, keep=keep)
         waiting = active & (placed_by.is_null() | ~is_current(placed_by, key, keep=keep))
         report.rows_in = job.store.count(OBSERVATIONS, waiting)
         refresh = partial(refresh_topics, job, key, keep=keep, by_model=model is not None)

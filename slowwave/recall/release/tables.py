@@ -282,8 +282,8 @@ class Tables:
     def take(self, table: Table, offsets: Ints, columns: Sequence[str]) -> pa.Table:
         """Return rows at these offsets, in their order."""
         dataset = self.open_dataset(table)  # asked for an offset, Lance counts the deleted rows before it: slow
-        rows = self._read_once(table, "ids", lambda: dataset.to_table([], with_row_id=True)["_rowid"].to_numpy())
-        return dataset._take_rows(rows[offsets], columns=list(columns))
+        row_ids = self._read_once(table, "ids", lambda: dataset.to_table([], with_row_id=True)["_rowid"].to_numpy())
+        return dataset._take_rows(row_ids[offsets], columns=list(columns))
 
     def load_vectors(self, table: Table) -> pa.ChunkedArray | None:
         """Return the vector of every row, by offset, kept in memory; None where the table has an index of them."""
