@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 from lance.dataset import ColumnOrdering
 
 from slowwave.recall.hits import KINDS, fold_text
@@ -46,12 +45,10 @@ def measure_nearest_found(view: View, table: Table) -> float:
     """
     rows, read = Rows(view=view, table=table), partial(view.open_dataset(table).scanner, [table.vector or ""])
     first = read(order_by=[ColumnOrdering(table.key)], limit=ASKED, with_row_id=True).to_table()
-    vectors = build_matrix(first.column(0))
+    vectors = build_matrix(first.column(0).combine_chunks())
     best = np.full((len(vectors), NEAREST), -1.0)
     for batch in read().to_batches():
-        best = np.partition(np.hstack([best, vectors @ build_matrix(pa.chunked_array([batch.column(0)])).T]), -NEAREST)[
-            :, -NEAREST:
-        ]
+        best = np.partition(np.hstack([best, vectors @ build_matrix(batch.column(0)).T]), -NEAREST)[:, -NEAREST:]
     hits = 0
     for vector, near in zip(vectors, best, strict=True):
         cosines = rows.search_vectors(vector, NEAREST)["_score"].to_numpy()

@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, zip_longest
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 from rapidfuzz import fuzz
@@ -455,7 +455,7 @@ def _add_successors(view: View, rows: Sequence[Candidate], query: Query) -> list
     return shown
 
 
-CLAIM_COLUMNS = [OBSERVATIONS.key, "category", "detail", "files", "topic_id", *WITNESSES]
+CLAIM_COLUMNS = [OBSERVATIONS.key, "category", "detail", "quote", "files", "topic_id", *WITNESSES]
 MESSAGE_COLUMNS = ["session_id", "native_id", "role", "text"]
 
 MAX_SOURCES = 5
@@ -479,8 +479,9 @@ def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
     hits: list[Hit] = []
     for row in ranked:
         cited = [messages[key] for key in ids[row.id] if key in messages]
-        hit = _build_hit(view, row, *exchanges.get(row.id, (cited, ())))
-        if fact := facts.get(key := claims.get(row.id, "")):
+        fact = facts.get(key := claims.get(row.id, ""))
+        hit = _build_hit(view, row, fact and fact["quote"], *exchanges.get(row.id, (cited, ())))
+        if fact:
             hit = replace(
                 hit,
                 category=fact["category"],
@@ -493,12 +494,12 @@ def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
     return hits
 
 
-def _build_hit(view: View, candidate: Candidate, messages: Sequence[Row], pair: tuple[Fragment, ...]) -> Hit:
-    """Return a row as a hit; its messages as sources, a message in its exchange."""
+def _build_hit(view: View, candidate: Candidate, quote: Any, messages: list[Row], pair: tuple[Fragment, ...]) -> Hit:
+    """Return a row as a hit; its messages as sources, a message in its exchange. `quote` is that of a claim."""
     row, kind = candidate.row, candidate.kind
     # what is shown: of a message the whole, of which the passage that was found is quoted
     text = messages[0]["text"] if kind == "message" and messages else candidate.text
-    quote = row["quote"] if kind == "observation" else candidate.text if kind == "message" else None
+    quote = quote if kind == "observation" else candidate.text if kind == "message" else None
     # a source quotes what is given, if the message has it, else how the message begins
     sources: list[Source] = []
     for message in messages:

@@ -22,7 +22,7 @@ from slowwave.recall.hits import Answer, Shown, Source
 from slowwave.recall.query import NO_TIME, Ints, Query, QueryPlan, Vector
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, mark_changes
-from slowwave.recall.retrieve.candidates import Candidates, PassageEvidence, sum_signals, weigh_signals
+from slowwave.recall.retrieve.candidates import Candidates, PassageEvidence, weigh_signals
 from slowwave.recall.retrieve.rows import Nearness, find_passages, search_words
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.text.pyramid import compute_master_id
@@ -68,7 +68,8 @@ def rank_sessions(
     # a session without a score counts as the lowest
     lowest = {name: min(scores.values(), default=0.0) for name, scores in by_signal.items()}
     signals = {name: np.array([scores.get(n, lowest[name]) for n in numbers]) for name, scores in by_signal.items()}
-    total = sum_signals(weigh_signals(signals, {"turn": 1.0, "words": whole, "nearest": whole * NEAR}))
+    weighed = weigh_signals(signals, {"turn": 1.0, "words": whole, "nearest": whole * NEAR})
+    total = np.sum(list(weighed.values()), axis=0)
     shares = np.exp(total - total.max())
     order = np.argsort(-shares, kind="stable").tolist()
     likely = (shares / shares.sum()).tolist()

@@ -66,7 +66,7 @@ def fit_calibration(view: Tables, encoder: Encoder) -> str:
         sample = view.take(table, offsets, columns) if rows > SAMPLE_ROWS else view.read(table, columns)
         if table is OBSERVATIONS:
             sample = sample.filter(pc.equal(sample["status"], Status.ACTIVE))
-        if len(matrix := build_matrix(sample[vector])):
+        if len(matrix := build_matrix(sample[vector].combine_chunks())):
             best = ((spoken if table is SUMMARIES else vectors) @ matrix.T).max(axis=1)
             scales[kind] = Scale(round(float(np.median(best)), 4), deviation)
     return json.dumps({"scales": {kind: asdict(scale) for kind, scale in scales.items()}})

@@ -85,7 +85,7 @@ class Pool:
 
 
 CLAIM_COLUMNS = (
-    *("observation_id", "summary", "observed_at", "status", "quote", "message_ids", "speaker", "workspace"),
+    *("observation_id", "summary", "observed_at", "status", "message_ids", "speaker", "workspace"),
     *(*GATES, *CHAIN),
 )
 PASSAGE_COLUMNS = ("passage_id", "message_id", "session_id", "speaker", "workspace", "text", "ts", *CHAIN)
@@ -163,7 +163,8 @@ class Candidates:
     @cached_property
     def scores(self) -> Scores:
         """The sum of what the signals add."""
-        return sum_signals(self.contributions)
+        total: Scores = np.sum(list(self.contributions.values()), axis=0)
+        return total
 
     def select_best(self, depth: int, is_copy: Callable[[str, str], bool]) -> list[Candidate]:
         """Return the best rows, one an owner, best first: of several passages of a message the best.
@@ -209,12 +210,6 @@ def weigh_signals(signals: Mapping[str, Scores], weights: Mapping[str, float]) -
             scaled = np.where(is_known, (signal - signal[is_known].mean()) / spread, 0.0)
             contributions[name] = weights[name] * scaled
     return contributions
-
-
-def sum_signals(contributions: Mapping[str, Scores]) -> Scores:
-    """Return the scores of rows: the sum of what the signals add."""
-    total: Scores = np.sum(list(contributions.values()), axis=0)
-    return total
 
 
 def hear_words(
@@ -421,7 +416,7 @@ def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, limit: int, full_te
     )
     lookups = {"text": groups.search_text(query.index_terms, limit)} if full_text else {}
     if plan.full_vector is not None:
-        lookups["vector"] = groups.search_vectors(plan.full_vector, limit)
+        lookups["vector"] = groups.find_nearest(plan.full_vector, limit)
     # one row a key, in order of key, so that what follows does not hang on the order in which an index answers
     by_signal = {name: {str(row[pool.table.key]): row for row in rows.to_pylist()} for name, rows in lookups.items()}
     by_key = {key: row for rows in by_signal.values() for key, row in rows.items()}

@@ -79,6 +79,17 @@ class Rows:
         cosine = pa.array(1.0 - best["_distance"].to_numpy().astype(np.float64))
         return best.drop_columns("_distance").append_column("_score", cosine)
 
+    def find_nearest(self, vector: Vector, limit: int) -> pa.Table:
+        """Return what `search_vectors` does, by vectors in memory if they are there."""
+        if (vectors := self.view.load_vectors(self.table)) is None:
+            return self.search_vectors(vector, limit)
+        cosines = compute_cosines(vectors, vector)
+        if self.where is not None:
+            passed = self.view.open_dataset(self.table).to_table([], self.where, with_row_id=True)["_rowid"]
+            cosines[~np.isin(self.view.read_row_ids(self.table), passed.to_numpy())] = np.nan
+        best = select_top(np.nan_to_num(cosines, nan=-np.inf), limit, -np.inf)
+        return self.view.take(self.table, best, self.columns).append_column("_score", pa.array(cosines[best]))
+
     def _search(self, score: str, limit: int, search: Callable[[int], Mapping[str, Any]]) -> pa.Table:
         """Return the best rows of a search that may answer, with their `_rowid`; where they are as frequent among its
         rows as elsewhere the first look has enough.
@@ -207,10 +218,6 @@ def build_path_variants(files: Sequence[str], workspaces: Iterable[str]) -> list
     return ways
 
 
-UNKNOWN = -1
-"""The place of a workspace that is not told."""
-
-
 def place_query(view: View, query: Query) -> Query:
     """Return the query with all names that the release has for its workspace."""
     if (workspace := query.workspace) is None:
@@ -319,7 +326,7 @@ def _mask_variant_rows(way: PathVariants, workspace: Ints, workspaces: tuple[str
     """Return which rows, by the places of their workspaces, may write a path in a way."""
     if way.workspace is None:
         return np.ones(len(workspace), dtype=bool)
-    return np.isin(workspace, [find_code(workspaces, way.workspace), UNKNOWN])
+    return np.isin(workspace, [find_code(workspaces, way.workspace), -1])  # -1 where none is told
 
 
 def find_passages(view: View, query: Query) -> MaskedRows:
