@@ -18,14 +18,7 @@ from typing import Protocol, Unpack
 
 from slowwave.context.active import format_turn
 from slowwave.context.conversation import TITLE, Turns
-from slowwave.context.direct import (
-    DIRECT_WORDS,
-    put_narration_last,
-    rank_claims,
-    rank_messages,
-    rank_topics,
-    tell_hit,
-)
+from slowwave.context.direct import DIRECT_WORDS, put_narration_last, rank_claims, rank_messages, rank_topics, tell_hit
 from slowwave.context.packing import (
     allot_outline,
     arrange_by_time,

@@ -123,11 +123,7 @@ class Sentence:
 
 
 def rank_sentences(
-    view: View,
-    query: Query,
-    vector: Vector | None,
-    hits: Sequence[Hit],
-    weights: Weights = WEIGHTS,
+    view: View, query: Query, vector: Vector | None, hits: Sequence[Hit], weights: Weights = WEIGHTS
 ) -> list[Line]:
     """Return messages of the likeliest sessions, cut to the sentences that may matter to a report, the likeliest
     session last; before them what recall found that no night has read yet.

@@ -230,12 +230,7 @@ def refuse_unknown_filters(filters: Mapping[str, object], allowed: type) -> None
 
 
 def build_query(
-    text: str,
-    k: int,
-    kinds: Iterable[str] | str,
-    *,
-    now: datetime | None = None,
-    **filters: Unpack[Filters],
+    text: str, k: int, kinds: Iterable[str] | str, *, now: datetime | None = None, **filters: Unpack[Filters]
 ) -> Query:
     """Return the query, its text cleaned of control characters, its bounds in UTC.
 

@@ -88,12 +88,7 @@ def render_page(title: str, introduction: str, headings: Mapping[str, str], line
 
 
 def fill_page(
-    title: str,
-    introduction: str,
-    headings: Mapping[str, str],
-    lines: Sequence[PageLine],
-    budget: int,
-    count: Tokenizer,
+    title: str, introduction: str, headings: Mapping[str, str], lines: Sequence[PageLine], budget: int, count: Tokenizer
 ) -> tuple[str, list[PageLine]]:
     """Return a page of at most `budget` tokens, its categories in turn, and its lines (given foremost first)."""
     chosen: list[PageLine] = []

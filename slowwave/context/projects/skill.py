@@ -14,13 +14,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import PurePath
 
-from slowwave.context.projects.projection import (
-    PageLine,
-    Steers,
-    collect_told_claims,
-    fill_page,
-    make_harmless,
-)
+from slowwave.context.projects.projection import PageLine, Steers, collect_told_claims, fill_page, make_harmless
 from slowwave.context.projects.standing import (
     EARLIEST,
     LIKELY,
