@@ -212,6 +212,11 @@ class QueryPlan:
     """The vector of the whole query."""
 
     @property
+    def limit(self) -> int:
+        """How many candidates of a kind each index brings."""
+        return max(100, 2 * self.query.k)
+
+    @property
     def vector_with_names(self) -> Vector | None:
         """The vector of the query as it was put, where names make it another."""
         return None if self.nameless_text == self.query.text else self.full_vector

@@ -193,15 +193,15 @@ class Search:
 
     def _score_kind(self, kind: Kind, plan: QueryPlan, evidence: PassageEvidence | None) -> Candidates:
         """Return the candidates of a kind with their scores and relevance."""
-        pool, times, limit = POOLS[kind], plan.query.times, max(100, 2 * plan.query.k)
+        pool, times = POOLS[kind], plan.query.times
         # what the indexes find, and its scores
         if evidence is None or kind in GROUPS:
-            of_groups = partial(retrieve_groups, self.view, plan, pool, limit)
+            of_groups = partial(retrieve_groups, self.view, plan, pool)
             candidates = self._try_full_text(pool.table, of_groups)
         elif kind == "message":
-            candidates = retrieve_messages(self.view, plan, limit, evidence, self.settings.vector)
+            candidates = retrieve_messages(self.view, plan, evidence, self.settings.vector)
         else:
-            of_claims = partial(retrieve_claims, self.view, plan, limit, evidence)
+            of_claims = partial(retrieve_claims, self.view, plan, evidence)
             candidates = self._try_full_text(pool.table, of_claims)
         if not candidates.rows:
             return candidates

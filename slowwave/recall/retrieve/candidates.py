@@ -272,15 +272,18 @@ class PassageEvidence:
     dated: Scores
     """Worth of the dates that the query names."""
     near: Nearness
+    limit: int
+    """Of `top_positions`, how many each kind of evidence gives."""
 
     def score_words_and_dates(self, positions: Ints) -> Scores:
         """Return the worth of words and dates together at some positions."""
         return self.lexical[positions] + self.dated[positions]
 
-    def select_top_positions(self, limit: int) -> Ints:
-        """Return the positions that some kind of evidence puts among its first."""
-        tops = select_top(self.lexical, limit), select_top(self.dated, limit), self.near.find_nearest(limit)
-        return np.unique(np.concatenate(tops))
+    @cached_property
+    def top_positions(self) -> Ints:
+        """The positions that some kind of evidence puts among its first, ascending."""
+        told = [select_top(worth, self.limit) for worth in (self.lexical, self.dated)]
+        return np.unique(np.concatenate([*told, self.near.find_nearest(self.limit)]))
 
 
 def compute_passage_evidence(view: View, plan: QueryPlan, full_text: bool) -> PassageEvidence:
@@ -293,18 +296,18 @@ def compute_passage_evidence(view: View, plan: QueryPlan, full_text: bool) -> Pa
     # passages that hear its words
     of_time = times.words if times and dated.any() else frozenset[str]()
     scores = hear_words(view, query, rows.allowed, of_time) if full_text else None
-    lexical, share = scores or (np.zeros(len(rows.allowed)), None)
-    return PassageEvidence(layout, rows.allowed, lexical, share, dated, Nearness(rows, plan.nameless_vector))
+    (lexical, share), near = scores or (np.zeros(len(rows.allowed)), None), Nearness(rows, plan.nameless_vector)
+    return PassageEvidence(layout, rows.allowed, lexical, share, dated, near, plan.limit)
 
 
-def retrieve_messages(view: View, plan: QueryPlan, limit: int, evidence: PassageEvidence, weight: float) -> Candidates:
-    """Return candidates among the passages: the best `limit` each by words, dates and vector.
+def retrieve_messages(view: View, plan: QueryPlan, evidence: PassageEvidence, weight: float) -> Candidates:
+    """Return candidates among the passages: the best of each of words, dates and vector.
 
     Args:
         weight: of the vector. That of the query with its names ranks nothing: greetings are nearest to it. But it tells
             whether the memory knows whom the query names, and so how relevant a passage is.
     """
-    pool, positions = POOLS["message"], evidence.select_top_positions(limit)
+    pool, positions = POOLS["message"], evidence.top_positions
     if not len(positions):
         return Candidates(pool)
     # what each signal says of them
@@ -339,18 +342,18 @@ def compute_statement_length(texts: pa.ChunkedArray) -> Scores:
     return np.log1p(np.array(words, dtype=np.float64))
 
 
-def retrieve_claims(view: View, plan: QueryPlan, limit: int, evidence: PassageEvidence, full_text: bool) -> Candidates:
-    """Return candidates among the observations: the nearest `limit`, and those made in as many passages that match.
+def retrieve_claims(view: View, plan: QueryPlan, evidence: PassageEvidence, full_text: bool) -> Candidates:
+    """Return candidates among the observations: the nearest, and those made in as many passages that match.
 
     `full_text`: whether the observations' own full text may be asked; it is where something else is missing.
     """
     pool, index, rows = POOLS["observation"], view.claims, find_claims(view, plan.query)
     near = Nearness(rows, plan.nameless_vector)
     # candidates: the nearest by vector, those whose own words match, those made in passages that match
-    through = index.find_claims_at(evidence.select_top_positions(limit))
-    parts, words = [near.find_nearest(limit), through[rows.allowed[through]]], None
+    through = index.find_claims_at(evidence.top_positions)
+    parts, words = [near.find_nearest(plan.limit), through[rows.allowed[through]]], None
     if full_text and (near.vector is None or evidence.share is None):
-        words = rows.search_text(plan.query.index_terms, limit)
+        words = rows.search_text(plan.query.index_terms, plan.limit)
         parts.append(rows.locate(words))
     claims = np.unique(np.concatenate(parts))
     if not len(claims):
@@ -394,8 +397,8 @@ def retrieve_claims(view: View, plan: QueryPlan, limit: int, evidence: PassageEv
     )
 
 
-def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, limit: int, full_text: bool) -> Candidates:
-    """Return candidates among summaries or topics: the best `limit` each by full text and by vector.
+def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, full_text: bool) -> Candidates:
+    """Return candidates among summaries or topics: the best each by full text and by vector.
 
     Args:
         full_text: whether the index of full text may be asked.
@@ -414,9 +417,9 @@ def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, limit: int, full_te
     groups = Rows(
         view=view, table=pool.table, where=reduce(and_, conditions) if conditions else None, columns=pool.columns
     )
-    lookups = {"text": groups.search_text(query.index_terms, limit)} if full_text else {}
+    lookups = {"text": groups.search_text(query.index_terms, plan.limit)} if full_text else {}
     if plan.full_vector is not None:
-        lookups["vector"] = groups.find_nearest(plan.full_vector, limit)
+        lookups["vector"] = groups.find_nearest(plan.full_vector, plan.limit)
     # one row a key, in order of key, so that what follows does not hang on the order in which an index answers
     by_signal = {name: {str(row[pool.table.key]): row for row in rows.to_pylist()} for name, rows in lookups.items()}
     by_key = {key: row for rows in by_signal.values() for key, row in rows.items()}
