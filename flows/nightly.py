@@ -13,6 +13,7 @@ import operator
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,9 +22,9 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES, open_run, run_step
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings
-from slowwave.schemas.tables import RUNS, TABLES
+from slowwave.schemas.tables import FILES, QUARANTINE, RELEASES, RUNS, SESSIONS, TABLES
 from slowwave.schemas.vocabulary import RunStatus
-from slowwave.store.manifest import identify_newest_version
+from slowwave.store.manifest import check_newest_whole, list_state
 from slowwave.store.notes import find_journals
 from slowwave.store.private import replace_file
 from slowwave.tasks.boilerplate.task import find_boilerplate
@@ -76,22 +77,28 @@ def run_night(
         NoSuchPath: a path does not exist, or is a pipe or a device.
         StoreLocked: another run is at it.
     """
-    paths = check_paths(paths)
-    with open_run("nightly", settings, create=True, call=call, wait=wait, ray=ray) as (job, report):
+    paths, check_all = check_paths(paths), cache(partial(check_newest_whole, settings.store / settings.space))
+
+    def prepare(folder: Path) -> None:
+        idle = is_settled(settings, list_outside(folder)) and not settings.retention.has_limits
+        check_newest_whole(folder, READ) if idle else check_all()
+
+    with open_run("nightly", settings, prepare, create=True, call=call, wait=wait, ray=ray) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         set_aside_candidate(job, report)
         erase_plans(job, report)
         if not (roots := paths or collect_transcript_roots()):
             report.notes.append("no tool installed here left a transcript: name a file or folder, `slowwave run PATH`")
-        run_step(job, report, read_transcripts, [*roots, *written], paths)
+        run_step(job, report, read_transcripts, [*roots, *written], paths, check_all)
         if settings.retention.has_limits:
             run_step(job, report, forget_due)
-        set_aside_floods(job, report, paths)
-        outside = list_outside(job)
-        if is_settled(job, outside) and not read_plans(job.store.dir):
+        outside = list_outside(job.store.dir)
+        if is_settled(settings, outside):
             done = [step for step in (*STEPS, publish_release) if step is not write_gists or settings.gists != "off"]
             report.steps += [StepReport(STEP_NAMES[step.__name__]) for step in done]
             return report
+        check_all()
+        set_aside_floods(job, report, paths)
         run_steps_after_read(job, report, gated=not read_plans(job.store.dir))
         if seal_plans(job):
             report.release = find_live(job.store)
@@ -143,34 +150,37 @@ def collect_transcript_roots() -> list[Path]:
     return [path for _, path in find_installed(Path.home())]
 
 
+READ = (RUNS.name, RELEASES.name, FILES.name, SESSIONS.name, QUARANTINE.name)
+"""Tables that are read though nothing is new: the bytes of all others are compared when something is."""
 SETTLED = "settled"
 """File of a space: a hash of all that its last night read, written where that night left nothing to be done."""
 
 
-def list_outside(job: Job) -> list[tuple[str, int, int]]:
+def list_outside(folder: Path) -> list[tuple[str, int, int]]:
     """Return the state of the code, and of what readers write without the lock: before the steps read any of it."""
     stats, folders = [], os.walk(Path(__file__).parents[1], followlinks=True)
     files = (Path(folder, name) for folder, _, names in folders if not folder.endswith("__pycache__") for name in names)
-    for file in sorted([*job.store.dir.glob("*.jsonl"), *files]):
+    for file in sorted([*folder.glob("*.jsonl"), *files]):
         with suppress(FileNotFoundError):  # an editor's lock, which is a link to nowhere
             stats.append((str(file), (status := file.stat()).st_size, status.st_mtime_ns))
     return stats
 
 
-def is_settled(job: Job, outside: list[tuple[str, int, int]]) -> bool:
+def is_settled(settings: Settings, outside: list[tuple[str, int, int]]) -> bool:
     """Return whether every input of the steps, and the steps themselves, are what the last night ended with."""
-    file = job.store.dir / SETTLED
-    return file.is_file() and file.read_text() == _hash_inputs(job, outside)
+    file = settings.store / settings.space / SETTLED
+    return file.is_file() and file.read_text() == _hash_inputs(settings, outside) and not read_plans(file.parent)
 
 
 def note_settled(job: Job, report: RunReport, outside: list[tuple[str, int, int]]) -> None:
     """Write down what the steps read, unless something failed, is held back or waits for a model or an encoder."""
     asks = any(job.settings.get_llm(task) != "off" for task in get_args(ModelTask) if task != "talk")
     if report.status is RunStatus.DONE and not asks and not is_encoder_away(job):
-        replace_file(job.store.dir / SETTLED, _hash_inputs(job, outside).encode())
+        replace_file(job.store.dir / SETTLED, _hash_inputs(job.settings, outside).encode())
 
 
-def _hash_inputs(job: Job, outside: list[tuple[str, int, int]]) -> str:
-    """Return a hash of the settings, the code, what was handed out and the newest version of every table."""
-    tables = [identify_newest_version(job.store.dir / f"{name}.lance") for name in TABLES if name != RUNS.name]
-    return compute_content_id(job.settings.model_dump_json(), repr(tables), repr(outside))
+def _hash_inputs(settings: Settings, outside: list[tuple[str, int, int]]) -> str:
+    """Return a hash of the settings, the code, what was handed out and each table's files, by all but their bytes."""
+    folders = [settings.store / settings.space / f"{name}.lance" for name in TABLES if name != RUNS.name]
+    tables = [sorted(list_state(folder).items()) for folder in folders]
+    return compute_content_id(settings.model_dump_json(), repr(tables), repr(outside))

@@ -16,11 +16,7 @@ from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.ingest import task
 from slowwave.tasks.job import StepReport
 
-SMALL: dict[str, Any] = {
-    "encoder": "hash-384",
-    "keywords": {"top": 0},
-    "gists": "extractive",
-}
+SMALL: dict[str, Any] = {"encoder": "hash-384", "keywords": {"top": 0}, "gists": "extractive"}
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 COMPARED = (*RELEASED, ACTIONS, MARKS)
 

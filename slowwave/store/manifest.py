@@ -141,7 +141,7 @@ def begin_sync(folder: Path, *, synced: bool) -> None:
     """Begin to look at what is written; what is there is synced already where it is `synced` that no writer died."""
     _states.pop(folder, None)
     if synced and (folder / MANIFEST_FILE).exists():
-        _states[folder] = _list_state(folder)
+        _states[folder] = list_state(folder)
     elif synced:
         mark_synced(folder)
 
@@ -171,7 +171,7 @@ def sync_changes(folder: Path) -> Collection[str]:
     Raises:
         OSError: the disk can't.
     """
-    before, now = _states.get(folder, {}), _list_state(folder)
+    before, now = _states.get(folder, {}), list_state(folder)
     changed = {path for path, state in now.items() if before.get(path) != state}
     folders = {path.rpartition("/")[0] for path in changed | (before.keys() - now.keys())}
     if not before:
@@ -184,7 +184,7 @@ def sync_changes(folder: Path) -> Collection[str]:
     return now.keys()
 
 
-def _list_state(folder: Path) -> dict[str, tuple[int, ...]]:
+def list_state(folder: Path) -> dict[str, tuple[int, ...]]:
     """Return each file and folder below one, with what tells that it changed: of a folder one figure, of a file three.
 
     In strings: a store may have thousands of files, and `Path` costs more than the disk.
@@ -315,10 +315,10 @@ def read_manifest(folder: Path) -> Manifest:
     raise StoreUnreadable(folder, why)
 
 
-def check_newest_whole(folder: Path) -> None:
+def check_newest_whole(folder: Path, tables: Collection[str] = TABLES.keys()) -> None:
     """Check what a night goes on with, and what its clean-up reads, before Lance does: it may end the process.
 
-    What is altered in files that older releases alone pin stops no night.
+    What is altered in files that older releases alone pin stops no night. Rows of other `tables` are not compared.
 
     Raises:
         StoreUnreadable: a file is not what it was when the last writer let go, or a repair is not done.
@@ -327,30 +327,29 @@ def check_newest_whole(folder: Path) -> None:
         raise StoreUnreadable(folder, "a repair is unfinished: `slowwave check --repair` continues it")
     if not has_table(folder, RELEASES.name):
         check_ledger_whole(folder, 0, find_last_known(folder))
-    for damage in find_newest_damage(folder):
+    for damage in find_newest_damage(folder, tables):
         raise StoreUnreadable(folder, f"{damage.where}: {damage.what}: `slowwave check --repair` repairs what it can")
 
 
-def find_newest_damage(folder: Path, *, read: bool = True) -> Iterator[Damage]:
-    """Yield differences from the last writer's notes, in the newest version of each table."""
+def find_newest_damage(folder: Path, tables: Collection[str] = TABLES.keys(), *, read: bool = True) -> Iterator[Damage]:
+    """Yield differences from the last writer's notes in each table's newest version; unread, or of others, by sizes."""
     try:
-        listed, altered = read_manifest(folder).files, find_altered(folder, read=read)
+        listed, altered = read_manifest(folder).files, find_altered(folder, within="/_versions/", read=read)
     except StoreUnreadable as broken:
         yield Damage(NEWEST, MANIFEST_FILE, broken.why)
         return
     for table in TABLES:
-        of_table = {name: what for name, what in altered.items() if name.startswith(f"{table}.lance/")}
-        newest = find_newest_version(folder, table)
-        if newest and not any(name.endswith(".manifest") for name in of_table):
+        below, newest, files = f"{table}.lance/", find_newest_version(folder, table), None
+        look = read and table in tables
+        if newest and not any(name.startswith(below) for name in altered):
             with suppress(*READ_TROUBLE):  # what a killed run wrote last: the next takes it back
-                files = list_pinned_files(folder, {table: newest})
-                of_table = {name: what for name, what in of_table.items() if name in files}
-                of_table |= {name: GONE for name in files if name in listed and not (folder / name).is_file()}
-        yield from (Damage(NEWEST, name, what) for name, what in of_table.items())
+                files = {name: listed[name] for name in list_pinned_files(folder, {table: newest}) if name in listed}
+        found = find_altered(folder, below, read=look) if files is None else describe_changes(folder, files, read=look)
+        yield from (Damage(NEWEST, name, what) for name, what in found.items())
 
 
-def find_altered(folder: Path, below: str = "", *, read: bool = True) -> dict[str, str]:
-    """Return the files of a space, or of a folder in it, that are not as they were, with how; unread by sizes.
+def find_altered(folder: Path, below: str = "", *, within: str = "", read: bool = True) -> dict[str, str]:
+    """Return a space's files, `below` a folder and `within` one, that are not as they were, with how; unread by sizes.
 
     Of files that are gone it has the manifests of tables' newest versions alone: clean-up removes older files.
 
@@ -358,7 +357,7 @@ def find_altered(folder: Path, below: str = "", *, read: bool = True) -> dict[st
         StoreUnreadable: what is known of them is broken.
     """
     manifest = read_manifest(folder)
-    inside = {name: facts for name, facts in manifest.files.items() if name.startswith(below)}
+    inside = {name: facts for name, facts in manifest.files.items() if name.startswith(below) and within in name}
     altered = {name: what for name, what in describe_changes(folder, inside, read=read).items() if what != GONE}
     for name, version in manifest.versions.items():
         if f"{name}.lance/".startswith(below) and find_newest_version(folder, name) < version:

@@ -12,13 +12,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.errors import READ_TROUBLE, translate_write_errors
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import BY_MODEL, INDEXED_ROWS, QUANTIZED_ROWS, RELEASED, TABLES, Table
-from slowwave.store.manifest import (
-    check_not_torn,
-    drop_release_manifests,
-    list_pinned_files,
-    mark_synced,
-    sync_changes,
-)
+from slowwave.store.manifest import check_not_torn, drop_release_manifests, list_pinned_files, mark_synced, sync_changes
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release
 from slowwave.store.store import Store

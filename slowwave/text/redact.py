@@ -12,17 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from string import ascii_lowercase, ascii_uppercase
 
-from slowwave.text.secret_rules import (
-    ANYWHERE,
-    CORE,
-    KEYS,
-    MARK,
-    NAMED,
-    PHRASES,
-    TOKENS,
-    Rule,
-    classify_secret,
-)
+from slowwave.text.secret_rules import ANYWHERE, CORE, KEYS, MARK, NAMED, PHRASES, TOKENS, Rule, classify_secret
 
 _QUOTES = str.maketrans(dict.fromkeys("\"'`\\", "_"))
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)

@@ -97,9 +97,9 @@ def repair_sessions(store: Store) -> None:
 
     Their transcript may be gone by now, so they can't wait until it is read again.
     """
-    stored = {row["session_id"]: row for row in store.read(SESSIONS).to_pylist()}
-    if sum(row["messages"] for row in stored.values()) == store.count(MESSAGES):
+    if sum(store.read(SESSIONS, ["messages"])["messages"].to_pylist()) == store.count(MESSAGES):
         return
+    stored = {row["session_id"]: row for row in store.read(SESSIONS).to_pylist()}
     messages = pl.DataFrame(store.read(MESSAGES, [*COLUMNS, "source", "workspace"])).sort("seq")
     rows = []
     for (sid,), own_messages in messages.group_by(["session_id"], maintain_order=True):

@@ -6,7 +6,7 @@ rewritten or went away takes nothing with it.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from itertools import chain, islice
 from pathlib import Path
@@ -21,12 +21,7 @@ from slowwave.store.notes import OWN_SESSIONS, find_journals
 from slowwave.store.store import Store
 from slowwave.tasks.forget.plan import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
-from slowwave.tasks.ingest.store_messages import (
-    IngestedTranscript,
-    quarantine_lines,
-    repair_sessions,
-    write_ingested,
-)
+from slowwave.tasks.ingest.store_messages import IngestedTranscript, quarantine_lines, repair_sessions, write_ingested
 from slowwave.tasks.ingest.transcripts import (
     Transcript,
     find_pending,
@@ -106,17 +101,21 @@ def _shorten_id(hex_id: str) -> int:
     return int(hex_id[:16], 16)
 
 
-def read_transcripts(job: Job, paths: list[Path], named: Sequence[Path] = ()) -> StepReport:
+def read_transcripts(
+    job: Job, paths: list[Path], named: Sequence[Path] = (), check_all: Callable[[], object] = lambda: None
+) -> StepReport:
     """Read every new or changed transcript below the paths into the vault.
 
     Args:
         job: the run.
         paths: files and folders.
         named: those that a person named: a file that gave no message is reported, and a folder without a transcript.
+        check_all: called before what is new is written: where nothing is, not all tables are compared.
     """
     with report_step("read") as report:
         repair_sessions(job.store)
-        known_files = {row["path"]: row for row in job.store.read(FILES).to_pylist()}
+        columns = ["path", "size", "mtime_ns", "digest", "read_key"]
+        known_files = {row["path"]: row for row in job.store.read(FILES, columns).to_pylist()}
         # what is new or changed
         scan = find_pending(known_files, job.settings, paths)
         report.rows_in = len(scan.pending)
@@ -125,6 +124,8 @@ def read_transcripts(job: Job, paths: list[Path], named: Sequence[Path] = ()) ->
         unreadable = [(path, Rejected(0, why)) for path, why in scan.unreadable]
         quarantine_lines(job.store, unreadable, redact=job.settings.redact)
         # read it, as far as the quota allows
+        if scan.pending:
+            check_all()
         left = _read_all(job, scan.pending, report) if scan.pending else []
         if left:
             report.counts["transcripts left for another night"] = len(left)
@@ -136,7 +137,8 @@ def read_transcripts(job: Job, paths: list[Path], named: Sequence[Path] = ()) ->
 
 def find_unread(job: Job, named: Sequence[Path], unreadable: dict[Path, str]) -> list[str]:
     """Return a line, with the reason, for each named file that gave no message and each named folder without a file."""
-    files = {row["path"]: row for row in job.store.read(FILES).to_pylist()} if named else {}
+    columns = ["path", "messages", "quarantined"]
+    files = {row["path"]: row for row in job.store.read(FILES, columns).to_pylist()} if named else {}
     lines = []
     for path in named:
         # the reason, unless something of it was read

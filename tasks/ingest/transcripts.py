@@ -55,13 +55,14 @@ def find_pending(stored: dict[str, dict[str, Any]], settings: Settings, paths: I
     Messages that two sessions share belong to the one that began first, or else ended first: the other is a
     resumed or forked copy.
     """
-    scan = TranscriptScan()
+    scan, readers = TranscriptScan(), {compute_read_key(reader, settings): reader for reader in load_readers()}
     for path in find_files(paths):
         if is_excluded(path, settings.read.exclude):
             scan.counts["files excluded"] += 1
             continue
         try:
-            transcript = detect_change(path, stored.get(name_path(path, settings)), settings)
+            row = stored.get(str(path)) or stored.get(name_path(path, settings))
+            transcript = detect_change(path, row, readers.get(row["read_key"]) if row else None, settings)
         except (UnknownFormat, OSError) as error:
             scan.unreadable.append((path, str(error)))
             continue
@@ -77,19 +78,19 @@ def find_pending(stored: dict[str, dict[str, Any]], settings: Settings, paths: I
 
 def is_excluded(path: Path, globs: Sequence[str]) -> bool:
     """Return whether one of the globs names a file, as it is given or from the root: `a/../b` lies in no folder `a`."""
-    names = {os.path.normpath(path), os.path.normpath(path.absolute())}
+    names = {os.path.normpath(path), os.path.normpath(path.absolute())} if globs else ()
     return any(fnmatch(name, glob) for name in names for glob in globs)
 
 
-def detect_change(path: Path, stored: dict[str, Any] | None, settings: Settings) -> Transcript | None:
+def detect_change(path: Path, row: dict[str, Any] | None, same: Reader | None, settings: Settings) -> Transcript | None:
     """Return the transcript, when it is not as its row in FILES says; None when there is no news in it.
+
+    `same` is its reader then, where that would read it the same way now.
 
     Raises:
         UnknownFormat, OSError: it can't be read.
     """
-    row = stored or dict.fromkeys(("read_key", "size", "mtime_ns", "digest"))
-    same = next((reader for reader in load_readers() if compute_read_key(reader, settings) == row["read_key"]), None)
-    if same and measure_file(path, same)[1:] == (row["size"], row["mtime_ns"]):
+    if row and same and measure_file(path, same)[1:] == (row["size"], row["mtime_ns"]):
         return None  # not even opened: there may be thousands of them
     reader = detect_reader(path)
     parts, size, mtime = measure_file(path, reader)
@@ -100,14 +101,15 @@ def detect_change(path: Path, stored: dict[str, Any] | None, settings: Settings)
             while chunk := stream.read(1 << 20):
                 sha256.update(chunk)
     key, digest = compute_read_key(reader, settings), sha256.hexdigest()
-    if (key, digest) == (row["read_key"], row["digest"]):
+    if row and (key, digest) == (row["read_key"], row["digest"]):
         return None
     return Transcript(path, name_path(path, settings), reader, size, mtime, digest, key)
 
 
 def measure_file(path: Path, reader: Reader) -> tuple[list[Path], int, int]:
     """Return a transcript's files, it and its companions that are there, their bytes, and the latest change (ns)."""
-    parts = [part for suffix in reader.suffixes if (part := path.with_name(path.name + suffix)).is_file()]
+    files = (path.with_name(path.name + suffix) if suffix else path for suffix in reader.suffixes)
+    parts = [part for part in files if part.is_file()]
     stats = [part.stat() for part in parts]
     return parts, sum(status.st_size for status in stats), max((status.st_mtime_ns for status in stats), default=0)
 

@@ -148,10 +148,7 @@ def test_without_a_memory_it_talks_and_writes_down(tmp_path: Path) -> None:
 
 def test_a_turn_leaves_a_trace_by_how_far_it_is_from_memory(settings: Settings) -> None:
     talk = Conversation(
-        ScriptedLLM(lambda request: "I see."),
-        Memory.open(settings.store),
-        settings,
-        encoder=HashEncoder(),
+        ScriptedLLM(lambda request: "I see."), Memory.open(settings.store), settings, encoder=HashEncoder()
     )
     for said in (CHAT[1][1], "The lighthouse keeper feeds eleven puffins."):
         "".join(talk.say(said))

@@ -135,6 +135,24 @@ def test_a_damaged_table_is_found_stops_the_night_and_is_made_what_it_was(
     assert run_night([built / "talk"], make_settings(root)).release is None
 
 
+def rot(folder: Path) -> bool:
+    stat = (data := find_data(folder) or folder).stat()
+    return alter(folder) and os.utime(data, ns=(stat.st_atime_ns, stat.st_mtime_ns)) is None
+
+
+def test_what_rots_on_the_disk_is_found_before_its_table_is_read_or_written_on(tmp_path: Path) -> None:
+    talk, settings = shutil.copytree(SAMPLES / "generic", tmp_path / "talk"), make_settings(tmp_path / "store")
+    run_night([talk], settings).check_complete()
+    messages, _ = (store := Store.open(settings.store)).count(TABLES["messages"]), rot(store.dir / "observations.lance")
+    run_night([talk], settings).check_complete()  # nothing is new, and claims are not read
+    (talk / "new.jsonl").write_text('{"role": "user", "content": "We leave for Hoy on Friday."}\n')
+    with pytest.raises(StoreUnreadable, match=r"observations.*altered"):
+        run_night([talk], settings)
+    assert (store.count(TABLES["messages"]), rot(store.dir / "sessions.lance")) == (messages, True)
+    with pytest.raises(StoreUnreadable, match=r"sessions.*altered"):
+        run_night([talk], settings)
+
+
 @pytest.mark.skipif("SLOWWAVE_FLIPS" not in os.environ, reason="takes minutes: SLOWWAVE_FLIPS=4 runs it")
 def test_after_a_repair_of_any_table_the_store_is_whole_and_nights_go_on(root: Path, built: Path) -> None:
     asked = ask(root)
@@ -178,10 +196,9 @@ def test_a_ledger_that_is_lost_with_its_manifests_is_begun_anew(root: Path, buil
 def test_a_repair_that_was_killed_is_gone_on_with_and_no_night_begins_before(root: Path, built: Path) -> None:
     before = digests(root, HELD)
     store = Store.open(root)
-    for name in ("observations", "passages"):  # what a repair had emptied when it was killed
-        table = TABLES[name]
-        store.delete_ids(table, store.read(table, [table.key])[table.key].to_pylist())
     todo = ["observations", "passages"]
+    for table in map(TABLES.__getitem__, todo):  # what a repair had emptied when it was killed
+        store.delete_ids(table, store.read(table, [table.key])[table.key].to_pylist())
     (root / "default" / REPAIR_FILE).write_text(json.dumps(todo), encoding="utf-8")
     with pytest.raises(StoreUnreadable, match="a repair is unfinished"):
         run_night([built / "talk"], make_settings(root))
@@ -197,8 +214,7 @@ def test_bytes_flipped_anywhere_end_no_process_and_are_never_served(root: Path, 
     files = [path for path in sorted((root / "default").glob("*.lance/**/*")) if path.is_file()]
     for path in drawn.sample(files, FLIPS):
         whole = shutil.copytree(root, root.with_name("flipped"))
-        flipped = whole / path.relative_to(root)
-        content = bytearray(flipped.read_bytes())
+        content = bytearray((flipped := whole / path.relative_to(root)).read_bytes())
         content[drawn.randrange(len(content))] ^= drawn.randrange(1, 256)
         flipped.write_bytes(content)
         words = [sys.executable, "-c", COMMANDS, QUERY, str(built / "talk"), str(whole)]
@@ -206,7 +222,6 @@ def test_bytes_flipped_anywhere_end_no_process_and_are_never_served(root: Path, 
         assert (done.returncode, "Traceback" in done.stderr, "panicked" in done.stderr) == (0, False, False), (
             f"{path}\n{done.stderr}"
         )
-        told = done.stdout.split("\0")[1]
-        hits = json.loads(told)["hits"] if told.strip() else []
+        hits = json.loads(told)["hits"] if (told := done.stdout.split("\0")[1]).strip() else []
         assert {hit["text"] for hit in hits} <= texts, path
         shutil.rmtree(whole)

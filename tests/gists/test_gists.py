@@ -22,12 +22,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import GISTS, QUARANTINE, SESSIONS
 from slowwave.store import Store
 from slowwave.tasks.gists.gists import KEYWORDS, LONGEST, build_gists
-from slowwave.tasks.gists.keywords import (
-    count_phrases,
-    extract_keywords,
-    extract_phrases,
-    split_word_runs,
-)
+from slowwave.tasks.gists.keywords import count_phrases, extract_keywords, extract_phrases, split_word_runs
 from tests.command_line import typed
 from tests.talk_files import session
 

@@ -135,10 +135,7 @@ def test_the_tools_over_stdio(store: Path) -> None:
     space = store / "default"
     assert hash_span(CHAT[1][1]) in load_recalled_spans(space)
     lines = [json.loads(line) for line in next(find_journals(space)[0].iterdir()).read_text().splitlines()]
-    assert [(line["role"], line["content"]) for line in lines] == [
-        ("assistant", NOTE),
-        ("agent", "Noted."),
-    ]
+    assert [(line["role"], line["content"]) for line in lines] == [("assistant", NOTE), ("agent", "Noted.")]
 
 
 def test_what_recall_answers_fits_its_budget(

@@ -42,11 +42,7 @@ OWN: tuple[Reader, ...] = (
 )
 
 SUFFIXES = frozenset(
-    {
-        *(".jsonl", ".ndjson", ".json"),
-        *(".parquet", ".arrow", ".feather", ".ipc"),
-        *(".sqlite", ".sqlite3", ".db"),
-    }
+    {*(".jsonl", ".ndjson", ".json"), *(".parquet", ".arrow", ".feather", ".ipc"), *(".sqlite", ".sqlite3", ".db")}
 )
 JUNK_FOLDERS = frozenset({".git", ".hg", ".svn", ".venv", ".cache", "node_modules", "__pycache__"})
 JUNK_FILES = frozenset({"sessions.json", "sessions-index.json", "package.json", "package-lock.json", "tsconfig.json"})
@@ -110,7 +106,7 @@ def find_files(paths: Iterable[Path]) -> Iterator[Path]:
     files: set[Path] = set()
     for path in check_paths(paths):
         files.update(_walk_folder(path) if path.is_dir() else [path])
-    yield from sorted(files)
+    yield from sorted(files, key=lambda path: path.parts)
 
 
 def check_paths(paths: Iterable[Path]) -> list[Path]:
@@ -138,8 +134,7 @@ def _walk_folder(folder: Path) -> Iterator[Path]:
             folders.clear()  # a store among the transcripts: its tables are none
             continue
         folders[:] = [name for name in folders if name not in JUNK_FOLDERS]
-        for name in files:
-            path = Path(root, name)
+        for path in map(Path(root).joinpath, files):
             if is_candidate(path) and not path.is_symlink():
                 yield path
 
@@ -149,9 +144,9 @@ def is_candidate(path: Path) -> bool:
     name = path.name.lower()
     if name.endswith(COMPANIONS) or name in JUNK_FILES:
         return False
-    if any(path.match(pattern) for reader in load_readers() for pattern in reader.files):
+    if not name.startswith(".") and (get_inner_suffix(path) in SUFFIXES or ".jsonl." in name):
         return True
-    return not name.startswith(".") and (get_inner_suffix(path) in SUFFIXES or ".jsonl." in name)
+    return any(path.match(pattern) for reader in load_readers() for pattern in reader.files)
 
 
 def find_installed(home: Path) -> list[tuple[Reader, Path]]:

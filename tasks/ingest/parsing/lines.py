@@ -95,7 +95,7 @@ def get_inner_suffix(path: Path) -> str:
     name = path.name.lower()
     for packed in PACKED:
         name = name.removesuffix(packed)
-    return Path(name).suffix
+    return name[dot:] if 0 < (dot := name.rfind(".")) < len(name) - 1 else ""
 
 
 def read_head(path: Path) -> Head:
