@@ -63,10 +63,11 @@ def extract_keywords(
 
 @cache
 def load_mmr() -> Callable[..., list[tuple[str, float]]]:
-    """Return KeyBERT's choice of keywords, imported as where sentence-transformers and transformers are not installed:
-    they bring torch, which takes 3 to 15 s, and the vectors here are made without.
+    """Return KeyBERT's choice of keywords, imported as where its encoders and models are not installed: they bring
+    torch, which takes 3 to 15 s, and the vectors here are made without.
     """
-    hidden: dict[str, Any] = dict.fromkeys({"sentence_transformers", "transformers"} - sys.modules.keys())
+    names = {"sentence_transformers", "transformers", "huggingface_hub"}
+    hidden: dict[str, Any] = dict.fromkeys(names - sys.modules.keys())
     sys.modules.update(hidden)  # None is Python's own way to say: not there
     try:
         from keybert._mmr import mmr

@@ -58,10 +58,10 @@ class VaultIndex:
 
     def __init__(self, store: Store) -> None:
         stored = pl.DataFrame(store.read(MESSAGES, ["message_id", "identity", "session_id", "seq", "hash"]))
-        self.messages = {_shorten_id(i) for i in stored["message_id"]}
-        self.owner = {
-            _shorten_id(i): _shorten_id(s) for i, s in zip(stored["identity"], stored["session_id"], strict=True)
-        }
+        names = pl.col("message_id", "identity", "session_id")
+        short = stored.select(names.str.head(16).str.to_integer(base=16, dtype=pl.UInt64))  # as `_shorten_id`
+        self.messages = set(short["message_id"].to_list())
+        self.owner = dict(short.select("identity", "session_id").iter_rows())
         self.folders = find_journals(store.dir)
         self.forgotten = {_shorten_id(i) for i in read_forgotten(store, "message", "identity")}
         sessions = store.read(SESSIONS, ["session_id", "native_id", "path", "inactive"]).to_pylist()

@@ -1,6 +1,6 @@
 """The figures of a topic besides its claims: its text, how strong it is, how healthy, and where its centre lies."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
@@ -49,10 +49,10 @@ def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str
     handed_out = [*recalls]
     if not handed_out:
         return Counter()
-    topics: dict[str, set[str]] = {}
-    for claim, topic, messages in claims.select("observation_id", "topic_id", "message_ids").iter_rows():
-        for key in (claim, *messages):
-            topics.setdefault(key, set()).add(topic)
+    topics = defaultdict[str, set[str]](set)
+    keys = claims.select("topic_id", key=pl.concat_list("observation_id", "message_ids")).explode("key")
+    for topic, key in keys.filter(pl.col("key").is_in(set().union(*handed_out))).iter_rows():
+        topics[key].add(topic)
     uses: Counter[str] = Counter()
     for ids in handed_out:
         uses.update(set().union(*(topics[key] for key in ids if key in topics)))

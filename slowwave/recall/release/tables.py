@@ -296,7 +296,7 @@ class Tables:
         """Return the vector of every row, by offset, kept in memory; None where the table has an index of them."""
         if self.count(table) >= INDEXED_ROWS:
             return None
-        return self._read_once(table, "vectors", lambda: self.read(table, ["vector"])["vector"])
+        return self._read_once(table, "vectors", lambda: self.read(table, [str(table.vector)])[0])
 
 
 PASSAGE_COLUMNS = ["session_id", "seq", "part", "role", "speaker", "ts", "workspace", "message_id"]
