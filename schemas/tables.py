@@ -89,7 +89,7 @@ class Table:
     def sort_rows(self, rows: pa.Table, where: pa.ChunkedArray) -> pa.Table:
         """Return some rows in order of their key; copied once, since they may be many."""
         order = pc.sort_indices(rows[self.key])
-        return rows.select(self.schema.names).take(order.filter(where.combine_chunks().take(order)))
+        return rows.take(order.filter(where.combine_chunks().take(order)))
 
 
 TAGS = "tags"

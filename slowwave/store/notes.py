@@ -56,12 +56,7 @@ class Journal:
         self._format = partial(_format_message, redact)
 
     def append(
-        self,
-        role: str,
-        content: str,
-        speaker: str | None = None,
-        at: datetime | None = None,
-        tags: Sequence[str] = (),
+        self, role: str, content: str, speaker: str | None = None, at: datetime | None = None, tags: Sequence[str] = ()
     ) -> str:
         """Write down a message; its id.
 

@@ -7,7 +7,7 @@ brings the duplicates back.
 
 import ctypes
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib.util import find_spec, module_from_spec
@@ -35,6 +35,8 @@ from slowwave.store.releases import check_columns, check_tables_exist, load_rele
 if TYPE_CHECKING:  # it takes a second to import, and only who writes needs it
     from lancedb.db import DBConnection
     from lancedb.table import LanceTable
+
+    Write = Callable[[LanceTable, pa.Table], object]
 
 IDS_AT_ONCE = 2_000
 """Keys in one filter: longer lists cost more to plan than a second scan."""
@@ -140,9 +142,13 @@ class Store:
 
     def read(self, table: Table, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """Return rows of a table in Arrow, in no order that may be relied on."""
-        with translate_read_errors(self.dir):
-            rows = self.open_dataset(table).to_table(columns=columns or table.schema.names, filter=where)
+        rows = self.read_as_stored(table, columns or table.schema.names, where)
         return rows.cast(pa.schema([table.schema.field(name) for name in rows.schema.names]))
+
+    def read_as_stored(self, table: Table, columns: list[str], where: pc.Expression | None = None) -> pa.Table:
+        """Return rows like `read`, with vectors as they are on disk: in half the bytes."""
+        with translate_read_errors(self.dir):
+            return self.open_dataset(table).to_table(columns=columns, filter=where)
 
     def read_ids(
         self,
@@ -161,10 +167,8 @@ class Store:
 
     def count(self, table: Table, where: pc.Expression | None = None) -> int:
         """Return rows of a table."""
-        if where is None:
-            with translate_read_errors(self.dir):
-                return int(self.open_dataset(table).count_rows())
-        return int(self.read(table, [table.key], where).num_rows)
+        with translate_read_errors(self.dir):
+            return int(self.open_dataset(table).count_rows(where))
 
     def append(self, table: Table, rows: pa.Table) -> int:
         """Add rows that are known to be new; returns how many.
@@ -186,6 +190,25 @@ class Store:
             builder.use_index(False).execute(fit, on_bad_vectors="null")
 
         return self._write(table, rows, merge)
+
+    def update(self, table: Table, rows: pa.Table) -> int:
+        """Set columns of stored rows, by their key; returns how many. Others of many rows are neither read nor written.
+
+        Raises:
+            BadRows: a null or repeated key among them.
+        """
+        others = [name for name in table.schema.names if name not in rows.column_names]
+        if 10 * rows.num_rows < self.count(table):  # rather these rows whole than these columns of a file's every row
+            stored = self.read_ids(table, rows[table.key].to_pylist(), [table.key, *others])
+            rows = rows.take(pc.index_in(stored[table.key], rows[table.key].combine_chunks()))
+            columns = [*rows.columns, *stored.columns[1:]]
+            return self.merge(table, pa.table(columns, [*rows.column_names, *others]))
+
+        def merge(_: "LanceTable", fit: pa.Table) -> None:
+            builder = self.open_dataset(table).merge_insert(table.key).when_matched_update_all().use_index(False)
+            builder.write_mode("rewrite_columns").execute(fit)
+
+        return self._write(table, rows, merge, others)
 
     def merge_changed(self, table: Table, rows: pa.Table) -> int:
         """Merge like `merge`, but rows equal to what is stored are left out; with none left, no version is made."""
@@ -216,15 +239,16 @@ class Store:
                 if int((table := self.open_table(TABLES[name])).version) != version:
                     table.restore(version)
 
-    def _write(self, table: Table, rows: pa.Table, write: "Callable[[LanceTable, pa.Table], object]") -> int:
-        """Write rows that may be stored, and return how many; of none no version is made."""
+    def _write(self, table: Table, rows: pa.Table, write: "Write", but: Sequence[str] = ()) -> int:
+        """Write rows that may be stored, without some columns, and return how many; of none no version is made."""
         if rows.num_rows:
             # Keys are there, and unique.
             keys = rows.column(table.key)
             if keys.null_count:
                 raise BadRows(table.name, f"{keys.null_count} rows have no {table.key}")
             schema = table.build_disk_schema(self.dim) if VECTOR in table.schema.types else table.schema
-            fit = rows.select(table.schema.names).cast(schema)
+            schema = pa.schema([field for field in schema if field.name not in but])
+            fit = rows.select(schema.names).cast(schema)
             if repeated := rows.num_rows - pc.count_distinct(keys).as_py():
                 raise BadRows(table.name, f"{repeated} of {rows.num_rows} rows repeat a {table.key}")
             release_memory()

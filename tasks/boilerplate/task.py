@@ -134,13 +134,13 @@ def add_repeating_sessions(job: Job) -> int:
         repeats = find_repeating_sessions(row["quote"], texts[first[row["observation_id"]]], holders)
         more[row["canonical_id"] or row["observation_id"]] |= repeats
     repeated = [key for key, repeats in more.items() if repeats]
-    stored = job.store.read_ids(OBSERVATIONS, repeated, ["observation_id", "evidence_sessions"]).to_pylist()
-    gained = [row["observation_id"] for row in stored if not more[row["observation_id"]] <= {*row["evidence_sessions"]}]
+    stored = job.store.read_ids(OBSERVATIONS, repeated, ["observation_id", "evidence_sessions"])
     rows = [
         {**row, "evidence_sessions": sorted({*row["evidence_sessions"], *more[row["observation_id"]]})}
-        for row in job.store.read_ids(OBSERVATIONS, gained).to_pylist()
+        for row in stored.to_pylist()
+        if not more[row["observation_id"]] <= {*row["evidence_sessions"]}
     ]
-    return job.store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
+    return job.store.update(OBSERVATIONS, pa.Table.from_pylist(rows, schema=stored.schema))
 
 
 class Mask:

@@ -44,7 +44,7 @@ def dedupe(
     """Mark each pending claim that repeats another.
 
     pending: OBSERVATIONS rows not looked at yet; settled: rows looked at before, active or superseded by another claim,
-    which stay canonical: who says again what was changed takes it up again.
+    which stay canonical: who says again what was changed takes it up again. Of columns only those compared are needed.
     undone: (loser_id, winner_id) of merges taken back, which are never made again.
     executor: where pairs are compared.
     Returns every pending row, and each known row whose evidence grew, with status, reason, canonical_id,
@@ -168,9 +168,7 @@ MAX_MEMBERS = 500
 
 
 def assign_canonical_rows(
-    order: Sequence[int],
-    decisions: Mapping[int, dict[int, Decision]],
-    fixed: frozenset[int],
+    order: Sequence[int], decisions: Mapping[int, dict[int, Decision]], fixed: frozenset[int]
 ) -> dict[int, int]:
     """Return row -> the canonical row it repeats, for the rows that repeat one.
 

@@ -196,17 +196,7 @@ def order(pair: Pair) -> str | None:
     return "two parts change places" if _is_swapped(a.content, b.content) else None
 
 
-GUARDS: tuple[Guard, ...] = (
-    speaker,
-    question,
-    negation,
-    figures,
-    dates,
-    identifiers,
-    names,
-    opposites,
-    change,
-)
+GUARDS: tuple[Guard, ...] = (speaker, question, negation, figures, dates, identifiers, names, opposites, change)
 STRICT: tuple[Guard, ...] = (restriction, modality, order, substitution)
 
 

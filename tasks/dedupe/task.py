@@ -1,14 +1,15 @@
 """Claims that say the same again, found over what is new and what is held."""
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import Status, is_shared
-from slowwave.store.store import Store
+from slowwave.store.store import IDS_AT_ONCE, Store
 from slowwave.tasks.boilerplate.task import add_repeating_sessions
 from slowwave.tasks.dedupe.decide import Rules
-from slowwave.tasks.dedupe.dedupe import VERSION, dedupe
+from slowwave.tasks.dedupe.dedupe import DECIDING, MARKED, VERSION, dedupe
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 
@@ -18,6 +19,9 @@ STANDING = [*SCOPE, "status", "canonical_id", "superseded_by", "dedupe_key", "ob
 """Tells which claims are to be looked at."""
 OUTCOME = ["observation_id", "status", "canonical_id", "evidence_sessions", "valid_from"]
 """What is decided of a claim here, and by what it is judged later."""
+WRITTEN = ["observation_id", *MARKED, "supersede_key"]
+COMPARED = [*DECIDING, "workspace", "pack", "superseded_by", "supersede_key", "summary", "speaker", "stems"]
+"""The columns that are written, and those that are read."""
 RETIRED = (pc.field("status") == Status.SUPERSEDED) & pc.field("superseded_by").is_valid()
 """The claims that a later one changed; a withdrawn one is superseded by nothing."""
 CANONICAL = RETIRED | (pc.field("status") == Status.ACTIVE)
@@ -32,19 +36,28 @@ def dedupe_observations(job: Job) -> StepReport:
         fresh = find_rows_to_dedupe(standing, key)
         report.rows_in = len(fresh)
         if len(fresh):
-            rows = job.store.read(OBSERVATIONS, where=_find_comparable(standing, fresh))
+            rows = job.store.read(OBSERVATIONS, COMPARED, _find_comparable(standing, fresh))
+            rows = add_vectors(job.store, rows)
             judged = rows.select([*OUTCOME, "supersede_key"])
             pending = rows.filter(pc.is_in(rows["observation_id"], fresh))
             settled = rows.filter(CANONICAL & (RETIRED | (pc.field("dedupe_key") == key)))
-            del rows
             rules = Rules(job.settings.dedupe.threshold)
             deduped = dedupe(reset_rows(pending), settled, rules, key, read_undone_pairs(job.store), job.executor)
-            del pending, settled
             job.store.merge(MERGES, deduped.merges)
-            report.rows_out = job.store.merge(OBSERVATIONS, keep_judged(judged, deduped.observations))
+            changed = keep_judged(judged, deduped.observations.select(WRITTEN))
+            report.rows_out = job.store.update(OBSERVATIONS, changed)
             report.counts["duplicates"] = deduped.merges.num_rows
         report.rows_out += add_repeating_sessions(job)
     return report
+
+
+def add_vectors(store: Store, claims: pa.Table) -> pa.Table:
+    """Return claims with their `vector`, as a dictionary: what is taken of them, or put together, has no copy of it."""
+    ids, names = claims["observation_id"], ["observation_id", "vector"]
+    few = len(ids) <= IDS_AT_ONCE
+    rows = store.read_ids(OBSERVATIONS, ids.to_pylist(), names) if few else store.read_as_stored(OBSERVATIONS, names)
+    places = pc.index_in(ids.combine_chunks(), rows["observation_id"].combine_chunks())
+    return claims.append_column("vector", pa.DictionaryArray.from_arrays(places, rows["vector"].combine_chunks()))
 
 
 def _find_comparable(rows: pa.Table, fresh: pa.Array) -> pc.Expression | None:
@@ -72,14 +85,12 @@ def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:
     """Return the rows `after`, with the `supersede_key` of `before` (columns OUTCOME and it) where the outcome is as it
     was: whether a later claim changes them need not be judged again, which a model may have done.
     """
-    judged = before.filter(pc.is_valid(before["supersede_key"]))
-    judged = judged.filter(pc.is_in(judged["observation_id"], after["observation_id"].combine_chunks()))
-    rows_by_id = {row["observation_id"]: row for row in judged.to_pylist()}
-    keys = []
-    for row in after.select(OUTCOME).to_pylist():
-        was = rows_by_id.get(row["observation_id"], {})
-        keys.append(was.get("supersede_key") if all(was.get(name) == row[name] for name in OUTCOME) else None)
-    return set_columns(after, supersede_key=pa.array(keys, pa.string()))
+    rows = pl.DataFrame(after.select(OUTCOME)).join(
+        pl.DataFrame(before), on="observation_id", how="left", maintain_order="left", suffix=" before"
+    )
+    same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(f"{name} before")) for name in OUTCOME[1:])
+    keys = rows.select(pl.when(same).then("supersede_key")).to_series()
+    return set_columns(after, supersede_key=keys.to_arrow())
 
 
 def find_rows_to_dedupe(rows: pa.Table, key: str) -> pa.Array:

@@ -17,20 +17,10 @@ from slowwave.tasks.gists.gists import VERSION, Gist, build_gists, find_own_gist
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, Unusable, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
-from slowwave.tasks.pending import (
-    find_missing_messages,
-    is_made_by_model,
-    read_inactive_ids,
-    read_spoken_messages,
-)
+from slowwave.tasks.pending import find_missing_messages, is_made_by_model, read_inactive_ids, read_spoken_messages
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.summarize import by_model
-from slowwave.tasks.vectors import (
-    describe_encoder,
-    encode_as_kept,
-    get_encoder_if_there,
-    give_up_encoder,
-)
+from slowwave.tasks.vectors import describe_encoder, encode_as_kept, get_encoder_if_there, give_up_encoder
 
 BATCH = 2_000
 Row = Mapping[str, Any]

@@ -16,14 +16,7 @@ import pyarrow as pa
 
 from slowwave.engines.llm.budget import Budget
 from slowwave.engines.llm.cache import compute_completion_id
-from slowwave.engines.llm.protocol import (
-    LASTING,
-    Completion,
-    EngineUnavailable,
-    ModelNotServed,
-    Request,
-    make_failure,
-)
+from slowwave.engines.llm.protocol import LASTING, Completion, EngineUnavailable, ModelNotServed, Request, make_failure
 from slowwave.engines.llm.select import ChainLLM, select_llm
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id

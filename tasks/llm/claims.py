@@ -27,12 +27,7 @@ from slowwave.tasks.llm.chunks import Chunk, Turn
 from slowwave.tasks.llm.fence import find_injections, has_injection, has_overlap
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.llm.library import Pack, Rejected, limit_answer
-from slowwave.tasks.llm.quotes import (
-    compute_support,
-    find_best_anchor,
-    is_comparable,
-    is_unspaced,
-)
+from slowwave.tasks.llm.quotes import compute_support, find_best_anchor, is_comparable, is_unspaced
 from slowwave.tasks.observe.observe import SCHEMA
 from slowwave.tasks.observe.units import PRONOUN
 

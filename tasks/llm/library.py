@@ -127,13 +127,7 @@ class Library:
         return _parse_prompt(name, *self._read_text(f"{name}.md", f"prompts/{name}.md"))
 
     def build_request(
-        self,
-        prompt: str,
-        name: str,
-        entries: Sequence[str],
-        answer: type[AnswerModel],
-        tokens: int,
-        **values: object,
+        self, prompt: str, name: str, entries: Sequence[str], answer: type[AnswerModel], tokens: int, **values: object
     ) -> Request:
         """Return the request of that name: a prompt with its values and, fenced, entries.
 

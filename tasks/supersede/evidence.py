@@ -15,13 +15,7 @@ from slowwave.tasks.dedupe.candidates import Floats, Pairs, compute_cosines
 from slowwave.tasks.dedupe.candidates import Rows as Places
 from slowwave.tasks.dedupe.normalise import Claims, normalise_claim
 from slowwave.tasks.dedupe.pairs import stack_unit_vectors, tell_pairs
-from slowwave.tasks.supersede.candidates import (
-    LEAST_LIKENESS,
-    LIKEST,
-    Scores,
-    compute_likeness,
-    find_candidate_pairs,
-)
+from slowwave.tasks.supersede.candidates import LEAST_LIKENESS, LIKEST, Scores, compute_likeness, find_candidate_pairs
 from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.tasks.supersede.features import IdfTable, Surroundings, compute_pair_features
 

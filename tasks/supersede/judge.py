@@ -169,10 +169,7 @@ class Asked:
 
 
 def ask_judge(
-    claims: CandidateClaims,
-    guesses: Mapping[Rows, float],
-    verdicts: Mapping[Rows, Verdict],
-    judge: Judge,
+    claims: CandidateClaims, guesses: Mapping[Rows, float], verdicts: Mapping[Rows, Verdict], judge: Judge
 ) -> Asked:
     """Return the judge's answers about the likeliest pairs that it has not judged.
 

@@ -15,7 +15,7 @@ from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES
 from slowwave.schemas.vocabulary import MODEL_KEY, LedgerKind, Status
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
-from slowwave.tasks.dedupe.task import CANONICAL, SCOPE, build_scope, read_undone_pairs
+from slowwave.tasks.dedupe.task import CANONICAL, SCOPE, add_vectors, build_scope, read_undone_pairs
 from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
 from slowwave.tasks.llm.library import index_questions, list_requests
@@ -31,22 +31,18 @@ from slowwave.tasks.supersede.chains import (
     spread_over_claims,
     spread_over_passages,
 )
+from slowwave.tasks.supersede.evidence import READ
 from slowwave.tasks.supersede.features import IdfTable
-from slowwave.tasks.supersede.judge import (
-    Answer,
-    Answered,
-    Judge,
-    Pair,
-    build_questions,
-    parse_answers,
-    read_verdicts,
-)
+from slowwave.tasks.supersede.judge import Answer, Answered, Judge, Pair, build_questions, parse_answers, read_verdicts
 from slowwave.tasks.supersede.model import CHANGES_FILE
-from slowwave.tasks.supersede.supersede import VERSION, Superseded, supersede
+from slowwave.tasks.supersede.supersede import ACTIVE, VERSION, Superseded, supersede
 from slowwave.tasks.vectors import describe_encoder
 
 STANDING = ["observation_id", "status", "superseded_by", "supersede_key"]
 """Tells which claims are to be judged."""
+WRITTEN = ["observation_id", *ACTIVE]
+COMPARED = [*{*WRITTEN, *SCOPE, *READ, "observed_at", "observer", "canonical_id", "detail", "quote", "stems"}]
+"""The columns that are written, and those that are read, beside the vector."""
 OPEN_DOUBT = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
 """Rows of the ledger that link two claims which both stand."""
 JUDGED = CANONICAL & pc.field("observed_at").is_valid()
@@ -73,19 +69,17 @@ def _judge_claims(job: Job, report: StepReport) -> None:
         return
     claims, elsewhere = read_scope(job.store, fresh, doubts)
     outcome = _supersede(job, claims, fresh, doubts, make_judge(job, model, report) if model else None)
-    del claims
     # the ledger first: a night that dies here judges the claims again
     job.store.merge_changed(MERGES, outcome.merges)
     job.store.delete_ids(MERGES, find_settled_doubts(job.store, outcome.merges, elsewhere))
     # then the claims, changed and judged ones, with the key that says so
-    changed = outcome.observations["observation_id"].to_pylist()
-    rows = pa.concat_tables(
-        [outcome.observations, job.store.read_ids(OBSERVATIONS, fresh - outcome.unsettled - {*changed})]
-    )
+    changed = outcome.observations.select(WRITTEN)
+    ids = pa.array([*fresh.difference(outcome.unsettled, changed["observation_id"].to_pylist())], pa.string())
+    rows = pa.concat_tables([changed, claims.select(WRITTEN).filter(pc.is_in(claims["observation_id"], ids))])
     settled = pc.invert(pc.is_in(rows["observation_id"], pa.array(sorted(outcome.unsettled), pa.string())))
     keys = pc.if_else(settled, key, pa.scalar(None, pa.string()))
-    job.store.merge(OBSERVATIONS, set_columns(rows, supersede_key=keys))
-    report.rows_out = len(changed)
+    job.store.update(OBSERVATIONS, set_columns(rows, supersede_key=keys))
+    report.rows_out = changed.num_rows
     _count_outcomes(outcome, report)
     if model is not None:
         model.record_usage(report)
@@ -126,10 +120,7 @@ def _merge_chains(store: Store, table: Table, before: pa.Table, after: Sequence[
     names = [table.key, *CHAIN]
     new = pl.DataFrame(pa.Table.from_pylist(after, schema=before.schema).select(names))
     fresh = new.join(pl.DataFrame(before.select(names)), on=names, how="anti", nulls_equal=True)
-    rows = store.read_ids(table, fresh[table.key].to_list())
-    order = pc.index_in(rows[table.key], fresh[table.key].to_arrow().cast(pa.string()))
-    chains = {name: fresh[name].to_arrow().take(order.combine_chunks()) for name in CHAIN}
-    return store.merge(table, set_columns(rows, **chains))
+    return store.update(table, fresh.to_arrow())
 
 
 def _compute_place_keys(store: Store, where: pc.Expression | None = None) -> dict[str | None, str]:
@@ -230,8 +221,8 @@ def find_settled_doubts(store: Store, ledger: pa.Table, elsewhere: Set[str]) -> 
 
 
 def read_scope(store: Store, fresh: set[str], doubts: Doubts) -> tuple[pa.Table, set[str]]:
-    """Return the claims that the fresh ones may change or be changed by, with all that is tied to one of those; and the
-    ids of the claims elsewhere. Duplicates of the scope come without their vectors.
+    """Return the claims that the fresh ones may change or be changed by, with all that is tied to one of those (columns
+    COMPARED); and the ids of the claims elsewhere.
     """
     named = store.read(OBSERVATIONS, [*SCOPE, "superseded_by", "canonical_id"])
     here = build_scope(named, pa.array(sorted(fresh), pa.string()))
@@ -244,11 +235,8 @@ def read_scope(store: Store, fresh: set[str], doubts: Doubts) -> tuple[pa.Table,
         ids |= more
         away |= more
     # the rows
-    repeats = pc.field("status") == Status.DUPLICATE
-    plain = [name for name in OBSERVATIONS.schema.names if name != OBSERVATIONS.vector]
-    parts = [store.read(OBSERVATIONS, where=here & ~repeats), store.read(OBSERVATIONS, plain, here & repeats)]
-    rows = pa.concat_tables([*parts, store.read_ids(OBSERVATIONS, sorted(away))], promote_options="default")
-    return rows, {*ids_of} - ids
+    rows = [store.read(OBSERVATIONS, COMPARED, here), store.read_ids(OBSERVATIONS, sorted(away), COMPARED)]
+    return add_vectors(store, pa.concat_tables(rows)), {*ids_of} - ids
 
 
 def _supersede(job: Job, claims: pa.Table, fresh: set[str], doubts: Doubts, judging: Judge | None) -> Superseded:

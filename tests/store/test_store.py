@@ -20,32 +20,19 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, SUMMARIES,
 from slowwave.store import Snapshot, Store, writer_lock
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.publishing import publish, read_releases, roll_back
-from slowwave.store.upkeep import compact_store
+from slowwave.store.upkeep import compact_store, drop_versions_at_once, rewrite_tables
 
 
 def topics(*names: str, purpose: str = "things") -> pa.Table:
-    rows = [
-        {
-            "topic_id": n,
-            "name": n,
-            "purpose": purpose,
-            "base": False,
-            "samples": [],
-            "size": 0,
-            "centroid": None,
-            "member_hash": "none",
-            "step_key": "k",
-        }
-        for n in names
-    ]
-    return pa.Table.from_pylist(rows, schema=TOPICS.schema)
+    rest = {"purpose": purpose, "base": False, "samples": [], "size": 0, "centroid": None, "member_hash": "none"}
+    return pa.Table.from_pylist([{"topic_id": n, "name": n, "step_key": "k", **rest} for n in names], TOPICS.schema)
 
 
 def summary(number: int, text: str) -> dict[str, object]:
     return {
         "summary_id": str(number), "scope": "topic", "scope_id": "a", "tier": 0, "seq": number, "text": text,
-        "member_ids": [],
-        "member_hash": "x", "sealed": True, "vector": [1.0] + [0.0] * (VECTOR_DIM - 1), "step_key": "k",
+        "member_ids": [], "member_hash": "x", "sealed": True,
+        "vector": [1.0] + [0.0] * (VECTOR_DIM - 1), "step_key": "k",
     }  # fmt: skip
 
 
@@ -69,6 +56,19 @@ def test_merging_what_is_stored_makes_no_version(store: Store) -> None:
     before = store.read_versions(RELEASED)
     assert store.merge_changed(TOPICS, topics("b", "a")) == 0
     assert store.read_versions(RELEASED) == before
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_columns_of_few_rows_or_of_all_are_set_and_what_they_were_leaves_the_disk(store: Store, count: int) -> None:
+    store.merge(TOPICS, before := topics(*(f"n{number:02}" for number in range(20)), purpose="overwritten"))
+    new = [{"purpose": "new", "size": number, "topic_id": f"n{number:02}"} for number in range(count)]
+    assert store.update(TOPICS, pa.Table.from_pylist(new[::-1])) == count
+    after = [row | own for row, own in zip(before.to_pylist(), [*new, *[{}] * (20 - count)], strict=True)]
+    rewrite_tables(store, [TOPICS])
+    drop_versions_at_once(store, TOPICS)
+    held = b"".join(path.read_bytes() for path in store.dir.glob("topics.lance/data/*"))
+    assert (b"overwritten" in held) == (count < 20)
+    assert store.read(TOPICS).sort_by("topic_id").to_pylist() == after
 
 
 def test_a_value_with_quotes_filters_nothing_but_itself(store: Store) -> None:
