@@ -75,8 +75,7 @@ def run(measure: Callable[..., Figures], words: Sequence[str] | None = None) -> 
 def _build_parser(measure: Callable[..., Figures]) -> argparse.ArgumentParser:
     """Return the parser of a function's parameters; what is not given is None, an empty list or False."""
     parser = argparse.ArgumentParser(
-        description=sys.modules[measure.__module__].__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=sys.modules[measure.__module__].__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true")
     for name, taken in signature(measure, eval_str=True).parameters.items():

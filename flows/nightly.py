@@ -115,11 +115,7 @@ def erase_plans(job: Job, report: RunReport) -> None:
 
 
 def run_steps_after_read(
-    job: Job,
-    report: RunReport,
-    *,
-    gated: bool = True,
-    jobs: Mapping[Callable[[Job], StepReport], Job] | None = None,
+    job: Job, report: RunReport, *, gated: bool = True, jobs: Mapping[Callable[[Job], StepReport], Job] | None = None
 ) -> None:
     """Run everything after reading, on whatever lacks it: the part that every kind of run shares.
 

@@ -567,15 +567,6 @@ RELEASED: tuple[Table, ...] = (
     TOPIC_HISTORY,
     SUMMARIES,
 )
-LEDGERS: tuple[Table, ...] = (
-    MARKS,
-    LINES,
-    ACTIONS,
-    COMPLETIONS,
-    FORGOTTEN,
-    EXCLUSIONS,
-    RUNS,
-    RELEASES,
-)
+LEDGERS: tuple[Table, ...] = (MARKS, LINES, ACTIONS, COMPLETIONS, FORGOTTEN, EXCLUSIONS, RUNS, RELEASES)
 
 TABLES: dict[str, Table] = {t.name: t for t in (*RELEASED, *LEDGERS)}

@@ -53,11 +53,7 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def measure(
-    folder: Path = SCRATCH,
-    *,
-    rows: Sequence[int] = (10_000, 100_000),
-    queries: int = 50,
-    encoder: str = ENCODER,
+    folder: Path = SCRATCH, *, rows: Sequence[int] = (10_000, 100_000), queries: int = 50, encoder: str = ENCODER
 ) -> Figures:
     """Build the stores that are missing, and return milliseconds by size and way to ask."""
     # Recall keeps its last answers: that is timed too.

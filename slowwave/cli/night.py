@@ -37,8 +37,7 @@ Paths = Annotated[
     list[Path] | None, typer.Argument(help="Files, folders or s3:// prefixes; default: installed tools' transcripts.")
 ]
 LlmOption = Annotated[
-    str | None,
-    typer.Option("--llm", help="Language model: off, vllm:MODEL, openai:MODEL@URL, … > extractive."),
+    str | None, typer.Option("--llm", help="Language model: off, vllm:MODEL, openai:MODEL@URL, … > extractive.")
 ]
 MaxTokens = Annotated[
     int | None, typer.Option("--max-tokens", help="Most tokens that this run may use; it then stops cleanly.")

@@ -74,8 +74,7 @@ def _format_difference(difference: "Difference") -> str:
 
 @command
 def rollback(
-    settings: "Settings",
-    release: Annotated[str, typer.Argument(help="The release to go back to, by name (r3) or id.")],
+    settings: "Settings", release: Annotated[str, typer.Argument(help="The release to go back to, by name (r3) or id.")]
 ) -> None:
     """Make an earlier release live again.
 
@@ -91,8 +90,7 @@ def rollback(
 
 @command
 def promote(
-    settings: "Settings",
-    why: Annotated[str, typer.Option("--why", help="Your reason, kept with the run.")],
+    settings: "Settings", why: Annotated[str, typer.Option("--why", help="Your reason, kept with the run.")]
 ) -> None:
     """Make the release live that a gate holds back."""
     from slowwave.flows.exclude import promote_candidate

@@ -22,11 +22,7 @@ LISTED = 20
 """Claims, unless --limit says otherwise."""
 SHADES = " ▁▂▃▄▅▆▇█"
 """A week's claims, from none to the most of any week shown."""
-HEADINGS = {
-    "co_edit": "Files that change together",
-    "sequence": "Steps that follow each other",
-    "command": "Commands",
-}
+HEADINGS = {"co_edit": "Files that change together", "sequence": "Steps that follow each other", "command": "Commands"}
 """Of habits, by their kind."""
 
 
@@ -146,10 +142,7 @@ def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
 
 
 def _list_habits(
-    memory: "Memory",
-    workspace: str | None = None,
-    files: list[str] | None = None,
-    all: bool = False,
+    memory: "Memory", workspace: str | None = None, files: list[str] | None = None, all: bool = False
 ) -> tuple[object, list[str]]:
     """Return the habits of a project, by default this folder's, by kind."""
     project = None if all else workspace or find_project(memory)

@@ -177,8 +177,7 @@ class Tools:
             return self._render_block(block, results.answer.cause if results else "")
 
     def briefing(
-        self,
-        workspace: Annotated[str | None, Field(description="The project's folder, to hear of it first.")] = None,
+        self, workspace: Annotated[str | None, Field(description="The project's folder, to hear of it first.")] = None
     ) -> str:
         """Return what is known, for the start of a conversation: of a project, or in general. The same text until the
         next release, but for a first line where transcripts wait to be read.
@@ -235,9 +234,7 @@ class Tools:
 
     @spell_out_filters(make_known_argument)
     def claims(
-        self,
-        limit: Annotated[int, Field(ge=1, le=MAX_K)] = 20,
-        **filters: Unpack[ClaimFilters],
+        self, limit: Annotated[int, Field(ge=1, le=MAX_K)] = 20, **filters: Unpack[ClaimFilters]
     ) -> ClaimsResult:
         """List what the memory holds to be so, newest first, without a question; also with filters of `recall`."""
         with convert_to_tool_errors():

@@ -6,11 +6,9 @@ brings the duplicates back.
 """
 
 import ctypes
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -56,13 +54,8 @@ class Store:
 
     @cached_property
     def _db(self) -> "DBConnection":
-        name = "lance_namespace_urllib3_client"  # half of the import, for a server that nobody asks: its models do
-        if (spec := find_spec(name)) and (is_new := name not in sys.modules):
-            sys.modules[name] = module_from_spec(spec)
         from lancedb import connect
 
-        if spec and is_new:
-            del sys.modules[name]
         return connect(self.dir)
 
     @classmethod

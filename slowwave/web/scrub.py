@@ -42,14 +42,7 @@ WORD_OF_A_MACHINE = re.compile(r"(?<![\w/+=-])(?=[\w/+=-]*\d)(?=[\w/+=-]*[A-Za-z
 DATE = re.compile(
     r"\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{2,4}|(?:1[89]|20)\d\d ?[-–/] ?(?:1[89]|20)\d\d"
 )
-FORMS = (
-    ("email", EMAIL),
-    ("social-security", SSN),
-    ("hardware", MAC),
-    ("ip", IP),
-    ("path", HOME),
-    ("path", PATH),
-)
+FORMS = (("email", EMAIL), ("social-security", SSN), ("hardware", MAC), ("ip", IP), ("path", HOME), ("path", PATH))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,7 @@ from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.ask import Model, explain_error
 from slowwave.tasks.llm.chunks import Counter as TokenCounter
 from slowwave.tasks.llm.chunks import build_turns, split_into_chunks
-from slowwave.tasks.llm.claims import (
-    ParsedClaims,
-    Part,
-    build_claims_answer,
-    drop_repeated_claims,
-    read_answer,
-)
+from slowwave.tasks.llm.claims import ParsedClaims, Part, build_claims_answer, drop_repeated_claims, read_answer
 from slowwave.tasks.llm.fence import count_injections
 from slowwave.tasks.llm.library import (
     TEMPLATE_TOKENS,

@@ -23,12 +23,7 @@ from slowwave.schemas.vocabulary import EXTRACTIVE, Origin, count_turns, is_turn
 from slowwave.tasks.job import digest_shipped
 from slowwave.tasks.observe import categories as lex
 from slowwave.tasks.observe.categories import classify_personal, find_coding_category
-from slowwave.tasks.observe.coding import (
-    PROPOSAL,
-    REFUSAL,
-    extract_file_paths,
-    is_coding,
-)
+from slowwave.tasks.observe.coding import PROPOSAL, REFUSAL, extract_file_paths, is_coding
 from slowwave.tasks.observe.units import PRONOUN, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
 from slowwave.tasks.observe.worth import (
     NEVER,

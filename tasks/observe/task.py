@@ -32,12 +32,7 @@ from slowwave.tasks.observe.by_model import ExtractionResult, extract_claims
 from slowwave.tasks.observe.exclusions import add_exclusions, remove_excluded_claims
 from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, SCHEMA, compute_observe_key, observe
 from slowwave.tasks.observe.shared import build_shared_claims
-from slowwave.tasks.pending import (
-    find_pending_sessions,
-    is_made_by_model,
-    mark_sessions_done,
-    split_batches,
-)
+from slowwave.tasks.pending import find_pending_sessions, is_made_by_model, mark_sessions_done, split_batches
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.shards import ShardStep, spread
 from slowwave.tasks.vector_columns import build_vector_matrix

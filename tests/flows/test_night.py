@@ -42,7 +42,6 @@ from tests.killed_nights import digests
 from tests.talk_files import chat
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
-LEFT_ALONE = {"files", "runs", "releases"}
 
 
 def settings(store: Path, **more: object) -> Settings:

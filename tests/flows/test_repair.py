@@ -104,7 +104,6 @@ def lose_all(folder: Path) -> bool:
     return True
 
 
-DAMAGE = (alter, cut, lose_manifest, lose_all)
 PAIRS = (
     (alter, "messages"),
     (lose_all, "messages"),
@@ -156,7 +155,7 @@ def test_what_rots_on_the_disk_is_found_before_its_table_is_read_or_written_on(t
 @pytest.mark.skipif("SLOWWAVE_FLIPS" not in os.environ, reason="takes minutes: SLOWWAVE_FLIPS=4 runs it")
 def test_after_a_repair_of_any_table_the_store_is_whole_and_nights_go_on(root: Path, built: Path) -> None:
     asked = ask(root)
-    for table, damage in ((table, damage) for table in TABLES for damage in DAMAGE):
+    for table, damage in ((table, damage) for table in TABLES for damage in (alter, cut, lose_manifest, lose_all)):
         broken = shutil.copytree(root, root.with_name("broken"))
         if damage(broken / "default" / f"{table}.lance"):  # else a table without rows
             run_repair(make_settings(broken)).check_complete()

@@ -39,7 +39,6 @@ POLLED: list[tuple[str | None, str]] = [
     (None, "A poll loop, src/ingest/poll.py, in no workspace."),
     (HOME, "The poll loop is tested now."),
 ]
-WAYS = ("held", "lance", "words", "no index")
 
 
 def messages() -> list[dict[str, object]]:
@@ -95,7 +94,7 @@ def stored(root: Path, *, vectors: bool = True, index: bool = True) -> Store:
     return store
 
 
-@pytest.fixture(scope="module", params=WAYS)
+@pytest.fixture(scope="module", params=("held", "lance", "words", "no index"))
 def memory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     """The same store read in each way: vectors in memory, compared by Lance, none at all; without full text."""
     root, words = tmp_path_factory.mktemp("scope") / "store", request.param == "words"

@@ -33,8 +33,7 @@ def folder(samples_night: tuple[Path, RunReport], tmp_path_factory: pytest.TempP
 
 
 def rows(folder: Path, table: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = Store.open(folder).read(table).to_pylist()
-    return found
+    return list(Store.open(folder).read(table).to_pylist())
 
 
 def leaves(node: dict[str, Any]) -> list[dict[str, Any]]:

@@ -25,12 +25,7 @@ OfProject = Annotated[bool, typer.Option("--project/--user", help="For this fold
 
 
 @command
-def install(
-    given: dict[str, Any],
-    client: ClientArgument,
-    dry_run: DryRun = False,
-    project: OfProject = False,
-) -> None:
+def install(given: dict[str, Any], client: ClientArgument, dry_run: DryRun = False, project: OfProject = False) -> None:
     """Connect an agent to the memory: hooks and the MCP server.
 
     What its settings hold stays, and is kept beside them as it was; `uninstall` takes ours out again.

@@ -22,13 +22,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 from slowwave.schemas.tables import MESSAGES, SESSIONS, Table
 from slowwave.schemas.vocabulary import LEARNINGS, SHARED
 from slowwave.tasks.ingest.formats.own import generic
-from slowwave.tasks.ingest.parsing.lines import (
-    format_excerpt,
-    has_leading_keys,
-    iter_documents,
-    iter_json,
-    read_head,
-)
+from slowwave.tasks.ingest.parsing.lines import format_excerpt, has_leading_keys, iter_documents, iter_json, read_head
 from slowwave.tasks.ingest.parsing.records import (
     MODEL,
     Block,
