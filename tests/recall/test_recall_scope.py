@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 from slowwave.engines.encoders.protocol import HashEncoder
@@ -13,9 +14,9 @@ from slowwave.memory import Memory
 from slowwave.recall.hits import KINDS
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.rows import find_passages, search_words
+from slowwave.recall.retrieve.rows import Rows, find_passages, search_words
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, TOPICS
 from slowwave.store import Store
 from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store
@@ -184,14 +185,8 @@ def test_a_successor_by_somebody_else_is_named_and_not_brought_in(tmp_path: Path
 @pytest.mark.parametrize(
     "conditions",
     [
-        {"speaker": " "},
-        {"speaker": "Ann\nBen"},
-        {"speaker": ["Ann"]},
-        {"files": []},
-        {"files": "./"},
-        {"files": 5},
-        {"files": ["db.py", None]},
-        {"files": "db\x00.py"},
+        *({"speaker": value} for value in (" ", "Ann\nBen", ["Ann"])),
+        *({"files": value} for value in ([], "./", 5, ["db.py", None], "db\x00.py")),
     ],
 )
 def test_what_is_no_name_and_no_path_is_refused(tmp_path: Path, conditions: dict[str, Any]) -> None:
@@ -249,3 +244,12 @@ def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("slowwave.recall.retrieve.rows.MORE", 0.1)  # the rows lie as unevenly as can be
     for scores, others in zip(look_up(View(view.dir, view.release)), at_once, strict=True):
         assert scores == pytest.approx(others)
+
+
+def test_topics_in_memory_pass_a_condition_as_they_do_with_lance(samples_night: tuple[Path, object]) -> None:
+    view, where = View.open(samples_night[0], "default"), pc.field("workspace") == "/home/ada/tidepool"
+    groups, (vector,) = Rows(view=view, table=TOPICS, where=where), HashEncoder().encode(["Which port is it?"])
+    near, by_lance = (
+        search(vector, 5)["_score"].to_pylist() for search in (groups.find_nearest, groups.search_vectors)
+    )
+    assert near == pytest.approx(by_lance, abs=1e-3)
