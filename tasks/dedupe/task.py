@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import Status, is_shared
-from slowwave.store.store import IDS_AT_ONCE, Store
+from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import add_repeating_sessions
 from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.dedupe import DECIDING, MARKED, VERSION, dedupe
@@ -36,8 +36,8 @@ def dedupe_observations(job: Job) -> StepReport:
         fresh = find_rows_to_dedupe(standing, key)
         report.rows_in = len(fresh)
         if len(fresh):
-            rows = job.store.read(OBSERVATIONS, COMPARED, _find_comparable(standing, fresh))
-            rows = add_vectors(job.store, rows)
+            where = _find_comparable(standing, fresh)
+            rows = add_vectors(job.store, job.store.read(OBSERVATIONS, COMPARED, where), where)
             judged = rows.select([*OUTCOME, "supersede_key"])
             pending = rows.filter(pc.is_in(rows["observation_id"], fresh))
             settled = rows.filter(CANONICAL & (RETIRED | (pc.field("dedupe_key") == key)))
@@ -51,11 +51,11 @@ def dedupe_observations(job: Job) -> StepReport:
     return report
 
 
-def add_vectors(store: Store, claims: pa.Table) -> pa.Table:
-    """Return claims with their `vector`, as a dictionary: what is taken of them, or put together, has no copy of it."""
-    ids, names = claims["observation_id"], ["observation_id", "vector"]
-    few = len(ids) <= IDS_AT_ONCE
-    rows = store.read_ids(OBSERVATIONS, ids.to_pylist(), names) if few else store.read_as_stored(OBSERVATIONS, names)
+def add_vectors(store: Store, claims: pa.Table, where: pc.Expression | None) -> pa.Table:
+    """Return claims, all that `where` lets through, with their `vector`, as a dictionary: what is taken of them, or put
+    together, has no copy of it.
+    """
+    ids, rows = claims["observation_id"], store.read_as_stored(OBSERVATIONS, ["observation_id", "vector"], where)
     places = pc.index_in(ids.combine_chunks(), rows["observation_id"].combine_chunks())
     return claims.append_column("vector", pa.DictionaryArray.from_arrays(places, rows["vector"].combine_chunks()))
 

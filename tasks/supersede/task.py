@@ -235,8 +235,8 @@ def read_scope(store: Store, fresh: set[str], doubts: Doubts) -> tuple[pa.Table,
         ids |= more
         away |= more
     # the rows
-    rows = [store.read(OBSERVATIONS, COMPARED, here), store.read_ids(OBSERVATIONS, sorted(away), COMPARED)]
-    return add_vectors(store, pa.concat_tables(rows)), {*ids_of} - ids
+    here = here | pc.field("observation_id").isin(pa.array(sorted(away), pa.string()))
+    return add_vectors(store, store.read(OBSERVATIONS, COMPARED, here), here), {*ids_of} - ids
 
 
 def _supersede(job: Job, claims: pa.Table, fresh: set[str], doubts: Doubts, judging: Judge | None) -> Superseded:

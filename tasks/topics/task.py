@@ -261,11 +261,11 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
     """
     # the claims that are placed; where they, and the tables, are as they were, nothing is done
     store = job.store
-    rows = store.read(OBSERVATIONS, [*SAID, "assign_key"], pc.field("status") == Status.ACTIVE)
-    everything = rows.filter(pc.is_valid(rows["topic_id"]))
-    waited_for = set(everything["topic_id"].to_pylist())
-    placed = everything.filter(is_current(everything["assign_key"], key, keep=keep))
+    active = (pc.field("status") == Status.ACTIVE) & pc.field("topic_id").is_valid()
+    waited_for = set(store.read(OBSERVATIONS, ["topic_id"], active)["topic_id"].unique().to_pylist())
+    placed = store.read(OBSERVATIONS, SAID, active & is_current(pc.field("assign_key"), key, keep=keep))
     claims = pl.DataFrame(placed).sort("observed_at", "observation_id", nulls_last=True)
+    del placed
     state = repr((key, keep, by_model, sorted(filter(None, waited_for)), hash_rows(claims)))
     marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "assign").to_pylist()
     if {"unit_id": NAMED, "input_key": _compute_state_key(store, state)} in marks:
