@@ -22,7 +22,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES, open_run, run_step
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings
-from slowwave.schemas.tables import FILES, QUARANTINE, RELEASES, RUNS, SESSIONS, TABLES
+from slowwave.schemas.tables import FILES, FORGOTTEN, QUARANTINE, RELEASES, RUNS, SESSIONS, TABLES
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.manifest import check_newest_whole, list_state
 from slowwave.store.notes import find_journals
@@ -146,7 +146,7 @@ def collect_transcript_roots() -> list[Path]:
     return [path for _, path in find_installed(Path.home())]
 
 
-READ = (RUNS.name, RELEASES.name, FILES.name, SESSIONS.name, QUARANTINE.name)
+READ = tuple(table.name for table in (RUNS, RELEASES, FILES, SESSIONS, QUARANTINE, FORGOTTEN))
 """Tables that are read though nothing is new: the bytes of all others are compared when something is."""
 SETTLED = "settled"
 """File of a space: a hash of all that its last night read, written where that night left nothing to be done."""
@@ -165,18 +165,18 @@ def list_outside(folder: Path) -> list[tuple[str, int, int]]:
 def is_settled(settings: Settings, outside: list[tuple[str, int, int]]) -> bool:
     """Return whether every input of the steps, and the steps themselves, are what the last night ended with."""
     file = settings.store / settings.space / SETTLED
-    return file.is_file() and file.read_text() == _hash_inputs(settings, outside) and not read_plans(file.parent)
+    return file.is_file() and file.read_bytes() == _hash_inputs(settings, outside) and not read_plans(file.parent)
 
 
 def note_settled(job: Job, report: RunReport, outside: list[tuple[str, int, int]]) -> None:
     """Write down what the steps read, unless something failed, is held back or waits for a model or an encoder."""
     asks = any(job.settings.get_llm(task) != "off" for task in get_args(ModelTask) if task != "talk")
     if report.status is RunStatus.DONE and not asks and not is_encoder_away(job):
-        replace_file(job.store.dir / SETTLED, _hash_inputs(job.settings, outside).encode())
+        replace_file(job.store.dir / SETTLED, _hash_inputs(job.settings, outside))
 
 
-def _hash_inputs(settings: Settings, outside: list[tuple[str, int, int]]) -> str:
+def _hash_inputs(settings: Settings, outside: list[tuple[str, int, int]]) -> bytes:
     """Return a hash of the settings, the code, what was handed out and each table's files, by all but their bytes."""
     folders = [settings.store / settings.space / f"{name}.lance" for name in TABLES if name != RUNS.name]
     tables = [sorted(list_state(folder).items()) for folder in folders]
-    return compute_content_id(settings.model_dump_json(), repr(tables), repr(outside))
+    return compute_content_id(settings.model_dump_json(), repr(tables), repr(outside)).encode()

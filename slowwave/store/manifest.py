@@ -341,10 +341,11 @@ def find_newest_damage(folder: Path, tables: Collection[str] = TABLES.keys(), *,
     for table in TABLES:
         below, newest, files = f"{table}.lance/", find_newest_version(folder, table), None
         look = read and table in tables
-        if newest and not any(name.startswith(below) for name in altered):
+        found = {name: what for name, what in altered.items() if name.startswith(below)}
+        if newest and not found:
             with suppress(*READ_TROUBLE):  # what a killed run wrote last: the next takes it back
                 files = {name: listed[name] for name in list_pinned_files(folder, {table: newest}) if name in listed}
-        found = find_altered(folder, below, read=look) if files is None else describe_changes(folder, files, read=look)
+        found |= find_altered(folder, below, read=look) if files is None else describe_changes(folder, files, read=look)
         yield from (Damage(NEWEST, name, what) for name, what in found.items())
 
 

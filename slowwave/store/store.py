@@ -191,7 +191,8 @@ class Store:
             BadRows: a null or repeated key among them.
         """
         others = [name for name in table.schema.names if name not in rows.column_names]
-        if 10 * rows.num_rows < self.count(table):  # rather these rows whole than these columns of a file's every row
+        is_fit = pc.count_distinct(rows[table.key], mode="only_valid").as_py() == rows.num_rows  # else it is refused
+        if is_fit and 10 * rows.num_rows < self.count(table):  # of few rows all rather than these columns of each row
             stored = self.read_ids(table, rows[table.key].to_pylist(), [table.key, *others])
             rows = rows.take(pc.index_in(stored[table.key], rows[table.key].combine_chunks()))
             columns = [*rows.columns, *stored.columns[1:]]

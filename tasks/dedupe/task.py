@@ -52,9 +52,7 @@ def dedupe_observations(job: Job) -> StepReport:
 
 
 def add_vectors(store: Store, claims: pa.Table, where: pc.Expression | None) -> pa.Table:
-    """Return claims, all that `where` lets through, with their `vector`, as a dictionary: what is taken of them, or put
-    together, has no copy of it.
-    """
+    """Return claims, all that `where` lets through, with `vector`, a dictionary: what is taken of them has no copy."""
     ids, rows = claims["observation_id"], store.read_as_stored(OBSERVATIONS, ["observation_id", "vector"], where)
     places = pc.index_in(ids.combine_chunks(), rows["observation_id"].combine_chunks())
     return claims.append_column("vector", pa.DictionaryArray.from_arrays(places, rows["vector"].combine_chunks()))

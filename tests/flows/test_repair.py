@@ -30,16 +30,13 @@ QUERY = "Which database does tidepool use for the gauge readings?"
 Whole = tuple[dict[str, str], list[tuple[str, str]]]
 HELD = [table for table in TABLES.values() if table != RUNS]
 FLIPS = int(os.environ.get("SLOWWAVE_FLIPS", "2"))
-COMMANDS = (
-    "import sys\n"
-    "from slowwave.cli.main import app\n"
-    "for words in (['check'], ['recall', sys.argv[1], '--json'], ['run', '--plain', sys.argv[2]]):\n"
-    "    try:\n"
-    "        app([*words, '--store', sys.argv[3]], standalone_mode=False)\n"
-    "    except SystemExit:\n"
-    "        pass\n"
-    "    print('\\0', end='')\n"
-)
+COMMANDS = """import contextlib, sys
+from slowwave.cli.main import app
+for words in (['check'], ['recall', sys.argv[1], '--json'], ['run', '--plain', sys.argv[2]]):
+    with contextlib.suppress(SystemExit):
+        app([*words, '--store', sys.argv[3]], standalone_mode=False)
+    print('\\0', end='')
+"""
 
 
 def make_settings(root: Path) -> Settings:
@@ -79,11 +76,18 @@ def find_data(folder: Path) -> Path | None:
     return max(paths, key=lambda path: path.stat().st_size, default=None)
 
 
+def rot(file: Path) -> None:
+    """Alter a byte, and nothing else that tells of it."""
+    content, stat = bytearray(file.read_bytes()), file.stat()
+    content[len(content) // 3] ^= 0x55
+    file.write_bytes(content)
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
 def alter(folder: Path) -> bool:
     if data := find_data(folder):
-        content = bytearray(data.read_bytes())
-        content[len(content) // 3] ^= 0x55
-        data.write_bytes(content)
+        rot(data)
+        data.touch()
     return data is not None
 
 
@@ -104,15 +108,8 @@ def lose_all(folder: Path) -> bool:
     return True
 
 
-PAIRS = (
-    (alter, "messages"),
-    (lose_all, "messages"),
-    (cut, "observations"),
-    (lose_manifest, "observations"),
-    (lose_manifest, "marks"),
-    (lose_all, "sessions"),
-    (cut, "releases"),
-)
+PAIRS = [(alter, "messages"), (lose_all, "messages"), (cut, "observations"), (lose_manifest, "observations")]
+PAIRS += [(lose_manifest, "marks"), (lose_all, "sessions"), (cut, "releases")]
 
 
 @pytest.mark.parametrize(("damage", "table"), PAIRS)
@@ -134,20 +131,22 @@ def test_a_damaged_table_is_found_stops_the_night_and_is_made_what_it_was(
     assert run_night([built / "talk"], make_settings(root)).release is None
 
 
-def rot(folder: Path) -> bool:
-    stat = (data := find_data(folder) or folder).stat()
-    return alter(folder) and os.utime(data, ns=(stat.st_atime_ns, stat.st_mtime_ns)) is None
-
-
 def test_what_rots_on_the_disk_is_found_before_its_table_is_read_or_written_on(tmp_path: Path) -> None:
     talk, settings = shutil.copytree(SAMPLES / "generic", tmp_path / "talk"), make_settings(tmp_path / "store")
     run_night([talk], settings).check_complete()
-    messages, _ = (store := Store.open(settings.store)).count(TABLES["messages"]), rot(store.dir / "observations.lance")
+    messages = (store := Store.open(settings.store)).count(TABLES["messages"])
+    rot(find_data(store.dir / "observations.lance") or store.dir)
     run_night([talk], settings).check_complete()  # nothing is new, and claims are not read
+    whole = (newest := max(list_versions(store.dir / "marks.lance").items())[1]).read_bytes()
+    rot(newest)  # Lance reads it all the same
+    with pytest.raises(StoreUnreadable, match=r"marks.*altered"):
+        run_night([talk], settings)
+    newest.write_bytes(whole)
     (talk / "new.jsonl").write_text('{"role": "user", "content": "We leave for Hoy on Friday."}\n')
     with pytest.raises(StoreUnreadable, match=r"observations.*altered"):
         run_night([talk], settings)
-    assert (store.count(TABLES["messages"]), rot(store.dir / "sessions.lance")) == (messages, True)
+    assert store.count(TABLES["messages"]) == messages
+    rot(find_data(store.dir / "sessions.lance") or store.dir)
     with pytest.raises(StoreUnreadable, match=r"sessions.*altered"):
         run_night([talk], settings)
 
@@ -218,9 +217,8 @@ def test_bytes_flipped_anywhere_end_no_process_and_are_never_served(root: Path, 
         flipped.write_bytes(content)
         words = [sys.executable, "-c", COMMANDS, QUERY, str(built / "talk"), str(whole)]
         done = subprocess.run(words, capture_output=True, text=True, check=False, env=dict(os.environ))
-        assert (done.returncode, "Traceback" in done.stderr, "panicked" in done.stderr) == (0, False, False), (
-            f"{path}\n{done.stderr}"
-        )
+        ended = done.returncode, "Traceback" in done.stderr, "panicked" in done.stderr
+        assert ended == (0, False, False), f"{path}\n{done.stderr}"
         hits = json.loads(told)["hits"] if (told := done.stdout.split("\0")[1]).strip() else []
         assert {hit["text"] for hit in hits} <= texts, path
         shutil.rmtree(whole)

@@ -63,6 +63,8 @@ def test_columns_of_few_rows_or_of_all_are_set_and_what_they_were_leaves_the_dis
     store.merge(TOPICS, before := topics(*(f"n{number:02}" for number in range(20)), purpose="overwritten"))
     new = [{"purpose": "new", "size": number, "topic_id": f"n{number:02}"} for number in range(count)]
     assert store.update(TOPICS, pa.Table.from_pylist(new[::-1])) == count
+    with pytest.raises(BadRows, match="repeat"):
+        store.update(TOPICS, pa.Table.from_pylist([new[0], new[0]]))
     after = [row | own for row, own in zip(before.to_pylist(), [*new, *[{}] * (20 - count)], strict=True)]
     rewrite_tables(store, [TOPICS])
     drop_versions_at_once(store, TOPICS)
