@@ -192,7 +192,7 @@ class Store:
         """
         others = [name for name in table.schema.names if name not in rows.column_names]
         is_fit = pc.count_distinct(rows[table.key], mode="only_valid").as_py() == rows.num_rows  # else it is refused
-        if is_fit and 10 * rows.num_rows < self.count(table):  # of few rows all rather than these columns of each row
+        if is_fit and 10 * rows.num_rows < self.count(table):  # few are written whole: a column is, for a whole file
             stored = self.read_ids(table, rows[table.key].to_pylist(), [table.key, *others])
             rows = rows.take(pc.index_in(stored[table.key], rows[table.key].combine_chunks()))
             columns = [*rows.columns, *stored.columns[1:]]

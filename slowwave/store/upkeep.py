@@ -160,7 +160,7 @@ def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> N
                 opened.drop_index(index.name)
             dataset = store.open_dataset(table)
             if any(len(fragment.metadata.files) > 1 for fragment in dataset.get_fragments()):
-                dataset.update({table.key: table.key})  # beside columns written alone is what they were before
+                dataset.update({table.key: table.key})  # anew: columns written alone leave what they held
             dataset.optimize.compact_files(materialize_deletions=True, materialize_deletions_threshold=0.0)
             dataset.update_config({"rewritten": ""})  # a version made by a deletion alone names the ids that went
             index_table(store, table)

@@ -282,8 +282,8 @@ class PassageEvidence:
     @cached_property
     def top_positions(self) -> Ints:
         """The positions that some kind of evidence puts among its first, ascending."""
-        told = [select_top(worth, self.limit) for worth in (self.lexical, self.dated)]
-        return np.unique(np.concatenate([*told, self.near.find_nearest(self.limit)]))
+        by_words_and_dates = [select_top(worth, self.limit) for worth in (self.lexical, self.dated)]
+        return np.unique(np.concatenate([*by_words_and_dates, self.near.find_nearest(self.limit)]))
 
 
 def compute_passage_evidence(view: View, plan: QueryPlan, full_text: bool) -> PassageEvidence:
@@ -301,7 +301,7 @@ def compute_passage_evidence(view: View, plan: QueryPlan, full_text: bool) -> Pa
 
 
 def retrieve_messages(view: View, plan: QueryPlan, evidence: PassageEvidence, weight: float) -> Candidates:
-    """Return candidates among the passages: the best of each of words, dates and vector.
+    """Return candidates among the passages: those best by words, by dates or by vector.
 
     Args:
         weight: of the vector. That of the query with its names ranks nothing: greetings are nearest to it. But it tells
@@ -398,7 +398,7 @@ def retrieve_claims(view: View, plan: QueryPlan, evidence: PassageEvidence, full
 
 
 def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, full_text: bool) -> Candidates:
-    """Return candidates among summaries or topics: the best each by full text and by vector.
+    """Return candidates among summaries or topics: those best by full text or by vector.
 
     Args:
         full_text: whether the index of full text may be asked.

@@ -80,7 +80,7 @@ class Rows:
         return best.drop_columns("_distance").append_column("_score", cosine)
 
     def find_nearest(self, vector: Vector, limit: int) -> pa.Table:
-        """Return what `search_vectors` does, by vectors in memory if they are there."""
+        """Return the nearest groups as `search_vectors` does, by vectors in memory if they are there."""
         if (vectors := self.view.load_vectors(self.table)) is None:
             return self.search_vectors(vector, limit)
         cosines = compute_cosines(vectors, vector)
