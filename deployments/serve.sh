@@ -27,7 +27,7 @@ run() {
 
 end_group() {
     [ -n "$1" ] && kill -TERM -- "-$1" 2>/dev/null || return 0
-    for _ in $(seq 25); do
+    for _ in $(seq 100); do
         kill -0 -- "-$1" 2>/dev/null || return 0
         sleep 0.2
     done
@@ -48,11 +48,9 @@ trap 'exit 143' TERM
 
 "$bin/prefect" server start --host 127.0.0.1 --port "$port" &
 server=$!
-for _ in $(seq 120); do
-    if run "$bin/python" -c "import sys, urllib.request; urllib.request.urlopen(sys.argv[1] + '/health', timeout=2)" \
-        "$PREFECT_API_URL" 2>/dev/null; then
-        break
-    fi
+# On a busy machine the server takes minutes to start: wait as long as it lives.
+until run "$bin/python" -c "import sys, urllib.request; urllib.request.urlopen(sys.argv[1] + '/health', timeout=30)" \
+    "$PREFECT_API_URL" 2>/dev/null; do
     kill -0 "$server" # the server ended: so do we
     run sleep 1
 done
@@ -61,6 +59,7 @@ run "$bin/prefect" work-pool create slowwave --type process >/dev/null 2>&1 || t
 run "$bin/prefect" --no-prompt deploy --prefect-file "$deployments" --all
 echo "slowwave: the night runs at 03:00; see http://127.0.0.1:$port, or start one now:"
 echo "    PREFECT_API_URL=$PREFECT_API_URL $bin/prefect deployment run nightly/nightly"
-"$bin/prefect" worker start --pool slowwave &
+# One run at a time: a run that is due while another is at work waits for it, and does not fail at the store's lock.
+"$bin/prefect" worker start --pool slowwave --limit 1 &
 worker=$!
 wait "$worker"

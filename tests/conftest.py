@@ -10,6 +10,7 @@ from tempfile import mkdtemp
 
 import pytest
 from filelock import FileLock
+from hypothesis import HealthCheck, settings
 
 from slowwave.engines.encoders.load import load_encoder, load_original
 from slowwave.engines.encoders.protocol import Encoder, HashEncoder
@@ -27,6 +28,9 @@ for name in ("COLUMNS", "LINES"):  # a worker of pytest-xdist may have both: a c
 os.environ["XDG_STATE_HOME"] = mkdtemp(prefix="slowwave-tests-")  # where releases note which stores there are
 os.environ["XDG_DATA_HOME"] = mkdtemp(prefix="slowwave-tests-")  # where a command that names no store has its own
 
+
+settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy machine")
 
 LONGEST = ("bench/test_bench.py", "flows/test_faults.py", "flows/test_serve.py", "ui/test_ui.py")
 """They are begun first: one that is begun last has two cores for itself."""

@@ -3,7 +3,6 @@
 import os
 import re
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from slowwave.tasks import progress
 from tests.command_line import typed
 from tests.talk_files import session
+from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -29,17 +29,19 @@ def test_a_piped_night_says_in_plain_lines_what_it_is_at(tmp_path: Path) -> None
 
 
 def test_a_line_tells_how_far_the_innermost_is(capsys: pytest.CaptureFixture[str]) -> None:
-    told = ""
+    told = list[str]()
     with (
         progress.report_progress_lines(),
         progress.show_progress("observe"),
         progress.show_progress("claims", 1_200) as advance,
     ):
         advance(1_000)
-        until = time.monotonic() + 30
-        while "slowwave: claims 1,000 of 1,200, about 0 s left, " not in told and time.monotonic() < until:
-            told += capsys.readouterr().err
-    assert "slowwave: claims 1,000 of 1,200, about 0 s left, " in told
+
+        def comes() -> bool:
+            told.append(capsys.readouterr().err)
+            return "slowwave: claims 1,000 of 1,200, about 0 s left, " in "".join(told)
+
+        wait_until(comes, lambda: told)
 
 
 def test_at_a_terminal_there_are_bars_and_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from slowwave.store.lock import wait_alone
 from slowwave.store.notes import Journal
 from tests.command_line import typed
 from tests.talk_files import session
+from tests.waiting import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "deployments" / "hooks"
 PENDING = "not yet distilled"
@@ -56,11 +56,12 @@ def test_sessions_that_end_at_once_are_known_in_the_next_one(tmp_path: Path) -> 
         (hook,) = hooks["hooks"][event["hook_event_name"]][0]["hooks"]
         event |= {"cwd": str(here), "transcript_path": str(session(tmp_path, client, 2, said, workspace=str(here)))}
         assert call(hook["command"].removeprefix("slowwave"), json.dumps(event)) == ""
-    briefing, until = "", time.monotonic() + 300
-    while not all(fact[:-1] in briefing for fact in FACTS.values()) and time.monotonic() < until:
-        time.sleep(1)
+
+    def knows_all() -> bool:
         briefing = call("hook session-start", json.dumps({"cwd": str(here), "source": "startup"}))
-    assert all(fact[:-1] in briefing for fact in FACTS.values())
+        return all(fact[:-1] in briefing for fact in FACTS.values())
+
+    wait_until(knows_all, every=1)
     environment |= {"SLOWWAVE_SAME_DAY": "0", "SLOWWAVE_STORE": str(tmp_path / "off")}
     assert (call("run --background"), (tmp_path / "off").exists()) == ("", False)
 

@@ -23,13 +23,14 @@ from slowwave.schemas.settings import LLMSettings
 from tests.engines.test_llm import GOOD, Gist, answers, ask
 from tests.fake_llm_server import Reply, serving
 from tests.llm_scripts import DictCache, make_user_prompt
+from tests.waiting import PATIENCE
 
 CUT = Reply('{"gist": "the ca', finish="length", tokens=50)
 KEY = "SLOWWAVE_LLM_API_KEY"
 
 
 def openai(url: str, **settings: Any) -> OpenAIServer:
-    return OpenAIServer("fake", url, LLMSettings(**{"timeout": 20.0, "concurrency": 8, **settings}))
+    return OpenAIServer("fake", url, LLMSettings(**{"timeout": 120.0, "concurrency": 8, **settings}))
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +84,8 @@ TROUBLES: dict[str, tuple[list[Any], str | None, int]] = {
 def test_each_trouble_ends_in_an_answer_or_a_named_error(name: str) -> None:
     replies, error, requests = TROUBLES[name]
     with serving(lambda _, nth: replies[min(nth, len(replies) - 1)]) as server:
-        got = answers(CheckedLLM(openai(server.url, timeout=2.0)), [ask("q")])["q"]
+        patience = {"timeout": 2.0} if any(isinstance(one, Reply) and one.drip for one in replies) else {}
+        got = answers(CheckedLLM(openai(server.url, **patience)), [ask("q")])["q"]
     assert (got.error, len(server.seen)) == (error, requests)
     assert got.value == (None if error else Gist(**GOOD))
     assert bool(got.reason) == bool(error)
@@ -98,12 +100,19 @@ def test_the_pause_that_a_server_asks_for_is_kept(monkeypatch: pytest.MonkeyPatc
 
 
 def test_answers_come_as_they_are_ready_and_belong_to_their_ids() -> None:
-    def answer(prompt: str, nth: int) -> Any:
-        return Reply('{"gist": "late"}', after=0.5) if prompt == "slow" else {"gist": "early"}
+    came = threading.Event()
 
+    def answer(prompt: str, nth: int) -> Any:
+        if prompt == "slow":
+            came.wait(PATIENCE)
+        return {"gist": "late" if prompt == "slow" else "early"}
+
+    got = []
     with serving(answer) as server:
-        got = [(c.id, c.text) for c in openai(server.url).complete([ask("slow"), ask("quick")])]
-    assert got == [("quick", '{"gist":"early"}'), ("slow", '{"gist": "late"}')]
+        for completion in openai(server.url).complete([ask("slow"), ask("quick")]):
+            got.append((completion.id, completion.text))
+            came.set()
+    assert got == [("quick", '{"gist":"early"}'), ("slow", '{"gist":"late"}')]
 
 
 def test_what_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,16 +26,10 @@ from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.store import Store
 from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds
-from tests.flows.test_serve import PATIENCE, ROOT, SAMPLES, free_port
+from tests.flows.test_serve import ROOT, SAMPLES, free_port
+from tests.waiting import PATIENCE, wait_until
 
 PREFECT = str(Path(sys.executable).with_name("prefect"))
-
-
-def wait_until(true: Callable[[], object], otherwise: Callable[[], object] = lambda: "") -> None:
-    until = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < until, otherwise()
-        time.sleep(0.5)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from slowwave.flows.prefect import (
 )
 from slowwave.schemas.errors import StoreLocked, UsageError
 from slowwave.store.lock import writer_lock
+from tests.waiting import PATIENCE
 
 # Prefect's test server warns at its end, on some machines.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -49,7 +50,7 @@ def test_the_deployments_name_flows_that_are_there() -> None:
 def server() -> Iterator[None]:
     from prefect.testing.utilities import prefect_test_harness  # seconds for whoever collects this file
 
-    with prefect_test_harness(server_startup_timeout=120):
+    with prefect_test_harness(server_startup_timeout=PATIENCE):
         yield
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -24,8 +24,12 @@ import json, os, sys
 from slowwave.cli.common import import_prefect_quietly
 
 import_prefect_quietly()
+from prefect.client import base as client
 from slowwave.flows import nightly
 from slowwave.flows.prefect import PrefectFailed, run_night_under_prefect
+
+class Never:
+    value = staticmethod(lambda: 0)
 
 held = sys.argv[4]
 inner = getattr(nightly, held)
@@ -33,6 +37,7 @@ inner = getattr(nightly, held)
 def wait(*args):
     print("in the step", flush=True)
     sys.stdin.readline()
+    client.PREFECT_CLIENT_MAX_RETRIES = Never  # the server is dead now; until then it may only be busy
     return inner(*args)
 
 wait.__name__ = held
@@ -68,30 +73,41 @@ def server(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
         process.wait()
 
 
+@contextmanager
+def start_night(words: list[str], own: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """Start a night; kill it and close its pipes at the end, also if the test fails before."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, env=own, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_a_server_that_dies_during_a_night_costs_nothing(
     server: tuple[subprocess.Popen[bytes], str], undisturbed: dict[str, str], tmp_path: Path
 ) -> None:
     process, address = server
     own = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_API_URL": address, "DO_NOT_TRACK": "1"}
-    own["PREFECT_CLIENT_MAX_RETRIES"] = "0"  # else it tries for minutes to say what it can't
-    pipe, nights = subprocess.PIPE, dict[str, subprocess.Popen[str]]()
-    for name, step in NIGHTS.items():
-        words = [sys.executable, "-c", NIGHT, str(SAMPLES), str(tmp_path / name), json.dumps(SMALL), step]
-        nights[name] = subprocess.Popen(words, env=own, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-        out = nights[name].stdout
-        assert out is not None
-        assert out.readline() == "in the step\n"
-    print("go on", file=nights["killed"].stdin, flush=True)
-    time.sleep(random.uniform(0.05, 3))
-    os.killpg(process.pid, signal.SIGKILL)
-    nights["killed"].kill()
-    process.wait()
-    for name in ("in a step", "at the end"):
-        print("go on", file=nights[name].stdin, flush=True)
-    for name, one in nights.items():
-        said, trouble = one.communicate()
-        assert one.returncode == (-signal.SIGKILL if name == "killed" else 0), trouble
-        assert said.startswith("Prefect failed (") or name == "killed", said
+    nights = dict[str, subprocess.Popen[str]]()
+    with ExitStack() as stack:
+        for name, step in NIGHTS.items():
+            words = [sys.executable, "-c", NIGHT, str(SAMPLES), str(tmp_path / name), json.dumps(SMALL), step]
+            nights[name] = one = stack.enter_context(start_night(words, own))
+            assert one.stdout is not None
+            assert one.stdout.readline() == "in the step\n", one.communicate()
+        print("go on", file=nights["killed"].stdin, flush=True)
+        time.sleep(random.uniform(0.05, 3))
+        os.killpg(process.pid, signal.SIGKILL)
+        nights["killed"].kill()
+        process.wait()
+        for name in ("in a step", "at the end"):
+            print("go on", file=nights[name].stdin, flush=True)
+        for name, one in nights.items():
+            said, trouble = one.communicate()
+            assert one.returncode == (-signal.SIGKILL if name == "killed" else 0), trouble
+            assert said.startswith("Prefect failed (") or name == "killed", said
+    for name in nights:
         assert finished(night(tmp_path / name)) == 0
         assert digests(tmp_path / name) == undisturbed
         assert [release.name for release in read_releases(Store.open(tmp_path / name))] == ["r1"]

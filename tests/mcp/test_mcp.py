@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +35,7 @@ from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
 from slowwave.schemas.settings import Settings
 from slowwave.store.journal import hash_span, load_recalled_spans
 from slowwave.store.notes import Journal, find_journals
+from tests.waiting import PATIENCE, wait_until
 
 CHAT = [
     ("user", "Where shall we keep the tide gauge readings?"),
@@ -405,19 +405,16 @@ def test_over_http_on_the_loopback_address_alone(store: Path) -> None:
         assert elsewhere.status_code in (403, 421)
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE)
 
 
 def wait_for(process: "subprocess.Popen[bytes]", port: int) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        if process.poll() is not None:
-            pytest.fail(f"the server ended with status {process.returncode}")
+    def listens() -> bool:
+        assert process.poll() is None, f"the server ended with status {process.returncode}"
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    pytest.fail("the server did not listen within a minute")
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    wait_until(listens)
 
 
 def test_a_server_that_only_reads_takes_no_notes(store: Path) -> None:

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -188,24 +187,25 @@ def test_digest_ignores_order_and_volatile_columns(store: Store) -> None:
 
 
 HOLDER = """
-import sys, time
+import sys
 from pathlib import Path
 from slowwave.store import writer_lock
 with writer_lock(Path(sys.argv[1]), "night-1"):
     print("held", flush=True)
-    time.sleep(60)
+    sys.stdin.read()  # until it is killed
 """
 
 
 def test_a_second_writer_is_told_who_holds_the_lock_and_a_killed_one_frees_it(tmp_path: Path) -> None:
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    command, pipe = [sys.executable, "-c", HOLDER, str(tmp_path)], subprocess.PIPE
+    holder = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(StoreLocked, match=f"process {holder.pid} .*run night-1"), writer_lock(tmp_path, "night-2"):
             pass
         holder.send_signal(signal.SIGKILL)
-        holder.wait(10)
+        holder.wait()
         with writer_lock(tmp_path, "night-3") as died:
             assert died is not None
             assert (died.run_id, died.pid) == ("night-1", holder.pid)
@@ -220,7 +220,4 @@ def test_a_second_writer_is_told_who_holds_the_lock_and_a_killed_one_frees_it(tm
             assert (died, theirs.read_bytes()) == (None, before)
     finally:
         holder.kill()
-        holder.wait()
-        if holder.stdout:
-            holder.stdout.close()
-    time.sleep(0)
+        holder.communicate()

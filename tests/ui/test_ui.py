@@ -27,6 +27,7 @@ from slowwave.store import Store
 from slowwave.text.fence import fence_block
 from tests.many_claims import build_store
 from tests.talk_files import session
+from tests.waiting import PATIENCE, wait_until
 
 uvicorn = pytest.importorskip("uvicorn", reason="the extra `ui` is not installed")
 from slowwave.ui.app import Explorer, make_app  # noqa: E402
@@ -46,7 +47,7 @@ class Served:
         return {"authorization": f"Bearer {self.explorer.token}"}
 
     def get(self, path: str, **headers: str) -> httpx.Response:
-        return httpx.get(self.address + path, headers=self.token | headers, timeout=60)
+        return httpx.get(self.address + path, headers=self.token | headers, timeout=PATIENCE)
 
 
 def serve(store: Path, **options: bool) -> Iterator[Served]:
@@ -61,7 +62,7 @@ def serve(store: Path, **options: bool) -> Iterator[Served]:
         time.sleep(0.02)
     yield Served(f"http://127.0.0.1:{port}", app.state.explorer)
     server.should_exit = True
-    thread.join(10)
+    thread.join(PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +132,7 @@ class Tab:
 def enter(browser: Any, site: Served, **options: Any) -> Tab:
     """A tab that came by the printed address."""
     page = browser.new_context(**options).new_page()
-    page.set_default_timeout(180_000)  # a forgetting on a busy machine
+    page.set_default_timeout(PATIENCE * 1_000)
     tab = Tab(page, site, [])
     page.on("console", lambda message: tab.said.append(message.text))
     page.on("pageerror", lambda error: tab.said.append(str(error)))
@@ -216,11 +217,11 @@ def test_a_wrong_claim_is_found_left_out_and_taken_in_again(site: Served, browse
     page.get_by_text("Leave it out").first.click()
     page.get_by_label("Why it is left out").fill("not so")
     page.get_by_role("button", name="Leave it out").click()
-    page.wait_for_url("**/did", timeout=60_000)
+    page.wait_for_url("**/did")
     assert "not so" in page.inner_text("main")
     assert hit["id"] not in site.get("/search.json").text
     page.get_by_role("button", name="Take it in again").click()
-    page.locator("h2", has_text="Taken in").wait_for(timeout=60_000)
+    page.locator("h2", has_text="Taken in").wait_for()
     assert hit["id"] in site.get("/search.json").text
     page = tab.go(f"/claim/{hit['id']}")
     page.get_by_text("Rate it").click()
@@ -285,7 +286,7 @@ def press(page: Any, name: str, why: str = "") -> str:
     if why:
         form.locator("input[name=why]").fill(why)
     button.click()
-    page.wait_for_url("**/did", timeout=60_000)
+    page.wait_for_url("**/did")
     return str(page.locator("section.done").first.inner_text())
 
 
@@ -348,12 +349,15 @@ def test_one_process_serves_agents_and_people(samples_night: tuple[Path, RunRepo
     with subprocess.Popen([*command, "--store", samples_night[0]], stdout=subprocess.PIPE, text=True) as process:
         try:
             entrance = process.stdout.readline().split()[-1] if process.stdout else ""
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", follow_redirects=True, timeout=60) as client:
-                for _ in range(600):
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", follow_redirects=True, timeout=PATIENCE) as client:
+
+                def answers() -> bool:
+                    assert process.poll() is None
                     with contextlib.suppress(httpx.ConnectError):
-                        assert "Tonight" in client.get(entrance).text
-                        break
-                    time.sleep(0.1)
+                        return "Tonight" in client.get(entrance).text
+                    return False
+
+                wait_until(answers)
                 assert client.get("/topics.json").json()["topics"]
                 about = {
                     "protocolVersion": "2025-06-18",
@@ -491,7 +495,7 @@ def test_forgetting_shows_first_what_would_go(site: Served, browser: Any) -> Non
     assert site.get("/search.json?q=accordion").text.count("accordion") > 1
     assert site.get("/forget.json?match=accordion").json()["preview"]["rows"]["messages"] > 0
     page.get_by_role("button", name="Forget this for good").click()
-    page.wait_for_url("**/did", timeout=120_000)
+    page.wait_for_url("**/did")
     assert "Certificate" in page.inner_text("main")
     hits = site.get("/search.json?q=accordion").json()["hits"]
     assert "accordion" not in json.dumps(hits)

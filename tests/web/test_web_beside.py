@@ -23,6 +23,7 @@ from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.web.engines import WebResult
 from slowwave.web.search import Verdict, WebSearch
+from tests.waiting import PATIENCE
 from tests.web_server import Web, serving
 
 SAID = "Ada Byron: the tide gauge readings are kept in PostgreSQL 17 on the harbour server."
@@ -115,6 +116,7 @@ def test_who_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -
     assert shown(talk) == (False, True, True)
     assert talk.recalled
     assert talk.recalled.reason == "memory took longer than 0.2 s"
+    monkeypatch.setattr("slowwave.chat.talk.PACKING_SECONDS", PATIENCE)
     talk = ask(Remembering(), Slow(5), web=0.2)
     assert shown(talk) == (True, False, True)
     assert talk.recalled
@@ -122,7 +124,7 @@ def test_who_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_both_are_asked_at_once() -> None:
-    together = threading.Barrier(2, timeout=20)
+    together = threading.Barrier(2, timeout=PATIENCE)
 
     class Meeting(Slow, Remembering):
         def search(self, query: str, limit: int) -> list[WebResult]:
