@@ -2,7 +2,13 @@
 
 import os
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+if not Path(__file__).with_name("schemas").is_dir():
+    raise ImportError(
+        "this checkout of slowwave lost its symbolic links slowwave/flows, schemas and tasks: `make install` makes them"
+    )
 
 os.environ.setdefault("LANCE_LOG", "error")  # else it warns of every part of an index that gets no new row
 os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")

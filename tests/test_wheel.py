@@ -1,6 +1,8 @@
 """What is built: a wheel that is whole, is the same without links, and clashes with no module of the user's own."""
 
+import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -30,6 +32,17 @@ hits = Memory.open(settings.store).recall("Which database keeps the tickets?")
 print(slowwave.__file__, import_object("slowwave.flows.prefect.nightly").name, hits[0].text, sep="\\n")
 """
 
+FOUND = """
+import sys
+from importlib.util import find_spec
+import slowwave
+from slowwave.tasks.job import Job
+
+specs = [find_spec(name) for name in ("flows", "schemas", "tasks", "tests", "bench", "data", "docs", "deployments")]
+places = [place for spec in specs if spec for place in spec.submodule_search_locations or ()]
+print(Job.__module__, [place for place in places if place.startswith(sys.argv[1])])
+"""
+"""Prints the module of a class, and which folders of a checkout can be imported by their own names."""
 HINT = "from slowwave.schemas.errors import name_install; print(name_install('night'))"
 
 
@@ -89,15 +102,17 @@ def test_the_source_archive_which_has_no_links_builds_the_same_wheel(wheel: Path
     assert modules(build(archive, tmp_path)) == modules(wheel)
 
 
-def test_an_editable_install_points_at_the_checkout(tmp_path: Path) -> None:
-    if not find_spec("hatchling"):
-        pytest.skip("no hatchling here")
-    make = "import sys; from hatchling.build import build_editable; build_editable(sys.argv[1])"
-    run(sys.executable, "-c", make, tmp_path, cwd=ROOT)
-    held = ZipFile(next(tmp_path.glob("*.whl")))
-    (link,) = [name for name in held.namelist() if name.endswith(".pth")]
-    assert held.read(link).decode().strip() == str(ROOT)
-    assert not modules(next(tmp_path.glob("*.whl")))[1:]
+def test_an_install_puts_slowwave_alone_on_the_path(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    told = run(sys.executable, "-c", FOUND, ROOT, cwd=tmp_path, env=environment)
+    assert told == "slowwave.tasks.job []\n"
+
+
+def test_a_checkout_that_lost_its_links_says_so_in_a_line(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "slowwave", tmp_path / "slowwave", ignore=shutil.ignore_patterns(*TOP, "__pycache__"))
+    (tmp_path / "slowwave" / "schemas").write_text("../schemas")  # what Git on Windows makes of a link
+    done = subprocess.run([sys.executable, "-c", "import slowwave"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].startswith("ImportError: this checkout of slowwave lost its symbolic links")
 
 
 def test_modules_of_the_same_names_beside_a_users_script_break_nothing(wheel: Path, tmp_path: Path) -> None:
