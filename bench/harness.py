@@ -53,7 +53,6 @@ def run(measure: Callable[..., Figures], words: Sequence[str] | None = None) -> 
         name: value for name, value in vars(_build_parser(measure).parse_args(words)).items() if value not in (None, [])
     }
     as_json, taken = given.pop("json", False), signature(measure, eval_str=True)
-    os.environ.setdefault("SLOWWAVE_RECALL__CACHED_ANSWERS", "0")  # neither is the user's cache filled nor read
     with tempfile.TemporaryDirectory(prefix="slowwave-bench-") as scratch:
         try:
             found = {name: _find_data(taken.parameters[name], value) for name, value in given.items()}

@@ -262,8 +262,7 @@ class Lab:
     def _prepare(self, unit: Unit, settings: Settings) -> Settings:
         """Return the settings with the store of a unit that was made under them; made now where there is none."""
         folder = self.folder / f"{unit.digest[:12]}-{compute_settings_key(settings, writing=True)[:12]}"
-        quiet = settings.recall.model_copy(update={"cached_answers": 0})
-        prepared = settings.model_copy(update={"store": folder, "space": "default", "recall": quiet})
+        prepared = settings.model_copy(update={"store": folder, "space": "default"})
         first = self._first.setdefault((unit.name, settings.encoder, settings.embeddings), folder)
         if not (folder / FINISHED).exists():
             shutil.rmtree(prepared.store, ignore_errors=True)  # a run that was killed left a part of it

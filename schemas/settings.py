@@ -252,7 +252,6 @@ class RecallSettings(Section):
 
     automatic_floor: float = Field(0.9, ge=0, le=1, description="Relevance of each memory that is put in unasked.")
     vector: float = Field(0.6, ge=0, description="Weight of a message's vector; the words around it have 1.")
-    cached_answers: int = Field(200, ge=0, description="Last answers kept locally for when the store is away; 0: none.")
 
 
 class QuotaSettings(Section):

@@ -1,6 +1,6 @@
 """Forget what settings say is too old, by a plan as what a person asks for; and the end of any forgetting.
 
-At the end no byte is left of it: files and indexes are rewritten, older releases and kept answers dropped. Then every
+At the end no byte is left of it: files and indexes are rewritten, older releases dropped. Then every
 file is looked through for canaries, and a certificate says what was found. Each part may be done again.
 """
 
@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.protocol import hide_url
-from slowwave.last_answers import drop_answers
 from slowwave.schemas.tables import COMPLETIONS, FILES, QUARANTINE, TABLES
 from slowwave.store.manifest import mark_synced
 from slowwave.store.publishing import publish, read_releases
@@ -84,9 +83,8 @@ def release_rest(job: Job) -> None:
 
 
 def drop_old(job: Job) -> None:
-    """Drop every older release and the answers that this machine keeps of them."""
+    """Drop every older release."""
     drop_all_but_live(job.store)
-    drop_answers(job.store)
 
 
 SEALS: tuple[Callable[[Job], None], ...] = (rewrite_store, release_rest, drop_old)
