@@ -5,7 +5,7 @@
 
 The order is web, memories, conversation; in each part what is more relevant stands nearer to the end, where the query
 comes. But beside a direct question the memories are recall's best messages, whole, the best first (`direct.py`). Each
-part has its share of the budget (settings); what one doesn't use goes to the others. What does not fit whole is cut
+part has its share of the budget; what one doesn't use goes to the others. What does not fit whole is cut
 between sentences (`packing.py`), with an ellipsis where something is left out; turns without room are summed up.
 """
 
@@ -217,19 +217,19 @@ def assemble_context(
     check_block(budget, format)
     measure = Measure(cache_counts(count), format, unsure)
     # what fills each part
-    packers, share = dict[Name, Packer](), settings.message_share
+    packers = dict[Name, Packer]()
     if results := make_web_lines(web):
-        packers["web"] = lambda room: pack_lines(results, query, room - TITLE, share, measure)[::-1]  # the best last
+        packers["web"] = lambda room: pack_lines(results, query, room - TITLE, measure)[::-1]  # the best last
     if any(line.worths for line in memories):
         packers["memories"] = lambda room: cover_words(memories, room, measure)
     elif memories:
-        packers["memories"] = lambda room: _pack_messages(memories, query, room, share, measure)
+        packers["memories"] = lambda room: _pack_messages(memories, query, room, measure)
     # a conversation's turns, the latest before older ones that the query calls up
     if parsed := [parse_turn(turn) for turn in conversation]:
         turns = Turns(settings, pyramid or PyramidSettings(), measure, encoder)
         for role, text in parsed:
             turns.add(role, text)
-        latest = turns.active.weights.exchange_turns
+        latest = turns.active.settings.exchange_turns
         if ranked := [*turns.list_latest(latest), *turns.rank_older(query, latest)]:
             packers["conversation"] = lambda room: turns.pack(ranked, query, room)
     return _fill_block(packers, budget, measure)
@@ -263,10 +263,10 @@ def _fill_block(packers: Mapping[Name, Packer], budget: int, measure: Measure) -
     return Context(measure.render(parts), measure.count_parts(parts), tuple(parts))
 
 
-def _pack_messages(lines: Sequence[Line], query: str, room: int, share: float, measure: Measure) -> Sequence[Line]:
+def _pack_messages(lines: Sequence[Line], query: str, room: int, measure: Measure) -> Sequence[Line]:
     """Return the likeliest messages whole; if the evidence is spread, a little of many sessions in order of time."""
     outline_room = allot_outline(lines, room)
-    whole = pack_lines(lines, query, room - TITLE - outline_room, share, measure)
+    whole = pack_lines(lines, query, room - TITLE - outline_room, measure)
     if not outline_room:
         return arrange_lines(whole)
     left = room - measure.count_part("memories", arrange_lines(whole))

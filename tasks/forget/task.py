@@ -18,7 +18,6 @@ from slowwave.store.publishing import publish, read_releases
 from slowwave.store.releases import Release
 from slowwave.store.store import Store
 from slowwave.store.upkeep import drop_all_but_live, drop_versions_at_once, rewrite_tables
-from slowwave.tasks.experiment.definition import FOLDER
 from slowwave.tasks.forget.journals import erase_old_recalls
 from slowwave.tasks.forget.lineage import complete_plan, drop_plan, make_plan, read_plans, write_plan
 from slowwave.tasks.forget.plan import read_forgotten
@@ -67,7 +66,6 @@ def forget_due(job: Job, now: datetime | None = None) -> StepReport:
 
 def rewrite_store(job: Job) -> None:
     """Remove what no row has any more from the files: deleted rows, words of indexes."""
-    shutil.rmtree(job.store.dir / FOLDER, ignore_errors=True)  # stores of an experiment's trials, copies of the vault
     for folder in job.store.dir.glob("*.lance"):  # a table that an earlier slowwave had, as its copies of vectors
         if folder.stem not in TABLES:
             shutil.rmtree(folder)

@@ -14,7 +14,8 @@ from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
-from slowwave.tasks.topics import by_model
+from slowwave.tasks.topics import by_model, cluster
+from slowwave.tasks.topics.cluster import Limits
 from tests.llm_scripts import ENTRY, FIRST_NEW, faithful, kind, material
 from tests.talk_files import chat, session
 
@@ -179,9 +180,9 @@ def _place(entries: list[int], topic: int) -> list[dict[str, int]]:
     return [{"entry": n, "topic": topic} for n in entries]
 
 
-def test_a_model_sees_names_purposes_samples_and_claims(tmp_path: Path) -> None:
-    script, topics = f"scripted:{__name__}:wired", {"min_to_split": 10, "max_share": 0.5}
-    settings = Settings(store=tmp_path / "store", encoder="hash-384", llm=script, topics=topics)
+def test_a_model_sees_names_purposes_samples_and_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "LIMITS", Limits(min_to_split=10, max_share=0.5))
+    settings = Settings(store=tmp_path / "store", encoder="hash-384", llm=f"scripted:{__name__}:wired")
     for day, said in enumerate((FIRST, SECOND), 1):
         run_night([session(tmp_path, f"s{day}", day, [("user", text) for text in said])], settings)
         rows = {row["name"]: row for row in Store.open(settings.store).read(TOPICS).to_pylist() if row["size"]}
