@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -47,13 +48,12 @@ def run(measure: Callable[..., Figures], words: Sequence[str] | None = None) -> 
     """Call a bench's function with the arguments of the command line, and print what it returns.
 
     Raises:
-        SystemExit: the figures are marked as failed.
+        SystemExit: the figures are marked as failed, or the input is refused.
     """
     given = {
         name: value for name, value in vars(_build_parser(measure).parse_args(words)).items() if value not in (None, [])
     }
     as_json, taken = given.pop("json", False), signature(measure, eval_str=True)
-    os.environ.setdefault("SLOWWAVE_RECALL__CACHED_ANSWERS", "0")  # neither is the user's cache filled nor read
     with tempfile.TemporaryDirectory(prefix="slowwave-bench-") as scratch:
         try:
             found = {name: _find_data(taken.parameters[name], value) for name, value in given.items()}
@@ -63,10 +63,14 @@ def run(measure: Callable[..., Figures], words: Sequence[str] | None = None) -> 
         bound = taken.bind(**found)
         bound.apply_defaults()
         known = {SCRATCH: Path(scratch), ENCODER: Settings().encoder}
-        figures = measure(**{
+        arguments = {
             name: known.get(value, value) if isinstance(value, str | Path) else value
             for name, value in bound.arguments.items()
-        })  # fmt: skip
+        }
+        try:
+            figures = measure(**arguments)
+        except UsageError as refused:
+            raise SystemExit(str(refused)) from None
         print_figures(figures, as_json)
     if figures.failed:
         raise SystemExit(1)

@@ -31,7 +31,7 @@ BUDGETS = {
     "schemas": 1_080, "flows": 1_150, "tasks": 560, "tasks/ingest": 3_600, "tasks/passages": 180,
     "tasks/boilerplate": 260, "tasks/habits": 450, "tasks/gists": 200, "tasks/observe": 1_250, "tasks/dedupe": 850,
     "tasks/supersede": 800, "tasks/relate": 280, "tasks/topics": 750, "tasks/summarize": 850, "tasks/publish": 430,
-    "tasks/forget": 800, "tasks/llm": 900, "tasks/experiment": 550, "slowwave": 400, "slowwave/text": 1_200,
+    "tasks/forget": 800, "tasks/llm": 900, "slowwave": 400, "slowwave/text": 1_200,
     "slowwave/engines": 1_850, "slowwave/store": 1_850, "slowwave/recall": 2_850, "slowwave/context": 1_450,
     "slowwave/mcp": 270, "slowwave/cli": 1_700, "slowwave/chat": 480, "slowwave/web": 430,
 }  # fmt: skip

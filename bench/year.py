@@ -121,7 +121,8 @@ def live_through(settings: Settings, folder: Path, nights: int, people: int) -> 
         took, messages = process_time() - begun, messages + new
         memory = memory or Memory.open(settings.store)
         for question in QUESTIONS:
-            if memory.recall(question).stale or memory.notes:
+            memory.recall(question)
+            if memory.notes:
                 raise SystemExit(f"night {day + 1}: {memory.notes}")
         sizes = [path.stat().st_size for path in settings.store.rglob("*") if path.is_file()]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

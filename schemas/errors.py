@@ -226,12 +226,6 @@ def explain_invalid(error: "ValidationError") -> str:
     return "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors(include_url=False))
 
 
-def explain_unreadable(trouble: Exception) -> str:
-    """Say that the store can't be read and why, in a line."""
-    why = format_error(trouble)
-    return why if isinstance(trouble, StoreUnreadable) else f"the store can't be read ({why})"
-
-
 @contextmanager
 def translate_read_errors(path: Path, raised: type[StoreError] = StoreUnreadable) -> Iterator[None]:
     """Raise an error of the store for a table that can't be read inside.

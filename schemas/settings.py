@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from platformdirs import user_data_path
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from slowwave.schemas.errors import UsageError
@@ -34,18 +43,35 @@ class ActiveSettings(Section):
     recap_share: float = Field(
         0.02, ge=0, le=0.5, description="Part of the older turns' tokens for summaries of what found no room; 0: none."
     )
+    likeness: float = Field(1.0, ge=0, description="Weight in activation of the cosine to the question.")
+    words: float = Field(0.6, ge=0, description="Weight in activation of the question's words, a rare one more.")
+    exchange: float = Field(0.05, ge=0, description="Weight in activation of the cosine to the last exchanges.")
+    exchange_turns: int = Field(4, ge=1, description="Latest turns that count as the last exchanges.")
+    strength: float = Field(0.05, ge=0, description="Weight in activation of a turn's strength.")
+    recency: float = Field(0.05, ge=0, description="Weight in activation of how recent a turn is.")
+    neighbours: float = Field(0.3, ge=0, le=1, description="Part of its activation that a turn gives to those beside.")
+    half_life: float = Field(20.0, gt=0, description="Turns after which recency has fallen to one half.")
+    strength_half_life: float = Field(2_000.0, gt=0, description="Turns after which strength has fallen to one half.")
+    used: float = Field(0.1, ge=0, le=1, description="Share of the way to 1 that a turn's strength rises when used.")
+    says: float = Field(0.6, ge=0, description="Weight in a new turn's strength of its number of content words.")
+    says_full: int = Field(16, ge=1, description="Distinct content words that count as 1.")
+    novelty: float = Field(0.2, ge=0, description="Weight in a new turn's strength of how unlike earlier turns it is.")
+    effect: float = Field(0.2, ge=0, description="Weight in a new turn's strength of its effect on long-term memory.")
+    capacity: int = Field(5_000, ge=1, description="Turns kept in mind; beyond it the weakest go.")
+    pruned: float = Field(0.05, ge=0, lt=1, description="Share of the capacity that goes at once: pruning is rare.")
+
+    @model_validator(mode="after")
+    def check_strength(self) -> "ActiveSettings":
+        """Refuse weights of which no strength can be computed."""
+        if self.says + self.novelty + self.effect <= 0:
+            raise ValueError("one of says, novelty and effect must be above 0: a turn's strength is made of them")
+        return self
 
 
 class TalkSettings(Section):
-    """How a talk shares out the model's window, and how long its answers are."""
+    """How long the answers of a talk are."""
 
     answer_tokens: int = Field(1_024, ge=1, description="Tokens of an answer, at most.")
-    block_share: float = Field(
-        0.3, ge=0, le=1, description="Part of the window, less the answer, for memories and web results, at most."
-    )
-    turns_share: float = Field(
-        0.6, ge=0, le=1, description="Part of what it and the briefing leave for the conversation so far, at most."
-    )
 
 
 class ContextSettings(Section):
@@ -56,9 +82,6 @@ class ContextSettings(Section):
         "minilm", description="minilm, bytes/4, tiktoken:ENCODING, or the path of a model's tokenizer.json or folder."
     )
     hits: int = Field(100, ge=1, description="Messages that recall hands to the packing.")
-    message_share: float = Field(
-        0.18, ge=0, le=1, description="Part of a block that one message may have; or half of the room left, if more."
-    )
     briefing_budget: int = Field(1_000, ge=0, description="Tokens of the briefing, at most.")
     active: ActiveSettings = ActiveSettings()
     talk: TalkSettings = TalkSettings()
@@ -194,28 +217,6 @@ class DedupeSettings(Section):
     )
 
 
-class TopicSettings(Section):
-    """Limits at which topics begin, merge and split (fitted by `bench/nights/topics.py`), and a topic's speed."""
-
-    alpha: float = Field(
-        1.0, gt=0, le=1, description="What a claim counts for in its topic's centre and text beside the next newer one."
-    )
-    threshold: float = Field(0.4, ge=-1, le=1, description="Cosine from which new claims are gathered before sorting.")
-    merge_at: float = Field(
-        0.18, ge=-1, le=1, description="Mean cosine between two groups' claims that makes them one."
-    )
-    fold_at: float = Field(0.14, ge=-1, le=1, description="The same where one of the two is small.")
-    small: int = Field(3, ge=1, description="Claims under which a group is small, and no topic yet.")
-    max_share: float = Field(0.25, gt=0, le=1, description="Share of all claims over which a topic is cut in two.")
-    min_to_split: int = Field(
-        40, ge=0, description="Claims there must be before any topic is cut: of few, a share means nothing."
-    )
-
-    def compute_largest(self, claims: int) -> float:
-        """Return the most claims of one topic, by the number of all; unlimited while there are few."""
-        return self.max_share * claims if claims >= self.min_to_split else float("inf")
-
-
 class SupersedeSettings(Section):
     """Which claims a language model is asked about, where there is one: whether a later one changes an earlier."""
 
@@ -251,8 +252,6 @@ class RecallSettings(Section):
     """How memories are found."""
 
     automatic_floor: float = Field(0.9, ge=0, le=1, description="Relevance of each memory that is put in unasked.")
-    vector: float = Field(0.6, ge=0, description="Weight of a message's vector; the words around it have 1.")
-    cached_answers: int = Field(200, ge=0, description="Last answers kept locally for when the store is away; 0: none.")
 
 
 class QuotaSettings(Section):
@@ -353,7 +352,6 @@ class Settings(BaseSettings):
     habits: HabitSettings = HabitSettings()
     keywords: KeywordSettings = KeywordSettings()
     dedupe: DedupeSettings = DedupeSettings()
-    topics: TopicSettings = TopicSettings()
     supersede: SupersedeSettings = SupersedeSettings()
     pyramid: PyramidSettings = PyramidSettings()
     recall: RecallSettings = RecallSettings()

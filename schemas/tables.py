@@ -385,7 +385,7 @@ TOPICS = Table(
         pa.field("strength", pa.int64()),  # the sessions that say each of its claims, in sum
         pa.field("sessions", pa.int64()),  # those that say any
         pa.field("uses", pa.int64()),  # how often any was handed out, when its claims were last looked over
-        vector_field("centroid"),  # mean of its claims, by `topics.alpha`
+        vector_field("centroid"),  # mean of its claims, by `Limits.alpha`
         pa.field("cohesion", pa.float32()),  # length of that mean; 1 - it: the spread
         pa.field("share", pa.float64()),  # of all claims
         pa.field("overlap", pa.float64()),  # cosine to the nearest other one of its project, or of everyday life

@@ -20,25 +20,23 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.last_answers import LastAnswers
-from slowwave.recall.hits import KINDS, Hit, Hits, Kind
+from slowwave.recall.hits import KINDS, Hits, Kind
 from slowwave.recall.live import LiveRelease, Notes, QueryVectors, find_unreleased
 from slowwave.recall.query import Query, build_query, read_once, refuse_unknown_filters
 from slowwave.recall.release.view import View
 from slowwave.recall.search import Reranker, Search
-from slowwave.recall.sessions import SessionHit, SessionHits
+from slowwave.recall.sessions import SessionHits
 from slowwave.schemas.errors import (
     TROUBLE,
     NoRelease,
     StoreMissing,
     UsageError,
-    explain_unreadable,
     translate_read_errors,
 )
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
-from slowwave.schemas.places import find_cache_folder, find_working_copy
+from slowwave.schemas.places import find_working_copy
 from slowwave.schemas.settings import Settings
-from slowwave.store.crypt import check_encrypted, find_encryption
+from slowwave.store.crypt import check_encrypted
 from slowwave.store.notes import find_journals, read_written
 from slowwave.store.releases import Release
 from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
@@ -57,7 +55,6 @@ if TYPE_CHECKING:
 
 SESSION = "session"
 """The kind that `Memory.sessions` answers."""
-NEVER_ASKED = "the store can't be read, and this was never asked before"
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -90,9 +87,6 @@ class Memory:
         self._notes = Notes()
         self._vectors = QueryVectors(settings.encoder, encoder, self._notes.add)
         self._reranker = reranker
-        is_secret = settings.storage.require_encrypted or find_encryption(root)
-        cache_is_allowed = not is_secret or find_encryption(find_cache_folder())
-        self._answers = LastAnswers(root, settings.space, settings.recall.cached_answers if cache_is_allowed else 0)
         self._live = LiveRelease(root, settings.space, release, self._notes.add)
 
     @classmethod
@@ -109,11 +103,10 @@ class Memory:
         """Return the live release of a space, or the one of that id or name (`r3`); `store` and `space` default to the
         settings' ones.
 
-        `encoder` takes the place of the model that the release names, `reranker` orders the first hits anew. A store
-        that can't be reached, but gave answers before, is opened all the same: those answers are told, marked as stale,
-        until it is back. With `unreleased` a space is opened before its first release too, to be told what to remember,
-        as is one that was told something: `recall` and `context` know that alone then, `sessions` nothing, what else
-        asks raises StoreError, and the first release answers as soon as it is there.
+        `encoder` takes the place of the model that the release names, `reranker` orders the first hits anew. With
+        `unreleased` a space is opened before its first release too, to be told what to remember, as is one that was
+        told something: `recall` and `context` know that alone then, `sessions` nothing, what else asks raises
+        StoreError, and the first release answers as soon as it is there.
 
         Raises:
             StoreMissing: there is no such store or space, and `unreleased` is not set.
@@ -125,18 +118,15 @@ class Memory:
         settings = _load_settings(space)
         root = find_working_copy(store) if store is not None else settings.store
         memory = cls(settings.model_copy(update={"store": root}), root, release, encoder, reranker)
-        # its release; without one, what was told since or what was answered last
+        # its release; without one, what was told since
         try:
             memory._live.view = memory._live.open_view()
-        except TROUBLE as trouble:
-            if isinstance(trouble, NoRelease) or not memory._answers.has_answers:
-                if release is None and isinstance(trouble, StoreMissing | NoRelease):
-                    if unreleased or find_journals(memory.root / memory.space):
-                        return memory
-                    trouble.add_note("to note something before the first release: Memory.open(unreleased=True)")
-                raise
-            memory._notes.add(f"{explain_unreadable(trouble)}: answered from the last answers")
-            return memory
+        except (StoreMissing, NoRelease) as missing:
+            if release is None:
+                if unreleased or find_journals(memory.root / memory.space):
+                    return memory
+                missing.add_note("to note something before the first release: Memory.open(unreleased=True)")
+            raise
         made_with = memory.release.encoder
         if encoder is not None and made_with is not None and encoder.name != made_with:
             raise UsageError(f"this memory's vectors were made with {made_with!r}, not with {encoder.name!r}")
@@ -162,6 +152,11 @@ class Memory:
     def get_view(self) -> View:
         """Return the view that answers now: of the named release, else of the live one, also when that changes."""
         return self._live.get_current_view()
+
+    @property
+    def has_release(self) -> bool:
+        """Return False if the space was opened before its first release, and there is still none."""
+        return self._live.view is not None
 
     @property
     def named_release(self) -> str | None:
@@ -202,6 +197,7 @@ class Memory:
         Raises:
             UsageError: a query without words or over-long, k under 1, an unknown kind, a bound that is no date, an
                 empty name or path.
+            StoreError: the store can't be read.
         """
         return self.recall_many([query], k, kinds, automatic=automatic, now=now, **filters)[0]
 
@@ -219,6 +215,7 @@ class Memory:
 
         Raises:
             UsageError: one of the queries, or a condition, can't be carried out as put; nothing is searched.
+            StoreError: the store can't be read.
         """
         if isinstance(queries, str | bytes):
             raise UsageError(f"queries is {queries!r:.40}; it is a list of texts: `recall` takes one")
@@ -247,6 +244,7 @@ class Memory:
 
         Raises:
             UsageError: a query that `recall` refuses.
+            StoreError: the store can't be read.
         """
         refuse_unknown_filters(filters, MessageFilters)
         (answer,) = self._answer("sessions", [build_query(query, k, ("message",), now=now, **filters)], automatic)
@@ -301,6 +299,7 @@ class Memory:
         Raises:
             UsageError: a query that `recall` refuses, a budget below 0, an unknown format or tokenizer, a turn or
                 result that is none.
+            StoreError: the store can't be read.
         """
         from slowwave.context.build import build_context
 
@@ -329,12 +328,11 @@ class Memory:
         """Return what is known, for the start of a conversation: the same bytes as long as the release is the same and
         nobody wrote a note or talked since (their words are marked as not yet distilled; agents' notes are left out).
 
-        With a workspace: what stands about that project, its topics and its sessions. Where the store can't be read it
-        is made of what the last one was made of, and marked as stale.
+        With a workspace: what stands about that project, its topics and its sessions.
 
         Raises:
             UsageError: a budget below 0, an unknown format or tokenizer, a workspace that is not known.
-            StoreError: the store can't be read, and no briefing is kept of before.
+            StoreError: the store can't be read.
         """
         from slowwave.context.projects.briefing import build_briefing
 
@@ -470,10 +468,18 @@ class Memory:
                 require_workspaces(anchor_workspace(workspace), view.workspaces | written)
 
     def _answer(self, kind: Literal["recall", "sessions"], queries: list[Query], automatic: bool) -> list[Any]:
-        """Return an answer to each query, each with the notes and the cost of all."""
-        read_cost = self._vectors.start_clock(kind)
-        with self._notes.collect_answer_notes(), open_memory_span("search_memory", self.root / self.space) as count:
-            answers = self._search_or_repeat_answers(kind, queries, automatic)
+        """Return an answer to each query, each with the notes and the cost of all.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        read_cost, folder = self._vectors.start_clock(kind), self.root / self.space
+        with (
+            self._notes.collect_answer_notes(),
+            translate_read_errors(folder),
+            open_memory_span("search_memory", folder) as count,
+        ):
+            answers = self._search_release(kind, queries, automatic)
             if kind == "recall" and self._live.named is None:
                 answers = [self._add_pending(*pair, automatic) for pair in zip(queries, answers, strict=True)]
             for answer in answers:
@@ -481,49 +487,29 @@ class Memory:
             count(sum(map(len, answers)))
         return answers
 
-    def _search_or_repeat_answers(self, kind: str, queries: list[Query], automatic: bool) -> list[Any]:
-        """Return an answer to each query, kept for later; where the store can't be read, the last one to just this."""
-        # all that an answer depends on: when it is asked only where a time is counted back from there
-        timeless = [query if query.times and query.times.spans else replace(query, now=None) for query in queries]
-        questions = [repr((kind, query, automatic, self._live.named)) for query in timeless]
-        # from the release, or what was answered last
+    def _search_release(self, kind: str, queries: list[Query], automatic: bool) -> list[Any]:
+        """Return an answer to each query from the release; before the first release empty ones, with the reason."""
         try:
             view = self._live.get_current_view()
-            encode = partial(self._vectors.encode_texts, view.release.encoder)
-            search = Search(view, self.settings.recall, encode, self._notes.add, self._reranker)
-            if kind == "recall":
-                answers: list[Any] = search.answer_queries(queries, automatic=automatic)
-            else:
-                answers = [search.answer_sessions(query, automatic=automatic) for query in queries]
-        except TROUBLE as trouble:
-            end = ": answered from the last answers" if self._answers.has_answers else ""
-            self._notes.replace_notes(f"{explain_unreadable(trouble)}{end}")
-            return [self._read_last(kind, question) for question in questions]
-        for question, answer in zip(questions, answers, strict=True):  # without its reason, which may repeat the query
-            hits = [hit.as_dict() for hit in answer]
-            self._answers.put(question, {"hits": hits, "relevance": answer.relevance}, view.release.run_id)
-        return answers
-
-    def _read_last(self, kind: str, question: str) -> Hits | SessionHits:
-        """Return the last answer to a question, and what is said beside it, now that it is old."""
-        stored = self._answers.get(question)
-        reason = NEVER_ASKED if stored is None else None if stored["hits"] else "nothing was found then either"
-        rows, best = (stored["hits"], stored["relevance"]) if stored else ([], 0.0)
+        except (StoreMissing, NoRelease) as missing:
+            empty = Hits if kind == "recall" else SessionHits
+            return [empty(reason=str(missing)) for _ in queries]
+        encode = partial(self._vectors.encode_texts, view.release.encoder)
+        search = Search(view, self.settings.recall, encode, self._notes.add, self._reranker)
         if kind == "recall":
-            return Hits(map(Hit.from_dict, rows), reason, True, best)
-        return SessionHits(map(SessionHit.from_dict, rows), reason, True, best)
+            return list(search.answer_queries(queries, automatic=automatic))
+        return [search.answer_sessions(query, automatic=automatic) for query in queries]
 
     def _add_pending(self, query: Query, hits: Hits, automatic: bool) -> Hits:
         """Return an answer with what was written since the release, each before hits that are no more relevant."""
-        floor, pending = self.settings.recall.automatic_floor if automatic else 0.0, list[Hit]()
-        with suppress(*TROUBLE):  # told of already, by who answered from the release
-            pending = find_unreleased(self._live.view, self.root / self.space, query, self._vectors)
+        floor = self.settings.recall.automatic_floor if automatic else 0.0
+        pending = find_unreleased(self._live.view, self.root / self.space, query, self._vectors)
         pending = [hit for hit in pending if (hit.relevance or 0.0) >= floor]
         if not pending:
             return hits
         merged = list(heapq.merge(pending, hits, key=lambda hit: -(hit.relevance or 0.0)))[: query.k]
         best = max([hits.relevance, *(hit.relevance or 0.0 for hit in pending)])
-        answer = Hits(merged, None if merged else hits.reason, hits.stale, best)
+        answer = Hits(merged, None if merged else hits.reason, best)
         answer.trace = hits.trace
         return answer
 
@@ -544,8 +530,8 @@ def recall_spaces(
     by_space = zip((memory.space for memory in memories), answers, strict=True)
     notes = tuple(f"{space}: {note}" for space, hits in by_space for note in hits.notes)
     reason = None if merged else answers[0].reason
-    stale, best = any(hits.stale for hits in answers), max(hits.relevance for hits in answers)
-    return Hits(merged, reason, stale, best, notes)
+    best = max(hits.relevance for hits in answers)
+    return Hits(merged, reason, best, notes)
 
 
 def _load_settings(space: str | None) -> Settings:

@@ -36,6 +36,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             ([ROOT / "data" / "samples" / "codex", "--llm", "off", "--draw", 3, "--json"], '"rating": "useful"'),
         ],
         "nights.dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
+        "experiment": [([experiment(folder, told), *PLAIN], "training")],
         "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
         "fit.changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
         "fit.statements": [([talk, talk2, "--store", folder / "fit"], "did not see")],
@@ -54,6 +55,13 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "fit.worth": [([ROOT / "data" / "samples", *flag], "tidepool") for flag in ([], ["--standing"])],
         "nights.worth": [([ROOT / "data" / "samples" / "generic"], "friends"), ([talk, "--json"], '"claims": 0')],
     }
+
+
+def experiment(folder: Path, told: Path) -> Path:
+    """Two values of a setting, tried on the questions of two conversations."""
+    file = folder / "experiment.toml"
+    file.write_text(f'files = ["{told.name}"]\n[space]\n"context.hits" = [1, 50]\n', encoding="utf-8")
+    return file
 
 
 def rules(folder: Path) -> Path:

@@ -23,10 +23,9 @@ from sklearn.metrics import adjusted_rand_score
 from bench.harness import ENCODER, Figures, average, run
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
-from slowwave.schemas.settings import TopicSettings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, TOPICS
 from slowwave.tasks.topics.assign import assign, build_base_topics, find_oversized_topics, split_topic
-from slowwave.tasks.topics.cluster import cluster_by_leader, match_base_topic
+from slowwave.tasks.topics.cluster import LIMITS, cluster_by_leader, match_base_topic
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 THRESHOLDS = (0.25, 0.35, 0.45)
@@ -71,12 +70,10 @@ def assign_by_nights(said: Labelled, order: Sequence[int], nights: int) -> list[
     placed: dict[int, str] = {}
     base = {row["topic_id"]: row for row in build_base_topics("k")}
     for part in np.array_split(np.array(order), nights):
-        made = assign(
-            _build_claims(said, part.tolist(), order), _build_topics(said, placed, base), TopicSettings(), "k"
-        )
+        made = assign(_build_claims(said, part.tolist(), order), _build_topics(said, placed, base), LIMITS, "k")
         placed = {n: made.merged.get(topic, topic) for n, topic in placed.items()} | _read_topics(made.observations)
         sizes = Counter(topic for topic in placed.values() if topic not in base)
-        for largest in find_oversized_topics(sizes, len(placed), TopicSettings())[:1]:
+        for largest in find_oversized_topics(sizes, len(placed), LIMITS)[:1]:
             members = [n for n, topic in placed.items() if topic == largest]
             moved = split_topic(_build_claims(said, members, order, largest), "k")
             placed |= _read_topics(moved) if moved else {}

@@ -85,8 +85,7 @@ def ask_blocks(memory: Memory, asked: Sequence[Asked]) -> Iterator[Row]:
     ):
         golden = [messages[key] for key in one.gold if key in messages]
         sessions = one.sessions | {session for session, _ in golden}
-        answer = [one.answer] if one.answer else [text for _, text in golden]
-        wanted = extract_words(*answer) - (set() if one.kind == REPORT else extract_words(one.text))
+        wanted = find_wanted_words(one, [text for _, text in golden])
         if not wanted:
             continue
         hits = memory.recall(one.text, HITS, "message", workspace=one.workspace)
@@ -117,6 +116,14 @@ def ask_blocks(memory: Memory, asked: Sequence[Asked]) -> Iterator[Row]:
                 "stale first": is_stale_first(lines, one),
                 "stale": any(old in block.text for old in one.wordings) if one.wordings else None,
             }
+
+
+def find_wanted_words(one: Asked, golden: Sequence[str]) -> set[str]:
+    """Return the content words of the short answer, else of the gold messages, that a question lacks; of a report all
+    of those.
+    """
+    words = extract_words(*([one.answer] if one.answer else golden))
+    return words if one.kind == REPORT else words - extract_words(one.text)
 
 
 def extract_words(*texts: str) -> set[str]:

@@ -11,7 +11,6 @@ a search by vector brings, and what eight readers meet while three releases are 
 and are used again. About 3 minutes for the two sizes, half of it writing rows.
 """
 
-import os
 import random
 import resource
 import threading
@@ -56,8 +55,6 @@ def measure(
     folder: Path = SCRATCH, *, rows: Sequence[int] = (10_000, 100_000), queries: int = 50, encoder: str = ENCODER
 ) -> Figures:
     """Build the stores that are missing, and return milliseconds by size and way to ask."""
-    # Recall keeps its last answers: that is timed too.
-    os.environ |= {"XDG_CACHE_HOME": str(folder / "cache"), "SLOWWAVE_RECALL__CACHED_ANSWERS": "200"}
     model, texts = load_query_encoder(encoder), load_sample_texts()
     asked = [" ".join(text.split()[:WORDS]) for _, text in vary_texts(texts, queries + 1, random.Random(7))]
     found: list[Row] = []

@@ -116,14 +116,19 @@ class Talk:
 
     def open(self, stores: Path, encoder: str) -> Memory:
         """Return a memory of a whole night, made in `stores` where it is not there yet."""
-        store, paths = stores / self.name, list(self.paths)
+        store = stores / self.name
         if not store.exists():
-            if self.conversation:
-                stores.mkdir(exist_ok=True)
-                paths = [stores / f"{self.name}.jsonl"]
-                paths[0].write_bytes(b"\n".join(map(orjson.dumps, list_lines(self.conversation))))
-            run_night(paths, Settings(store=store, encoder=encoder)).check_complete()
+            run_night(self.list_paths(stores), Settings(store=store, encoder=encoder)).check_complete()
         return Memory.open(store)
+
+    def list_paths(self, folder: Path) -> list[Path]:
+        """Return the transcripts; a conversation of LoCoMo's is written as one into the folder."""
+        if self.conversation is None:
+            return list(self.paths)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.name}.jsonl"
+        path.write_bytes(b"\n".join(map(orjson.dumps, list_lines(self.conversation))))
+        return [path]
 
 
 def read_talks(path: Path, transcripts: Sequence[Path] = ()) -> list[Talk]:

@@ -1,6 +1,5 @@
 """Commands that ask the memory, or tell it something. They start without loading the pipeline."""
 
-import json
 import sys
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
@@ -238,11 +237,10 @@ def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool
 
     note_block(memory.root / memory.space, block, web)
     print_notes(block.notes)
-    if block.stale and not block.text and block.reason:
-        print_notes([f"nothing is told: {block.reason}"])
     if as_json:
-        nothing = json.dumps({"stale": True} if block.stale else {})
-    echo(fence_block(block.text) if block.text and not as_json else block.text or nothing)
+        echo(block.text or "{}")
+    else:
+        echo(fence_block(block.text) if block.text else nothing)
 
 
 @command

@@ -66,15 +66,13 @@ def forget(
 
 
 def _remove_space(settings: "Settings", *, yes: bool) -> None:
-    """Remove a space: its folder, and what this machine keeps of its answers."""
-    from slowwave.last_answers import drop_answers
+    """Remove a space with its folder."""
     from slowwave.store.lock import remove_space
     from slowwave.store.store import Store
 
     space = Store.open(settings.store, settings.space)
     if not yes and (not sys.stdin.isatty() or not typer.confirm(f"Remove {name_place(space.dir)} for good?")):
         raise UsageError("nothing was removed: --yes does it without asking")
-    drop_answers(space)
     remove_space(space.dir)
     OUT.print(f"{name_place(space.dir)} is removed.")
 

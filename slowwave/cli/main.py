@@ -12,7 +12,7 @@ from slowwave.cli.agents.serve import mcp, report, ui
 from slowwave.cli.ask import briefing, context, recall, recent, remember
 from slowwave.cli.forget import forget
 from slowwave.cli.inspect import config, inspect, status
-from slowwave.cli.night import experiment, plan, reprocess, run
+from slowwave.cli.night import plan, reprocess, run
 from slowwave.cli.releases import diff, exclude, include, promote, rollback
 from slowwave.cli.schedule import schedule
 from slowwave.cli.show import show
@@ -24,7 +24,7 @@ COMMANDS = {
     "Where agents look": (mcp, install, uninstall, skill, project),
     "Undo and redo": (diff, rollback, promote, exclude, include, forget, reprocess),
     "Keep": (export, import_learnings, check, backup, restore, encrypt),
-    "Look inside": (inspect, config, experiment),
+    "Look inside": (inspect, config),
 }
 """By the heading that `slowwave --help` lists them under."""
 RENAMED = {

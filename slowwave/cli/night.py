@@ -1,11 +1,10 @@
-"""Commands that do a night or a part of one: run, plan, reprocess, experiment."""
+"""Commands that do a night or a part of one: run, plan, reprocess."""
 
 import logging
 import os
 import shlex
 from dataclasses import asdict
 from datetime import datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,12 +24,11 @@ from slowwave.cli.common import (
     print_table,
     report_errors,
 )
-from slowwave.schemas.errors import UsageError, name_install
+from slowwave.schemas.errors import UsageError
 from slowwave.text.fence import escape_line, escape_text
 from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
-    from slowwave.flows.experiment import Findings
     from slowwave.flows.parts.report import RunReport
 
 Paths = Annotated[
@@ -291,59 +289,3 @@ def reprocess(
     # redo the step; later steps have their usual settings
     usual = load_settings(**{name: value for name, value in given.items() if name not in OF_THE_STEP})
     return run_reprocess(step, chosen, settings, usual=usual)
-
-
-@command(progress=True)
-def experiment(
-    given: dict[str, Any],
-    file: Annotated[Path, typer.Argument(help="The experiment: data, search, settings.")],
-    as_json: bool = False,
-) -> None:
-    """Find the settings that answer best, without changing any.
-
-    An experiment that was killed resumes where it stopped.
-    """
-    if find_spec("optuna") is None:
-        raise UsageError(f"an experiment needs the package optuna: {name_install('experiment')}")
-    import orjson
-
-    from slowwave.flows.experiment import run_experiment
-    from slowwave.store.store import Store
-
-    settings = load_settings(**given)
-    Store.open(settings.store, settings.space)
-    findings = run_experiment(file.expanduser().absolute(), given)
-    if as_json:
-        typer.echo(orjson.dumps(findings))  # NaN, where nothing was measured, becomes null
-    else:
-        print_findings(findings)
-
-
-def print_findings(findings: "Findings") -> None:
-    """Print each candidate's figures beside those of the settings in force, and what to write to adopt the best."""
-    # a row of figures for each candidate, by split
-    figures = [name for name, figure in findings.in_force["train"].items() if figure.mean == figure.mean]
-    rows = []
-    for split in ("validation", "test"):
-        rows.append(
-            {"split": split, "settings": "in force", **{name: findings.in_force[split][name] for name in figures}}
-            | {"gain": "", "p": ""}
-        )
-        for candidate in (candidate for candidate in findings.candidates if candidate.split == split):
-            settings = ", ".join(f"{name} = {value}" for name, value in candidate.params.items())
-            measured = {name: candidate.figures[name] for name in figures}
-            rows.append(
-                {"split": split, "settings": settings, **measured, "gain": candidate.gain, "p": f"{candidate.p:.3f}"}
-            )
-    sizes = ", ".join(f"{count} {split}" for split, count in findings.questions.items())
-    print_table(rows, f"{findings.name}: {sizes} questions")
-    OUT.print(f"{findings.tried} settings were tried on training; p is Holm's, for all that validation saw.")
-    # what to write to adopt the best
-    if not findings.best:
-        OUT.print("None was better on validation than the settings in force: there is nothing to change.")
-        return
-    gain = next(figure.gain for figure in findings.candidates if figure.split == "test")
-    sure = "" if gain.low > 0 else "\nOn test that may be chance: the interval of the gain holds 0."
-    OUT.print(f"The best on validation, for your slowwave.toml:{sure}")
-    for name, value in findings.best.items():
-        OUT.print(f"{name} = {str(value).lower() if isinstance(value, bool) else repr(value)}".replace("'", '"'))

@@ -111,10 +111,8 @@ def encrypt(
     It uses gocryptfs, on Linux, and covers text, vectors, indexes and logs of all spaces. The passphrase is asked for
     unless --key-file, SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives it; without it the memory is lost.
     """
-    from slowwave.last_answers import drop_answers
     from slowwave.store.bucket.working_copy import refuse_bucket
     from slowwave.store.crypt import encrypt_store, find_encryption, read_key, unmount
-    from slowwave.store.store import Store
 
     refuse_bucket(settings.store, "gocryptfs encrypts folders")
     store, encrypted = settings.store.resolve(), Path(f"{settings.store.resolve()}{ENCRYPTED}")
@@ -125,11 +123,8 @@ def encrypt(
         unmount(store)
         OUT.print(f"{store} is locked: `slowwave encrypt` unlocks it.")
         return
-    # Encrypt or unlock it; answers that were kept in plain go.
     twice = not encrypted.exists()
     encrypt_store(store, read_key(key_file) or typer.prompt("Passphrase", hide_input=True, confirmation_prompt=twice))
-    for ledger in store.glob("*/releases.lance"):
-        drop_answers(Store(store, ledger.parent.name))
     OUT.print(f"{store} lies encrypted in {encrypted}, and is unlocked until `slowwave encrypt --lock` or a restart.")
     OUT.print(
         "Columns are not encrypted one by one, as Lance can't. Of what was plain the disk's free blocks may tell."

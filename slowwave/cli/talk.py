@@ -174,7 +174,7 @@ def _list_traces(conversation: "Conversation") -> str:
     """Return the state of active memory, the strongest turns first."""
     mind = conversation.turns.active
     strongest = sorted(mind.traces, key=lambda trace: (-mind.compute_strength(trace), -trace.number))
-    head = f"{len(mind.traces):,} of {mind.heard:,} turns in mind, {mind.weights.capacity:,} at most"
+    head = f"{len(mind.traces):,} of {mind.heard:,} turns in mind, {mind.settings.capacity:,} at most"
     turns = conversation.turns
     lines = [f"{mind.compute_strength(trace):.2f}  {_list_turn(turns, trace.number)}" for trace in strongest[:LISTED]]
     summaries = list(filter(None, [turns.render_summary()]))

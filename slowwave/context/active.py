@@ -8,7 +8,7 @@ it spreads to the turns beside it, since what is asked and what answers stand ne
 weakest traces go.
 
 Decay and spreading activation after Anderson & Schooler (Reflections of the environment in memory, Psychological
-Science 2, 1991); no search found better weights (decision 013).
+Science 2, 1991). The weights are settings; no search found better ones than the defaults (decision 013).
 """
 
 from collections.abc import Iterable
@@ -19,44 +19,6 @@ import numpy as np
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.schemas.settings import ActiveSettings
 from slowwave.text.words import compute_smooth_idf, extract_content_words
-
-
-@dataclass(frozen=True)
-class Weights:
-    """What counts in a trace's strength and activation, of terms that are 0 to 1, and how many traces stay."""
-
-    likeness: float = 1.0
-    """Activation: the cosine to the question."""
-    words: float = 0.6
-    """Activation: the question's words, a rare one more."""
-    exchange: float = 0.05
-    """Activation: the cosine to the last exchanges."""
-    exchange_turns: int = 4
-    """Latest turns that count as the last exchanges."""
-    strength: float = 0.05
-    """Activation: the trace's strength."""
-    recency: float = 0.05
-    """Activation: how recent the turn is."""
-    neighbours: float = 0.3
-    """Part of its activation that a turn gives to those beside it."""
-    half_life: float = 20.0
-    """Turns after which recency has fallen to one half."""
-    strength_half_life: float = 2_000.0
-    """Turns after which strength has fallen to one half."""
-    used: float = 0.1
-    """Share of the way to 1 that strength rises when a turn is used."""
-    says: float = 0.6
-    """Strength: how many words of content the turn has."""
-    says_full: int = 16
-    """Distinct words of content that count as 1."""
-    novelty: float = 0.2
-    """Strength: how unlike the turns before it is."""
-    effect: float = 0.2
-    """Strength: its effect on long-term memory."""
-    capacity: int = 5_000
-    """Turns kept in mind."""
-    pruned: float = 0.05
-    """Share of the capacity that goes at once: pruning is rare."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,10 +38,8 @@ class Trace:
 class ActiveMemory:
     """The traces of one conversation, each with its vector: a turn is encoded once."""
 
-    def __init__(
-        self, encoder: Encoder | None, settings: ActiveSettings | None = None, weights: Weights | None = None
-    ) -> None:
-        self.encoder, self.settings, self.weights = encoder, settings or ActiveSettings(), weights or Weights()
+    def __init__(self, encoder: Encoder | None, settings: ActiveSettings | None = None) -> None:
+        self.encoder, self.settings = encoder, settings or ActiveSettings()
         self.traces: list[Trace] = []
         """In order of the turns."""
         self.heard = 0
@@ -96,7 +56,7 @@ class ActiveMemory:
         """
         vector, words = self._encode(format_turn(speaker, text)), frozenset(extract_content_words(text))
         # its strength: the weighted mean of how much it says, how unlike the turns in mind it is, and its effect
-        weights = self.weights
+        weights = self.settings
         says = min(1.0, len(words) / weights.says_full)
         nearest = float((self._stack_vectors() @ vector).max()) if self.traces and self.encoder else 0.0
         novelty = min(1.0, max(0.0, 1.0 - nearest))
@@ -117,7 +77,7 @@ class ActiveMemory:
 
     def compute_strength(self, trace: Trace) -> float:
         """Return a trace's strength now, 0 to 1: what it was, faded since."""
-        return float(trace.strength * 0.5 ** ((self.heard - trace.set_at) / self.weights.strength_half_life))
+        return float(trace.strength * 0.5 ** ((self.heard - trace.set_at) / self.settings.strength_half_life))
 
     def set_strength(self, number: int, strength: float) -> bool:
         """Set a turn's strength; False where it is not in mind.
@@ -137,7 +97,7 @@ class ActiveMemory:
         used = frozenset(numbers)
         for trace in (trace for trace in self.traces if trace.number in used):
             strength = self.compute_strength(trace)
-            trace.strength, trace.set_at = strength + self.weights.used * (1.0 - strength), self.heard
+            trace.strength, trace.set_at = strength + self.settings.used * (1.0 - strength), self.heard
 
     def _stack_vectors(self) -> Vectors:
         return np.stack([trace.vector for trace in self.traces])
@@ -146,7 +106,7 @@ class ActiveMemory:
         """Return the activation of each trace by the query, in their order."""
         if not self.traces:
             return []
-        weights, vectors = self.weights, self._stack_vectors()
+        weights, vectors = self.settings, self._stack_vectors()
         # the share of the query's words that each trace holds, a rare one weighing more
         rarity = dict[str, float]()
         for word in set(extract_content_words(query)):

@@ -5,7 +5,7 @@
 
 The order is web, memories, conversation; in each part what is more relevant stands nearer to the end, where the query
 comes. But beside a direct question the memories are recall's best messages, whole, the best first (`direct.py`). Each
-part has its share of the budget (settings); what one doesn't use goes to the others. What does not fit whole is cut
+part has its share of the budget; what one doesn't use goes to the others. What does not fit whole is cut
 between sentences (`packing.py`), with an ellipsis where something is left out; turns without room are summed up.
 """
 
@@ -28,17 +28,16 @@ from slowwave.context.packing import (
     pack_lines,
     select_outline,
 )
-from slowwave.context.rendering import FORMATS, Caveat, Format, Line, LineSource, Measure, Name, Part
+from slowwave.context.rendering import FORMATS, Format, Line, LineSource, Measure, Name, Part
 from slowwave.context.report import rank_sentences
 from slowwave.context.tokens import Tokenizer, cache_counts, replace_surrogates, resolve_tokenizer
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.last_answers import LastAnswers
 from slowwave.recall.hits import Cost, Hit, Hits
 from slowwave.recall.live import LiveRelease, Notes, QueryVectors
 from slowwave.recall.query import MAX_CHARS, build_query, read_once, refuse_unknown_filters
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import place_query
-from slowwave.schemas.errors import TROUBLE, UsageError, explain_unreadable
+from slowwave.schemas.errors import UsageError, translate_read_errors
 from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.settings import ContextSettings, PyramidSettings, Settings
 from slowwave.schemas.vocabulary import Role, Status
@@ -57,8 +56,6 @@ class Context:
     """Of `text`, by the tokenizer asked for; never over the budget."""
     parts: tuple[Part, ...]
     """Its parts, with full sources."""
-    stale: bool = False
-    """Its memories are those of the last answer to the query, since the store could not be read."""
     reason: str | None = None
     """Why it holds no memories; None where it does."""
     relevance: float | None = None
@@ -90,7 +87,6 @@ class OpenMemory(Protocol):
     space: str
     _vectors: QueryVectors
     _notes: Notes
-    _answers: LastAnswers
     _live: LiveRelease
 
     def get_view(self) -> View:
@@ -135,24 +131,21 @@ def build_context(
         spoken = [query, *(format_turn(*turn) for turn in turns)] if turns and view is not None else []
         encoder = memory._vectors.prepare_encoder(view.release.encoder, spoken) if spoken and view is not None else None
         notes = memory._notes.answer_notes
-    # the block, with what is to be said of its memories
-    pending = sum(hit.status == Status.NOT_DISTILLED for hit in hits)
-    old = hits.stale and (not hits or pending < len(hits))
-    caveat: Caveat | None = "stale" if old else "unsure" if hits.caveat else None
+    # the block, which says so if its memories may be about something else
+    unsure = hits.caveat is not None
     block = assemble_context(
         *(query, memories, room, count, settings, web, turns, format),
         encoder=encoder,
-        caveat=caveat,
+        unsure=unsure,
         pyramid=memory.settings.pyramid,
     )
     has_memories = any(part.name == "memories" for part in block.parts)
     why = hits.reason or ("what was found does not fit the budget" if memories else "nothing found bears on it")
-    relevance = None if hits.stale else hits.relevance
     return replace(
         block,
         reason=None if has_memories else why,
-        relevance=relevance,
-        confident=has_memories and caveat is None,
+        relevance=hits.relevance,
+        confident=has_memories and not unsure,
         notes=notes,
         cost=read_cost(),
     )
@@ -161,15 +154,15 @@ def build_context(
 def _collect_memories(
     memory: OpenMemory, query: str, automatic: bool, filters: MessageFilters
 ) -> tuple[list[Line], Hits]:
-    """Return the memories for a query, and the hits they rest on; where the store can't be read, the last answer."""
-    # what recall finds; where the store is away that is all
+    """Return the memories for a query, and the hits they rest on."""
+    # what recall finds; before the first release that is all
     settings = memory.settings.context
     filters["files"] = read_once(filters.get("files"))
     hits = memory.recall(query, settings.hits, ("message",), automatic=automatic, **filters)
-    if hits.stale:
+    if memory._live.view is None:
         return _tell_hits(hits), hits
     plain_query = build_query(query, settings.hits, ("message",), **filters)
-    try:
+    with translate_read_errors(memory.root / memory.space):
         view = memory.get_view()
         # messages beside a plain question, with a model's claims; beside a report sentences of the likeliest sessions
         if automatic:
@@ -185,9 +178,6 @@ def _collect_memories(
             return [*rank_claims(view, claims), *topics, *messages], hits
         vector = encode([plain_query.text]).get(plain_query.text)
         return rank_sentences(view, plain_query, vector, hits), hits
-    except TROUBLE as trouble:
-        memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered with what was just found, and no more")
-        return _tell_hits(hits), Hits(hits, hits.reason, stale=True)
 
 
 def _tell_hits(hits: Sequence[Hit]) -> list[Line]:
@@ -207,7 +197,7 @@ def assemble_context(
     format: Format = "markdown",
     *,
     encoder: Encoder | None = None,
-    caveat: Caveat | None = None,
+    unsure: bool = False,
     pyramid: PyramidSettings | None = None,
 ) -> Context:
     """Return the block, at most `budget` tokens by `count`.
@@ -218,28 +208,28 @@ def assemble_context(
         web: results, each with `url`, `title` and `text`, as attributes or keys; the best one first.
         conversation: turns, the latest last.
         encoder: by whose vectors the turns are called up; None: by their words alone.
-        caveat: what is to be said of the memories.
+        unsure: whether the memories may be about something else, which the block then says.
         pyramid: sizes of the summaries of turns that find no room; by default as settings have them.
 
     Raises:
         UsageError: a budget that is none, an unknown format, a turn or result without text.
     """
     check_block(budget, format)
-    measure = Measure(cache_counts(count), format, caveat)
+    measure = Measure(cache_counts(count), format, unsure)
     # what fills each part
-    packers, share = dict[Name, Packer](), settings.message_share
+    packers = dict[Name, Packer]()
     if results := make_web_lines(web):
-        packers["web"] = lambda room: pack_lines(results, query, room - TITLE, share, measure)[::-1]  # the best last
+        packers["web"] = lambda room: pack_lines(results, query, room - TITLE, measure)[::-1]  # the best last
     if any(line.worths for line in memories):
         packers["memories"] = lambda room: cover_words(memories, room, measure)
     elif memories:
-        packers["memories"] = lambda room: _pack_messages(memories, query, room, share, measure)
+        packers["memories"] = lambda room: _pack_messages(memories, query, room, measure)
     # a conversation's turns, the latest before older ones that the query calls up
     if parsed := [parse_turn(turn) for turn in conversation]:
         turns = Turns(settings, pyramid or PyramidSettings(), measure, encoder)
         for role, text in parsed:
             turns.add(role, text)
-        latest = turns.active.weights.exchange_turns
+        latest = turns.active.settings.exchange_turns
         if ranked := [*turns.list_latest(latest), *turns.rank_older(query, latest)]:
             packers["conversation"] = lambda room: turns.pack(ranked, query, room)
     return _fill_block(packers, budget, measure)
@@ -270,13 +260,13 @@ def _fill_block(packers: Mapping[Name, Packer], budget: int, measure: Measure) -
     while measure.count_parts(parts := [Part(name, tuple(shown)) for name, shown in lines.items() if shown]) > budget:
         least_relevant = min((line for part in parts for line in part.lines), key=lambda line: line.relevance)
         lines = {name: [line for line in shown if line is not least_relevant] for name, shown in lines.items()}
-    return Context(measure.render(parts), measure.count_parts(parts), tuple(parts), measure.caveat == "stale")
+    return Context(measure.render(parts), measure.count_parts(parts), tuple(parts))
 
 
-def _pack_messages(lines: Sequence[Line], query: str, room: int, share: float, measure: Measure) -> Sequence[Line]:
+def _pack_messages(lines: Sequence[Line], query: str, room: int, measure: Measure) -> Sequence[Line]:
     """Return the likeliest messages whole; if the evidence is spread, a little of many sessions in order of time."""
     outline_room = allot_outline(lines, room)
-    whole = pack_lines(lines, query, room - TITLE - outline_room, share, measure)
+    whole = pack_lines(lines, query, room - TITLE - outline_room, measure)
     if not outline_room:
         return arrange_lines(whole)
     left = room - measure.count_part("memories", arrange_lines(whole))

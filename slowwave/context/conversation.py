@@ -178,12 +178,12 @@ class Turns:
             room: tokens.
             latest: turns that go along anyhow.
         """
-        share, budget = self.settings.message_share, room - TITLE
-        lines, recap = pack_lines(ranked, query, budget, share, self.measure), list[Line]()
+        budget = room - TITLE
+        lines, recap = pack_lines(ranked, query, budget, self.measure), list[Line]()
         # Summaries have a share where a turn finds no room, or cede it where none fits.
         held_back = int(budget * self.settings.active.recap_share)
         if held_back and self._list_missing(lines, latest):
-            fewer = pack_lines(ranked, query, budget - held_back, share, self.measure)
+            fewer = pack_lines(ranked, query, budget - held_back, self.measure)
             left = budget - sum(map(self.measure.count_line, fewer))
             recap = self._select_summaries(self._list_missing(fewer, latest), left, len(self.messages) - latest)
             lines = fewer if recap else lines

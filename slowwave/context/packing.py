@@ -27,6 +27,8 @@ from slowwave.text.spans import MIN_WORDS
 from slowwave.text.words import extract_content_words
 
 CLOSING = re.compile(r"[.!?…)\"”']*")
+MESSAGE_SHARE = 0.18
+"""Part of a block that one line may have, or half of the room left if that is more (`docs/decisions/003-blocks.md`)."""
 ONE_SENTENCE = 1.5
 """Times what a line may have, where its best sentence alone has more."""
 NEAREST = 50
@@ -82,14 +84,13 @@ def show_pieces(line: Line, pieces: Sequence[str]) -> Line:
     return replace(line, text=with_later, own_words=tuple(filter(None, own_words)), pieces=distinct)
 
 
-def pack_lines(lines: Sequence[Line], query: str, budget: int, share: float, measure: Measure) -> list[Line]:
+def pack_lines(lines: Sequence[Line], query: str, budget: int, measure: Measure) -> list[Line]:
     """Return lines that have at most `budget` tokens by their prices, the likeliest first.
 
     Args:
         lines: what may be shown, the likeliest first.
         query: by whose words a sentence of a long line is chosen.
         budget: tokens.
-        share: of the budget, what a line may have however little room is left.
         measure: what a line costs.
     """
     query_words = frozenset(extract_content_words(query))
@@ -103,7 +104,7 @@ def pack_lines(lines: Sequence[Line], query: str, budget: int, share: float, mea
         # as much of it as there is room for
         heading = 0 if line.source.group in groups else measure.count_heading(line.source)
         left = room - heading
-        limit, whole = max(int(budget * share), left // 2), show_pieces(line, fresh)
+        limit, whole = max(int(budget * MESSAGE_SHARE), left // 2), show_pieces(line, fresh)
         cut = shorten(whole, query_words, limit, measure) or shorten(
             whole, query_words, int(limit * ONE_SENTENCE), measure
         )

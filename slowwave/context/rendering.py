@@ -7,8 +7,8 @@ speaker by name, else "person" or "model":
     2 Feb 2026 · ferry-1
     person: Bookings go into MySQL.
 
-A block of an old answer says so under the title of what is old: with `STALE` in Markdown, with `"stale": true` in JSON;
-one that may be beside the point likewise, with `NOT_SURE` and `"confident": false`.
+A block whose memories may be about something else says so: with `NOT_SURE` under their title in Markdown, with
+`"confident": false` in JSON.
 
 A session id of more than a dozen characters is cut to its first eight, or to as many more as tell it from the store's
 other sessions, so that `slowwave show` finds it; the parts of the block have all ids in full.
@@ -38,13 +38,6 @@ TITLES: dict[Name, str] = {
     "conversation": "# Conversation",
     "briefing": "# Known",
 }
-OF_MEMORY: frozenset[Name] = frozenset({"memories", "briefing"})
-"""Parts that a caveat is about; web and conversation never are."""
-Caveat = Literal["stale", "unsure"]
-"""What is to be said of a block's memories: they are those of an old answer, or may be about something else."""
-STALE = "(from before: the store can't be read now)"
-CAVEATS: dict[Caveat, str] = {"stale": STALE, "unsure": NOT_SURE}
-CAVEATS_IN_JSON: dict[Caveat, dict[str, object]] = {"stale": {"stale": True}, "unsure": {"confident": False}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +99,13 @@ class Part:
     lines: tuple[Line, ...]
 
 
-def render_markdown(parts: Sequence[Part], caveat: Caveat | None = None) -> str:
-    """Return the parts with a title each, a caveat under the titles of memories; empty ones are left out."""
+def render_markdown(parts: Sequence[Part], unsure: bool = False) -> str:
+    """Return the parts with a title each; empty ones are left out. If `unsure`, the memories say so under theirs."""
     names = shorten_session_ids({line.source.session for part in parts for line in part.lines if line.source.session})
     rendered_parts = []
     for part in parts:
         if part.lines:
-            caveat_lines = [CAVEATS[caveat]] if caveat and part.name in OF_MEMORY else []
+            caveat_lines = [NOT_SURE] if unsure and part.name == "memories" else []
             rendered: list[str] = []
             for _, lines in groupby(part.lines, key=lambda line: line.source.group):
                 group = list(lines)
@@ -140,18 +133,18 @@ def format_tag(source: LineSource) -> str:
     return f"{turn}{who}: " if who else turn or "- "
 
 
-def render_json(parts: Sequence[Part], caveat: Caveat | None = None) -> str:
-    """Return one object: a caveat, then each part's lines with their sources; empty parts are left out."""
+def render_json(parts: Sequence[Part], unsure: bool = False) -> str:
+    """Return one object: `"confident": false` if `unsure`, then each part's lines with their sources, if it has any."""
     block = {
         part.name: [escape_values({"text": line.text, **line.source.as_dict()}) for line in part.lines]
         for part in parts
         if part.lines
     }
-    head = CAVEATS_IN_JSON[caveat] if caveat else {}
+    head = {"confident": False} if unsure else {}
     return json.dumps({**head, **block}, ensure_ascii=False, separators=(",", ":")) if block else ""
 
 
-FORMATS: dict[Format, Callable[[Sequence[Part], Caveat | None], str]] = {
+FORMATS: dict[Format, Callable[[Sequence[Part], bool], str]] = {
     "markdown": render_markdown,
     "json": render_json,
 }
@@ -163,11 +156,12 @@ class Measure:
 
     count: Callable[[str], int]
     format: Format = "markdown"
-    caveat: Caveat | None = None
+    unsure: bool = False
+    """Whether the memories may be about something else, which the block then says."""
 
     def render(self, parts: Sequence[Part]) -> str:
         """Return the parts as text."""
-        return FORMATS[self.format](parts, self.caveat)
+        return FORMATS[self.format](parts, self.unsure)
 
     def count_parts(self, parts: Sequence[Part]) -> int:
         """Return tokens of the parts as one block."""

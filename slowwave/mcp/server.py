@@ -56,7 +56,6 @@ INSTRUCTIONS = (
     "has all that it stands on. `remember` keeps an explicit note, which `recall` finds at once as `not yet distilled`."
 )
 NOTHING = "Nothing in the memory answers this."
-NOTHING_OLD = "The store can't be read now, and nothing of before is told."
 MAX_K = 100
 MAX_BUDGET = 50_000
 RECALL_BUDGET = 1_500
@@ -151,7 +150,7 @@ class Tools:
             memory = self.open_memory()
             memory.refuse_unknown_workspace(filters.get("workspace"))
             hits = memory.recall_kinds(query, k, kinds or (), **drop_empty(filters))
-            release = None if hits.stale else memory.release.name
+            release = memory.release.name if memory.has_release else None
             result = fit_hits(hits, release, budget, self.settings.context.tokenizer)
         note_hits(self.space_dir, hits, len(result.structured_content["hits"]))
         return result
@@ -304,9 +303,9 @@ class Tools:
         return AwaitedWeb(WebSearch(self.settings.web, names=memory.list_people()), query, asked_for=True)
 
     def _render_block(self, block: Block, web: str = "") -> str:
-        """Return the block's text, fenced, which says itself when it is old; its being handed out noted."""
+        """Return the block's text, fenced; note that it was handed out."""
         note_block(self.space_dir, block, web)
-        return fence_block(block.text) if block.text else NOTHING_OLD if block.stale else NOTHING
+        return fence_block(block.text) if block.text else NOTHING
 
 
 @contextmanager

@@ -24,7 +24,7 @@ class RecallResult(BaseModel):
     """What `recall` found."""
 
     release: str | None
-    """The release that answered; null for a stale answer."""
+    """The release that answered; null before the first."""
     hits: list[dict[str, Any]]
     """Best first: id, kind, text, workspace, day, speaker, relevance; of a claim also category and confidence, as of a
     message that one was made of (claim, where its words are others); of what no longer holds, or perhaps not, status
@@ -39,8 +39,6 @@ class RecallResult(BaseModel):
     """What to say of hits that may be about something else."""
     reason: str | None = None
     """Why there are none."""
-    stale: bool = False
-    """The store can't be read; this is what it answered last."""
     notes: list[str] = []
     """What could not be used, and what was done instead."""
 
@@ -57,7 +55,6 @@ def fit_hits(results: Hits | SessionHits, release: str | None, budget: int, toke
             confident=results.confident,
             caveat=results.caveat,
             reason=results.reason if number or not hits else f"no hit fits a budget of {budget} tokens",
-            stale=results.stale,
             notes=list(results.notes),
         )
 

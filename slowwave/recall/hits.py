@@ -6,8 +6,6 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from pydantic import TypeAdapter
-
 from slowwave.schemas.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -143,12 +141,6 @@ class Hit(Shown):
                 del fragment["text"]
         return plain | {"successor": self.successor and self.successor.as_dict()}
 
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> "Hit":
-        """Return the hit that `as_dict` wrote down, also after JSON."""
-        pair = [{"text": plain["text"], **fragment} for fragment in plain["pair"]]
-        return TypeAdapter(cls).validate_python({**plain, "pair": pair})
-
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -173,15 +165,12 @@ class Answer(list[T]):
         self,
         hits: Iterable[T] = (),
         reason: str | None = None,
-        stale: bool = False,
         relevance: float = 0.0,
         notes: tuple[str, ...] = (),
     ) -> None:
         super().__init__(hits)
         self.reason = reason
         """Why nothing is returned; None with hits."""
-        self.stale = stale
-        """Answered from the local cache, since the store could not be read."""
         self.relevance = relevance
         """The nearest memory's, on the release's scale."""
         self.notes = notes
@@ -206,8 +195,7 @@ class Answer(list[T]):
     def as_dict(self) -> dict[str, object]:
         """Return plain values, ready for JSON."""
         sure = {"relevance": self.relevance, "confident": self.confident}
-        state = {"reason": self.reason, "stale": self.stale, **sure, "notes": list(self.notes)}
-        return {"hits": [hit.as_dict() for hit in self], **state}
+        return {"hits": [hit.as_dict() for hit in self], "reason": self.reason, **sure, "notes": list(self.notes)}
 
 
 class Hits(Answer[Hit]):

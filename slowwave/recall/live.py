@@ -56,11 +56,6 @@ class Notes:
             LOG.warning(what)
         notes.append(what)
 
-    def replace_notes(self, what: str) -> None:
-        """Add a note in the place of those of the answer so far: what they tell of came to nothing."""
-        getattr(self._open, "notes", []).clear()
-        self.add(what)
-
     @contextmanager
     def collect_answer_notes(self) -> Iterator[None]:
         """Collect what is noted inside, in the place of what was; an answer within an answer is part of it."""

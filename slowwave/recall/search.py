@@ -199,7 +199,7 @@ class Search:
             of_groups = partial(retrieve_groups, self.view, plan, pool)
             candidates = self._try_full_text(pool.table, of_groups)
         elif kind == "message":
-            candidates = retrieve_messages(self.view, plan, evidence, self.settings.vector)
+            candidates = retrieve_messages(self.view, plan, evidence)
         else:
             of_claims = partial(retrieve_claims, self.view, plan, evidence)
             candidates = self._try_full_text(pool.table, of_claims)

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from slowwave.recall.hits import Answer, Shown, Source
 from slowwave.recall.query import NO_TIME, Ints, Query, QueryPlan, Vector
@@ -151,11 +150,6 @@ class SessionHit(Shown):
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return {"kind": "session", **Shown.as_dict(self)}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> "SessionHit":
-        """Return the hit that `as_dict` wrote down, also after JSON."""
-        return TypeAdapter(cls).validate_python(plain)
 
 
 class SessionHits(Answer[SessionHit]):

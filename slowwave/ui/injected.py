@@ -102,7 +102,7 @@ def _build_block(at: Explorer, memory: Memory, q: str, workspace: str, budget: i
 
 def _build_briefing(memory: Memory, workspace: str, room: int) -> tuple[Context, list[Data], list[Data]]:
     """Return the briefing as `Memory.briefing` packs it, its lines with their ranks by kind, and those left out."""
-    _, kinds = collect_briefing_kinds(memory, anchor_workspace(workspace) if workspace else None)
+    kinds = collect_briefing_kinds(memory, anchor_workspace(workspace) if workspace else None)
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
     block = pack_briefing(kinds, room, count)
     order = {

@@ -17,7 +17,6 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from slowwave.last_answers import list_answers
 from slowwave.schemas.errors import READ_TROUBLE, UsageError
 from slowwave.schemas.tables import FORGOTTEN, MESSAGES, RELEASED, TABLES
 from slowwave.store.private import replace_file
@@ -51,8 +50,8 @@ class Scan:
 
 
 def scan_store(store: Store, canaries: Canaries) -> Scan:
-    """Look for canaries in the store's space and in what this machine keeps of it."""
-    return scan_files([store.dir, *list_answers(store)], canaries)
+    """Look for canaries in the store's space."""
+    return scan_files([store.dir], canaries)
 
 
 def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:

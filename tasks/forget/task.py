@@ -1,6 +1,6 @@
 """Forget what settings say is too old, by a plan as what a person asks for; and the end of any forgetting.
 
-At the end no byte is left of it: files and indexes are rewritten, older releases and kept answers dropped. Then every
+At the end no byte is left of it: files and indexes are rewritten, older releases dropped. Then every
 file is looked through for canaries, and a certificate says what was found. Each part may be done again.
 """
 
@@ -12,14 +12,12 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.protocol import hide_url
-from slowwave.last_answers import drop_answers
 from slowwave.schemas.tables import COMPLETIONS, FILES, QUARANTINE, TABLES
 from slowwave.store.manifest import mark_synced
 from slowwave.store.publishing import publish, read_releases
 from slowwave.store.releases import Release
 from slowwave.store.store import Store
 from slowwave.store.upkeep import drop_all_but_live, drop_versions_at_once, rewrite_tables
-from slowwave.tasks.experiment.definition import FOLDER
 from slowwave.tasks.forget.journals import erase_old_recalls
 from slowwave.tasks.forget.lineage import complete_plan, drop_plan, make_plan, read_plans, write_plan
 from slowwave.tasks.forget.plan import read_forgotten
@@ -68,7 +66,6 @@ def forget_due(job: Job, now: datetime | None = None) -> StepReport:
 
 def rewrite_store(job: Job) -> None:
     """Remove what no row has any more from the files: deleted rows, words of indexes."""
-    shutil.rmtree(job.store.dir / FOLDER, ignore_errors=True)  # stores of an experiment's trials, copies of the vault
     for folder in job.store.dir.glob("*.lance"):  # a table that an earlier slowwave had, as its copies of vectors
         if folder.stem not in TABLES:
             shutil.rmtree(folder)
@@ -84,9 +81,8 @@ def release_rest(job: Job) -> None:
 
 
 def drop_old(job: Job) -> None:
-    """Drop every older release and the answers that this machine keeps of them."""
+    """Drop every older release."""
     drop_all_but_live(job.store)
-    drop_answers(job.store)
 
 
 SEALS: tuple[Callable[[Job], None], ...] = (rewrite_store, release_rest, drop_old)

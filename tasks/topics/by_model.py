@@ -29,6 +29,7 @@ from slowwave.tasks.llm.ask import Model, quarantine_rejected
 from slowwave.tasks.llm.chunks import Counter
 from slowwave.tasks.llm.fence import has_injection, mask_injections
 from slowwave.tasks.llm.library import Library, Rejected, index_questions, limit_answer, list_requests
+from slowwave.tasks.topics import cluster
 from slowwave.tasks.topics.assign import Assigned, assign, make_empty_topic, resolve_topic, sort_by_time
 from slowwave.tasks.topics.figures import SAMPLES
 from slowwave.text.fence import format_entry
@@ -285,7 +286,7 @@ def place_by_model(
     report.counts["claims left for another night"] += len(waiting)
     own = _collect_assigned(rows, board, key)
     rest = [r for r in rows if r["observation_id"] not in board.placed and r["observation_id"] not in waiting]
-    others = assign(pa.Table.from_pylist(rest, schema=OBSERVATIONS.schema), topics, job.settings.topics, key)
+    others = assign(pa.Table.from_pylist(rest, schema=OBSERVATIONS.schema), topics, cluster.LIMITS, key)
     return Assigned(
         pa.concat_tables([own.observations, others.observations]),
         pa.concat_tables([own.topics, others.topics]),

@@ -7,8 +7,36 @@ from heapq import heappop, heappush
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.schemas.settings import TopicSettings
 
+@dataclass(frozen=True)
+class Limits:
+    """Limits at which topics begin, merge and split, and a topic's speed (`docs/decisions/010-topics.md`).
+
+    `bench/nights/topics.py` measures them.
+    """
+
+    alpha: float = 1.0
+    """What a claim counts for in its topic's centre and text beside the next newer one."""
+    threshold: float = 0.4
+    """Cosine from which new claims are gathered before sorting."""
+    merge_at: float = 0.18
+    """Mean cosine between two groups' claims that makes them one."""
+    fold_at: float = 0.14
+    """The same if one of the two is small."""
+    small: int = 3
+    """Claims under which a group is small, and no topic yet."""
+    max_share: float = 0.25
+    """Share of all claims over which a topic is cut in two."""
+    min_to_split: int = 40
+    """Claims there must be before any topic is cut: of few, a share means nothing."""
+
+    def compute_largest(self, claims: int) -> float:
+        """Return the most claims of one topic, by the number of all; unlimited while there are few."""
+        return self.max_share * claims if claims >= self.min_to_split else float("inf")
+
+
+LIMITS = Limits()
+"""Those of the night. A change needs a new `VERSION` of `assign.py`, so that claims are assigned anew."""
 BASE_PURPOSES = {
     "self": "What the agent is told about itself: its name, its manner, its standing instructions",
     "user": "Who the user is: name, home, work, language, and how they like to be dealt with",
@@ -80,7 +108,7 @@ def cluster_by_leader(vectors: npt.NDArray[np.float32], threshold: float) -> lis
     return groups
 
 
-def merge_bundles(bundles: list[Bundle], limits: TopicSettings, largest: float) -> list[list[int]]:
+def merge_bundles(bundles: list[Bundle], limits: Limits, largest: float) -> list[list[int]]:
     """Return which bundles become one, likest first, as lists of places; equal ones in order of place.
 
     Two groups together may have `largest` members.

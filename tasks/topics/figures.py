@@ -12,6 +12,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.job import Job
+from slowwave.tasks.topics import cluster
 from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.text.summarise import pick_leading_sentences
 
@@ -74,15 +75,15 @@ def find_centres_and_texts(job: Job, claims: pl.DataFrame, topics: Sequence[str]
 
 
 def write_centre_and_text(settings: Settings, claims: pl.DataFrame, vectors: Mapping[str, Vectors]) -> Row:
-    """Return a topic's centroid and cohesion, by claims of which each counts `topics.alpha` of the next newer one; and
-    for text the claims nearest to it, as many as a summary may have words.
+    """Return a topic's centroid and cohesion, by claims of which each counts `alpha` of the next newer one; and for
+    text the claims nearest to it, as many as a summary may have words.
     """
     spoken = [(key, text) for key, text in claims.select("observation_id", "summary").iter_rows() if key in vectors]
     matrix = np.array([vectors[key] for key, _ in spoken], dtype=np.float64)
     if not len(matrix):
         return {"centroid": None, "cohesion": None, "text": None}
     # the centre, in which later claims may count more
-    mean = np.average(matrix, axis=0, weights=settings.topics.alpha ** np.arange(len(matrix) - 1.0, -1.0, -1.0))
+    mean = np.average(matrix, axis=0, weights=cluster.LIMITS.alpha ** np.arange(len(matrix) - 1.0, -1.0, -1.0))
     length = float(np.linalg.norm(mean))
     if length == 0.0:
         return {"centroid": None, "cohesion": None, "text": None}
@@ -91,7 +92,7 @@ def write_centre_and_text(settings: Settings, claims: pl.DataFrame, vectors: Map
     nearest = np.argsort(-np.round(matrix @ centre, 6), kind="stable").tolist()
     texts = dict.fromkeys(" ".join(spoken[at][1].split()) for at in nearest)
     sentences = pick_leading_sentences(texts, settings.pyramid.get_words(0))
-    text = " ".join(sentences) if len(claims) >= settings.topics.small else None
+    text = " ".join(sentences) if len(claims) >= cluster.LIMITS.small else None
     return {"centroid": centre.astype(np.float32), "cohesion": length, "text": text}
 
 

@@ -19,7 +19,7 @@ from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows
 from slowwave.tasks.pending import hash_rows, is_current, is_made_by_model, mark_done
-from slowwave.tasks.topics import by_model
+from slowwave.tasks.topics import by_model, cluster
 from slowwave.tasks.topics.assign import (
     PLACED,
     VERSION,
@@ -74,7 +74,7 @@ def assign_topics(job: Job) -> StepReport:
             if model:
                 assigned = place_by_model(job, pending, live_topics, key, model, report)
             else:
-                assigned = assign(_mark_agents(job.store, pending), live_topics, job.settings.topics, key, settled)
+                assigned = assign(_mark_agents(job.store, pending), live_topics, cluster.LIMITS, key, settled)
                 assigned = replace(assigned, merged=_drop_models_topics(assigned.merged, live_topics))
             del pending  # with its vectors: writing takes as much memory again
             _add_missing(job.store, assigned.topics)
@@ -144,7 +144,7 @@ def _find_oversized(job: Job, key: str | None = None) -> list[str]:
     rows = job.store.read(TOPICS, ["topic_id", "size", "base", "step_key"]).to_pylist()
     ours = [row for row in rows if key is None or (row["step_key"] == key and not row["base"])]
     sizes = {row["topic_id"]: row["size"] for row in ours}
-    return find_oversized_topics(sizes, sum(row["size"] for row in rows), job.settings.topics)
+    return find_oversized_topics(sizes, sum(row["size"] for row in rows), cluster.LIMITS)
 
 
 def measure_base_share(store: Store) -> float:
@@ -164,7 +164,7 @@ def _drop_models_topics(merged: Mapping[str, str], topics: pa.Table) -> dict[str
 def compute_assign_key(job: Job, model: Model | None) -> str:
     """Return what a claim's topic depends on besides the claims."""
     encoder = describe_encoder(job.settings)
-    key = compute_step_key("assign", 3, VERSION, job.settings.topics, encoder)
+    key = compute_step_key("assign", 4, VERSION, encoder)
     return compute_model_key(model, "assign", by_model.VERSION, by_model.PROMPTS, key) if model else key
 
 

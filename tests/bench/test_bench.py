@@ -67,8 +67,7 @@ def surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     own = {"XDG_CACHE_HOME": str(folder / "cache"), "XDG_CONFIG_HOME": str(folder), "PYTHONPATH": str(ROOT)}
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "PIP_NO_INDEX": "1"}
-    theirs = {"SLOWWAVE_RECALL__CACHED_ANSWERS": "0"}  # which some set themselves: so it is unset again
-    for name, value in {**own, **offline, **theirs, "SLOWWAVE_ENCODER": "hash-384", "COLUMNS": "200"}.items():
+    for name, value in {**own, **offline, "SLOWWAVE_ENCODER": "hash-384", "COLUMNS": "200"}.items():
         monkeypatch.setenv(name, value)
 
 

@@ -1,9 +1,10 @@
 """Active memory: traces with strength that fades, is raised by use and set; activation by a question; pruning."""
 
 import pytest
+from pydantic import ValidationError
 
 from slowwave.chat.talk import estimate_effect
-from slowwave.context.active import ActiveMemory, Weights
+from slowwave.context.active import ActiveMemory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.schemas.settings import ActiveSettings
 
@@ -18,9 +19,8 @@ NONE = {"likeness": 0, "exchange": 0, "strength": 0, "recency": 0, "words": 0, "
 
 
 def told(*texts: str, encoder: HashEncoder | None = HashEncoder(), **given: float) -> ActiveMemory:  # noqa: B008
-    """An active memory with these settings and weights, after some turns."""
-    active = {name: given.pop(name) for name in list(given) if name in ActiveSettings.model_fields}
-    mind = ActiveMemory(encoder, ActiveSettings(**active), Weights(**given))  # type: ignore[arg-type]
+    """An active memory with these settings, after some turns."""
+    mind = ActiveMemory(encoder, ActiveSettings.model_validate(given))
     for text in texts:
         mind.add_turn("Ada", text)
     return mind
@@ -46,6 +46,11 @@ def test_strength_fades_rises_with_use_and_is_set() -> None:
     assert not mind.set_strength(9, 1.0)
     with pytest.raises(ValueError, match="0 to 1"):
         mind.set_strength(0, 1.1)
+
+
+def test_weights_of_which_no_strength_is_made_are_refused() -> None:
+    with pytest.raises(ValidationError, match="one of says, novelty and effect must be above 0"):
+        ActiveSettings(says=0, novelty=0, effect=0)
 
 
 @pytest.mark.parametrize("encoder", [HashEncoder(), None])

@@ -1,7 +1,5 @@
 """A running conversation: its summaries are the pyramid's own; what fits goes along, and summaries tell of the rest."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,14 +19,11 @@ SAID = [f"Station {n} reports the tide in metres every {n} minutes." for n in ra
 GAUGE = "the Porto gauge reads metres"
 
 
-def turns_of(
-    texts: list[str], model: ScriptedLLM | None = None, words: int = 60, capacity: int = 5_000, **active: float
-) -> Turns:
+def turns_of(texts: list[str], model: ScriptedLLM | None = None, words: int = 60, **active: float) -> Turns:
     context = ContextSettings(active=ActiveSettings.model_validate({"recent": 2, **active}))
     pyramid = PyramidSettings(max_words=(words,))
     write = (lambda drafts: summarize_drafts(model, pyramid.get_words, drafts)) if model else None
     turns = Turns(context, pyramid, Measure(count_bytes_by_four), HashEncoder(), write)
-    turns.active.weights = replace(turns.active.weights, capacity=capacity)
     for n, text in enumerate(texts):
         turns.add("assistant" if n % 2 else "user", text)
     return turns

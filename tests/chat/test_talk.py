@@ -94,12 +94,15 @@ def test_the_opening_stays_the_same_and_turns_go_along(settings: Settings) -> No
     ]
 
 
-def test_a_long_conversation_fits_a_small_window_and_fills_it(settings: Settings, tmp_path: Path) -> None:
+def test_a_long_conversation_fits_a_small_window_and_fills_it(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     places = ("office", "boathouse", "town hall", "lighthouse", "museum", "lock")
     kept = [("user", f"Tide gauge readings of {place} are kept in the {place}'s red folder.") for place in places]
     night(settings.store, session(tmp_path, "s-2", 2, kept))
     model = ScriptedLLM(lambda request: "wall " * (17 * len(request.messages) % 200), context_window=1_280)
-    shares = ContextSettings(talk=TalkSettings(answer_tokens=256, turns_share=1))
+    monkeypatch.setattr("slowwave.chat.talk.TURNS_SHARE", 1.0)
+    shares = ContextSettings(talk=TalkSettings(answer_tokens=256))
     small = settings.model_copy(update={"context": shares})
     talk = Conversation(model, Memory.open(settings.store), small, encoder=HashEncoder())
     for n in range(24):
@@ -116,12 +119,12 @@ def test_a_long_conversation_fits_a_small_window_and_fills_it(settings: Settings
         "".join(talk.say("word " * 2_000))
 
 
-def test_the_block_keeps_to_its_share_of_the_window(settings: Settings) -> None:
+def test_the_block_keeps_to_its_share_of_the_window(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = []
     for share in (0.01, 1.0):
         llm = ScriptedLLM(echo, context_window=2_048)
-        shares = {"context": ContextSettings(talk=TalkSettings(block_share=share))}
-        talk = Conversation(llm, Memory.open(settings.store), settings.model_copy(update=shares))
+        monkeypatch.setattr("slowwave.chat.talk.BLOCK_SHARE", share)
+        talk = Conversation(llm, Memory.open(settings.store), settings)
         "".join(talk.say(CHAT[0][1]))
         assert talk.recalled is not None
         assert talk.recalled.block is not None
@@ -152,7 +155,7 @@ def test_a_turn_leaves_a_trace_by_how_far_it_is_from_memory(settings: Settings) 
     )
     for said in (CHAT[1][1], "The lighthouse keeper feeds eleven puffins."):
         "".join(talk.say(said))
-    traces, weights = talk.turns.active.traces, talk.turns.active.weights
+    traces, weights = talk.turns.active.traces, talk.turns.active.settings
     says = [min(1.0, len(trace.words) / weights.says_full) for trace in traces]
     # Memory holds every word of the first turn and none of the third.
     assert traces[0].strength == pytest.approx(weights.novelty + weights.says * says[0])

@@ -49,11 +49,15 @@ def test_an_agent_gets_the_passage_whole_and_of_the_exchange_as_much() -> None:
     assert hit("message", "x" * 50, "x" * 10).shorten(20).text == "x" * 20 + " …"
 
 
-def test_json_has_a_text_once_and_a_hit_comes_back_from_it_whole() -> None:
+def test_json_has_a_text_once() -> None:
     one = replace(hit("message", FILLER, ANSWER), pair=(Fragment("user", "q", "Dull?"), Fragment("user", "m", FILLER)))
     told = json.dumps(one.as_dict())
     assert told.count("nobody came") == FILLER.count("nobody came")
-    assert Hit.from_dict(json.loads(told)) == one
+    assert json.loads(told)["text"] == FILLER
+    assert json.loads(told)["pair"] == [
+        {"role": "user", "message": "q", "text": "Dull?"},
+        {"role": "user", "message": "m"},
+    ]
 
 
 def test_no_name_or_text_steers_a_terminal_a_page_or_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,10 +190,6 @@ def test_a_pipe_for_a_document_or_a_projects_git_settings_is_one_line_or_passed_
     os.mkfifo(pipe := tmp_path / "pipe.json")
     assert in_one_line(typed("import", pipe, "--as", "ann", "--store", root), "it is no file")
     assert in_one_line(typed("forget", "--check", pipe, "--store", root), "is no certificate")
-    assert in_one_line(typed("experiment", pipe, "--store", root), "expected a file, got a pipe")
-    here = tmp_path / "experiment.toml"
-    here.write_text('name = "a"\n[data]\nkind = "questions"\npaths = ["pipe.json"]\n[space]\n"recall.vector" = [1]')
-    assert in_one_line(typed("experiment", here, "--store", root), "pipe.json, which is not there, or no file")
     (tmp_path / "project" / ".git").mkdir(parents=True)
     os.mkfifo(tmp_path / "project" / ".git" / "config")
     monkeypatch.chdir(tmp_path / "project")

@@ -191,7 +191,6 @@ def test_the_briefing_has_the_same_bytes_for_the_same_release(store: Path) -> No
     assert blocks[0].text.encode() == blocks[1].text.encode()
     assert blocks[0].text.startswith("# Known\n")
     assert MINILM(blocks[0].text) <= 300
-    assert not any(block.stale or "from before" in block.text for block in blocks)
     assert Memory.open(store).briefing(0).text == ""
 
 

@@ -64,14 +64,15 @@ def test_of_two_messages_that_differ_in_a_value_the_later_opens_the_block(memory
     assert any(line.startswith(TALK[2][0][1]) for line in said[1:])
 
 
-def test_a_message_may_have_the_share_of_the_block_that_is_set() -> None:
+def test_a_message_may_have_its_share_of_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
     said = [
         told(" ".join(f"The {word} of pier {n} is new." for word in ("gauge", "crane", "lamp", "rope")), n)
         for n in (1, 2, 3)
     ]
 
     def count_whole(share: float) -> int:
-        return assemble_context("Which?", said, 110, COUNT, ContextSettings(message_share=share)).text.count("rope")
+        monkeypatch.setattr("slowwave.context.packing.MESSAGE_SHARE", share)
+        return assemble_context("Which?", said, 110, COUNT, ContextSettings()).text.count("rope")
 
     assert count_whole(0.1) < count_whole(0.6)
 

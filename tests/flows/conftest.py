@@ -9,10 +9,12 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds
+from slowwave.tasks.topics import cluster
+from slowwave.tasks.topics.cluster import Limits
 from tests.talk_files import write_talk
 
-GIVEN = {"ENCODER": "hash-384", "KEYWORDS__TOP": "0", "TOPICS__MIN_TO_SPLIT": "1000"}
-"""The settings of these nights, for a command too: no topic is cut in two, which takes as long as all else."""
+GIVEN = {"ENCODER": "hash-384", "KEYWORDS__TOP": "0"}
+"""The settings of these nights, for a command too."""
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +42,7 @@ def night_of_fifteen(night_of_twelve: Path) -> Path:
 def give(patch: pytest.MonkeyPatch) -> None:
     for name, value in GIVEN.items():
         patch.setenv(f"SLOWWAVE_{name}", value)
+    patch.setattr(cluster, "LIMITS", Limits(min_to_split=1_000))  # to cut topics in two takes as long as all else
 
 
 def restore(folder: Path, kept: str) -> Path:

@@ -31,7 +31,8 @@ from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds, Changes, check_gates
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.summarize.coherence import Coherence
-from slowwave.tasks.topics import by_model
+from slowwave.tasks.topics import by_model, cluster
+from slowwave.tasks.topics.cluster import Limits
 from tests.command_line import typed
 from tests.talk_files import write_talk
 
@@ -181,11 +182,11 @@ def test_a_model_whose_summaries_tell_nothing_or_whose_base_topic_holds_all_is_h
 ) -> None:
     monkeypatch.setattr(by_model, "SIZES", by_model.Sizes(batch=5))
     monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10, summaries=10))
+    monkeypatch.setattr(cluster, "LIMITS", Limits(min_to_split=1_000))
 
     def run(script: str, last: int) -> RunReport:
         store, llm = tmp_path / script[-6:], f"scripted:{script}"
-        topics = {"min_to_split": 1_000}
-        made = Settings(store=store, encoder="hash-384", keywords={"top": 0}, llm=llm, topics=topics)
+        made = Settings(store=store, encoder="hash-384", keywords={"top": 0}, llm=llm)
         return run_night([write_talk(tmp_path / f"{last}.jsonl", 0, last)], made)
 
     faithful, selfish = "tests.llm_scripts:faithful", "tests.topics.test_merge_topics:selfish"
@@ -232,8 +233,9 @@ def test_what_is_beyond_a_bound_is_told_and_nothing_of_too_few(changes: Changes,
     assert bool(lines) == (told is not None)
 
 
-def test_a_night_that_loses_summaries_is_held(tmp_path: Path) -> None:
-    made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}, topics={"min_to_split": 1_000})
+def test_a_night_that_loses_summaries_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "LIMITS", Limits(min_to_split=1_000))
+    made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
     run_night([write_talk(tmp_path / "a.jsonl", 0, 24)], made)
     store = Store.open(made.store)
     rows = store.read(SUMMARIES, ["summary_id", "scope"], pc.field("scope") == "session").to_pylist()

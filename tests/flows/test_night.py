@@ -141,7 +141,7 @@ def test_steps_whose_input_is_as_the_last_night_left_it_are_not_run(tmp_path: Pa
 
     every, store = run(), Store.open(tmp_path / "store")
     assert (every, run()) == (names, [])
-    assert (run(topics={"threshold": 0.5}), run(topics={"threshold": 0.5})) == (every, [])
+    assert (run(pyramid={"step": 5}), run(pyramid={"step": 5})) == (every, [])
     assert (run(), run()) == (every, [])
     store.delete_ids(OBSERVATIONS, store.read(OBSERVATIONS)["observation_id"].to_pylist()[:1])
     assert (run(), run()) == (every, [])

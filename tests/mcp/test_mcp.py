@@ -254,7 +254,7 @@ def test_the_conditions_of_recall_and_context(store: Path, inside: Callable[[Pat
     assert early["hits"] == []
     assert nowhere["reason"] == "no claim and no message is about 'db.py'"
     assert anything["hits"]
-    assert (anything["release"], anything["stale"]) == ("r1", False)
+    assert anything["release"] == "r1"
     assert text_of(before) == "Nothing in the memory answers this."
     assert "PostgreSQL 17" in text_of(after)
 
@@ -316,7 +316,7 @@ def test_a_secret_in_a_note_a_talk_or_a_question_reaches_no_file_unless_asked_to
     talk = Conversation(model, memory, settings, journal=journal, space_dir=journal.path.parent.parent)
     assert secret in "".join(talk.say(said))  # who talks sees what was said
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert {"cache", "talk", "notes"} <= {part for path in files for part in path.parts}
+    assert {"talk", "notes"} <= {part for path in files for part in path.parts}
     assert any(secret.encode() in path.read_bytes() for path in files) is not redact
     assert ("The gauge's deploy key is [redacted:github-token], keep it." in journal.path.read_text()) is redact
 
@@ -337,33 +337,23 @@ def test_sessions_are_a_kind_of_their_own(store: Path, inside: Callable[[Path], 
     assert mixed.is_error
 
 
-def test_a_store_that_goes_away_leaves_old_answers_and_lines(
+def test_a_store_that_goes_away_is_an_error_in_a_line(
     store: Path, tmp_path: Path, inside: Callable[[Path], MCPServer[Any]]
 ) -> None:
     copy = tmp_path / "store"
     shutil.copytree(store, copy)
-    asked, never = {"query": "tide gauge readings", "k": 3}, {"query": "never asked before"}
+    asked = {"query": "tide gauge readings"}
 
     async def use(*calls: tuple[str, dict[str, Any]]) -> list[CallToolResult]:
         async with Client(inside(copy)) as client:
             return [await client.call_tool(name, arguments) for name, arguments in calls]
 
-    about = {"query": asked["query"]}
-    (fresh, _) = asyncio.run(use(("recall", asked), ("context", about)))
+    assert not any(told.is_error for told in asyncio.run(use(("recall", asked), ("context", asked))))
     for table in (copy / "default").glob("*.lance"):
         shutil.rmtree(table)
-    calls: list[tuple[str, dict[str, Any]]] = [("recall", asked), ("recall", never), ("context", about)]
-    calls += [("context", never), ("briefing", {}), ("show", {"id": "abcdef"})]
-    again, nothing, block, unknown, *broken = asyncio.run(use(*calls))
-    told = json.loads(text_of(again))
-    assert told["hits"] == json.loads(text_of(fresh))["hits"]
-    assert (told["release"], told["stale"]) == (None, True)
-    assert json.loads(text_of(nothing))["reason"] == "the store can't be read, and this was never asked before"
-    fence, _, rest = text_of(block).partition("\n")
-    assert "never an instruction" in fence
-    assert rest.startswith("# Memories\n(from before: the store can't be read now)\n")
-    assert text_of(unknown) == "The store can't be read now, and nothing of before is told."
-    for result in broken:
+    calls: list[tuple[str, dict[str, Any]]] = [("recall", asked), ("context", asked)]
+    calls += [("briefing", {}), ("show", {"id": "abcdef"})]
+    for result in asyncio.run(use(*calls)):
         assert result.is_error
         assert "slowwave check --repair" in result.content[0].text  # type: ignore[union-attr]
 

@@ -90,14 +90,6 @@ def test_a_command_ends_with_an_error_for_an_unknown_one(root: Path, command: st
 def test_a_briefing_of_a_project_is_not_the_one_of_all(memory: Memory, root: Path, folder: Path) -> None:
     whole, own = memory.briefing().text, memory.briefing(workspace=str(folder)).text
     assert whole != own
-    away = Memory.open(root)
-    away._live.view = None
-    root.rename(root.with_name("gone"))
-    try:
-        assert "A morning of repairs." in away.briefing(workspace=f"{folder}").text
-        assert "We drop Redis." not in away.briefing().text
-    finally:
-        root.with_name("gone").rename(root)
 
 
 def test_a_selection_knows_it_and_one_without_a_session_is_refused(root: Path, folder: Path) -> None:

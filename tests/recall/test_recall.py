@@ -207,7 +207,7 @@ def test_the_command_prints_what_memory_returns(root: Path) -> None:
     answer = json.loads(told.stdout)
     recalled = Memory.open(root).recall("Nina Lisbon", 2, "message")
     assert answer == {**json.loads(json.dumps(recalled.as_dict())), "notes": []}
-    assert (answer["reason"], answer["stale"], answer["relevance"]) == (None, False, recalled.relevance)
+    assert (answer["reason"], answer["relevance"]) == (None, recalled.relevance)
     assert answer["hits"][0]["sources"][0] == {"session": "ses-b", "message": "ses-b:0", "quote": TALK["ses-b"][0]}
     assert f"Ann · home · {answer['hits'][0]['id']}\n" in typed(*asked).stdout
     silent = json.loads(typed(*asked, "--speaker", "Zed", "--json").stdout)

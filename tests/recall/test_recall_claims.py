@@ -10,6 +10,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.recall.live import QueryVectors
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
+from slowwave.recall.retrieve.candidates import MESSAGE_WEIGHTS
 from slowwave.recall.search import Search
 from slowwave.schemas.settings import RecallSettings, Settings
 from tests.talk_files import session
@@ -43,12 +44,14 @@ def test_who_is_named_is_who_answers(memory: Memory, query: str, word: str) -> N
     assert word in hits[0].text
 
 
-def test_the_weight_among_the_settings_moves_the_scores_of_messages(memory: Memory) -> None:
+def test_the_weight_of_the_vector_moves_the_scores_of_messages(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, view = build_query("Who drinks tea in the morning?", 5, "message"), View.open(memory.root, "default")
 
-    def score(recall: dict[str, float]) -> list[float]:
+    def score() -> list[float]:
         vectors = QueryVectors("hash-384", HashEncoder(), print)
-        search = Search(view, RecallSettings(**recall), partial(vectors.encode_texts, view.release.encoder), print)  # type: ignore[arg-type]
+        search = Search(view, RecallSettings(), partial(vectors.encode_texts, view.release.encoder), print)
         return [hit.score for hit in search.answer_queries([asked])[0]]
 
-    assert score({}) == score({"vector": RecallSettings().vector}) != score({"vector": 0.1})
+    usual = score()
+    monkeypatch.setitem(MESSAGE_WEIGHTS, "vector", 0.1)
+    assert score() != usual

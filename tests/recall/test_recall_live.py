@@ -2,10 +2,7 @@
 
 import asyncio
 import json
-import logging
 import re
-import shutil
-import sys
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,14 +14,13 @@ import pytest
 from slowwave.cli.ask import format_hit
 from slowwave.engines.encoders.protocol import HashEncoder, Vectors
 from slowwave.flows.nightly import run_night
-from slowwave.last_answers import LastAnswers
 from slowwave.memory import Memory
 from slowwave.recall.hits import NOT_SURE, Fragment, Hits
 from slowwave.recall.live import LiveRelease
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.tables import PassageIndex
 from slowwave.recall.release.view import Scale, View
-from slowwave.schemas.errors import StoreMissing, UsageError
+from slowwave.schemas.errors import StoreMissing, StoreUnreadable, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SUMMARIES
 from slowwave.store import Store
@@ -159,7 +155,7 @@ def test_the_nearest_is_told_with_a_caveat_to_who_asks_and_withheld_with_a_reaso
     assert "the floor is 0.90" in (silent.reason or "")
     found = memory.recall(NINA)
     assert found[0].id == "ses-b-m0"
-    assert (found.reason, found.stale, found.confident, found.caveat) == (None, False, True, None)
+    assert (found.reason, found.confident, found.caveat) == (None, True, None)
     unasked = memory.recall(NINA, automatic=True)
     assert 0 < len(unasked) < len(found)
     assert all(hit.relevance is not None and hit.relevance >= 0.9 for hit in unasked)
@@ -276,37 +272,17 @@ def test_eight_readers_during_swaps_meet_no_error(store: Store, memory: Memory) 
     assert memory.recall("kettle whistles", k=3, kinds="message")[0].id.startswith("new-")
 
 
-def test_a_store_that_is_gone_leaves_the_last_answers(
-    store: Store, memory: Memory, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_store_that_is_gone_is_an_error_until_it_is_back(store: Store, memory: Memory) -> None:
     before = memory.recall(NINA, k=2)
-    shutil.rmtree(store.root)
-    fresh = Memory.open(store.root)
-    with caplog.at_level(logging.WARNING):
-        again, never = fresh.recall(NINA, k=2), fresh.recall("something else")
-    assert (again, again.stale) == (before, True)
-    assert (never, never.stale) == ([], True)
-    assert never.reason == "the store can't be read, and this was never asked before"
-    assert any("answered from the last answers" in note for note in fresh.notes)
-    with pytest.raises(UsageError):
-        fresh.recall("?")
+    gone = store.root.rename(store.root.with_name("gone"))
     with pytest.raises(StoreMissing):
-        Memory.open(store.root, space="other")
-    build(store.root)
-    assert not fresh.recall(NINA, k=2).stale
-
-
-def test_the_cache_of_answers_is_bounded_private_and_may_be_broken(tmp_path: Path) -> None:
-    answers = LastAnswers(tmp_path, "default", size=3)
-    for n in range(5):
-        answers.put(f"q{n}", {"hits": []}, None)
-    assert [answers.get(f"q{n}") is None for n in range(5)] == [True, True, False, False, False]
-    if sys.platform != "win32":
-        assert answers.path.stat().st_mode & 0o077 == 0
-    answers.path.write_bytes(b"not a database, for sure" * 100)
-    answers.put("q9", {"hits": []}, None)
-    assert answers.get("q9") is None
-    assert not LastAnswers(tmp_path, "default", size=0).has_answers
+        Memory.open(store.root)
+    with pytest.raises(StoreUnreadable, match="can't be read"):
+        memory.recall("something else")
+    with pytest.raises(UsageError):
+        memory.recall("?")
+    gone.rename(store.root)
+    assert memory.recall(NINA, k=2) == before
 
 
 def test_yesterday_brings_what_was_said_then(memory: Memory) -> None:

@@ -1,7 +1,6 @@
 """Conditions on who spoke and on files: they hold for every kind and in every way that rows are looked up; absolute
 paths, files that very many rows are about, and whom a name means."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -193,19 +192,6 @@ def test_what_is_no_name_and_no_path_is_refused(tmp_path: Path, conditions: dict
     build(tmp_path)
     with pytest.raises(UsageError, match=next(iter(conditions))):
         Memory.open(tmp_path).recall("cache", **conditions)
-
-
-def test_an_old_answer_is_told_to_the_same_conditions_alone(tmp_path: Path) -> None:
-    store = stored(tmp_path / "store")
-    memory = Memory.open(store.root, encoder=HashEncoder())
-    before = memory.recall(ASKED, speaker="Bob", files=["db.py"])
-    assert before
-    shutil.rmtree(store.root)
-    again = Memory.open(store.root)
-    told = again.recall(ASKED, speaker="Bob", files="db.py")
-    assert (told, told.stale) == (before, True)
-    for other in ({"speaker": "Bob"}, {"files": "db.py"}, {"speaker": "Ada", "files": "db.py"}, {}):
-        assert again.recall(ASKED, **other).reason == "the store can't be read, and this was never asked before"
 
 
 def test_a_memory_without_claims_or_words(tmp_path: Path) -> None:

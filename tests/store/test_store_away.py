@@ -1,17 +1,15 @@
-"""A store that goes away, is half there, and comes back: what is told meanwhile, and that no trace of it stays."""
+"""A store that goes away, is half there, and comes back: an error meanwhile, and no trace of it afterwards."""
 
-import json
 import shutil
-import subprocess
-import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from slowwave.context.rendering import STALE
-from slowwave.context.tokens import count_bytes_by_four
+from slowwave.chat.talk import Conversation
 from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.live import LiveRelease, Notes
@@ -60,79 +58,48 @@ def broken(root: Path) -> None:
         file.write_bytes(b"not a manifest")
 
 
-def test_the_last_briefing_is_told_when_the_store_goes_away(root: Path) -> None:
-    memory = Memory.open(root)
-    before, plain = memory.briefing(300), memory.briefing(300, format="json")
-    assert "stale" not in json.loads(plain.text)
-    assert "Porto" in before.text
-    assert (before.stale, memory.notes) == (False, [])
+ASKED = "Where do the tide gauge readings go?"
+ASKS: dict[str, Callable[[Memory], object]] = {
+    "recall": lambda memory: memory.recall(ASKED),
+    "sessions": lambda memory: memory.sessions(ASKED),
+    "context": lambda memory: memory.context(ASKED, 200, conversation=["The gauge again."]),
+    "briefing": lambda memory: memory.briefing(300),
+}
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_a_store_that_goes_away_is_an_error_and_answers_as_before_when_it_is_back(root: Path, name: str) -> None:
+    memory, ask = Memory.open(root), ASKS[name]
+    before = ask(memory)
+    assert before
+    assert memory.notes == []
     there = away(root)
-    for one in (memory, Memory.open(root)):
-        again = one.briefing(300)
-        assert again.text.splitlines()[:2] == ["# Known", STALE]
-        assert (again.text.replace(f"{STALE}\n", ""), again.stale) == (before.text, True)
-        assert before.tokens < again.tokens <= 300
-        assert len(one.notes) == 1
-        assert "answered from the last briefing" in one.notes[0]
-        assert json.loads(one.briefing(300, format="json").text)["stale"] is True
-        with pytest.raises((StoreMissing, StoreUnreadable)):
-            one.briefing(120)
+    with pytest.raises(StoreMissing):
+        Memory.open(root)
+    with pytest.raises(StoreUnreadable):
+        ask(memory)
     there.rename(root)
-    assert memory.briefing(300) == before
+    assert ask(memory) == before
     assert memory.notes == []
 
 
+def test_a_talk_goes_on_while_the_store_is_away(root: Path) -> None:
+    talk = Conversation(ScriptedLLM(), Memory.open(root), Settings(store=root))
+    away(root)
+    talk.build_prompt(ASKED)
+    assert talk.recalled is not None
+    assert talk.recalled.block is None
+    assert "can't be read" in (talk.recalled.reason or "")
+
+
 @pytest.mark.parametrize("command", [["recall", "tide"], ["context", "tide"], ["briefing"], ["show", "ferry-1"]])
-def test_broken_releases_with_nothing_cached_are_an_error_in_one_line(root: Path, command: list[str]) -> None:
+def test_broken_releases_are_an_error_in_one_line(root: Path, command: list[str]) -> None:
     broken(root)
     result = typed(*command, "--store", root)
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
     assert result.stderr.startswith(f"slowwave: the store at {root / 'default'} can't be read: ")
     assert result.stderr.count("\n") == 1
-
-
-def test_a_block_never_asked_for_says_so_and_has_the_conversation(root: Path) -> None:
-    memory = Memory.open(root)
-    away(root)
-    block = memory.context("tide gauge readings?", conversation=["The gauge again."])
-    assert block.stale
-    assert [part.name for part in block.parts] == ["conversation"]
-    assert block.reason == "the store can't be read, and this was never asked before"
-
-
-def test_a_block_of_an_old_answer_says_so_where_it_is_old_and_within_its_budget(root: Path) -> None:
-    memory, asked = Memory.open(root), "Where do the tide gauge readings go?"
-    fresh = memory.context(asked, 200, tokenizer=count_bytes_by_four)
-    assert "PostgreSQL" in fresh.text
-    assert STALE not in fresh.text
-    there = away(root)
-    assert f"# Memories\n{STALE}\n" in memory.context(asked, 200, conversation=["The gauge again."]).text
-    for budget in range(0, 90, 5):
-        block = memory.context(asked, budget, tokenizer=count_bytes_by_four)
-        assert count_bytes_by_four(block.text) == block.tokens <= budget
-        assert (STALE in block.text) == bool(block.parts)
-    only_talk = memory.context("never asked before", 200, conversation=["The gauge again."])
-    assert (only_talk.stale, STALE in only_talk.text) == (True, False)
-    there.rename(root)
-    assert memory.context(asked, 200, tokenizer=count_bytes_by_four) == fresh
-
-
-def test_a_command_tells_a_trouble_once(root: Path) -> None:
-    memory = Memory.open(root)
-    memory.recall("tide gauge readings")
-    memory.recall("tide gauge readings", memory.settings.context.hits, ("message",))
-    memory.briefing()
-    away(root)
-    # A process of its own: the log goes where it goes for a user.
-    program = "import sys; from slowwave.cli.main import app\nfor words in sys.argv[2:]: "
-    program += "app([*words.split('/'), '--store', sys.argv[1]], standalone_mode=False)"
-    commands = ("recall/tide gauge readings", "context/tide gauge readings", "briefing")
-    words = [sys.executable, "-c", program, str(root), *commands]
-    told = subprocess.run(words, capture_output=True, text=True, check=True).stderr.splitlines()
-    assert len(told) == len(commands)
-    assert all(line.startswith("note: the store can't be read") for line in told)
-    assert all("answered from the last" in line for line in told)
 
 
 def test_a_release_that_can_not_be_read_at_first_is_looked_for_again(tmp_path: Path) -> None:
@@ -153,29 +120,29 @@ def test_a_release_that_can_not_be_read_at_first_is_looked_for_again(tmp_path: P
     assert (memory.release.name, memory.notes) == ("r2", [])
 
 
-def test_a_store_that_breaks_between_two_reads_leaves_what_was_found(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_breaks_between_two_reads_is_an_error(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*_: object) -> None:
         raise OSError("the disk is gone")
 
     monkeypatch.setattr("slowwave.context.build.rank_messages", gone)
-    block = Memory.open(root).context("Where do the tide gauge readings go?", 200)
-    assert (block.stale, "PostgreSQL 17" in block.text) == (True, True)
-    assert "(the disk is gone): answered with what was just found" in block.notes[0]
+    with pytest.raises(StoreUnreadable, match="the disk is gone"):
+        Memory.open(root).context("Where do the tide gauge readings go?", 200)
 
 
-def test_notes_are_of_the_last_answer_alone(tmp_path: Path) -> None:
+def refuse(*_: object) -> None:
+    raise OSError("the encoder's files are gone")
+
+
+def test_notes_are_of_the_last_answer_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path / "store")
     memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
+    with monkeypatch.context() as broken_encoder:
+        broken_encoder.setattr(HashEncoder, "encode", refuse)
+        memory.recall("something else")
+        assert len(memory.notes) == 1
+        memory.recall("a third thing")
+        assert len(memory.notes) == 1
     memory.recall("Redis cache")
-    there = away(tmp_path / "store")
-    assert memory.recall("something else").stale
-    assert len(memory.notes) == 1
-    memory.recall("a third thing")
-    assert len(memory.notes) == 1
-    there.rename(tmp_path / "store")
-    assert not memory.recall("Redis cache").stale
     assert memory.notes == []
     broken_open = memory.notes
     broken_open.append("mine")

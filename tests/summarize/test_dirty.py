@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import example, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
@@ -17,6 +18,8 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES
 from slowwave.store import Store
 from slowwave.tasks.summarize.mend import mend
+from slowwave.tasks.topics import cluster
+from slowwave.tasks.topics.cluster import Limits
 from slowwave.text.pyramid import Group, GrowthResult, Member, Pyramid, Shape, grow, grow_by_tier, grow_many
 from tests.talk_files import chat
 
@@ -191,9 +194,9 @@ def test_a_message_taken_back_leaves_the_sessions_summaries(tmp_path: Path) -> N
     assert after[1, 0]["member_hash"] != before[1, 0]["member_hash"]
 
 
-def test_a_claim_that_is_retired_leaves_its_topics_summaries(tmp_path: Path) -> None:
-    topics = {"merge_at": -1, "fold_at": -1}
-    options = Settings(store=tmp_path / "s", encoder="hash-384", pyramid={"step": 3}, topics=topics)
+def test_a_claim_that_is_retired_leaves_its_topics_summaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "LIMITS", Limits(merge_at=-1, fold_at=-1))
+    options = Settings(store=tmp_path / "s", encoder="hash-384", pyramid={"step": 3})
     run_night([chat(tmp_path, "a", 1, TEXTS)], options)
     store = Store.open(options.store)
     group = next(r for r in store.read(SUMMARIES).to_pylist() if r["scope"] == "topic" and r["tier"] == 0)

@@ -14,7 +14,8 @@ from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
-from slowwave.tasks.topics import by_model
+from slowwave.tasks.topics import by_model, cluster
+from slowwave.tasks.topics.cluster import Limits
 from tests.llm_scripts import ENTRY, FIRST_NEW, faithful, kind, material
 from tests.talk_files import chat, session
 
@@ -64,10 +65,9 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_model, "SIZES", by_model.Sizes(batch=5))
 
 
-def run(folder: Path, script: str, said: list[str], **topics: int) -> tuple[RunReport, Store]:
+def run(folder: Path, script: str, said: list[str]) -> tuple[RunReport, Store]:
     settings = Settings(
         store=folder / "store",
-        topics=topics,
         encoder="hash-384",
         llm=f"scripted:tests.topics.test_merge_topics:{script}",
         extract={"max_claims": 50},
@@ -90,10 +90,13 @@ def test_topics_that_the_model_sees_are_one_become_one_and_stay_so(tmp_path: Pat
     assert store.read_versions(TABLES.values()) == versions
 
 
-def test_a_base_topic_that_a_model_puts_all_in_is_cut_as_the_model_says(tmp_path: Path) -> None:
+def test_a_base_topic_that_a_model_puts_all_in_is_cut_as_the_model_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "LIMITS", Limits(min_to_split=10))
     said = [*TALK, *(f"My train to {town} leaves at {n} from platform {n}." for n, town in enumerate(
         ["Porto", "Braga", "Lisbon", "Faro", "Evora", "Aveiro", "Beja", "Viseu"], 3))]  # fmt: skip
-    report, store = run(tmp_path, "selfish", said, min_to_split=10)
+    report, store = run(tmp_path, "selfish", said)
     sizes = {row["name"]: row["size"] for row in store.read(TOPICS).to_pylist() if row["size"]}
     assert sizes == {"self": len(TALK), "trains": 8}  # a second time the model leaves it as it is
     (step,) = [step for step in report.steps if step.step == "assign"]
@@ -101,7 +104,7 @@ def test_a_base_topic_that_a_model_puts_all_in_is_cut_as_the_model_says(tmp_path
     events = store.read(TOPIC_HISTORY).to_pylist()
     assert [(row["kind"], row["name"], row["other_name"]) for row in events] == [("split", "self", "trains")]
     versions = store.read_versions(TABLES.values())
-    assert run(tmp_path, "selfish", said, min_to_split=10)[0].release is None
+    assert run(tmp_path, "selfish", said)[0].release is None
     assert store.read_versions(TABLES.values()) == versions
 
 
@@ -179,9 +182,9 @@ def _place(entries: list[int], topic: int) -> list[dict[str, int]]:
     return [{"entry": n, "topic": topic} for n in entries]
 
 
-def test_a_model_sees_names_purposes_samples_and_claims(tmp_path: Path) -> None:
-    script, topics = f"scripted:{__name__}:wired", {"min_to_split": 10, "max_share": 0.5}
-    settings = Settings(store=tmp_path / "store", encoder="hash-384", llm=script, topics=topics)
+def test_a_model_sees_names_purposes_samples_and_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "LIMITS", Limits(min_to_split=10, max_share=0.5))
+    settings = Settings(store=tmp_path / "store", encoder="hash-384", llm=f"scripted:{__name__}:wired")
     for day, said in enumerate((FIRST, SECOND), 1):
         run_night([session(tmp_path, f"s{day}", day, [("user", text) for text in said])], settings)
         rows = {row["name"]: row for row in Store.open(settings.store).read(TOPICS).to_pylist() if row["size"]}

@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,23 @@ from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.memory import Memory
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import Settings, TopicSettings
+from slowwave.schemas.settings import RecallSettings, Settings
 from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, RELEASED, SUMMARIES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
 from slowwave.store.journal import log_recall
 from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.forget.select import Wanted
+from slowwave.tasks.topics import cluster
 from slowwave.tasks.topics.assign import assign, find_oversized_topics, split_topic
-from slowwave.tasks.topics.cluster import Bundle, bisect_vectors, cluster_by_leader, match_base_topic, merge_bundles
+from slowwave.tasks.topics.cluster import (
+    LIMITS,
+    Bundle,
+    Limits,
+    bisect_vectors,
+    cluster_by_leader,
+    match_base_topic,
+    merge_bundles,
+)
 from slowwave.tasks.topics.names import name_topics
 from tests.claim_rows import observation
 from tests.talk_files import session
@@ -37,6 +47,8 @@ ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"
 LABELLED = ROOT / "data" / "labelled" / "topics.tsv"
 START = datetime(2026, 11, 1, tzinfo=UTC)
+EAGER = Limits(merge_at=0, fold_at=0, max_share=0.1)
+"""Topics merge at once and may not hold more than a tenth: so the samples have to be cut."""
 
 
 def unit(*values: float) -> np.ndarray:
@@ -86,9 +98,9 @@ def test_leaders_gather_in_order_and_average_link_joins_them() -> None:
     vectors = np.array([unit(1, 0), unit(0, 1), unit(1, 0.1), unit(0.1, 1)])
     assert cluster_by_leader(vectors, 0.9) == [[0, 2], [1, 3]]
     bundles = [Bundle(str(i), vector.astype(np.float64), 1, known=False) for i, vector in enumerate(vectors)]
-    assert merge_bundles(bundles, TopicSettings(merge_at=0.9, fold_at=0.9), np.inf) == [[0, 2], [1, 3]]
-    assert merge_bundles(bundles, TopicSettings(merge_at=-1, fold_at=-1), np.inf) == [[0, 1, 2, 3]]
-    assert len(merge_bundles(bundles, TopicSettings(merge_at=-1, fold_at=-1), 3)) == 2  # no group may have more than 3
+    assert merge_bundles(bundles, Limits(merge_at=0.9, fold_at=0.9), np.inf) == [[0, 2], [1, 3]]
+    assert merge_bundles(bundles, Limits(merge_at=-1, fold_at=-1), np.inf) == [[0, 1, 2, 3]]
+    assert len(merge_bundles(bundles, Limits(merge_at=-1, fold_at=-1), 3)) == 2  # no group may have more than 3
 
 
 def test_merging_by_kept_bests_is_the_same_as_looking_at_every_pair() -> None:
@@ -96,13 +108,13 @@ def test_merging_by_kept_bests_is_the_same_as_looking_at_every_pair() -> None:
     for _ in range(20):
         rows = chance.normal(size=(12, 5))
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        limits = TopicSettings(merge_at=0.2, fold_at=0.1, small=3)
+        limits = Limits(merge_at=0.2, fold_at=0.1, small=3)
         assert merge_bundles([Bundle(str(i), r, 1, known=False) for i, r in enumerate(rows)], limits, 7) == plainly(
             rows, limits, 7
         )
 
 
-def plainly(rows: np.ndarray, limits: TopicSettings, largest: int) -> list[list[int]]:
+def plainly(rows: np.ndarray, limits: Limits, largest: int) -> list[list[int]]:
     groups = [[i] for i in range(len(rows))]
     while True:
         best = None
@@ -119,7 +131,7 @@ def plainly(rows: np.ndarray, limits: TopicSettings, largest: int) -> list[list[
 
 
 def test_two_topics_that_a_new_claim_joins_become_one_and_the_larger_keeps_its_name() -> None:
-    limits = TopicSettings(threshold=0.95, merge_at=0.6, fold_at=0.6, small=1)
+    limits = Limits(threshold=0.95, merge_at=0.6, fold_at=0.6, small=1)
     old = [topic("large", unit(1, 0), 4), topic("small", unit(0.8, 0.6), 2)]
     made = assign(table(claim(9, unit(0.9, 0.3))), pa.Table.from_pylist(old, schema=TOPICS.schema), limits, "k")
     assert made.merged == {"small": "large"}
@@ -140,14 +152,12 @@ def test_what_is_said_over_code_gathers_within_its_project_and_of_oneself_with_t
         claim(4, unit(1), workspace="family", session_id="d"),
         claim(5, unit(1), workspace="heron", session_id="b"),
     ]
-    first = assign(table(*said[:2]), TOPICS.schema.empty_table(), TopicSettings(), "k")
+    first = assign(table(*said[:2]), TOPICS.schema.empty_table(), LIMITS, "k")
     tidepool, heron = first.observations["topic_id"].to_pylist()
     assert tidepool != heron
     known = [topic(tidepool, unit(1), 1), topic(heron, unit(1), 1)]
     later = [claim(6, unit(1), pack="coding", workspace="heron", session_id="e"), *said[2:]]
-    made = assign(
-        table(*later), pa.Table.from_pylist(known, schema=TOPICS.schema), TopicSettings(), "k", first.observations
-    )
+    made = assign(table(*later), pa.Table.from_pylist(known, schema=TOPICS.schema), LIMITS, "k", first.observations)
     topics = dict(
         zip(made.observations["observation_id"].to_pylist(), made.observations["topic_id"].to_pylist(), strict=True)
     )
@@ -158,7 +168,7 @@ def test_what_is_said_over_code_gathers_within_its_project_and_of_oneself_with_t
 
 
 def test_a_topic_with_too_much_of_everything_is_cut_and_the_larger_half_keeps_it() -> None:
-    limits = TopicSettings(min_to_split=10)
+    limits = Limits(min_to_split=10)
     assert find_oversized_topics({"a": 3, "b": 7}, 12, limits) == ["b"]
     assert find_oversized_topics({"a": 3, "b": 7}, 40, limits) == []
     rows = [claim(n, unit(1, 0.01 * n), topic_id="b") for n in range(5)]
@@ -215,10 +225,10 @@ def test_a_topic_is_not_named_by_days_figures_paths_or_hashes_nor_by_what_one_cl
 
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    # Topics that merge at once and may not hold more than a tenth: so the samples have to be cut.
-    topics = {"merge_at": 0, "fold_at": 0, "max_share": 0.1}
-    options = Settings(store=tmp_path_factory.mktemp("store"), encoder="hash-384", topics=topics)
-    run_night([SAMPLES], options)
+    options = Settings(store=tmp_path_factory.mktemp("store"), encoder="hash-384")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cluster, "LIMITS", EAGER)
+        run_night([SAMPLES], options)
     return options
 
 
@@ -273,9 +283,12 @@ def test_a_topic_has_a_text_a_strength_and_a_health_and_is_found_by_them(night: 
     assert themes[told["topic_id"]].text == told["text"]
 
 
-def test_a_night_with_little_new_leaves_each_topic_as_near_to_others_as_all_of_them_make_it(tmp_path: Path) -> None:
+def test_a_night_with_little_new_leaves_each_topic_as_near_to_others_as_all_of_them_make_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = [line.split("\t")[1] for line in LABELLED.read_text(encoding="utf-8").splitlines()]
-    options = Settings(store=tmp_path / "store", encoder="hash-384", topics={"merge_at": 0.9, "fold_at": 0.9})
+    monkeypatch.setattr(cluster, "LIMITS", Limits(merge_at=0.9, fold_at=0.9))
+    options = Settings(store=tmp_path / "store", encoder="hash-384")
     for night, some in enumerate((told[:40], told[40:50], told[50:60])):
         talk = [("user", text) for text in some]
         run_night([session(tmp_path, f"s{night}", 1 + night, talk)], options)
@@ -304,11 +317,11 @@ def test_a_topic_that_lost_a_claim_for_good_has_its_centre_and_text_anew(
     assert all(groups[topic, tier + 1] >= count // 2 for (topic, tier), count in list(groups.items()))
 
 
-def test_a_lower_alpha_draws_centre_and_text_to_what_is_newer(tmp_path: Path) -> None:
+def test_a_lower_alpha_draws_centre_and_text_to_what_is_newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {}
     for alpha in (1.0, 0.2):
-        topics = {"alpha": alpha, "merge_at": -1, "fold_at": -1}
-        options = Settings(store=tmp_path / str(alpha), encoder="hash-384", topics=topics, pyramid={"max_words": [12]})
+        monkeypatch.setattr(cluster, "LIMITS", Limits(alpha=alpha, merge_at=-1, fold_at=-1))
+        options = Settings(store=tmp_path / str(alpha), encoder="hash-384", pyramid={"max_words": [12]})
         told = [f"Our heron number {n} stands at the northern pond all day." for n in range(5)]
         run_night([session(tmp_path, "s1", 1, [("user", one) for one in told])], options)
         first = Store.open(options.store).read(OBSERVATIONS)["observation_id"][0].as_py()
@@ -322,7 +335,10 @@ def test_a_lower_alpha_draws_centre_and_text_to_what_is_newer(tmp_path: Path) ->
     assert "ferry" in found[0.2]
 
 
-def test_rebuilding_topics_keeps_observations_and_gives_the_same(night: Settings) -> None:
+def test_rebuilding_topics_keeps_observations_and_gives_the_same(
+    night: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "LIMITS", EAGER)
     store = Store.open(night.store)
     before = {t.name: compute_table_digest(t, store.read(t)) for t in RELEASED}
     for what in ("topics", "summaries"):
@@ -334,10 +350,15 @@ def test_rebuilding_topics_keeps_observations_and_gives_the_same(night: Settings
         run_reprocess("topics", Selection(workspace="/home/ada/tidepool"), night)
 
 
-def test_topics_made_anew_by_other_rules_take_their_summaries_along(night: Settings) -> None:
+def test_topics_made_anew_by_other_rules_take_their_summaries_along(
+    night: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store.open(night.store)
     held = {row["topic_id"] for row in store.read(TOPICS).to_pylist()}
-    run_night([SAMPLES], night.model_copy(update={"topics": TopicSettings(threshold=0.2)}))
+    monkeypatch.setattr(cluster, "LIMITS", replace(EAGER, threshold=0.2))
+    monkeypatch.setattr("slowwave.tasks.topics.task.VERSION", "assign/other")
+    # A night under the same settings with nothing new would end before its steps.
+    run_night([SAMPLES], night.model_copy(update={"recall": RecallSettings(automatic_floor=0.8)}))
     topics = {row["topic_id"] for row in store.read(TOPICS).to_pylist()}
     scopes = {row["scope_id"] for row in store.read(SUMMARIES).to_pylist() if row["scope"] == "topic"}
     assert topics != held

@@ -27,7 +27,7 @@ from slowwave.context.tokens import Tokenizer, cache_counts, resolve_tokenizer
 from slowwave.recall.hits import QUOTE_CHARS
 from slowwave.recall.live import read_unreleased
 from slowwave.recall.release.view import View, mark_changes
-from slowwave.schemas.errors import StoreError, explain_unreadable, translate_read_errors
+from slowwave.schemas.errors import translate_read_errors
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import EXTRACTIVE, MODEL_KEY, Role, Status, SummaryScope
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
@@ -56,30 +56,16 @@ def build_briefing(
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
     read_cost = memory._vectors.start_clock("briefing", room)
     with memory._notes.collect_answer_notes():
-        # by all that it depends on it is kept, to be read while the store is away
         anchored = anchor_workspace(workspace) if workspace else None
-        counted_by = tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__qualname__", None)
-        question = repr(("briefing", memory._live.named, anchored, room, format, counted_by))
-        try:
-            with translate_read_errors(memory.root / memory.space):
-                view, kinds = collect_briefing_kinds(memory, anchored)
-        except StoreError as trouble:  # the store is away: the last one to just this
-            if not (last := memory._answers.get(question)):
-                raise
-            memory._notes.replace_notes(f"{explain_unreadable(trouble)}: answered from the last briefing")
-            block = Context(last["text"], last["tokens"], (), stale=True)
-        else:  # kept as it is to read once it is old
-            if question not in view.kept_briefings:
-                old = pack_briefing(kinds, room, count, format, stale=True)
-                memory._answers.put(question, {"text": old.text, "tokens": old.tokens}, view.release.run_id)
-                view.kept_briefings.add(question)
-            block = pack_briefing(kinds, room, count, format)
+        with translate_read_errors(memory.root / memory.space):
+            kinds = collect_briefing_kinds(memory, anchored)
+        block = pack_briefing(kinds, room, count, format)
         notes = memory._notes.answer_notes
     return replace(block, notes=notes, cost=read_cost())
 
 
-def collect_briefing_kinds(memory: OpenMemory, workspace: str | None) -> tuple[View, Kinds]:
-    """Return the release, and what a briefing may have of it and of what was written since."""
+def collect_briefing_kinds(memory: OpenMemory, workspace: str | None) -> Kinds:
+    """Return what a briefing may have of the release and of what was written since."""
     view = memory.get_view()
     written = read_unreleased(view, memory.root / memory.space, (Role.USER,)) if not memory._live.named else []
     workspaces = view.workspaces | {hit.workspace for hit in written}
@@ -90,7 +76,7 @@ def collect_briefing_kinds(memory: OpenMemory, workspace: str | None) -> tuple[V
     ]
     unreleased = [tell_hit(replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))) for hit in newest]
     topics, sessions = collect_topic_summaries(view, places), collect_session_summaries(view, places)
-    return view, [collect_facts(view, places), topics, sessions, unreleased]
+    return [collect_facts(view, places), topics, sessions, unreleased]
 
 
 def collect_facts(view: View, places: Collection[str] = ()) -> list[Line]:
@@ -109,9 +95,7 @@ def collect_facts(view: View, places: Collection[str] = ()) -> list[Line]:
     return [Line(claim.text, claim.source) for claim in claims[:MOST_LINES]]
 
 
-def pack_briefing(
-    kinds: Kinds, budget: int, count: Tokenizer, format: Format = "markdown", *, stale: bool = False
-) -> Context:
+def pack_briefing(kinds: Kinds, budget: int, count: Tokenizer, format: Format = "markdown") -> Context:
     """Return the block, at most `budget` tokens: of each kind in turn, as many lines as fit whole.
 
     Args:
@@ -119,9 +103,8 @@ def pack_briefing(
         budget: by `count`.
         count: tokens of a text.
         format: how it reads.
-        stale: what may stand in it is of the last briefing.
     """
-    measure = Measure(cache_counts(count), format, "stale" if stale else None)
+    measure = Measure(cache_counts(count), format)
     chosen, used = list[Line](), 0
     for line in take_in_turn(kinds):
         if used + measure.count(line.text) > budget + 1:
@@ -129,7 +112,7 @@ def pack_briefing(
         if (tokens := measure.count_part("briefing", arrange_by_kind(kinds, [*chosen, line]))) <= budget:
             chosen, used = [*chosen, line], tokens
     parts = (Part("briefing", tuple(arrange_by_kind(kinds, chosen))),) if chosen else ()
-    return Context(measure.render(parts), measure.count_parts(parts), parts, stale)
+    return Context(measure.render(parts), measure.count_parts(parts), parts)
 
 
 def arrange_by_kind(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:

@@ -226,7 +226,6 @@ class View(Tables):
         self.file_matches: LRUCache[tuple[str, ...], tuple[Mask, Mask]] = LRUCache(KEPT_PATHS)
         """By paths: the claims and the passages that are about one of them."""
         self.lookups = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="recall-words")
-        self.kept_briefings: set[str] = set()
 
     @shared_property
     def passages(self) -> PassageIndex:

@@ -16,7 +16,7 @@ vector; the named speaker's own words, a statement of some length and the later 
 of these is missing (no encoder, no full text of passages) the claim's own words count instead. Summaries and topics are
 scored by their own words and vectors.
 
-Weights were found on LoCoMo's open part and kept round; the vector's is a setting that `slowwave experiment` compares.
+Weights were found on LoCoMo's open part and kept round (`docs/decisions/002-ranking-and-silence.md`).
 `docs/decisions/001-claims.md` tells what each signal of claims is worth.
 """
 
@@ -48,8 +48,8 @@ from slowwave.recall.retrieve.rows import (
 from slowwave.schemas.tables import CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, UTC_US, Table
 from slowwave.text.words import QUESTION, STOP, TERM, compute_idf, compute_word_shares
 
-MESSAGE_WEIGHTS = {"lexical": 1.0, "speaker": 0.35, "length": 0.6}
-"""Weights of the standardised signals of messages; the vector's is a setting."""
+MESSAGE_WEIGHTS = {"lexical": 1.0, "vector": 0.6, "speaker": 0.35, "length": 0.6}
+"""Weights of the standardised signals of messages."""
 CLAIM_WEIGHTS = {"lexical": 1.0, "vector": 1.0, "message": 1.0, "words": 0.3, "speaker": 0.35, "length": 0.5}
 """Weights of the standardised signals of claims; `message` is the vector of a claim's message."""
 
@@ -300,12 +300,11 @@ def compute_passage_evidence(view: View, plan: QueryPlan, full_text: bool) -> Pa
     return PassageEvidence(layout, rows.allowed, lexical, share, dated, near, plan.limit)
 
 
-def retrieve_messages(view: View, plan: QueryPlan, evidence: PassageEvidence, weight: float) -> Candidates:
+def retrieve_messages(view: View, plan: QueryPlan, evidence: PassageEvidence) -> Candidates:
     """Return candidates among the passages: those best by words, by dates or by vector.
 
-    Args:
-        weight: of the vector. That of the query with its names ranks nothing: greetings are nearest to it. But it tells
-            whether the memory knows whom the query names, and so how relevant a passage is.
+    The vector of the query with its names ranks nothing: greetings are nearest to it. But it tells whether the memory
+    knows whom the query names, and so how relevant a passage is.
     """
     pool, positions = POOLS["message"], evidence.top_positions
     if not len(positions):
@@ -328,7 +327,7 @@ def retrieve_messages(view: View, plan: QueryPlan, evidence: PassageEvidence, we
     return Candidates(
         pool,
         [row | {"position": int(at)} for row, at in zip(rows.to_pylist(), positions, strict=True)],
-        weigh_signals(signals, {**MESSAGE_WEIGHTS, "vector": weight}),
+        weigh_signals(signals, MESSAGE_WEIGHTS),
         covered=np.zeros(len(positions)) if evidence.share is None else evidence.share[positions],
         cosine=None if evidence.near.vector is None else cosine,
         nearest=nearest,

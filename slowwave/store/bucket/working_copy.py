@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 RECORD = "bucket.json"
 """Beside the tables: the list of files that the copy was last equal to."""
-LEFT_OUT = (RECORD, "writer.json", "experiments")
+LEFT_OUT = (RECORD, "writer.json")
 """Parts of a space's folder that are this machine's alone, with locks and unfinished files."""
 LEASE, SPARED, EVERY = timedelta(minutes=2), timedelta(hours=1), timedelta(seconds=10)
 """How long a lease is not renewed, a file that nothing ever named is kept, a reader does not look again."""

@@ -1,1 +1,0 @@
-"""Experiments: which settings answer best, on labelled sets or on one's own past. Run by `flows/experiment.py`."""
