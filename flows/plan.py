@@ -1,20 +1,18 @@
-"""What a night would read, and what it would ask a language model, in tokens, seconds and money. Nothing is written.
+"""Estimate what a night would read, and what it would ask a language model, in tokens, seconds and money.
 
     slowwave plan [PATH…] --llm vllm:Qwen/Qwen3-8B
 
-Prompts that can be made already are made and counted, and looked up in the completions cache. What rests on answers
-that are not there yet is estimated from how much goes in; such lines are marked. How long answers are comes from
-earlier runs where there were any.
+The prompts of extraction are built, counted and looked up in the completions cache. The later prompts depend on answers
+that do not exist yet. They are estimated: the tokens a message of earlier runs of the model in this store, or else
+`DEFAULTS`. No model is asked and nothing is written.
 """
 
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import filterfalse, groupby
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -23,9 +21,9 @@ import pyarrow.compute as pc
 from slowwave.engines.llm.budget import estimate_tokens
 from slowwave.engines.llm.protocol import EngineUnavailable, Request, count_template_tokens
 from slowwave.flows.nightly import collect_transcript_roots
-from slowwave.schemas.settings import LLMSettings, ModelTask, PyramidSettings, Settings
-from slowwave.schemas.tables import BASE_TOPICS, FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS, TOPICS
-from slowwave.schemas.vocabulary import SHARED, Status, SummaryScope, is_spoken, is_turn
+from slowwave.schemas.settings import LLMSettings, ModelTask, Settings
+from slowwave.schemas.tables import FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS
+from slowwave.schemas.vocabulary import SHARED, Status, is_turn
 from slowwave.store.bucket.working_copy import refresh
 from slowwave.store.notes import find_journals
 from slowwave.tasks.boilerplate.task import Mask
@@ -33,8 +31,8 @@ from slowwave.tasks.gists.task import compute_gists_key
 from slowwave.tasks.ingest.parsing.records import Limits
 from slowwave.tasks.ingest.store_messages import IngestedTranscript
 from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
-from slowwave.tasks.ingest.transcripts import find_pending
-from slowwave.tasks.job import Job, parse_steps, parse_usage
+from slowwave.tasks.ingest.transcripts import TranscriptScan, find_pending
+from slowwave.tasks.job import Job, StepReport, parse_steps, parse_usage
 from slowwave.tasks.llm.ask import NIGHTLY, Model, check_llm, close_models, find_answered, get_model
 from slowwave.tasks.observe import by_model as extract
 from slowwave.tasks.observe.task import compute_observations_key
@@ -45,41 +43,39 @@ from slowwave.tasks.pending import (
     read_spoken_messages,
     split_batches,
 )
-from slowwave.tasks.summarize import by_model
-from slowwave.tasks.summarize.by_model import TopicInfo, build_summary_request, is_single_message
-from slowwave.tasks.summarize.task import (
-    SMALL,
-    build_session_members,
-    build_session_shape,
-    build_topic_shape,
-    compute_summaries_key,
-    load_session_scopes,
-)
+from slowwave.tasks.summarize.task import compute_summaries_key
 from slowwave.tasks.supersede.judge import PAIRS_AT_ONCE
-from slowwave.tasks.supersede.task import list_questions
-from slowwave.tasks.topics.by_model import SIZES
+from slowwave.tasks.supersede.task import compute_supersede_key, find_claims_to_judge, read_doubts
 from slowwave.tasks.topics.task import compute_assign_key
 from slowwave.tasks.vectors import describe_encoder
-from slowwave.text.pyramid import Draft, Growth, Member, Pyramid, grow_by_tier, grow_many
 
 MESSAGES_AT_ONCE = 20_000
-CLAIMS_A_TURN, MOST_CLAIMS = 0.6, 6
-"""Claims of a part: so many a turn, and the most that its prompt speaks of."""
-CLAIM_TOKENS, CLAIM_ANSWER_TOKENS = 32, 78
-"""A claim as prompts show it, and as it is answered."""
-CLAIMS_A_TOPIC = 8
-"""New claims that open a topic."""
-TOPIC_TOKENS = 70
-"""A topic as a prompt shows it, with its samples."""
-PAIRS_A_CLAIM = 0.38
-"""Pairs that a new claim makes: .06 in calm talk, .8 where all is about changes."""
-ANSWER_TOKENS = {"gists": 60, "supersede": 16 * PAIRS_AT_ONCE}
-"""Tokens of an answer, before any was measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What a step asks a model for each message that claims are extracted from."""
+
+    requests: float
+    prompt_tokens: float
+    answer_tokens: float
+
+
+DEFAULTS: Mapping[str, Rate] = {
+    "gists": Rate(requests=0.36, prompt_tokens=93, answer_tokens=21),
+    "observe": Rate(requests=0.09, prompt_tokens=138, answer_tokens=39),
+    "supersede": Rate(requests=0.022, prompt_tokens=22, answer_tokens=3.5),
+    "assign": Rate(requests=0.027, prompt_tokens=45, answer_tokens=4.5),
+    "rollup": Rate(requests=0.16, prompt_tokens=100, answer_tokens=14),
+}
+"""The rate of each step until a night of the model has measured it. They are those of a night over `data/samples`, 226
+messages in 20 sessions, with a strong model's recorded answers (`tests/flows/test_recorded_night.py`); for gists those
+of its prompts, with answers of 60 tokens."""
 
 
 @dataclass
 class Source:
-    """One tool's new or changed transcripts in one place; or, with a problem, one file that can't be read."""
+    """New or changed transcripts of one tool in one place; or a single file that cannot be read, with its problem."""
 
     tool: str
     where: str
@@ -94,15 +90,15 @@ class Line:
 
     step: str
     units: int = 0
-    """Sessions, messages, claims or groups."""
+    """Sessions of extraction, messages of the other steps."""
     requests: int = 0
     prompt_tokens: int = 0
     answer_tokens: int = 0
     """Expected."""
     cached: int = 0
-    """Requests whose answers are kept: they cost nothing, and their tokens are not counted."""
+    """Requests with a cached answer: they cost nothing, and their tokens are not counted."""
     estimated: bool = False
-    """Whether some of the prompts could not be made yet."""
+    """True if some of the prompts could not be built yet."""
 
     def add(self, prompt_tokens: int, answer_tokens: float, *, cached: bool = False) -> None:
         """Count one request."""
@@ -112,21 +108,24 @@ class Line:
             self.prompt_tokens += prompt_tokens
             self.answer_tokens += round(answer_tokens)
 
-    def expect(self, requests: int, prompt_tokens: float, answer_tokens: float) -> None:
-        """Count requests that can't be made yet, of so many tokens each."""
-        if requests > 0:
-            self.estimated = True
-            self.requests += requests
-            self.prompt_tokens += round(requests * prompt_tokens)
-            self.answer_tokens += round(requests * answer_tokens)
+    def expect(self, rate: Rate, messages: int, most: int | None = None) -> None:
+        """Count the requests that so many messages lead to at a rate, or the first `most` of them."""
+        requests = rate.requests * messages
+        if requests <= 0:
+            return
+        share = 1.0 if most is None else min(1.0, most / requests)
+        self.estimated = True
+        self.requests += max(1, round(share * requests))
+        self.prompt_tokens += round(share * rate.prompt_tokens * messages)
+        self.answer_tokens += round(share * rate.answer_tokens * messages)
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredUsage:
-    """What earlier runs of a model showed."""
+    """What earlier runs of the models showed."""
 
-    answer_tokens: Mapping[str, float] = field(default_factory=dict)
-    """Tokens of an answer, by step."""
+    rates: Mapping[str, Rate] = field(default_factory=dict)
+    """By step."""
     answer_per_second: float | None = None
 
 
@@ -136,7 +135,7 @@ class Estimate:
 
     model: str
     sources: list[Source] = field(default_factory=list)
-    """New and changed transcripts, and files that no reader knows."""
+    """New and changed transcripts, and files that no reader recognises."""
     unchanged: int = 0
     """Files that were read before."""
     sessions: int = 0
@@ -144,85 +143,76 @@ class Estimate:
     messages: int = 0
     lines: list[Line] = field(default_factory=list)
     seconds: float | None = None
-    """None where no rate is known: neither set nor measured."""
+    """None if no earlier run shows a speed."""
     usd: float = 0.0
     notes: list[str] = field(default_factory=list)
 
     @property
     def prompt_tokens(self) -> int:
-        """Of all steps."""
+        """Return the prompt tokens of all steps."""
         return sum(line.prompt_tokens for line in self.lines)
 
     @property
     def answer_tokens(self) -> int:
-        """Expected, of all steps."""
+        """Return the expected answer tokens of all steps."""
         return sum(line.answer_tokens for line in self.lines)
 
 
 def plan_night(paths: list[Path], settings: Settings) -> Estimate:
-    """Return what a night over the paths would read and cost, and over whatever is pending in the store.
+    """Return what a night over the paths, and over everything pending in the store, would read and cost.
 
     Raises:
-        UsageError: settings name a language model, a prompt or a pack that is not there.
+        UsageError: the settings name a language model, a prompt or a pack that does not exist.
     """
     check_llm(settings)
     refresh(settings.store / settings.space)
     with tempfile.TemporaryDirectory() as empty:
-        there = (settings.store / settings.space / "releases.lance").is_dir()
-        job = Job(settings if there else settings.model_copy(update={"store": Path(empty)}), "plan")
+        exists = (settings.store / settings.space / "releases.lance").is_dir()
+        job = Job(settings if exists else settings.model_copy(update={"store": Path(empty)}), "plan")
         try:
-            # The models that a night would ask, and what earlier runs say of them.
-            models = {task: model for task in NIGHTLY if (model := get_model(job, task))}
-            names = dict.fromkeys(model.llm.model for model in models.values())
-            estimate = Estimate(", ".join(names) or "no language model")
-            if not models:
-                estimate.notes.append(
-                    "llm is off: claims, topics and summaries are made without a model and cost nothing"
-                )
-            reports = job.store.read(RUNS, ["report", "started_at"]).sort_by([("started_at", "descending")])
-            measured = measure_usage(reports["report"].to_pylist(), next(iter(names), ""))
-            # Sessions that wait, then the transcripts that were not read yet.
-            planner = Planner(job, models, estimate, measured)
-            for messages in _read_pending_messages(job, models.get("extract")):
-                planner.add(messages)
-            for messages in _read_transcripts(job, paths, estimate):
-                planner.add(messages)
-            planner.add_pending()
-            planner.add_expected()
-            estimate.lines = list(planner.lines.values())
-            return add_costs(estimate, job.settings.model, measured)
+            return _plan_job(job, paths)
         finally:
             close_models(job.run_id)
+
+
+def _plan_job(job: Job, paths: list[Path]) -> Estimate:
+    models = {task: model for task in NIGHTLY if (model := get_model(job, task))}
+    names = dict.fromkeys(model.llm.model for model in models.values())
+    estimate = Estimate(", ".join(names) or "no language model")
+    if not models:
+        estimate.notes.append("llm is off: claims, topics and summaries are made without a model and cost nothing")
+    planner = Planner(job, models, estimate)
+    for messages in _read_pending_messages(job, models.get("extract")):
+        planner.add(messages)
+    for messages in _read_transcripts(job, paths, estimate):
+        planner.add(messages)
+    planner.add_later_steps()
+    estimate.lines = list(planner.lines.values())
+    return add_costs(estimate, job.settings.model, planner.measured)
 
 
 class Planner:
     """Adds up what a night would ask, by step."""
 
-    def __init__(
-        self, job: Job, models: Mapping[ModelTask, Model], estimate: Estimate, measured: MeasuredUsage
-    ) -> None:
-        self.job, self.models, self.estimate, self.measured = job, models, estimate, measured
-        settings = job.settings
-        tasks: dict[str, ModelTask] = {"gists": "extract"} if settings.gists == "llm" else {}
-        tasks |= {"observe": "extract", "consolidate": "extract"}
-        tasks |= {"supersede": "judge"} if settings.supersede.pairs else {}
-        tasks |= {"assign": "topics", "rollup": "summaries"}
-        self.of_step = {step: models[task] for step, task in tasks.items() if task in models}
-        self.lines = {step: Line(step) for step in self.of_step}
-        self.chunks: Counter[str] = Counter()
-        """By session."""
+    def __init__(self, job: Job, models: Mapping[ModelTask, Model], estimate: Estimate) -> None:
+        """Read what earlier nights of the same models cost."""
+        self.job = job
+        self.estimate = estimate
+        self.models = _find_model_of_each_step(job.settings, models)
+        self.lines = {step: Line(step) for step in self.models}
         self.sessions: set[str] = set()
-        """Those that are to be distilled."""
-        self.claims = 0.0
-        """Expected of the sessions that are distilled."""
+        """Sessions to extract claims from."""
+        self.messages = 0
+        """Messages to extract claims from."""
+        runs = job.store.read(RUNS, ["report", "started_at"], pc.field("kind") == "nightly")
+        reports = runs.sort_by([("started_at", "descending")])["report"].to_pylist()
+        self.measured = measure_usage(reports, {step: model.llm.model for step, model in self.models.items()})
 
     @cached_property
     def counting(self) -> tuple[Callable[[Sequence[str]], list[int]], int]:
-        """The token counter and the context window: the model's, or else an estimate and a guess."""
+        """The token counter and the context window of the model, or an estimate and a guess if it is not reachable."""
         window = self.job.settings.model.context_window or 32_768
-        if "extract" not in self.models:
-            return estimate_tokens, window
-        model = self.models["extract"]
+        model = self.models["observe"]
         try:
             model.count(["."])
             return model.count, model.llm.context_window
@@ -232,165 +222,139 @@ class Planner:
             return estimate_tokens, window
 
     def add(self, messages: pa.Table) -> None:
-        """Count whole sessions (rows of MESSAGES) that are to be distilled."""
+        """Count whole sessions (rows of MESSAGES) that claims are to be extracted from."""
         rows = messages.to_pylist()
-        turns = [row for row in rows if is_turn(row)]
         self.sessions |= {row["session_id"] for row in rows}
-        self.estimate.messages, self.estimate.sessions = self.estimate.messages + len(rows), len(self.sessions)
+        self.estimate.messages += len(rows)
+        self.estimate.sessions = len(self.sessions)
         if "observe" in self.lines:
-            try:
-                # Requests that the model would get, and claims that are expected of them.
-                settings, line = self.job.settings, self.lines["observe"]
-                plan = extract.plan_requests(
-                    messages, settings.observe, settings.extract, self.of_step["observe"].library, *self.counting
-                )
-                self.estimate.skipped += len(plan.skipped)
-                line.units += len({part.session_id for part in plan.parts})
-                self.chunks.update(part.session_id for part in plan.parts)
-                mean = self.measured.answer_tokens.get("observe")
-                claims = [min(MOST_CLAIMS, CLAIMS_A_TURN * len(part.chunk.turns)) for part in plan.parts]
-                self.claims += sum(claims)
-                parts = zip(claims, plan.parts, strict=True)
-                answers = [mean or min(part.request.max_tokens, n * CLAIM_ANSWER_TOKENS) for n, part in parts]
-                self._add_requests("observe", plan.requests, answers)
-            except EngineUnavailable as error:  # the window is too small
-                self.estimate.notes = [*dict.fromkeys([*self.estimate.notes, str(error)])]
+            self._add_extraction(messages)
         else:
-            self.claims += CLAIMS_A_TURN * len(turns)
-        self._add_gists(turns)
-        spoken = groupby((row for row in rows if is_spoken(row)), key=lambda row: row["session_id"])
-        self._add_summaries(_grow_session(session, [*some], self.job.settings.pyramid) for session, some in spoken)
+            self.messages += sum(map(is_turn, rows))
 
-    def add_pending(self) -> None:
-        """Count what the store's other sessions lack beside claims: gists, verdicts and summaries."""
-        store, models, seen = self.job.store, self.models, sorted(self.sessions)
-        spoken = read_spoken_messages(store, ["tokens"]).filter(~pl.col("session_id").is_in(seen))
-        if "gists" in self.lines:
-            lack = find_missing_messages(store, spoken, GISTS, compute_gists_key(self.job, self.of_step["gists"]))
-            for batch in lack.iter_slices(MESSAGES_AT_ONCE):
-                rows = store.read_ids(MESSAGES, batch["message_id"].to_list(), ["message_id", "text"])
-                self._add_gists(rows.to_pylist())
-        if "supersede" in self.lines:
-            self._add_requests("supersede", list_questions(self.job, self.of_step["supersede"]))
-        key = compute_summaries_key(self.job, models.get("summaries"))
-        lack = find_pending_sessions(store, "rollup", key, None, describe_encoder(self.job.settings))
-        lack = lack.filter(~pl.col("session_id").is_in(seen) & (pl.col("source") != SHARED))
-        for group in split_batches(lack, MESSAGES_AT_ONCE) if "rollup" in self.lines else ():
-            gone = read_inactive_ids(store)
-            scopes = load_session_scopes(self.job, group, gone, key, whole=True, keep=False)
-            self._add_summaries(scope.growth for scope in scopes)
+    def add_later_steps(self) -> None:
+        """Count the steps after extraction, and what the store's other sessions lack of them."""
+        pending = self._count_pending_messages()
+        most = {"supersede": -(-self.job.settings.supersede.pairs // PAIRS_AT_ONCE)}
+        for step in self.lines.keys() - {"observe", "consolidate"}:
+            line = self.lines[step]
+            line.units = self.messages + pending[step]
+            line.expect(self._get_rate(step), line.units, most.get(step))
 
-    def add_expected(self) -> None:
-        """Count what rests on answers that are not there yet, and claims of before that wait for a topic."""
-        settings, store, new, lines = self.job.settings, self.job.store, round(self.claims), self.lines
-        unassigned = pc.field("assign_key") != compute_assign_key(self.job, self.models.get("topics"))
-        waiting = (pc.field("status") == Status.ACTIVE) & (pc.field("assign_key").is_null() | unassigned)
-        other = pc.invert(pc.field("session_id").isin(pa.array(sorted(self.sessions), pa.string())))
-        claims = new + store.read(OBSERVATIONS, ["session_id"], waiting & other).num_rows
-        if "consolidate" in lines:
-            cut = [chunks for chunks in self.chunks.values() if chunks > 1]
-            mean = sum(cut) / max(1, len(cut))
-            shown = mean * new / max(1, self.chunks.total()) * CLAIM_TOKENS
-            lines["consolidate"].expect(len(cut), self._count_prompt("consolidate") + shown, 20 * mean)
-        if "supersede" in lines:
-            left = settings.supersede.pairs - PAIRS_AT_ONCE * lines["supersede"].requests
-            pairs = min(max(0, left), round(new * PAIRS_A_CLAIM))
-            prompts = -(-pairs // PAIRS_AT_ONCE)
-            shown = pairs / max(1, prompts) * 2 * CLAIM_TOKENS
-            lines["supersede"].expect(prompts, self._count_prompt("change") + shown, self._expect_answer("supersede"))
-        if "assign" in lines:
-            batches = -(-claims // SIZES.batch)
-            size, topics = claims / max(1, batches), store.count(TOPICS) or len(BASE_TOPICS)
-            shown = min(SIZES.shown, topics + claims / CLAIMS_A_TOPIC / 2) * TOPIC_TOKENS
-            prompt = self._count_prompt("assign", first_new=9, most_new=9)
-            lines["assign"].expect(batches, prompt + size * CLAIM_TOKENS + shown, size * 10)
-            merged = (topics + claims / CLAIMS_A_TOPIC) * TOPIC_TOKENS / 2  # without samples
-            lines["assign"].expect(min(1, claims // CLAIMS_A_TOPIC), self._count_prompt("merge") + merged, 10)
-        if "rollup" in lines:
-            topics = round(claims / CLAIMS_A_TOPIC)
-            self._add_summaries(_grow_topic(n, claims // topics, settings.pyramid) for n in range(topics))
-        for step in lines.keys() - {"gists", "observe"}:
-            lines[step].units = claims if step == "assign" else lines[step].requests
-
-    def _add_gists(self, rows: list[dict[str, Any]]) -> None:
-        if "gists" not in self.lines:
+    def _add_extraction(self, messages: pa.Table) -> None:
+        settings, model = self.job.settings, self.models["observe"]
+        try:
+            plan = extract.plan_requests(messages, settings.observe, settings.extract, model.library, *self.counting)
+        except EngineUnavailable as error:  # the window is too small
+            self.estimate.notes = [*dict.fromkeys([*self.estimate.notes, str(error)])]
             return
-        lack = [row for row in rows if by_model.needs_gist(row, self.job.settings.extract)]
-        library = self.of_step["gists"].library
-        self.lines["gists"].units += len(lack)
-        requests = by_model.build_gist_requests(lack, library, *self.counting)
-        self._add_requests("gists", requests)
+        self.estimate.skipped += len(plan.skipped)
+        self.messages += plan.count_messages()
+        rate = self._get_rate("observe").answer_tokens
+        answers = [min(part.request.max_tokens, rate * len(part.chunk.turns)) for part in plan.parts]
+        self._add_requests("observe", plan.requests, answers)
+        parts = Counter(part.session_id for part in plan.parts)
+        self.lines["observe"].units += len(parts)
+        # A session of several parts has one more prompt. It shows the claims that the parts were answered with.
+        long = {session for session, n in parts.items() if n > 1}
+        shown = sum(answer for answer, part in zip(answers, plan.parts, strict=True) if part.session_id in long)
+        if long:
+            final = self.lines["consolidate"]
+            final.estimated = True
+            final.units += len(long)
+            final.requests += len(long)
+            final.prompt_tokens += round(shown)
 
-    def _add_requests(self, step: str, requests: Sequence[Request], answers: Sequence[float] | None = None) -> None:
-        cached = find_answered(self.job.store, requests, self.of_step[step])
-        if answers is None:
-            answers = [self._expect_answer(step)] * len(requests)
+    def _add_requests(self, step: str, requests: Sequence[Request], answers: Sequence[float]) -> None:
+        cached = find_answered(self.job.store, requests, self.models[step])
         for request, answer in zip(requests, answers, strict=True):
-            self.lines[step].add(self._count_request(request), answer, cached=request.id in cached)
+            tokens = self.counting[0]([message["content"] for message in request.messages])
+            prompt_tokens = count_template_tokens(request) + sum(tokens)
+            self.lines[step].add(prompt_tokens, answer, cached=request.id in cached)
 
-    def _add_summaries(self, growths: Iterable[Growth]) -> None:
-        """Count what pyramids would ask for as they grow; what is written stands for each summary by its length."""
-        if "rollup" not in self.lines:
-            return
-        line, library = self.lines["rollup"], self.of_step["rollup"].library
-        about, get_words = TopicInfo("a topic's name", "word " * 15), self.job.settings.pyramid.get_words
+    def _count_pending_messages(self) -> Counter[str]:
+        """Return by step how many messages of other sessions it would go through.
 
-        def write(drafts: list[Draft]) -> list[str | None]:
-            for draft in filterfalse(is_single_message, drafts):
-                of = about if draft.scope == SummaryScope.TOPIC else None
-                words = get_words(draft.tier)
-                request = build_summary_request(draft, of, words, library, *self.counting)
-                answer = self.measured.answer_tokens.get("rollup", 1.5 * words)
-                line.expect(1, self._count_request(request), answer)
-            return ["word " * get_words(draft.tier) for draft in drafts]
+        A claim counts as the store's average number of messages a claim.
+        """
+        job, counts = self.job, Counter[str]()
+        others = ~pl.col("session_id").is_in(sorted(self.sessions))
+        spoken = read_spoken_messages(job.store).filter(others)
+        if model := self.models.get("gists"):
+            counts["gists"] = find_missing_messages(job.store, spoken, GISTS, compute_gists_key(job, model)).height
+        if model := self.models.get("rollup"):
+            key, encoder = compute_summaries_key(job, model), describe_encoder(job.settings)
+            sessions = find_pending_sessions(job.store, "rollup", key, None, encoder).filter(pl.col("source") != SHARED)
+            counts["rollup"] = spoken.join(sessions, on="session_id", how="semi").height
+        columns = ["observation_id", "session_id", "status", "assign_key"]
+        claims = pl.DataFrame(job.store.read(OBSERVATIONS, columns)).filter(others)
+        for step, waiting in self._count_waiting_claims(claims).items():
+            counts[step] = round(waiting * spoken.height / claims.height)
+        return counts
 
-        for growth in growths:
-            grow_many([growth], write)
+    def _count_waiting_claims(self, claims: pl.DataFrame) -> Counter[str]:
+        """Return how many of the claims wait for a judge and for a topic."""
+        waiting = Counter[str]()
+        if model := self.models.get("supersede"):
+            key = compute_supersede_key(self.job, model)
+            unjudged = find_claims_to_judge(self.job.store, key, read_doubts(self.job.store))
+            waiting["supersede"] = len(unjudged.intersection(claims["observation_id"]))
+        if model := self.models.get("assign"):
+            key = compute_assign_key(self.job, model)
+            unassigned = (pl.col("status") == Status.ACTIVE) & pl.col("assign_key").ne_missing(key)
+            waiting["assign"] = claims.filter(unassigned).height
+        return +waiting
 
-    def _count_request(self, request: Request) -> int:
-        return count_template_tokens(request) + sum(self.counting[0]([m["content"] for m in request.messages]))
-
-    def _count_prompt(self, name: str, **values: object) -> int:
-        """Return tokens of a prompt without its material."""
-        (model, *_) = self.of_step.values()
-        return -model.library.count_room(name, 0, self.counting[0], 0, **values)
-
-    def _expect_answer(self, step: str) -> float:
-        """Return tokens of an answer, as measured where it was."""
-        return self.measured.answer_tokens.get(step, ANSWER_TOKENS[step])
-
-
-def _grow_session(session: str, rows: Sequence[Mapping[str, Any]], settings: PyramidSettings) -> Growth:
-    members = build_session_members(rows, [row["text"] for row in rows], whole=True)
-    return grow_by_tier(Pyramid(), members, build_session_shape(settings, by_model=True), "session", session)
-
-
-def _grow_topic(number: int, claims: int, settings: PyramidSettings) -> Growth:
-    """Return the growth of a topic of so many claims that nobody has made yet."""
-    members = [Member(f"{number}/{n}", "claim " * round(CLAIM_TOKENS * 0.7)) for n in range(claims)]
-    return grow_by_tier(Pyramid(), members, build_topic_shape(settings, SMALL, by_model=True), "topic", str(number))
+    def _get_rate(self, step: str) -> Rate:
+        return self.measured.rates.get(step, DEFAULTS[step])
 
 
-def measure_usage(reports: Iterable[str], model: str) -> MeasuredUsage:
-    """Return what the runs' reports (JSON, newest first) say of a model: the first hundred thousand tokens that are
-    found.
+def _find_model_of_each_step(settings: Settings, models: Mapping[ModelTask, Model]) -> dict[str, Model]:
+    """Return the model of each step that asks one."""
+    tasks: dict[str, ModelTask] = {"gists": "extract"} if settings.gists == "llm" else {}
+    tasks |= {"observe": "extract", "consolidate": "extract"}
+    tasks |= {"supersede": "judge"} if settings.supersede.pairs else {}
+    tasks |= {"assign": "topics", "rollup": "summaries"}
+    return {step: models[task] for step, task in tasks.items() if task in models}
 
-    A run's seconds are spent on prompts and answers together. An answer token takes far longer than a prompt's, so
-    all time is put to the answers, and prompts are taken as free: the total comes out right for nights of one kind.
+
+def measure_usage(reports: Iterable[str], models: Mapping[str, str]) -> MeasuredUsage:
+    """Return what the reports of nights (JSON, newest first) say of each step's model.
+
+    The newest nights count, up to a hundred thousand tokens of answers. A night that left some of a step to the next
+    one counts for that step once a later night has done the rest. A run's seconds cover prompts and answers together:
+    all time is put to the answers, so the total is right for nights of one kind.
     """
-    requests: Counter[str] = Counter()
-    answers: Counter[str] = Counter()
-    seconds = 0.0
+    usage: dict[str, Counter[str]] = defaultdict(Counter)
+    total = Counter[str]()
     for report in reports:
-        for step in parse_steps(report):
-            counts = parse_usage([step])[model]
-            requests[step.step] += counts["requests"] - counts["cache hits"]
-            answers[step.step] += counts["answer tokens"]
-            seconds += counts["milliseconds"] / 1000
-        if answers.total() > 100_000:
+        steps = [step for step in parse_steps(report) if step.step in models]
+        asked = {step.step: parse_usage([step])[models[step.step]] for step in steps}
+        total += sum(asked.values(), Counter[str]())
+        messages = sum(_count_paid_messages(step, asked[step.step]) for step in steps)
+        for step in steps:
+            unfinished = any(n for name, n in step.counts.items() if name.endswith(" another night"))
+            counts = asked[step.step]
+            if counts["requests"] and (step.step in usage or not unfinished):
+                usage[step.step] += counts
+                usage[step.step]["messages"] += messages
+        if total["answer tokens"] > 100_000:
             break
-    means = {step: answers[step] / n for step, n in requests.items() if n > 0}
-    return MeasuredUsage(means, answers.total() / seconds if answers.total() and seconds > 0.5 else None)
+    rates = {step: _compute_rate(counts) for step, counts in usage.items() if counts["messages"]}
+    seconds = total["milliseconds"] / 1000
+    return MeasuredUsage(rates, total["answer tokens"] / seconds if total["answer tokens"] and seconds > 0.5 else None)
+
+
+def _count_paid_messages(step: StepReport, counts: Counter[str]) -> int:
+    """Return the messages that a step showed the model, without the share whose answers were cached."""
+    paid = counts["requests"] - counts["cache hits"]
+    return round(step.counts[extract.SHOWN] * paid / max(1, counts["requests"]))
+
+
+def _compute_rate(counts: Counter[str]) -> Rate:
+    messages = counts["messages"]
+    requests = (counts["requests"] - counts["cache hits"]) / messages
+    return Rate(requests, counts["prompt tokens"] / messages, counts["answer tokens"] / messages)
 
 
 def add_costs(estimate: Estimate, settings: LLMSettings, measured: MeasuredUsage) -> Estimate:
@@ -418,21 +382,28 @@ def _read_pending_messages(job: Job, model: Model | None) -> Iterator[pa.Table]:
 
 
 def _read_transcripts(job: Job, paths: list[Path], estimate: Estimate) -> Iterator[pa.Table]:
-    """Yield the messages of each transcript that is new or changed; what lies where goes into the estimate."""
+    """Yield the messages of each transcript that is new or changed; list their folders in the estimate."""
     given = [*(paths or collect_transcript_roots()), *find_journals(job.store.dir)]
     scan = find_pending({row["path"]: row for row in job.store.read(FILES).to_pylist()}, job.settings, given)
-    roots = paths or [place.root for source in scan.pending for place in source.reader.locations(Path.home())]
     estimate.unchanged = scan.counts["files unchanged"]
-    sources: dict[tuple[str, str], Source] = {}
+    estimate.sources = _list_sources(scan, paths)
     index, limits, read = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes), job.settings.read
     for transcript in scan.pending:
-        place = next((root for root in roots if transcript.path.is_relative_to(root)), transcript.path.parent)
-        key = (transcript.reader.name, str(place))
-        source = sources.setdefault(key, Source(*key))
-        source.files, source.bytes = source.files + 1, source.bytes + transcript.size
         ingested = IngestedTranscript(transcript)
-        fresh = [*iter_new_rows(ingested, index, limits, redact=job.settings.redact, exclude=read.exclude)]
-        if fresh:
-            yield pa.Table.from_pylist(fresh, schema=MESSAGES.schema)
+        rows = [*iter_new_rows(ingested, index, limits, redact=job.settings.redact, exclude=read.exclude)]
+        if rows:
+            yield pa.Table.from_pylist(rows, schema=MESSAGES.schema)
+
+
+def _list_sources(scan: TranscriptScan, paths: list[Path]) -> list[Source]:
+    """Return the tools and folders of new or changed transcripts, then each file that cannot be read."""
+    roots = paths or [place.root for transcript in scan.pending for place in transcript.reader.locations(Path.home())]
+    sources: dict[tuple[str, str], Source] = {}
+    for transcript in scan.pending:
+        above = (root for root in roots if transcript.path.is_relative_to(root))
+        key = (transcript.reader.name, str(next(above, transcript.path.parent)))
+        source = sources.setdefault(key, Source(*key))
+        source.files += 1
+        source.bytes += transcript.size
     unreadable = [Source("?", str(path), 1, problem=problem) for path, problem in scan.unreadable]
-    estimate.sources = [*sources.values(), *unreadable]
+    return [*sources.values(), *unreadable]

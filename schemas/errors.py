@@ -28,7 +28,6 @@ SlowwaveError
 └── UsageError             a request that can't be carried out as put
 """
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -40,8 +39,8 @@ from slowwave.schemas.places import name_place
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-ENCRYPTED, MOVING = ".encrypted", ".moving"
-"""Beside a store, by its name: the folder that `slowwave encrypt` moves it into, and the store while it is moved."""
+ENCRYPTED = ".encrypted"
+"""End of the name of the encrypted folder beside a store that is mounted in the store's place."""
 
 
 class SlowwaveError(Exception):
@@ -60,8 +59,12 @@ class StoreMissing(StoreError):
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        store = path.parent.resolve()
+        sealed = store.with_name(store.name + ENCRYPTED)
         why = "run `slowwave run` first, or name another with --store"
-        super().__init__(f"no store at {name_place(path)}: {LOCKED if is_locked(path.parent) else why}")
+        if sealed.exists():
+            why = f"it is encrypted and locked: `gocryptfs {sealed} {store}` unlocks it"
+        super().__init__(f"no store at {name_place(path)}: {why}")
 
 
 class StoreUnreadable(StoreError):
@@ -172,15 +175,6 @@ class WrongDimension(EngineError):
             "written. Go on with the encoder of before, or begin a space with this one: `slowwave export OUT --table "
             "messages --table sessions` and `slowwave run OUT --space NEW`."
         )
-
-
-LOCKED = "it is encrypted, and locked: `slowwave encrypt` unlocks it"
-
-
-def is_locked(store: Path) -> bool:
-    """Return whether a store lies in an encrypted folder that is not mounted, or is half moved into one."""
-    moving, encrypted = (store.resolve().with_name(store.resolve().name + end) for end in (MOVING, ENCRYPTED))
-    return moving.exists() or (encrypted.exists() and not os.path.ismount(store))
 
 
 def name_install(extra: str) -> str:

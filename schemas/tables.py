@@ -423,7 +423,7 @@ SUMMARIES = Table(
         string_field("text", null=False),
         pa.field("member_ids", STRINGS, nullable=False),  # observations, messages, or summaries of the tier below
         string_field("member_hash", null=False),
-        pa.field("sealed", pa.bool_(), nullable=False),  # a sealed group only loses members, or is filled up again
+        pa.field("sealed", pa.bool_(), nullable=False),  # a sealed group only ever loses members
         pa.field("first_at", UTC_US),
         pa.field("last_at", UTC_US),
         string_field("workspace"),

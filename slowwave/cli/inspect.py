@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from slowwave.cli.common import HELD, INCOMPLETE, OUT, command, echo, load_settings, print_json, print_table
-from slowwave.schemas.errors import UsageError, is_locked
+from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.places import name_place
 from slowwave.schemas.vocabulary import LEADS, LedgerKind, RunStatus, Status
@@ -316,7 +316,6 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
     reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))
     space = next(row for row in _list_spaces(settings, False).rows if row["space"] == settings.space)
     last, kind = next(iter(_list_runs(settings, False).rows), {}), space["encrypted"]
-    left = "a plain copy is left of a move: `slowwave encrypt` removes it" if is_locked(settings.store) else ""
     hooks = {str(client): list_client_files(client, None, ["slowwave"], ())[0].path for client in Client}
     hooked = [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]
     return [
@@ -329,11 +328,20 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
             f"{name_place(settings.store / settings.space)}, {space['bytes'] / 1e6:,.1f} MB, live {space['release']}",
             space,
         ),
-        ("encrypted", left or (f"by {kind}, unlocked" if kind else "not known to be: see `slowwave encrypt`"), kind),
+        ("encrypted", _describe_encryption(settings, kind), kind),
         ("encoder", settings.encoder, settings.encoder),
         ("model", settings.llm, settings.llm),
         ("hooks", ", ".join(hooked) or "none: `slowwave install claude-code`, codex or cursor", hooked),
     ]
+
+
+def _describe_encryption(settings: "Settings", kind: str | None) -> str:
+    """Return whether the store's disk is encrypted, or that an encrypted folder beside the store is not mounted."""
+    from slowwave.store.crypt import is_locked
+
+    if is_locked(settings.store):
+        return "no: an encrypted folder beside the store is not mounted in its place, see docs/install.md"
+    return f"by {kind}, unlocked" if kind else "not known to be: see docs/install.md"
 
 
 def _describe_run(run: Row) -> str:

@@ -16,14 +16,14 @@ from slowwave.cli.night import plan, reprocess, run
 from slowwave.cli.releases import diff, exclude, include, promote, rollback
 from slowwave.cli.schedule import schedule
 from slowwave.cli.show import show
-from slowwave.cli.store import backup, check, encrypt, export, import_learnings, restore
+from slowwave.cli.store import backup, check, export, import_learnings, restore
 from slowwave.cli.talk import talk
 
 COMMANDS = {
     "Every day": (run, schedule, status, plan, recall, recent, context, briefing, show, ui, report, remember, talk),
     "Where agents look": (mcp, install, uninstall, skill, project),
     "Undo and redo": (diff, rollback, promote, exclude, include, forget, reprocess),
-    "Keep": (export, import_learnings, check, backup, restore, encrypt),
+    "Keep": (export, import_learnings, check, backup, restore),
     "Look inside": (inspect, config),
 }
 """By the heading that `slowwave --help` lists them under."""

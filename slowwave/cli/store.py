@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slowwave.cli.common import ERR, OUT, KeyFileOption, command, load_settings, print_json
-from slowwave.schemas.errors import ENCRYPTED, UsageError
+from slowwave.schemas.errors import UsageError
 from slowwave.text.fence import escape_line
 from slowwave.text.words import count_noun
 
@@ -98,37 +98,6 @@ def restore(
     since = list_certificates(settings.store / made["space"], made["made_at"])
     where = f" (see {', '.join(certificate.name for certificate in since)} of space {made['space']})" if since else ""
     OUT.print(f"What was forgotten after {made['made_at']}{where} is in it again: `slowwave forget` it there too.")
-
-
-@command
-def encrypt(
-    settings: "Settings",
-    key_file: KeyFileOption = None,
-    lock: Annotated[bool, typer.Option("--lock", help="Lock it again, until `slowwave encrypt` unlocks it.")] = False,
-) -> None:
-    """Move the store into an encrypted folder, or unlock it there.
-
-    It uses gocryptfs, on Linux, and covers text, vectors, indexes and logs of all spaces. The passphrase is asked for
-    unless --key-file, SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives it; without it the memory is lost.
-    """
-    from slowwave.store.bucket.working_copy import refuse_bucket
-    from slowwave.store.crypt import encrypt_store, find_encryption, read_key, unmount
-
-    refuse_bucket(settings.store, "gocryptfs encrypts folders")
-    store, encrypted = settings.store.resolve(), Path(f"{settings.store.resolve()}{ENCRYPTED}")
-    kind = None if encrypted.exists() else find_encryption(store)
-    if kind or (lock and not encrypted.exists()):
-        raise UsageError(f"{store} lies on a disk that {kind or 'nothing is known to'} encrypts: nothing was done")
-    if lock:
-        unmount(store)
-        OUT.print(f"{store} is locked: `slowwave encrypt` unlocks it.")
-        return
-    twice = not encrypted.exists()
-    encrypt_store(store, read_key(key_file) or typer.prompt("Passphrase", hide_input=True, confirmation_prompt=twice))
-    OUT.print(f"{store} lies encrypted in {encrypted}, and is unlocked until `slowwave encrypt --lock` or a restart.")
-    OUT.print(
-        "Columns are not encrypted one by one, as Lance can't. Of what was plain the disk's free blocks may tell."
-    )
 
 
 @command(progress=True)

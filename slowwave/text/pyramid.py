@@ -1,11 +1,12 @@
-"""The pyramid: groups of members, groups of groups, over topics and over sessions, by one algorithm.
+"""The pyramid: groups of members, and groups of groups, over topics and over sessions.
 
-A group is sealed as soon as it is full and takes no other members afterwards: what comes late joins the next
-group. So a night's work is in proportion to what is new, and a summary once cited stays what it was.
-A group that lost a member is stale, and so are those above it: they are written again in their places, those of a
-topic filled up, if need be by what is left of its shortest ones; one that nobody can write as well as it was written
-keeps its words until somebody can.
-Sessions end in one master summary over what no higher group holds, made again whenever the session has grown.
+A group is sealed as soon as it is full. It takes no other members afterwards: a late member joins the next group.
+So the work of a night is in proportion to what is new, and a summary that was cited stays the same.
+A sealed group that lost a member is shorter and keeps its place. It and the groups above it are stale: their summaries
+are written again. If no summary can be had, a stale group keeps its old one until the next attempt.
+A group that lost all its members is removed.
+A session also has a master summary over everything that no higher group holds. It is written again whenever the
+session has grown.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ MASTER = -1
 
 @dataclass(frozen=True)
 class Member:
-    """An observation, a message or a summary of the tier below."""
+    """An observation, a message, or a summary of the tier below."""
 
     id: str
     text: str
@@ -29,7 +30,7 @@ class Member:
     last_at: datetime | None = None
     speaker: str | None = None
     weight: int = 1
-    """Its weight in the size of a group."""
+    """How much it counts towards the size of a group."""
 
 
 @dataclass(frozen=True)
@@ -37,21 +38,20 @@ class Shape:
     """Sizes of a pyramid's groups."""
 
     first: int
-    """Weight of the members of a group of tier 0: how many they are, where each weighs 1."""
+    """Weight at which a group of tier 0 is full: a number of members if each weighs 1."""
     above: int
-    """Groups under a group of every higher tier."""
+    """Number of groups in a group of each higher tier."""
     tiers: int | None = None
-    """Tiers at most; None: as many as fill."""
+    """The highest number of tiers; None: no limit."""
     window: int = 0
-    """Members before a group of tier 0 that are read along with it."""
+    """Number of members before a group of tier 0 that its writer sees as context."""
     min_groups: int = 1
-    """Full groups of tier 0 that there must be before the first is made: of fewer a master tells as much."""
+    """Number of full groups of tier 0 needed before the first is sealed: the master covers fewer as well."""
     master: bool = False
+    """True if a summary over everything is written."""
     small: int = 0
-    """Members from which a pyramid has a summary over what there is, written when that changes; 0: none. Over groups
-    it has one by `master`, or where it had one."""
-    refill: bool = False
-    """Whether a group that lost members is filled up again, once there are enough."""
+    """For topics, the number of members from which a pyramid without groups has a master; the master is written only
+    if its members changed. With groups, it is written if `master` is set or if there was one. 0: not a topic's."""
 
 
 @dataclass(frozen=True)
@@ -66,24 +66,19 @@ class Group:
     last_at: datetime | None
     sealed: bool = True
     stale: bool = False
-    """Whether its text was written of other members, or of other words of theirs."""
+    """True if the text was written for other members, or for other texts of the members."""
     key: str | None = None
-    """The step key it was written under, where that was on another night."""
+    """The step key under which an earlier night wrote it."""
 
     def compute_id(self, scope: str, scope_id: str) -> str:
-        """Return a sealed group's id is made of its members.
-
-        The master's is the session's, since its members change.
-        """
-        return (
-            compute_content_id("summary", scope, scope_id, str(self.tier), self.member_hash)
-            if self.sealed
-            else compute_master_id(scope_id)
-        )
+        """Return the group's id: a hash of its members, or the session's id for its master."""
+        if not self.sealed:
+            return compute_master_id(scope_id)
+        return compute_content_id("summary", scope, scope_id, str(self.tier), self.member_hash)
 
     @property
     def member_hash(self) -> str:
-        """Hash of the members in order."""
+        """Return a hash of the members in order."""
         return compute_content_id(*self.members)
 
 
@@ -94,45 +89,60 @@ def compute_master_id(session: str) -> str:
 
 @dataclass
 class Pyramid:
-    """What is already sealed over one topic or session, by tier, in order of sealing."""
+    """The sealed groups of one topic or session by tier, in order of sealing, and its master."""
 
     tiers: dict[int, list[Group]] = field(default_factory=dict)
     master: Group | None = None
-    """A session's, as it was last written."""
+    """The master as it was last written."""
     highest: dict[int, int] = field(default_factory=dict)
-    """The highest place that was ever taken in a tier: no other group gets that of one that lost every member."""
+    """The highest `seq` ever used in each tier: a new group never takes the place of one that was removed."""
 
     def copy(self) -> "Pyramid":
-        """Return another one of the same groups: growing changes it."""
-        return Pyramid({tier: list(groups) for tier, groups in self.tiers.items()}, self.master, dict(self.highest))
+        """Return an independent copy, since growing changes a pyramid in place."""
+        tiers = {tier: list(groups) for tier, groups in self.tiers.items()}
+        return Pyramid(tiers, self.master, dict(self.highest))
 
     def find_next_place(self, tier: int) -> int:
         """Return the `seq` of the next group of a tier."""
-        places = (group.seq for group in self.tiers.get(tier, []))
-        return 1 + max(self.highest.get(tier, -1), max(places, default=-1))
+        used = max((group.seq for group in self.tiers.get(tier, [])), default=-1)
+        return 1 + max(used, self.highest.get(tier, -1))
 
     def is_settled(self, topic: str, members: Iterable[str], size: int, key: str | None) -> bool:
-        """Return whether growing a topic's groups of this size, with no summary over all, would change none.
+        """Return True if mending and growing a topic's pyramid without a master would change nothing.
 
-        None lost a member, is short, stale or another key's, or twice there, and in no tier what is in none fills one.
+        Args:
+            topic: the topic's id.
+            members: ids of all live members of tier 0.
+            size: the number of members of a full group.
+            key: the current step key.
         """
-        level, tier = set(members), 0
+        if self.master:
+            return False
+        level = set(members)
+        tier = 0
         while level or self.tiers.get(tier):
-            groups, covered = self.tiers.get(tier, []), self.collect_covered_ids(tier)
-            whole = all(len(g.members) >= size and not g.stale and g.key == key for g in groups)
-            once = len({group.seq for group in groups}) == len(groups)
-            if not (whole and once and covered <= level and len(level - covered) < size):
+            if not self._is_tier_settled(tier, level, size, key):
                 return False
-            level, tier = {group.compute_id("topic", topic) for group in groups}, tier + 1
-        return not self.master
+            level = {group.compute_id("topic", topic) for group in self.tiers.get(tier, [])}
+            tier += 1
+        return True
+
+    def _is_tier_settled(self, tier: int, level: set[str], size: int, key: str | None) -> bool:
+        groups = self.tiers.get(tier, [])
+        if any(group.stale or group.key != key for group in groups):
+            return False
+        if len({group.seq for group in groups}) < len(groups):
+            return False
+        covered = self.collect_covered_ids(tier)
+        return covered <= level and len(level - covered) < size
 
     def collect_covered_ids(self, tier: int) -> set[str]:
-        """Return members that some group of this tier holds."""
-        return {m for group in self.tiers.get(tier, []) for m in group.members}
+        """Return the ids of the members that are in a group of this tier."""
+        return {member for group in self.tiers.get(tier, []) for member in group.members}
 
 
 def split_full_groups(members: Sequence[Member], size: int) -> Iterator[list[Member]]:
-    """Yield groups of members in the order given; each is full as soon as its members weigh `size`."""
+    """Yield full groups of consecutive members; a group is full as soon as its members weigh `size`."""
     group, weight = list[Member](), 0
     for member in members:
         group.append(member)
@@ -144,7 +154,7 @@ def split_full_groups(members: Sequence[Member], size: int) -> Iterator[list[Mem
 
 @dataclass(frozen=True)
 class Draft:
-    """A full group that lacks its summary."""
+    """A group that needs a summary."""
 
     scope: str
     scope_id: str
@@ -152,36 +162,36 @@ class Draft:
     seq: int
     members: tuple[Member, ...]
     context: tuple[Member, ...] = ()
-    """The members before it, for understanding."""
+    """The members before the group, for context."""
     sealed: bool = True
     previous: Group | None = None
-    """What is to be written again: it keeps its words where no text is to be had."""
+    """The group with its old summary, if the summary is to be written again."""
 
 
 @dataclass(frozen=True)
 class GrowthResult:
-    """The groups a pyramid was given or that were written again, lowest tier first, the master last."""
+    """The groups that were written or written again, the lowest tier first, the master last."""
 
     groups: list[Group]
     complete: bool
-    """False where a summary could not be had: what is left out is made when it can."""
+    """False if a new group got no summary: the groups above it wait for another night."""
 
 
 Growth = Generator[list[Draft], Sequence[str | None], GrowthResult]
-"""Yields the drafts of one tier and is sent their texts (None: not to be had now); returns what it grew."""
+"""Yields the drafts of one tier, receives their texts (None: not available now) and returns the result."""
 Writer = Callable[[list[Draft]], Sequence[str | None]]
-"""A text for each draft."""
+"""Returns a text for each draft."""
 
 
 def grow(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> list[Group]:
-    """Return the groups that the members complete beyond what is sealed, with extractive summaries; the master last.
+    """Return the groups that were sealed or written again, with extractive summaries; the master is last.
 
     Args:
-        pyramid: what is sealed already; it is extended in place.
+        pyramid: the sealed groups; extended in place.
         members: all live members of tier 0, in order of time.
-        shape: the groups' sizes.
+        shape: the sizes of the groups.
         scope: "topic" or "session".
-        scope_id: its id.
+        scope_id: the id of the topic or session.
     """
     growth = grow_by_tier(pyramid, members, shape, scope, scope_id)
     return grow_many([growth], lambda drafts: [summarize_draft(d, 60) for d in drafts])[0].groups
@@ -201,7 +211,7 @@ def grow_many(growths: Sequence[Growth], write: Writer) -> list[GrowthResult]:
 def _advance_growths(
     growths: Sequence[Growth], answers: Mapping[int, Sequence[str | None] | None], done: dict[int, GrowthResult]
 ) -> dict[int, list[Draft]]:
-    """Return the next drafts of the growths that were answered; those at their end go to `done`."""
+    """Send each growth its texts (None starts it); return the next drafts, and add finished growths to `done`."""
     waiting: dict[int, list[Draft]] = {}
     for number, texts in answers.items():
         try:
@@ -212,156 +222,131 @@ def _advance_growths(
 
 
 def grow_by_tier(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> Growth:
-    """Yield `grow`, with the summaries written elsewhere.
+    """Grow a pyramid as `grow` does, but yield the drafts of each tier and receive their texts.
 
-    Where a new one is not to be had, nothing above it is made; a stale one stays stale then.
+    If a new group gets no text, no new group is added to its tier and nothing is made above it.
     """
-    made: list[Group] = []
-    tier, level, stale = 0, list(members), set[str]()
-    renamed: dict[str, str | None] = {}
+    written: list[Group] = []
+    level = list(members)
+    stale_ids = set[str]()
+    tier = 0
     while level and (shape.tiers is None or tier < shape.tiers):
-        # groups of the tier whose members were renamed, or have become stale
         groups = pyramid.tiers.setdefault(tier, [])
-        before = [group.compute_id(scope, scope_id) for group in groups]
-        groups[:] = [_rename_members(group, renamed) for group in groups]
-        again, new, dissolved = _draft_tier(pyramid, level, shape, scope, scope_id, tier, stale)
-        # their texts, from whoever runs this: all at once, since a model answers in batches
-        drafts = [*again.values(), *new]
-        texts = list((yield drafts) if drafts else [])
-        written = {
-            place: _make_group(d, t) for (place, d), t in zip(again.items(), texts, strict=False) if t is not None
-        }
-        made += written.values()
-        whole = len(written) == len(again)
-        _replace_groups(groups, written, dissolved if whole else set())
-        # what the tier above reads: this one's groups, by their new names
-        now = [group.compute_id(scope, scope_id) if group.members else None for group in groups]
-        groups[:] = [group for group in groups if group.members]
-        renamed = {old: new for old, new in zip(before, now, strict=True) if old != new}
-        had = [_make_group(d, text) for d, text in zip(new, texts[len(again) :], strict=True) if text is not None]
-        if len(had) < len(new):
-            return GrowthResult(made, complete=False)
-        groups += had
-        made += had
+        stale = _draft_stale_groups(groups, level, scope, scope_id, stale_ids)
+        new = _draft_new_groups(pyramid, tier, level, shape, scope, scope_id)
+        drafts = [*stale, *new]
+        if tier == 0 and shape.window:
+            drafts = _add_context(drafts, level, shape.window)
+        texts = (yield drafts) if drafts else []  # one batch for a model
+        written += _replace_stale_groups(groups, stale, texts)
+        new_texts = [text for text in texts[len(stale) :] if text is not None]
+        if len(new_texts) < len(new):
+            return GrowthResult(written, complete=False)
+        sealed = list(map(_make_group, new, new_texts))
+        groups += sealed
+        written += sealed
         pyramid.highest[tier] = pyramid.find_next_place(tier) - 1
-        level = [make_member(group, group.compute_id(scope, scope_id)) for group in groups]
-        stale = {group.compute_id(scope, scope_id) for group in groups if group.stale}
+        level = _make_members(groups, scope, scope_id)
+        stale_ids = {group.compute_id(scope, scope_id) for group in groups if group.stale}
         tier += 1
-    # one text over all that nothing stands above
-    tops = _collect_top_members(pyramid, members, scope, scope_id)
-    if _wants_master(pyramid, tops, shape):
-        (text,) = yield [Draft(scope, scope_id, MASTER, 0, tuple(tops), sealed=False, previous=pyramid.master)]
-        if text is None:
-            if pyramid.master is None:
-                return GrowthResult(made, complete=False)
-            pyramid.master = replace(pyramid.master, stale=True)
-        else:
-            pyramid.master = _make_group(Draft(scope, scope_id, MASTER, 0, tuple(tops), sealed=False), text)
-        made.append(pyramid.master)
-    return GrowthResult(made, complete=True)
+    complete = yield from _grow_master(pyramid, members, shape, scope, scope_id, written)
+    return GrowthResult(written, complete)
 
 
-def _draft_tier(
-    pyramid: Pyramid, level: Sequence[Member], shape: Shape, scope: str, scope_id: str, tier: int, below: set[str]
-) -> tuple[dict[int, Draft], list[Draft], set[int]]:
-    """Return a tier's groups to write again, by their places in it, its new ones, and the places of those that go once
-    all of the first are written.
+def _draft_stale_groups(
+    groups: Sequence[Group], level: Sequence[Member], scope: str, scope_id: str, stale_ids: set[str]
+) -> list[Draft]:
+    """Return a draft of each stale group of a tier; one with a stale member (ids in `stale_ids`) waits for it."""
+    due = [group for group in groups if group.stale and stale_ids.isdisjoint(group.members)]
+    if not due:
+        return []
+    by_id = {member.id: member for member in level}
+    drafts: list[Draft] = []
+    for group in due:
+        members = tuple(by_id[member] for member in group.members)
+        drafts.append(Draft(scope, scope_id, group.tier, group.seq, members, previous=group))
+    return drafts
 
-    Those are stale, or can be filled up. One with a member that is stale itself (ids in `below`) waits for it.
-    """
-    size = shape.first if tier == 0 else shape.above
-    groups, by_id = pyramid.tiers[tier], {member.id: member for member in level}
+
+def _draft_new_groups(
+    pyramid: Pyramid, tier: int, level: Sequence[Member], shape: Shape, scope: str, scope_id: str
+) -> list[Draft]:
+    """Return a draft of each full group of the members that are in no group yet."""
     covered = pyramid.collect_covered_ids(tier)
     free = [member for member in level if member.id not in covered]
-    order = {member.id: at for at, member in enumerate(level)}
-
-    def draft(seq: int, group: Sequence[Member], previous: Group | None = None) -> Draft:
-        # the members right before a group of tier 0 are read along with it
-        at = order[group[0].id] if shape.window and not tier else 0
-        before = tuple(level[max(0, at - shape.window) : at])
-        return Draft(scope, scope_id, tier, seq, tuple(group), before, previous=previous)
-
-    # groups that are written again: those that are stale, or get members to fill them
-    again: dict[int, Draft] = {}
-    ready = [position for position, group in enumerate(groups) if group.members and below.isdisjoint(group.members)]
-    fills, dissolved = dict[int, list[Member]](), set[int]()
-    if shape.refill:
-        short = {at: [by_id[m] for m in groups[at].members] for at in ready if len(groups[at].members) < size}
-        fills, dissolved, free = _share_out(short, free, size, order)
-    for position in ready:
-        if position not in dissolved and (groups[position].stale or position in fills):
-            whole = [*(by_id[m] for m in groups[position].members), *fills.get(position, [])]
-            again[position] = draft(groups[position].seq, sorted(whole, key=lambda m: order[m.id]), groups[position])
-    # new ones of what is in no group yet
-    full = list(split_full_groups(free, size))
-    full = full if tier or groups or len(full) >= shape.min_groups else []
-    return again, [draft(pyramid.find_next_place(tier) + n, group) for n, group in enumerate(full)], dissolved
+    full = list(split_full_groups(free, shape.above if tier else shape.first))
+    if tier == 0 and not pyramid.tiers[tier] and len(full) < shape.min_groups:
+        return []
+    places = enumerate(full, pyramid.find_next_place(tier))
+    return [Draft(scope, scope_id, tier, seq, tuple(members)) for seq, members in places]
 
 
-def _share_out(
-    short: Mapping[int, list[Member]], free: list[Member], size: int, order: Mapping[str, int]
-) -> tuple[dict[int, list[Member]], set[int], list[Member]]:
-    """Return the members that fill up each short group, the groups that go for it, and the members free then.
-
-    Those that lack least are filled first, by what is free and else by the members of the shortest: at most one of a
-    tier stays short.
-    """
-    waiting = sorted(short, key=lambda at: (-len(short[at]), at))
-    fills, gone = dict[int, list[Member]](), set[int]()
-    while waiting:
-        lacks = size - len(short[waiting[0]])
-        if lacks <= len(free):
-            fills[waiting.pop(0)], free = free[:lacks], free[lacks:]
-        elif len(waiting) > 1:
-            gone.add(waiting[-1])
-            free = sorted([*free, *short[waiting.pop()]], key=lambda m: order[m.id])
-        else:
-            break
-    return fills, gone, free
+def _add_context(drafts: Sequence[Draft], level: Sequence[Member], window: int) -> list[Draft]:
+    """Return the drafts, each with the `window` members right before it as context."""
+    positions = {member.id: position for position, member in enumerate(level)}
+    with_context: list[Draft] = []
+    for draft in drafts:
+        first = positions[draft.members[0].id]
+        with_context.append(replace(draft, context=tuple(level[max(0, first - window) : first])))
+    return with_context
 
 
-def _replace_groups(groups: list[Group], written: Mapping[int, Group], gone: set[int]) -> None:
-    """Put what was written in its places; what that took from others goes from them, what is gone has no members."""
-    taken = {m for group in written.values() for m in group.members}
-    for position, group in enumerate(groups):
-        if position in written:
-            groups[position] = written[position]
-        elif position in gone or not taken.isdisjoint(group.members):
-            members = () if position in gone else tuple(m for m in group.members if m not in taken)
-            groups[position] = replace(group, members=members, stale=True)
+def _replace_stale_groups(groups: list[Group], drafts: Sequence[Draft], texts: Sequence[str | None]) -> list[Group]:
+    """Put the rewritten groups in their places and return them; a group without a text stays stale."""
+    places = {group.seq: position for position, group in enumerate(groups)}
+    written: list[Group] = []
+    for draft, text in zip(drafts, texts, strict=False):  # the texts of the new groups follow
+        if text is not None:
+            group = _make_group(draft, text)
+            groups[places[group.seq]] = group
+            written.append(group)
+    return written
 
 
-def _wants_master(pyramid: Pyramid, tops: Sequence[Member], shape: Shape) -> bool:
-    """Return whether a master is to be written; one that is no more is taken away."""
-    if shape.master and not shape.small:
-        return bool(tops)
-    master, grouped = pyramid.master, any(pyramid.tiers.values())
-    if not shape.small or not (master or shape.master if grouped else len(tops) >= shape.small):
+def _grow_master(
+    pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str, written: list[Group]
+) -> Generator[list[Draft], Sequence[str | None], bool]:
+    """Write the master if it is due and add it to `written`; return False if it is new and got no text."""
+    tops = _collect_top_members(pyramid, members, scope, scope_id)
+    if not _has_master(pyramid, tops, shape):
         pyramid.master = None
+        return True
+    old = pyramid.master
+    if shape.small and old and not old.stale and old.members == tuple(member.id for member in tops):
+        return True
+    draft = Draft(scope, scope_id, MASTER, 0, tuple(tops), sealed=False, previous=old)
+    (text,) = yield [draft]
+    if text is not None:
+        pyramid.master = _make_group(draft, text)
+    elif old is not None:
+        pyramid.master = replace(old, stale=True)
+    else:
         return False
-    return master is None or master.stale or master.members != tuple(member.id for member in tops)
+    written.append(pyramid.master)
+    return True
 
 
-def _rename_members(group: Group, renamed: Mapping[str, str | None]) -> Group:
-    """Return a group whose members were written again under other ids, or went: what it says of them is stale."""
-    if renamed.keys().isdisjoint(group.members):
-        return group
-    return replace(group, members=tuple(new for m in group.members if (new := renamed.get(m, m))), stale=True)
+def _has_master(pyramid: Pyramid, tops: Sequence[Member], shape: Shape) -> bool:
+    """Return True if a pyramid of this shape has a summary over everything."""
+    if not shape.small:
+        return shape.master and bool(tops)
+    if any(pyramid.tiers.values()):
+        return shape.master or pyramid.master is not None
+    return len(tops) >= shape.small
 
 
 def _collect_top_members(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str) -> list[Member]:
-    """Return the members of a master: the highest groups, and what is in none yet."""
+    """Return the members of a master: the groups and members that no group holds, the highest tier first."""
     tops: list[Member] = []
     for tier in sorted(pyramid.tiers, reverse=True):
         above = pyramid.collect_covered_ids(tier + 1)
-        groups = [make_member(g, g.compute_id(scope, scope_id)) for g in pyramid.tiers[tier]]
-        tops += [g for g in groups if g.id not in above]
+        tops += [m for m in _make_members(pyramid.tiers[tier], scope, scope_id) if m.id not in above]
     covered = pyramid.collect_covered_ids(0)
     return tops + [member for member in members if member.id not in covered]
 
 
 def summarize_draft(draft: Draft, max_words: int) -> str:
-    """Return a draft's summary, without a model."""
+    """Return an extractive summary of a draft."""
     return build_extractive_summary(_make_parts(draft.members), max_words, _make_parts(draft.context))
 
 
@@ -375,7 +360,7 @@ def _make_parts(members: Sequence[Member]) -> list[Part]:
 
 
 def compute_span(members: Sequence[Member]) -> tuple[datetime | None, datetime | None]:
-    """Return the times when the first and the last of some members were said."""
+    """Return the earliest and the latest time of some members."""
     starts = [m.at for m in members if m.at]
     ends = [end for m in members if (end := m.last_at or m.at)]
     return min(starts, default=None), max(ends, default=None)
@@ -386,10 +371,14 @@ def make_member(group: Group, group_id: str) -> Member:
     return Member(group_id, group.text, group.first_at, group.last_at)
 
 
+def _make_members(groups: Iterable[Group], scope: str, scope_id: str) -> list[Member]:
+    return [make_member(group, group.compute_id(scope, scope_id)) for group in groups]
+
+
 def build_summary_row(
     group: Group, scope: str, scope_id: str, about: Mapping[str, str | None], key: str
 ) -> dict[str, object]:
-    """Return a row of SUMMARIES without its vector. `about` has the scope's title and workspace."""
+    """Return a row of SUMMARIES without a vector; `about` has the `title` and `workspace` of the scope."""
     return {
         "summary_id": group.compute_id(scope, scope_id),
         "scope": scope,

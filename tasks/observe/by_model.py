@@ -46,6 +46,8 @@ VERSION = 4
 """Raised when the method changes: every claim made under an older one is pending again."""
 PROMPTS = ("extract", "consolidate")
 DROPS_TOKENS = 768
+SHOWN = "messages shown to the model"
+"""Counter of the messages in the requests of a run, by which `slowwave plan` measures tokens a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,10 @@ class Plan:
     def requests(self) -> list[Request]:
         """Every request, in order of session and part."""
         return [part.request for part in self.parts]
+
+    def count_messages(self) -> int:
+        """Return the number of messages in the requests; parts may overlap."""
+        return len({turn.row["message_id"] for part in self.parts for turn in part.chunk.turns})
 
 
 def plan_requests(
@@ -254,6 +260,7 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
     spoken = (turn.row["text"] for part in plan.parts for turn in part.chunk.turns)
     report.counts["passages left out that address the memory"] += count_injections(spoken)[1]
     report.counts["sessions skipped"] += len(plan.skipped)
+    report.counts[SHOWN] += plan.count_messages()
 
     def read(part: Part, completion: Completion) -> ParsedClaims:
         return read_answer(part, completion, plan.rows[part.session_id])

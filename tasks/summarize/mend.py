@@ -1,7 +1,7 @@
-"""Members that went: a claim that was superseded or repeats another, a message that was taken back.
+"""Removes lost members from sealed groups: a claim that was superseded or merged, a message that was taken back.
 
-A sealed group keeps its place and its other members, and is stale, as are the groups above it, and nothing else:
-growing the pyramid writes them again. What comes back later joins the next group, like anything late.
+A group that lost a member is shorter, keeps its place and is stale, as are the groups above it; no other group changes.
+A group without members is removed. A member that comes back later joins the next group, like any late member.
 """
 
 from collections.abc import Sequence
@@ -11,41 +11,50 @@ from slowwave.text.pyramid import Group, Member, Pyramid, compute_span, make_mem
 
 
 def mend(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str) -> int:
-    """Take what is no longer there out of the sealed groups; return how many lost something.
+    """Remove the members that are no longer live from the sealed groups; return how many groups changed.
+
+    A run that was killed after it wrote new groups and before it removed the old ones leaves two groups in one place.
+    Only one of them is kept.
 
     Args:
-        pyramid: what is sealed; changed in place.
+        pyramid: the sealed groups; changed in place.
         members: all live members of tier 0, in order of time.
         scope: "topic" or "session".
-        scope_id: its id.
-
-    Two groups of one place, left by a run that was killed between writing the new and removing the old, become one.
+        scope_id: the id of the topic or session.
     """
-    lost = 0
-    level, renamed = list(members), dict[str, str]()
-    # Tier by tier, since a group that is shortened or gone changes the members of the one above.
+    changed = 0
+    level = {member.id: member for member in members}
+    new_ids = dict[str, str]()
     for tier in sorted(pyramid.tiers):
-        by_id = {member.id: member for member in level}
-        groups: list[Group] = []
-        places: dict[str, int] = {}
-        pyramid.highest[tier] = pyramid.find_next_place(tier) - 1
+        pyramid.highest[tier] = pyramid.find_next_place(tier) - 1  # the place of a removed group stays empty
+        kept = dict[int, Group]()
+        places = dict[str, int]()
         for group in pyramid.tiers[tier]:
-            left = tuple(dict.fromkeys(m for old in group.members if (m := renamed.get(old, old)) in by_id))
-            lost += left != group.members
-            if not left:
-                continue
-            whole = group
-            if left != group.members:  # in its own place, with the words it had
-                first, last = compute_span([by_id[m] for m in left])
-                whole = replace(group, members=left, first_at=first, last_at=last, stale=True)
-            seqs = [(at, set(twin.members)) for at, twin in enumerate(groups) if twin.seq == whole.seq]
-            position = next((at for at, ids in seqs if not ids.isdisjoint(whole.members)), len(groups))
-            if position == len(groups):
-                groups.append(whole)
-            elif (whole.stale, -len(left)) < (groups[position].stale, -len(groups[position].members)):
-                groups[position] = whole
-            places[group.compute_id(scope, scope_id)] = position
-        pyramid.tiers[tier] = groups
-        level = [make_member(group, group.compute_id(scope, scope_id)) for group in groups]
-        renamed = {old: level[position].id for old, position in places.items()}
-    return lost
+            shorter = _shorten(group, level, new_ids)
+            changed += shorter.members != group.members
+            if shorter.members:
+                places[group.compute_id(scope, scope_id)] = group.seq
+                kept[group.seq] = _choose(kept.get(group.seq), shorter)
+        pyramid.tiers[tier] = list(kept.values())
+        # A shorter group has another id, and so the groups above it change too.
+        ids = {seq: group.compute_id(scope, scope_id) for seq, group in kept.items()}
+        new_ids = {old: ids[seq] for old, seq in places.items()}
+        level = {ids[seq]: make_member(group, ids[seq]) for seq, group in kept.items()}
+    return changed
+
+
+def _shorten(group: Group, level: dict[str, Member], new_ids: dict[str, str]) -> Group:
+    """Return a group with its live members under their new ids; it is stale if that changes it."""
+    renamed = [new_ids.get(member, member) for member in group.members]
+    live = tuple(dict.fromkeys(member for member in renamed if member in level))
+    if live == group.members or not live:
+        return replace(group, members=live)
+    first_at, last_at = compute_span([level[member] for member in live])
+    return replace(group, members=live, first_at=first_at, last_at=last_at, stale=True)
+
+
+def _choose(first: Group | None, second: Group) -> Group:
+    """Return the better of two groups of one place: one that is not stale, else the one with more members."""
+    if first is None:
+        return second
+    return min(first, second, key=lambda group: (group.stale, -len(group.members)))

@@ -83,7 +83,7 @@ class Scope:
     before: Mapping[str, Group]
     """Its groups by id as they are stored, without their keys."""
     lost: int
-    """Groups that lost something."""
+    """The number of groups that lost a member, or whose members changed."""
     growth: Growth
     master_text: str | None = None
     """A session's master summary, where it needs no model."""
@@ -255,7 +255,7 @@ def _grow_and_store(
         narrator.model.record_usage(report)
         quarantine_rejected(job.store, "rollup", narrator.rejected, narrator.written, report)
         narrator.rejected = []
-    # New rows are written first: of a run that is killed in between the next one mends both.
+    # New rows are written first: after a kill in between, `mend` keeps one group of each place.
     table = pa.Table.from_pylist(rows, schema=SUMMARIES.schema)
     table = attach_vectors_if_there(job, table, "text", report)
     job.store.merge(SUMMARIES, table)
@@ -299,13 +299,14 @@ def load_topic_info(store: Store) -> dict[str, TopicInfo]:
 
 
 def build_topic_shape(settings: PyramidSettings, small: int = 0, *, by_model: bool = False) -> Shape:
-    """Return groups of STEP at every tier, as high as they fill; by a model one summary over all from `small` on."""
-    return Shape(first=settings.step, above=settings.step, refill=True, small=small, master=by_model)
+    """Return groups of `step` at every tier; by a model also a summary over all from `small` claims on."""
+    return Shape(first=settings.step, above=settings.step, small=small, master=by_model)
 
 
 def build_session_shape(settings: PyramidSettings, *, by_model: bool = False) -> Shape:
-    """Return n_sum messages, then n_sum_sum summaries a group, max_sum_lvl tiers, and a master; by a model groups of
-    sum_tokens, from two on.
+    """Return groups of `n_sum` messages, then of `n_sum_sum` summaries, in `max_sum_lvl` tiers, and a master.
+
+    By a model a group is full at `sum_tokens` tokens, and there are at least two.
     """
     return Shape(
         first=settings.sum_tokens if by_model else settings.n_sum,
@@ -354,12 +355,10 @@ def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str], small: in
 def _build_scope(
     scope: str, scope_id: str, about: Mapping[str, Any], pyramid: Pyramid, members: list[Member], shape: Shape
 ) -> Scope:
-    """Return a pyramid that is mended where it lost members, and ready to grow."""
+    """Return the topic or session with its lost members removed, ready to grow."""
     built = Scope(scope, scope_id, about, pyramid, {}, 0, grow_by_tier(pyramid, members, shape, scope, scope_id))
     built.before = {name: replace(group, key=None) for name, group in built.collect_groups().items()}
     built.lost = mend(pyramid, members, scope, scope_id)
-    if not members:
-        pyramid.master = None
     return built
 
 

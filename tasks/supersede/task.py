@@ -9,7 +9,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.engines.llm.protocol import Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES, Table
 from slowwave.schemas.vocabulary import MODEL_KEY, LedgerKind, Status
@@ -154,22 +153,6 @@ def find_claims_to_judge(store: Store, key: str, doubts: Doubts, *, keep: bool =
     standing = {*rows.filter(active)["observation_id"]} if doubts else set()
     unlinked = {pair[0] for pair in doubts if not standing.issuperset(pair)}
     return {*rows.filter(lost | unjudged)["observation_id"], *unlinked}
-
-
-def list_questions(job: Job, model: Model) -> list[Request]:
-    """Return the requests that the step would make about the claims that the store has now; nothing is asked."""
-    doubts = read_doubts(job.store)
-    fresh = find_claims_to_judge(job.store, compute_supersede_key(job, model), doubts)
-    requests: list[Request] = []
-
-    def note(pairs: Sequence[Pair]) -> list[None]:
-        requests.extend(list_requests(build_questions(name_speakers(job.store, pairs), model.library)))
-        return [None] * len(pairs)
-
-    if fresh:
-        judging = Judge(compute_judge_key(job, model), job.settings.supersede.pairs, note)
-        _supersede(job, read_scope(job.store, fresh, doubts)[0], fresh, doubts, judging)
-    return requests
 
 
 def make_judge(job: Job, model: Model, report: StepReport) -> Judge:

@@ -106,17 +106,21 @@ def test_figures_count_answers_what_they_took_and_what_went_wrong(home: Path) ->
     assert "Tables of the live release that can't be opened: topics 1\n" in typed("status", "--stats").output
 
 
-def test_it_tells_of_a_store_without_runs_and_of_what_a_killed_move_left_in_plain(home: Path) -> None:
+def test_it_tells_of_a_store_without_runs_and_of_one_that_is_half_moved_into_an_encrypted_folder(home: Path) -> None:
     shutil.rmtree(home / "store" / "default" / "runs.lance")
     typed("check", "--repair")
-    (home / "store.moving").mkdir()
+    (home / "store.encrypted").mkdir()
     told = typed("status")
+    refused = typed("remember", "The kettle is new.")
+    assert (refused.exit_code, "store.encrypted is not mounted there" in refused.stderr) == (1, True), refused.output
+    (home / "store.encrypted").rmdir()
     store, at = Store.open(home / "store"), datetime.now(UTC)
     row = {"run_id": "r", "kind": "nightly", "started_at": at, "status": "failed", "report": "{}"}
     store.merge(RUNS, pa.Table.from_pylist([row], schema=RUNS.schema))
     assert f"nightly {at:%Y-%m-%d %H:%M} UTC, failed\n" in typed("status", "--stats").output
     assert (told.exit_code, "last run    none is noted\n" in told.output) == (3, True)
-    assert "encrypted   a plain copy is left of a move: `slowwave encrypt` removes it\n" in told.output
+    line = "encrypted   no: an encrypted folder beside the store is not mounted in its place, see docs/install.md\n"
+    assert line in told.output
 
 
 def test_a_space_of_other_files_is_not_measured_by_the_tools_and_none_is_an_error(home: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 import time
@@ -324,34 +323,39 @@ def test_an_encrypted_export_is_read_by_its_passphrase_alone(store: Path, tmp_pa
 
 
 @pytest.mark.skipif(not shutil.which("gocryptfs"), reason="gocryptfs is not installed")
-def test_a_store_moves_into_an_encrypted_folder_whole_also_after_a_kill(store: Path, tmp_path: Path) -> None:
-    key, moving = tmp_path / "key", tmp_path / "store.moving"
-    key.write_text(PHRASE)
-    Memory.open(store).recall("Where do I live?")
-    before, words = digest(store), ("encrypt", "--key-file", key, "--store", store)
-    killed = subprocess.Popen([sys.executable, "-m", "slowwave", *map(str, words)])
-    while not moving.exists() and killed.poll() is None:
-        time.sleep(0.001)
-    killed.kill()
-    killed.wait()
-    assert digest(moving) == before
-    held = typed("remember", "The kettle is new.", "--store", store)
-    assert (held.exit_code, "`slowwave encrypt` unlocks it" in held.stderr) == (1, True), held.output
-    time.sleep(1)  # a child of what was killed may still be at it
+def test_the_recipe_of_the_docs_moves_a_store_into_an_encrypted_folder(store: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "install.md").read_text(encoding="utf-8")
+    place, *lines = text.partition("### An encrypted store")[2].split("```bash\n")[1].split("\n```")[0].splitlines()
+    assert (place, len(lines)) == ("STORE=~/.local/share/slowwave/store", 8)
+    before = digest(store)
+
+    def run(line: str, phrase: str = PHRASE) -> int:
+        # gocryptfs stays in the background, so it gets no pipe of this test
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        env = {**os.environ, "STORE": str(store)}
+        done = subprocess.run(["bash", "-c", line], env=env, input=phrase.encode(), timeout=60, check=False, **quiet)
+        return done.returncode
+
     try:
-        done = typed(*words)
-        assert (done.exit_code, "as Lance can't" in done.stdout) == (0, True), done.output
-        assert (digest(store), moving.exists()) == (before, False)
-        sealed = [path for path in (tmp_path / "store.encrypted").rglob("*") if path.is_file()]
+        for line in lines:
+            if line.startswith("cp "):  # half moved
+                held = typed("remember", "The kettle is new.", "--store", store)
+                assert (held.exit_code, "is not mounted there" in held.stderr) == (1, True), held.output
+            assert run(line) == 0, line
+        assert digest(store) == before
+        assert sorted(path.name for path in store.parent.glob("store*")) == ["store", "store.encrypted"]
+        sealed = [path for path in store.with_name("store.encrypted").rglob("*") if path.is_file()]
         assert not any(word in path.read_bytes() for path in sealed for word in (b"Porto", b"messages"))
-        assert "gocryptfs" in typed("status", "--store", store).stdout
+        assert "encrypted   by gocryptfs, unlocked" in typed("status", "--store", store).stdout
         assert typed("remember", "The kettle is new.", "--store", store).exit_code == 0
         assert "kettle" in typed("recall", "kettle", "--store", store).stdout
-        assert typed("encrypt", "--lock", "--store", store).exit_code == 0
-        for command in (("status",), ("recall", "kettle"), ("run", "--plain", tmp_path), ("remember", "x y")):
+        assert run('fusermount3 -u "$STORE"') == 0
+        for command in (("status",), ("recall", "kettle"), ("run", "--plain", store.parent), ("remember", "x y")):
             held = typed(*command, "--store", store)
-            assert (held.exit_code, "`slowwave encrypt` unlocks it" in held.stderr) == (1, True), held.output
-        key.write_text("another horse battery")
-        assert "refuses" in typed(*words).stderr
+            assert (held.exit_code, "store.encrypted" in held.stderr) == (1, True), held.output
+        assert not [*store.iterdir()]  # nothing was written in plain
+        assert run('gocryptfs "$STORE.encrypted" "$STORE"', "another horse battery") != 0
+        assert run('gocryptfs "$STORE.encrypted" "$STORE"') == 0
+        assert "kettle" in typed("recall", "kettle", "--store", store).stdout
     finally:
-        typed("encrypt", "--lock", "--store", store)
+        run('fusermount3 -u "$STORE.copy"; fusermount3 -u "$STORE"')

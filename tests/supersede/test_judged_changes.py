@@ -17,7 +17,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.run import open_run
 from slowwave.flows.plan import Line, plan_night
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.settings import LLMSettings, Settings, SupersedeSettings
+from slowwave.schemas.settings import LLMSettings, ModelsSettings, Settings, SupersedeSettings
 from slowwave.schemas.tables import COMPLETIONS, MERGES, OBSERVATIONS, QUARANTINE, TABLES
 from slowwave.store import Store
 from slowwave.tasks.job import StepReport
@@ -334,20 +334,23 @@ def test_answers_are_kept_and_verdicts_that_were_lost_cost_nothing(store: Path) 
     assert again.counts["scripted: cache hits"] >= first.counts["judged by the model"] - 1 > 0
 
 
-def test_the_plan_counts_the_pairs_that_wait_and_estimates_those_to_come(store: Path) -> None:
+def test_the_plan_counts_the_messages_of_claims_that_wait_for_a_judge(store: Path) -> None:
     def plan(pairs: int) -> dict[str, Line]:
-        more = {"llm": "scripted:tests.llm_scripts:changing", "supersede": SupersedeSettings(pairs=pairs)}
+        # only the judge is a model, so no session waits for extraction
+        others = ModelsSettings(extract="off", topics="off", summaries="off")
+        more = {"llm": "scripted:tests.llm_scripts:changing", "models": others}
+        more |= {"supersede": SupersedeSettings(pairs=pairs)}
         estimate = plan_night([store.parent / "a.jsonl"], plain(store).model_copy(update=more))
         return {line.step: line for line in estimate.lines}
 
-    one = plan(1)["supersede"]
-    assert (one.requests, one.cached, one.estimated) == (1, 0, False)
-    report = judge_store(store, "changing", supersede=SupersedeSettings(pairs=1))
-    assert one.prompt_tokens >= report.counts["scripted: prompt tokens"]  # the template's tokens are counted
-    report = judge_store(store, "changing")
-    assert report.counts["judged by the model"] > 0
-    after = plan(1)["supersede"]
-    assert (after.requests, after.estimated) == (1, True)  # of the claims that the model is still to make
+    before = plan(2_000)["supersede"]
+    claims = statuses(store)
+    waiting = claims["active"] + claims["superseded"]
+    assert before.units == round(8 * waiting / claims.total()) == 6  # of the 8 messages; repeated claims are not judged
+    assert (before.requests, before.estimated) == (1, True)
+    judge_store(store, "changing")
+    after = plan(2_000)["supersede"]
+    assert (after.units, after.requests) == (0, 0)
     assert "supersede" not in plan(0)
 
 
