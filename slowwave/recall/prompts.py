@@ -17,7 +17,7 @@ Scripts that put no space between words, whose letters are wide, are counted by 
 
 import math
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,7 +35,7 @@ from slowwave.recall.retrieve.rows import (
 )
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import PASSAGES
-from slowwave.text.words import TERM
+from slowwave.text.words import TERM, compute_word_shares
 
 SUBJECT = 3
 """Messages of one session that a subject of it is said in, at least."""
@@ -49,15 +49,20 @@ MAX_PAIRS = 64
 """Pairs of wide letters of a prompt that are looked up; later ones are left out."""
 
 
-def is_for_memory(view: View, prompt: str, workspace: str | None = None) -> bool:
+def is_for_memory(view: View | None, prompt: str, workspace: str | None = None, written: Sequence[str] = ()) -> bool:
     """Return True if a prompt asks the memory something, rather than drives the session that it is typed in.
 
     Args:
-        view: the release.
+        view: the release; None before the first.
         prompt: with at least one word.
         workspace: where the past sessions must have been; None for anywhere. Words are rare or not in the whole memory.
+        written: what was said since the release. A question passes that has a word of it, since little can be counted.
     """
     query = build_query(prompt, 1, ("message",), workspace=workspace)
+    if is_question(query.text) and _is_any_said(query, written):
+        return True
+    if view is None:
+        return False
     allowed = mask_allowed_passages(view, place_query(view, query))
     sessions, asks = int(view.passages.session.max(initial=-1)) + 1, is_question(query.text)
     counts = not asks or sessions >= FEWEST
@@ -88,6 +93,12 @@ def split_wide_pairs(text: str) -> list[str]:
         for part in wide.split():
             pairs += [part[at : at + 2] for at in range(len(part) - 1)]
     return list(dict.fromkeys(pairs))
+
+
+def _is_any_said(query: Query, texts: Sequence[str]) -> bool:
+    """Return True if one of some texts holds a word of a query, or a pair of its wide letters."""
+    pairs = split_wide_pairs(query.text)
+    return any(compute_word_shares(query.content_words, texts)) or any(pair in text for pair in pairs for text in texts)
 
 
 def _find_words(view: View, query: Query) -> Iterator[Ints]:

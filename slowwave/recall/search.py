@@ -373,7 +373,8 @@ def order_by_change(view: View, hits: Sequence[Candidate], query: Query) -> list
     # summaries and topics tell behind each sentence what changed it by then
     for index, row in enumerate(ordered):
         if row.kind in GROUPS:
-            text = mark_changes(view.chains, row.text, str(row.row.get("scope_id") or row.id), query.as_of)
+            own, scope = view.find_session_ids(query.own_sessions), str(row.row.get("scope_id") or row.id)
+            text = mark_changes(view.chains, row.text, scope, query.as_of, own)
             ordered[index] = replace(row, row={**row.row, "text": text})
     return ordered
 

@@ -407,6 +407,8 @@ def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, full_text: bool) ->
     query, conditions = plan.query, [pc.field("text").is_valid()] if pool.kind == "topic" else []
     if query.places:
         conditions.append(pc.field("workspace").isin(pa.array(query.places, pa.string())))
+    if query.own_sessions and pool.kind == "summary":
+        conditions.append(~pc.field("scope_id").isin(pa.array(view.find_session_ids(query.own_sessions), pa.string())))
     if query.since:
         conditions.append(pc.field(pool.last) >= pa.scalar(query.since, UTC_US))
     if query.until:
