@@ -91,10 +91,8 @@ def collect_briefing_kinds(
     written = read_unreleased(view, memory.root / memory.space, (Role.USER,)) if not memory._live.named else []
     workspaces = view.workspaces | {hit.workspace for hit in written}
     places = require_workspaces(workspace, workspaces) if workspace else ()
-    # statements written since, in short, the newest first
-    newest = [
-        hit for hit in reversed(written) if not hit.text.endswith("?") and (not places or hit.workspace in places)
-    ]
+    # what persons wrote since, in short, the newest first; what ends in a question may state something before it
+    newest = [hit for hit in reversed(written) if not places or hit.workspace in places]
     unreleased = [tell_hit(replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))) for hit in newest]
     own = view.find_session_ids(own_sessions)
     summaries = collect_topic_summaries(view, places, own), collect_session_summaries(view, places, own)

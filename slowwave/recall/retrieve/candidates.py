@@ -57,8 +57,6 @@ DATED = 2.0
 """Weight of a date against an equally rare word."""
 LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
-MIN_STATED = 4
-"""Words beside its questions from which a message says something of its own."""
 REACH = 6
 """Neighbours on either side whose words count for a passage."""
 SATURATED = 2.2
@@ -133,11 +131,6 @@ class Candidate:
         """When it was said last, since 1970; 0 where that is not known."""
         last = self.edges[1]
         return last.timestamp() if last is not None else 0.0
-
-    @property
-    def is_only_question(self) -> bool:
-        """Whether it is a message of hardly anything but questions."""
-        return self.kind == "message" and "?" in self.text and len(QUESTION.sub(" ", self.text).split()) < MIN_STATED
 
 
 @dataclass(frozen=True)
