@@ -1,8 +1,8 @@
 """A query, checked, and the times that it names: a request that can't be carried out as put is refused here, with what
 would be.
 
-Times are evidence among the rest: what was said then is worth more (`DATED`), and of what is relevant anyhow it stands
-above what was said at another time and does not name that time either: a question may be about a date, or of one.
+Times are evidence among the rest: what was said then is worth more (`DATED`). What is relevant anyhow moves up some
+places if it was said then or names that time: a question may be about a date, or of one.
 """
 
 import re
