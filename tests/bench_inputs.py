@@ -33,7 +33,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         ],
         "recall.evidence": [
             ([boat, "--json", *PLAIN], '"ranking": "all kinds"'),
-            ([boat, "--together", "--store", folder / "evidence", *PLAIN], "evidence among"),
+            ([boat, "--together", "--run-on", "--store", folder / "evidence", *PLAIN], "evidence among"),
         ],
         "nights.both_kinds": [
             ([talk, "--llm", "scripted:tests.llm_scripts:faithful", "--json"], '"night": "with"'),
