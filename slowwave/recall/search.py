@@ -70,6 +70,7 @@ from slowwave.recall.retrieve.candidates import (
     retrieve_messages,
 )
 from slowwave.recall.retrieve.rows import (
+    Scores,
     correct_names,
     explain_empty_filters,
     mask_allowed_claims,
@@ -221,7 +222,7 @@ class Search:
             if plan.is_time_only:
                 named = np.array([times.is_named_in(str(row[pool.text])) for row in candidates.rows], dtype=bool)
                 relevance, nearest = (inside | named).astype(np.float64), 0.0
-            raised = {"time": DATED * (inside & (relevance >= CONFIDENT))}
+            raised: dict[str, Scores] = {"time": DATED * (inside & (relevance >= CONFIDENT)).astype(np.float64)}
             candidates = replace(candidates, contributions={**candidates.contributions, **raised})
         return replace(candidates, relevance=relevance, best=max(float(relevance.max()), nearest))
 
@@ -378,7 +379,8 @@ def _mask_timely(rows: Sequence[Candidate], query: Query) -> Mask:
         return np.zeros(len(rows), dtype=bool)
     inside = times.mask_inside([row.edges for row in rows])
     named = np.array([times.is_named_in(row.text) for row in rows], dtype=bool)
-    return (inside | named) & np.array([row.relevance >= CONFIDENT for row in rows], dtype=bool)
+    mask: Mask = (inside | named) & np.array([row.relevance >= CONFIDENT for row in rows], dtype=bool)
+    return mask
 
 
 def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
