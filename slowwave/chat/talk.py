@@ -208,7 +208,7 @@ class Conversation:
 
         count, workspace = self._count_tokens, self.workspace
         ask = partial(
-            *(memory.context,),
+            memory.context,
             budget=budget,
             web=web,
             tokenizer=count,
