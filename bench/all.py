@@ -19,6 +19,7 @@ nights.topics data/labelled/topics.tsv
 recall.blocks data/labelled/decisions.jsonl data/labelled/decisions_unseen.jsonl data/questions.toml
 nights.worth data/samples
 recall.sessions data/labelled/decisions_*.jsonl
+recall.evidence data/labelled/assistant_*.jsonl --together
 recall.changes changes/calm_coding.jsonl changes/facts.jsonl changes/vehicle.jsonl
 nights.observe locomo/locomo_open.json
 nights.worth coding/chef_chopsky.jsonl fixtures/pi/large-session.jsonl changes/calm_coding.jsonl

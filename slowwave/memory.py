@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.recall.hits import KINDS, Hits, Kind
-from slowwave.recall.live import LiveRelease, Notes, QueryVectors, find_unreleased
+from slowwave.recall.live import LiveRelease, Notes, QueryVectors, find_unreleased, read_unreleased
 from slowwave.recall.query import Query, build_query, read_once, refuse_unknown_filters
 from slowwave.recall.release.view import View
 from slowwave.recall.search import Reranker, Search
@@ -178,6 +178,7 @@ class Memory:
         *,
         automatic: bool = False,
         now: datetime | None = None,
+        own_sessions: Iterable[str] | str = (),
         **filters: Unpack[Filters],
     ) -> Hits:
         """Return up to k memories that answer the query, best first, each another piece of evidence: a claim comes
@@ -191,6 +192,8 @@ class Memory:
         Args:
             automatic: nobody asked: what is less relevant than the floor (`recall.automatic_floor`) is not returned.
             now: what "yesterday" in the query counts back from; the clock's time, unless given.
+            own_sessions: ids of sessions that are left out, as the transcripts have them: the one in which this is
+                asked, whose words are no memory yet.
             filters: which rows may answer (`slowwave.schemas.filters.Filters`). A category is of observations alone,
                 summaries have no speaker and no files, and rows without a time lie in no stretch of time.
 
@@ -199,7 +202,9 @@ class Memory:
                 empty name or path.
             StoreError: the store can't be read.
         """
-        return self.recall_many([query], k, kinds, automatic=automatic, now=now, **filters)[0]
+        return self.recall_many([query], k, kinds, automatic=automatic, now=now, own_sessions=own_sessions, **filters)[
+            0
+        ]
 
     def recall_many(
         self,
@@ -209,6 +214,7 @@ class Memory:
         *,
         automatic: bool = False,
         now: datetime | None = None,
+        own_sessions: Iterable[str] | str = (),
         **filters: Unpack[Filters],
     ) -> list[Hits]:
         """Return `recall` of each query, in order, from one release and with one call of the encoder.
@@ -220,9 +226,9 @@ class Memory:
         if isinstance(queries, str | bytes):
             raise UsageError(f"queries is {queries!r:.40}; it is a list of texts: `recall` takes one")
         kinds, filters["files"] = read_once(kinds), read_once(filters.get("files"))
-        return self._answer(
-            "recall", [build_query(query, k, kinds, now=now, **filters) for query in queries], automatic
-        )
+        own = read_once(own_sessions)
+        built = [build_query(query, k, kinds, now=now, own_sessions=own, **filters) for query in queries]
+        return self._answer("recall", built, automatic)
 
     arecall = make_async_twin(recall)
     arecall_many = make_async_twin(recall_many)
@@ -278,6 +284,7 @@ class Memory:
         tokenizer: "Tokenizer | str | None" = None,
         format: "Format" = "markdown",
         automatic: bool = False,
+        own_sessions: Iterable[str] | str = (),
         **filters: Unpack[MessageFilters],
     ) -> "Context":
         """Return a prompt block of at most `budget` tokens: web results, memories, conversation; the best nearest the
@@ -292,8 +299,11 @@ class Memory:
             budget: tokens by `tokenizer`, a function or a name; both by default the settings'.
             web: results with url, title and text, the best first.
             conversation: turns (role and content, as chat APIs have them), the latest last. A query of few words of its
-                own that finds nothing sure is asked together with the last turn that is no assistant's.
+                own that finds nothing sure is asked together with the last turn that is no assistant's. The memories
+                are of other sessions: what stands in the conversation is no memory of it.
             automatic: nobody asked: what is less relevant than the floor (`recall.automatic_floor`) is not told.
+            own_sessions: ids of sessions that are left out, as the transcripts have them: the one in which this is
+                asked. That of the conversation is found without its id too, by its messages.
             filters: which messages the memories are of, as `recall` has them, less the category.
 
         Raises:
@@ -312,6 +322,7 @@ class Memory:
             tokenizer=tokenizer,
             format=format,
             automatic=automatic,
+            own_sessions=own_sessions,
             **filters,
         )
 
@@ -324,10 +335,12 @@ class Memory:
         tokenizer: "Tokenizer | str | None" = None,
         format: "Format" = "markdown",
         workspace: str | None = None,
+        own_sessions: Iterable[str] | str = (),
     ) -> "Context":
         """Return what is known, for the start of a conversation: the same bytes as long as the release is the same and
         nobody wrote a note or talked since (their words are marked as not yet distilled; agents' notes are left out).
 
+        `own_sessions` are left out as `context` leaves them out.
         With a workspace: what stands about that project, its topics and its sessions.
 
         Raises:
@@ -336,7 +349,25 @@ class Memory:
         """
         from slowwave.context.projects.briefing import build_briefing
 
-        return build_briefing(self, budget, tokenizer=tokenizer, format=format, workspace=workspace)
+        return build_briefing(
+            self, budget, tokenizer=tokenizer, format=format, workspace=workspace, own_sessions=own_sessions
+        )
+
+    def is_asked(self, prompt: str, workspace: str | None = None) -> bool:
+        """Return True if a prompt asks this memory something, rather than drives the session that it is typed in ("run
+        the tests"): for hooks, which get every prompt (`slowwave.recall.prompts`).
+
+        Raises:
+            UsageError: a prompt that `recall` refuses.
+            StoreError: the store can't be read.
+        """
+        from slowwave.recall.prompts import is_for_memory
+
+        view: View | None = None
+        with suppress(NoRelease):
+            view = self.get_view()
+        written = [hit.text for hit in read_unreleased(view, self.root / self.space)]
+        return is_for_memory(view, prompt, workspace, written)
 
     def recent(
         self, n: int = 10, workspace: str | None = None, keyword: str | None = None, tag: str | None = None

@@ -31,6 +31,10 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             ([boat, "--json", *PLAIN], "noise"),
             ([boat.with_suffix(".queries.json"), "--talks", boat, "--json", *PLAIN], '"block": 1.0'),
         ],
+        "recall.evidence": [
+            ([boat, "--json", *PLAIN], '"ranking": "all kinds"'),
+            ([boat, "--together", "--run-on", "--store", folder / "evidence", *PLAIN], "evidence among"),
+        ],
         "nights.both_kinds": [
             ([talk, "--llm", "scripted:tests.llm_scripts:faithful", "--json"], '"night": "with"'),
             ([ROOT / "data" / "samples" / "codex", "--llm", "off", "--draw", 3, "--json"], '"rating": "useful"'),

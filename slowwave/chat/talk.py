@@ -98,6 +98,7 @@ class Conversation:
         """Begin with no turn; a message waits `memory_seconds` for memory, and then goes without."""
         self.llm, self.memory, self.settings = llm, memory, settings
         self.journal, self.web, self.workspace, self.space_dir = journal, web, workspace, space_dir
+        self._own_sessions = (journal.session,) if journal else ()
         write = partial(summarize_drafts, llm, settings.pyramid.get_words)
         self._memory_seconds = memory_seconds
         self._count_tokens = cache_counts(lambda text: llm.count_tokens([text])[0])
@@ -207,7 +208,15 @@ class Conversation:
         """
 
         count, workspace = self._count_tokens, self.workspace
-        ask = partial(memory.context, budget=budget, web=web, tokenizer=count, workspace=workspace, automatic=True)
+        ask = partial(
+            memory.context,
+            budget=budget,
+            web=web,
+            tokenizer=count,
+            workspace=workspace,
+            automatic=True,
+            own_sessions=self._own_sessions,
+        )
         block = ask(message)
         before = next((text for role, text in reversed(self.turns.messages) if role == "user"), None)
         if block.reason is None or before is None or not is_follow_up(message):

@@ -30,11 +30,12 @@ from slowwave.context.packing import (
 )
 from slowwave.context.rendering import FORMATS, Format, Line, LineSource, Measure, Name, Part
 from slowwave.context.report import rank_sentences
+from slowwave.context.running import Said, find_own_sessions, fold_turns
 from slowwave.context.tokens import Tokenizer, cache_counts, replace_surrogates, resolve_tokenizer
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.recall.hits import Cost, Hit, Hits
+from slowwave.recall.hits import Cost, Hit, Hits, fold_text
 from slowwave.recall.live import LiveRelease, Notes, QueryVectors
-from slowwave.recall.query import MAX_CHARS, build_query, read_once, refuse_unknown_filters
+from slowwave.recall.query import MAX_CHARS, build_query, parse_sessions, read_once, refuse_unknown_filters
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import place_query
 from slowwave.schemas.errors import UsageError, translate_read_errors
@@ -94,7 +95,14 @@ class OpenMemory(Protocol):
         ...
 
     def recall(
-        self, query: str, k: int, kinds: tuple[str, ...], *, automatic: bool, **filters: Unpack[MessageFilters]
+        self,
+        query: str,
+        k: int,
+        kinds: tuple[str, ...],
+        *,
+        automatic: bool,
+        own_sessions: Iterable[str] | str,
+        **filters: Unpack[MessageFilters],
     ) -> Hits:
         """Return the hits of a query."""
         ...
@@ -110,6 +118,7 @@ def build_context(
     tokenizer: Tokenizer | str | None = None,
     format: Format = "markdown",
     automatic: bool = False,
+    own_sessions: Iterable[str] | str = (),
     **filters: Unpack[MessageFilters],
 ) -> Context:
     """Return the block for a query; see `Memory.context`."""
@@ -121,10 +130,11 @@ def build_context(
     turns = [parse_turn(turn) for turn in conversation]
     read_cost = memory._vectors.start_clock("automatic" if automatic else "context", room)
     with memory._notes.collect_answer_notes():
-        memories, hits = _collect_memories(memory, query, automatic, filters)
+        ask = partial(_ask_others, memory, turns=turns, automatic=automatic, own=own_sessions, filters=filters)
+        memories, hits = ask(query)
         before = next((text for role, text in reversed(turns) if role != Role.ASSISTANT and text.strip()), None)
         if not hits.confident and before is not None and is_follow_up(query):
-            wider = _collect_memories(memory, f"{before}\n{query}"[-MAX_CHARS:], automatic, filters)
+            wider = ask(f"{before}\n{query}"[-MAX_CHARS:])
             memories, hits = wider if wider[1].relevance > hits.relevance else (memories, hits)
         # the encoder by whose vectors the turns are called up
         view, query = memory._live.view, replace_surrogates(query)
@@ -151,17 +161,53 @@ def build_context(
     )
 
 
-def _collect_memories(
-    memory: OpenMemory, query: str, automatic: bool, filters: MessageFilters
+def _ask_others(
+    memory: OpenMemory,
+    query: str,
+    turns: Sequence[tuple[str, str]],
+    automatic: bool,
+    own: Iterable[str] | str,
+    filters: MessageFilters,
 ) -> tuple[list[Line], Hits]:
-    """Return the memories for a query, and the hits they rest on."""
+    """Return the memories for a query, and the hits they rest on, from other sessions than the running conversation."""
+    own_ids, said = parse_sessions(own), fold_turns(turns)
+    spoken = [*said, *fold_turns([("", query)])]  # the store may have read the question too
+    while True:
+        lines, hits = _collect_memories(memory, query, automatic, own_ids, (), filters)
+        found = {source.session for hit in hits for source in hit.sources} if said else set[str]()
+        more = find_own_sessions(memory._live.view, memory.root / memory.space, spoken, found) if found else []
+        if not set(more) - set(own_ids):
+            repeated = len(_leave_out_turns(hits, said)) < len(hits)
+            return _collect_memories(memory, query, automatic, own_ids, said, filters) if repeated else (lines, hits)
+        own_ids = (*own_ids, *more)
+
+
+def _collect_memories(
+    memory: OpenMemory,
+    query: str,
+    automatic: bool,
+    own: tuple[str, ...],
+    turns: Sequence[Said],
+    filters: MessageFilters,
+) -> tuple[list[Line], Hits]:
+    """Return the memories for a query, and the hits they rest on.
+
+    Args:
+        memory: whose they are.
+        query: what is asked.
+        automatic: whether nobody asked.
+        own: sessions that are left out.
+        turns: of the conversation that is running: a message that is word for word one of them is left out.
+        filters: as `recall` has them.
+    """
     # what recall finds; before the first release that is all
     settings = memory.settings.context
     filters["files"] = read_once(filters.get("files"))
-    hits = memory.recall(query, settings.hits, ("message",), automatic=automatic, **filters)
+    recall = partial(memory.recall, query, automatic=automatic, own_sessions=own, **filters)
+    hits = _leave_out_turns(recall(settings.hits, ("message",)), turns)
     if memory._live.view is None:
         return _tell_hits(hits), hits
-    plain_query = build_query(query, settings.hits, ("message",), **filters)
+    plain_query = build_query(query, settings.hits, ("message",), own_sessions=own, **filters)
     with translate_read_errors(memory.root / memory.space):
         view = memory.get_view()
         # messages beside a plain question, with a model's claims; beside a report sentences of the likeliest sessions
@@ -173,11 +219,21 @@ def _collect_memories(
             messages = rank_messages(view, plain_query, hits)
             if not messages or not view.has_model_claims:
                 return messages, hits
-            claims = memory.recall(query, CLAIMS, ("observation",), automatic=automatic, **filters)
-            topics = rank_topics(memory.recall(query, 1, ("topic",), automatic=automatic, **filters), plain_query)
+            claims = recall(CLAIMS, ("observation",))
+            topics = rank_topics(recall(1, ("topic",)), plain_query)
             return [*rank_claims(view, claims), *topics, *messages], hits
         vector = encode([plain_query.text]).get(plain_query.text)
         return rank_sentences(view, plain_query, vector, hits), hits
+
+
+def _leave_out_turns(hits: Hits, turns: Sequence[Said]) -> Hits:
+    """Return an answer without the messages that are word for word a turn of the running conversation."""
+    said = {text for _, text in turns}
+    kept = [hit for hit in hits if fold_text(hit.text) not in said] if said else hits
+    if len(kept) == len(hits):
+        return hits
+    best = max((hit.relevance or 0.0 for hit in kept), default=0.0)
+    return Hits(kept, None if kept else "what was found stands in the conversation", best, hits.notes)
 
 
 def _tell_hits(hits: Sequence[Hit]) -> list[Line]:

@@ -50,7 +50,10 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
         return likelihood * (OTHERS if named is not None and row["speaker"] != named else 1.0)
 
     # hits; one that was changed only where the message of the later claim was not found
-    texts = "\n".join(_flatten(hit.text) for hit in hits)
+    own = set(view.find_session_ids(query.own_sessions))
+    later = {hit.id: view.chains.claims.get(hit.superseded_by or hit.perhaps_superseded_by or "") for hit in hits}
+    own_texts = [str(row["summary"]) for row in later.values() if row is not None and row["session_id"] in own]
+    texts = "\n".join(map(_flatten, (*(hit.text for hit in hits), *own_texts)))  # what is told beside, or was just said
     likelihoods = {hit.id: float(1 + rank) ** -FADES for rank, hit in enumerate(hits)}
     lines = list[Line]()
     for hit in hits:

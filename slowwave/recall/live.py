@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from slowwave.engines.encoders.protocol import SERVER, Encoder, KnownEncoder, compute_encoder_name
 from slowwave.recall.hits import QUOTE_CHARS, Cost, Hit, Source
-from slowwave.recall.query import Query, Vector
+from slowwave.recall.query import Query, Vector, is_of_session
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.recall.retrieve.rows import build_path_variants
@@ -266,7 +266,8 @@ def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: Q
     hits = [
         hit
         for hit in hits
-        if (query.workspace is None or hit.workspace in places)
+        if not is_of_session(hit.sources[0].session, query.own_sessions)
+        and (query.workspace is None or hit.workspace in places)
         and (query.since is None or (hit.observed_at and hit.observed_at >= query.since))
         and (query.until is None or (hit.observed_at and hit.observed_at <= query.until))
         and (not speaker or f"{normalise_name(hit.speaker or '')} ".startswith(f"{speaker} "))

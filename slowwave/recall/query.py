@@ -1,12 +1,12 @@
 """A query, checked, and the times that it names: a request that can't be carried out as put is refused here, with what
 would be.
 
-Times are evidence among the rest: what was said then is worth more (`DATED`), and of what is relevant anyhow it stands
-above what was said at another time and does not name that time either: a question may be about a date, or of one.
+Times are evidence among the rest: what was said then is worth more (`DATED`). What is relevant anyhow moves up some
+places if it was said then or names that time: a question may be about a date, or of one.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cached_property
@@ -162,6 +162,8 @@ class Query:
     """Paths, one of which a row is to be about; with forward slashes."""
     min_confidence: float | None = None
     """Least confidence of claims."""
+    own_sessions: tuple[str, ...] = ()
+    """The transcripts' own ids of sessions that are left out: the one in which this is asked, and those below it."""
 
     @cached_property
     def content_words(self) -> list[str]:
@@ -235,7 +237,13 @@ def refuse_unknown_filters(filters: Mapping[str, object], allowed: type) -> None
 
 
 def build_query(
-    text: str, k: int, kinds: Iterable[str] | str, *, now: datetime | None = None, **filters: Unpack[Filters]
+    text: str,
+    k: int,
+    kinds: Iterable[str] | str,
+    *,
+    now: datetime | None = None,
+    own_sessions: Iterable[str] | str = (),
+    **filters: Unpack[Filters],
 ) -> Query:
     """Return the query, its text cleaned of control characters, its bounds in UTC.
 
@@ -282,6 +290,7 @@ def build_query(
         as_of=then,
         files=files,
         min_confidence=parse_share(filters.get("min_confidence"), "min_confidence"),
+        own_sessions=parse_sessions(own_sessions),
         places=() if (workspace := names["workspace"]) is None else (workspace,),  # `place_query` adds its other names
         **names,
     )
@@ -329,6 +338,23 @@ def _parse_files(files: Files) -> tuple[str, ...]:
         refused = repr(wrong[0] if wrong else files)
         raise UsageError(f"files has {refused:.80}; it is one path or several, like src/db.py, or None for any")
     return tuple(dict.fromkeys(map(normalise_path, paths)))
+
+
+def parse_sessions(sessions: Iterable[str] | str) -> tuple[str, ...]:
+    """Return the ids of sessions, sorted, each once.
+
+    Raises:
+        UsageError: one of them is no text.
+    """
+    ids = (sessions,) if isinstance(sessions, str) else tuple(sessions)
+    if wrong := [key for key in ids if not isinstance(key, str)]:
+        raise UsageError(f"own_sessions has {wrong[0]!r:.80}; it is a session's id or several")
+    return tuple(sorted(set(filter(None, ids))))
+
+
+def is_of_session(native: str | None, sessions: Collection[str]) -> bool:
+    """Return True if a session, by the transcript's own id, is one of some, or a helper's below one (`ID/AGENT`)."""
+    return native is not None and (native in sessions or native.startswith(tuple(f"{key}/" for key in sessions)))
 
 
 def _check_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:

@@ -7,8 +7,7 @@
                       a time that the query names
     kinds             messages first, by score; claims beside them (`merge_kinds`)
     rerank            by a model, where one was given
-    order             a newer hit before the one that it changed, what is of the time asked about first, superseded
-                      hits and mere questions last (`order_by_change`)
+    order             a newer hit before the one that it likely changed, superseded hits last (`order_by_change`)
     sources           each hit with the messages that it stands on, in the transcript's own ids (`build_hits`)
 
 "Which linter does galeforce use?" is answered by "linting is flake8", said in a session of that workspace. The encoder
@@ -47,7 +46,7 @@ from slowwave.recall.hits import (
     fold_text,
     has_words,
 )
-from slowwave.recall.query import Query, QueryPlan, Vector
+from slowwave.recall.query import Mask, Query, QueryPlan, Vector
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import (
     FIGURE,
@@ -60,6 +59,7 @@ from slowwave.recall.release.view import (
     mark_changes,
 )
 from slowwave.recall.retrieve.candidates import (
+    DATED,
     POOLS,
     Candidate,
     Candidates,
@@ -70,6 +70,7 @@ from slowwave.recall.retrieve.candidates import (
     retrieve_messages,
 )
 from slowwave.recall.retrieve.rows import (
+    Scores,
     correct_names,
     explain_empty_filters,
     mask_allowed_claims,
@@ -87,6 +88,8 @@ T = TypeVar("T")
 
 ABOUT = 10
 """Hits that are put in order at least, and among which those of a chain stand together: others are of other things."""
+GUESS = 5
+"""Places that a row moves up at most since it seems to be of the time asked about, or to change another."""
 SAME = 70.0
 """`rapidfuzz.fuzz.ratio` from which two texts are one sentence with another value in it."""
 SITTING = 3600.0
@@ -212,16 +215,15 @@ class Search:
             cosines = np.append(np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest)
             relevances = scale.compute_relevances(cosines, np.append(candidates.covered, 0.0))
             relevance, nearest = relevances[:-1], float(relevances[-1])
-        # of a time that is named what was said then comes first; messages and claims know it already, unless nothing
+        # of a time that is named what was said then is worth more; messages and claims know it already, unless nothing
         # else is asked for: then it alone is relevant, as what names that time is
         if times is not None and (plan.is_time_only or kind in GROUPS):
             inside = times.mask_inside([(row[pool.first], row[pool.last]) for row in candidates.rows])
             if plan.is_time_only:
                 named = np.array([times.is_named_in(str(row[pool.text])) for row in candidates.rows], dtype=bool)
                 relevance, nearest = (inside | named).astype(np.float64), 0.0
-            last = ~(inside & (relevance >= CONFIDENT))
-            lowered = {"time": last * -(np.ptp(candidates.scores) + 1.0)}
-            candidates = replace(candidates, contributions={**candidates.contributions, **lowered})
+            raised: dict[str, Scores] = {"time": DATED * (inside & (relevance >= CONFIDENT)).astype(np.float64)}
+            candidates = replace(candidates, contributions={**candidates.contributions, **raised})
         return replace(candidates, relevance=relevance, best=max(float(relevance.max()), nearest))
 
     def _explain_floor(self, plan: QueryPlan, best: float) -> str | None:
@@ -348,34 +350,37 @@ def order_by_change(view: View, hits: Sequence[Candidate], query: Query) -> list
     """Return rows in the order in which they are shown, marked with what changed them by the time asked about, and with
     the claims that hold in place of superseded ones.
 
-    Of the first ABOUT each stands before the earlier ones that it changes, in place of the best of them. Then what is
-    of the time that the query names comes first, and otherwise they stand as they came, best first. Behind all stand
-    messages that only ask, as the query does, and behind those what is superseded.
+    What is superseded stands last, since the night's ledger says so. All else that orders them is a guess, and moves a
+    row up by GUESS places at most: if it is relevant, and of the time that the query names, or names it; and among the
+    first ABOUT to the best of the earlier ones that it changes.
     """
     rows = _add_successors(view, [_mark_row(view, hit, query) for hit in hits], query)
-    # those that are relevant, and of the time that the query names, or name it
-    timely: set[int] = set()
-    if (times := query.times) is not None:
-        inside = times.mask_inside([row.edges for row in rows])
-        timely = {
-            id(row)
-            for row, is_inside in zip(rows, inside, strict=True)
-            if row.relevance >= CONFIDENT and (is_inside or times.is_named_in(row.text))
-        }
-    # of the first, each before the earlier ones that it changes
-    ordered: list[Candidate] = []
-    for row in rows[:ABOUT]:
-        same_time = (at for at, other in enumerate(ordered) if (id(row) in timely) == (id(other) in timely))
-        index = next((at for at in same_time if _is_newer(row, ordered[at], query)), len(ordered))
-        ordered.insert(index, row)
-    ordered += rows[ABOUT:]
-    ordered.sort(key=lambda row: (row.row["status"] == Status.SUPERSEDED, row.is_only_question, id(row) not in timely))
+    is_last = [row.row["status"] == Status.SUPERSEDED for row in rows]
+    is_timely = _mask_timely(rows, query)
+    places = np.arange(len(rows), dtype=np.float64) - (GUESS + 0.5) * is_timely
+    for at, row in enumerate(rows[:ABOUT]):
+        earlier = [n for n in range(at) if is_timely[n] == is_timely[at] and _is_newer(row, rows[n], query)]
+        if earlier:
+            reach = ABOUT if any(is_last[n] for n in earlier) else GUESS
+            places[at] = max(places[earlier].min(), places[at] - reach) - 0.5
+    ordered = [rows[at] for at in np.lexsort((places, is_last))]
     # summaries and topics tell behind each sentence what changed it by then
     for index, row in enumerate(ordered):
         if row.kind in GROUPS:
-            text = mark_changes(view.chains, row.text, str(row.row.get("scope_id") or row.id), query.as_of)
+            own, scope = view.find_session_ids(query.own_sessions), str(row.row.get("scope_id") or row.id)
+            text = mark_changes(view.chains, row.text, scope, query.as_of, own)
             ordered[index] = replace(row, row={**row.row, "text": text})
     return ordered
+
+
+def _mask_timely(rows: Sequence[Candidate], query: Query) -> Mask:
+    """Return which rows are relevant and of the time that the query names, or name it themselves."""
+    if (times := query.times) is None or not rows:
+        return np.zeros(len(rows), dtype=bool)
+    inside = times.mask_inside([row.edges for row in rows])
+    named = np.array([times.is_named_in(row.text) for row in rows], dtype=bool)
+    mask: Mask = (inside | named) & np.array([row.relevance >= CONFIDENT for row in rows], dtype=bool)
+    return mask
 
 
 def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
@@ -403,10 +408,12 @@ def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
 
 
 def _is_newer(later: Candidate, earlier: Candidate, query: Query) -> bool:
-    """Return whether a row says later what another said of the same workspace: the night found that it changed it, or
-    perhaps did; or thought that less likely, and the later has most words of the query that the earlier has; or they
-    are one sentence with another value in it, or tell of two words of the query with other figures, and the later has
-    all of them: where it lacks one, something else is asked for.
+    """Return True if a row likely says something newer than another of the same workspace.
+
+    One of these holds: the night found that it changed the other, or perhaps did. The night thought that less likely,
+    and the row has most words of the query that the other has. They are one sentence with another value in it, or have
+    other figures beside two words of the query, and the row has all these words: if it lacks one, something else is
+    asked for.
     """
     before, after = earlier.seconds, later.seconds
     if earlier.row["superseded_by"] in (later.id, later.claim.id if later.claim else later.id):

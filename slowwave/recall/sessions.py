@@ -103,10 +103,8 @@ def score_sessions_by_cosine(view: View, query: Query, vector: Vector) -> dict[i
 
 
 def read_session_ids(view: View, numbers: Sequence[int]) -> list[str]:
-    """Return the sessions' ids: each read from one of its passages."""
-    first = np.array([int(np.argmax(view.passages.session == number)) for number in numbers], dtype=np.int64)
-    names: list[str] = view.take(PASSAGES, view.passages.offsets[first], ["session_id"])["session_id"].to_pylist()
-    return names
+    """Return the ids of sessions by their numbers."""
+    return [view.passages.sessions[number] for number in numbers]
 
 
 def is_visible_as_of(at: object, as_of: datetime | None) -> bool:

@@ -155,12 +155,12 @@ SMALL_TALK = (
     "no, revert it",
     "why did it fail?",
     "fix the failing test",
-    "why the database?",
     "make it shorter, and add a comment",
     "add type hints to the new helper function",
     "rename the variable foo to something clearer everywhere",
 )
 QUESTIONS = {
+    "why the database?": "SQLite",  # a short one
     "Which database does tidepool use for the gauge readings?": "PostgreSQL 17",
     "Why was the high water at Port Aven an hour late?": "local clock time",
     "Should the longitude be added to the phases in the station files?": "Greenwich phase lags",

@@ -59,8 +59,14 @@ TEA = said("tea", "Tea is served at five.", 3)
         ([said("old", PORT, 2), said("new", "The API, since the proxy ends TLS: 9090.", 5)], {}, "old new"),
         ([said("old", PORT, 2), said("new", f"Since the proxy ends TLS: {NOW}", 5)], {}, "new old"),  # another figure
         ([said("old", PORT, 2), said("new", f"Since the proxy ends TLS: {PORT}", 5)], {}, "old new"),  # the same
-        ([said("ask", ASKED, 2), TEA], {}, "tea ask"),  # the question itself stands behind what was stated
+        ([said("ask", ASKED, 2), TEA], {}, "ask tea"),  # no guess at what only asks moves a row
         ([said("ask", ASKED, 2), GONE], {}, "ask old"),
+        (
+            [OLD, *[said(f"t{n}", "Tea.", 3) for n in range(6)], NEW],
+            {},
+            "old t0 new t1 t2 t3 t4 t5",
+        ),  # five places up at most
+        ([GONE, *[said(f"t{n}", "Tea.", 3) for n in range(6)], NEW], {}, "new t0 t1 t2 t3 t4 t5 old"),  # surely changed
         ([OLD, *[said(f"t{n}", "Tea.", 3) for n in range(9)], NEW], {}, "old t0 t1 t2 t3 t4 t5 t6 t7 t8 new"),
     ],
 )

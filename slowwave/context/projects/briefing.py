@@ -5,7 +5,7 @@ its id as tells it from all others of the store.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from textwrap import shorten
 
@@ -26,6 +26,7 @@ from slowwave.context.rendering import Format, Line, LineSource, Measure, Part
 from slowwave.context.tokens import Tokenizer, cache_counts, resolve_tokenizer
 from slowwave.recall.hits import QUOTE_CHARS
 from slowwave.recall.live import read_unreleased
+from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.recall.release.view import View, mark_changes
 from slowwave.schemas.errors import translate_read_errors
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
@@ -47,6 +48,7 @@ def build_briefing(
     tokenizer: Tokenizer | str | None = None,
     format: Format = "markdown",
     workspace: str | None = None,
+    own_sessions: Iterable[str] | str = (),
 ) -> Context:
     """Return the ambient block of the release; see `Memory.briefing`."""
     # what it may have
@@ -57,36 +59,39 @@ def build_briefing(
     read_cost = memory._vectors.start_clock("briefing", room)
     with memory._notes.collect_answer_notes():
         anchored = anchor_workspace(workspace) if workspace else None
+        own = parse_sessions(own_sessions)
         with translate_read_errors(memory.root / memory.space):
-            kinds = collect_briefing_kinds(memory, anchored)
+            kinds = collect_briefing_kinds(memory, anchored, own)
         block = pack_briefing(kinds, room, count, format)
         notes = memory._notes.answer_notes
     return replace(block, notes=notes, cost=read_cost())
 
 
-def collect_briefing_kinds(memory: OpenMemory, workspace: str | None) -> Kinds:
-    """Return what a briefing may have of the release and of what was written since."""
+def collect_briefing_kinds(memory: OpenMemory, workspace: str | None, own_sessions: Collection[str] = ()) -> Kinds:
+    """Return what a briefing may have of the release and of what was written since, less what was said in
+    `own_sessions`.
+    """
     view = memory.get_view()
     written = read_unreleased(view, memory.root / memory.space, (Role.USER,)) if not memory._live.named else []
     workspaces = view.workspaces | {hit.workspace for hit in written}
     places = require_workspaces(workspace, workspaces) if workspace else ()
-    # statements written since, in short, the newest first
-    newest = [
-        hit for hit in reversed(written) if not hit.text.endswith("?") and (not places or hit.workspace in places)
-    ]
+    # what persons wrote since, in short, the newest first; what ends in a question may state something before it
+    newest = [hit for hit in reversed(written) if not places or hit.workspace in places]
     unreleased = [tell_hit(replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))) for hit in newest]
-    topics, sessions = collect_topic_summaries(view, places), collect_session_summaries(view, places)
-    return [collect_facts(view, places), topics, sessions, unreleased]
+    own = view.find_session_ids(own_sessions)
+    summaries = collect_topic_summaries(view, places, own), collect_session_summaries(view, places, own)
+    kinds = [collect_facts(view, places, own), *summaries, unreleased]
+    return [[line for line in lines if not is_of_session(line.source.session, own_sessions)] for lines in kinds]
 
 
-def collect_facts(view: View, places: Collection[str] = ()) -> list[Line]:
+def collect_facts(view: View, places: Collection[str] = (), own: Collection[str] = ()) -> list[Line]:
     """Return the standing claims of persons, the best borne out first; of a project also those that it goes by, each
     category in turn, then what else a person said of it, as a model understood it (without one, that is noise).
     """
     categories, confidence = ((*STANDING, *PERSONAL), LIKELY) if places else (PERSONAL, 0.0)  # the surest come first
     claims = collect_standing_claims(view, places, categories, confidence, perhaps_changed=not places)
     if not places:  # a newest fact that something like it perhaps changed is told, and marked
-        return [_make_line(view, claim.topic or "", claim.text, claim.source) for claim in claims[:MOST_LINES]]
+        return [_make_line(view, claim.topic or "", claim.text, claim.source, own) for claim in claims[:MOST_LINES]]
     others = collect_standing_claims(view, places, ("context",))
     claims = [
         *take_in_turn(group_by_category(claims)),
@@ -122,7 +127,7 @@ def arrange_by_kind(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
     return [*topics, *reversed(sessions), *facts, *reversed(newest)]
 
 
-def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Line]:
+def collect_topic_summaries(view: View, places: Collection[str] = (), own: Collection[str] = ()) -> list[Line]:
     """Return for each topic a model's highest summaries that nothing stands above, the largest topics first; of a
     workspace those of which most claims were made there. Those over what only an agent noted give way to those below.
     Without a model a topic's summary is sentences of several sessions, which say little beside each other.
@@ -150,10 +155,10 @@ def collect_topic_summaries(view: View, places: Collection[str] = ()) -> list[Li
     tops.sort(key=lambda row: (-sizes.get(row["scope_id"], 0), row["scope_id"], -row["tier"]))
     sources = (LineSource(at=row["last_at"], topic=row["title"] or row["scope_id"]) for row in tops)
     some = zip(tops[:MOST_LINES], sources, strict=False)
-    return [_make_line(view, row["scope_id"], row["text"], source) for row, source in some]
+    return [_make_line(view, row["scope_id"], row["text"], source, own) for row, source in some]
 
 
-def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[Line]:
+def collect_session_summaries(view: View, places: Collection[str] = (), own: Collection[str] = ()) -> list[Line]:
     """Return sessions' master summaries, the latest first."""
     condition = (pc.field("scope") == SummaryScope.SESSION) & (pc.field("tier") == MASTER)
     if places:
@@ -165,10 +170,10 @@ def collect_session_summaries(view: View, places: Collection[str] = ()) -> list[
     for row in rows[:MOST_LINES]:
         if row["text"] and (session := view.native_sessions.get(row["scope_id"])):
             source = LineSource(session, at=row["last_at"], short=view.session_tags[session])
-            lines.append(_make_line(view, row["scope_id"], row["text"], source))
+            lines.append(_make_line(view, row["scope_id"], row["text"], source, own))
     return lines
 
 
-def _make_line(view: View, scope: str, text: str, source: LineSource) -> Line:
-    marked = mark_changes(view.chains, text, scope)
+def _make_line(view: View, scope: str, text: str, source: LineSource, own: Collection[str]) -> Line:
+    marked = mark_changes(view.chains, text, scope, own_sessions=own)
     return Line(" ".join(marked.split()), source, own_words=(" ".join(text.split()),) if marked != text else ())

@@ -315,6 +315,8 @@ class PassageIndex(RowIndex):
     """Offset of its message in the table of messages; -1 where it is not there."""
     role: Ints
     roles: tuple[str, ...]
+    sessions: tuple[str, ...] = ()
+    """Ids of the sessions, by number."""
 
     @cached_property
     def calendar(self) -> Calendar:
@@ -392,7 +394,7 @@ def read_passage_index(view: Tables) -> PassageIndex:
     """Return the passages' places."""
     rows = view.open_dataset(PASSAGES).to_table(columns=PASSAGE_COLUMNS, with_row_id=True)
     # in order of session, message and part
-    session, _ = encode_column(rows["session_id"])
+    session, sessions = encode_column(rows["session_id"])
     order = np.lexsort((rows["part"].to_numpy(), rows["seq"].to_numpy(), session))
     # columns as numbers
     (role, roles), (speaker, speakers) = encode_column(rows["role"]), encode_column(rows["speaker"])
@@ -402,6 +404,7 @@ def read_passage_index(view: Tables) -> PassageIndex:
         offsets=order,
         row_ids=rows["_rowid"].to_numpy()[order],
         session=session[order],
+        sessions=sessions,
         message=message[order].astype(np.int64),
         role=role[order],
         roles=roles,

@@ -8,7 +8,7 @@ pays for what it needs (at 100,000 passages about 0.2 s for their places and vec
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,7 +25,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler, Prefix
 
 from slowwave.recall.hits import CONFIDENT, Kind, Successor, has_words
-from slowwave.recall.query import Ints, Mask
+from slowwave.recall.query import Ints, Mask, is_of_session
 from slowwave.recall.release.tables import (
     ClaimIndex,
     LRUCache,
@@ -122,7 +122,9 @@ def read_chains(view: Tables | Snapshot) -> Chains:
     return Chains(claims, by_chain)
 
 
-def mark_changes(chains: Chains, text: str, scope: str, as_of: datetime | None = None) -> str:
+def mark_changes(
+    chains: Chains, text: str, scope: str, as_of: datetime | None = None, own_sessions: Collection[str] = ()
+) -> str:
     """Return a text whose sentences that a later claim changed, or perhaps did, are followed by what it says, as in a
     hit's line. Such a sentence has a claim word for word, or all names and numbers of one that is superseded and not
     most of the words that its successor has beside.
@@ -132,6 +134,7 @@ def mark_changes(chains: Chains, text: str, scope: str, as_of: datetime | None =
         text: a claim, or a summary of a session or a topic.
         scope: the text's session or topic, whose claims it tells.
         as_of: what changed later is not marked.
+        own_sessions: ids of sessions whose claims change a text, but are not quoted.
     """
     marked, done = "", 0
     # the claims in scope that changed, the certain changes first
@@ -142,9 +145,10 @@ def mark_changes(chains: Chains, text: str, scope: str, as_of: datetime | None =
     for sentence in split_sentences(text) if changed else ():
         row = next((row for row in changed if _tells(sentence.text, row, chains.find_successor(row, as_of))), None)
         if row is not None and (later := chains.find_successor(row, as_of)):
-            note = format_later(
-                Successor(later["summary"], later["observed_at"]), is_superseded(row), " ".join(text.split())
-            )
+            beside = " ".join(text.split())
+            if later["session_id"] in own_sessions:
+                beside = " ".join(str(later["summary"]).split())
+            note = format_later(Successor(later["summary"], later["observed_at"]), is_superseded(row), beside)
             marked, done = f"{marked}{text[done : sentence.end]} {note}", sentence.end
     return marked + text[done:]
 
@@ -251,6 +255,16 @@ class View(Tables):
     def confidences(self) -> Floats:
         """The confidence of each claim, by its offset."""
         return compute_confidences(self.read(OBSERVATIONS, WITNESSES), self.unconfirmed_notes)
+
+    def find_session_ids(self, native: Collection[str]) -> list[str]:
+        """Return the ids of the sessions with one of the transcripts' own ids, and of those below them (`ID/AGENT`)."""
+        return [key for key, own in self.native_sessions.items() if is_of_session(own, native)] if native else []
+
+    def mask_sessions(self, native: Collection[str]) -> Mask:
+        """Return which passages were said in one of the sessions with these ids of the transcripts' own."""
+        ids = set(self.find_session_ids(native))
+        numbers = [number for number, key in enumerate(self.passages.sessions) if key in ids] if ids else []
+        return np.isin(self.passages.session, numbers)
 
     @shared_property
     def agent_notes(self) -> dict[str, bool]:

@@ -57,8 +57,6 @@ DATED = 2.0
 """Weight of a date against an equally rare word."""
 LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
-MIN_STATED = 4
-"""Words beside its questions from which a message says something of its own."""
 REACH = 6
 """Neighbours on either side whose words count for a passage."""
 SATURATED = 2.2
@@ -133,11 +131,6 @@ class Candidate:
         """When it was said last, since 1970; 0 where that is not known."""
         last = self.edges[1]
         return last.timestamp() if last is not None else 0.0
-
-    @property
-    def is_only_question(self) -> bool:
-        """Whether it is a message of hardly anything but questions."""
-        return self.kind == "message" and "?" in self.text and len(QUESTION.sub(" ", self.text).split()) < MIN_STATED
 
 
 @dataclass(frozen=True)
@@ -406,6 +399,8 @@ def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, full_text: bool) ->
     query, conditions = plan.query, [pc.field("text").is_valid()] if pool.kind == "topic" else []
     if query.places:
         conditions.append(pc.field("workspace").isin(pa.array(query.places, pa.string())))
+    if query.own_sessions and pool.kind == "summary":
+        conditions.append(~pc.field("scope_id").isin(pa.array(view.find_session_ids(query.own_sessions), pa.string())))
     if query.since:
         conditions.append(pc.field(pool.last) >= pa.scalar(query.since, UTC_US))
     if query.until:

@@ -228,6 +228,8 @@ def place_query(view: View, query: Query) -> Query:
 def mask_allowed_passages(view: View, query: Query) -> Mask:
     """Return which passages the query's conditions let through, by position."""
     mask = _mask_said(view, view.passages, query)
+    if query.own_sessions:
+        mask &= ~view.mask_sessions(query.own_sessions)
     return mask & find_file_matches(view, query.files)[1] if query.files else mask
 
 
@@ -238,6 +240,10 @@ def mask_allowed_claims(view: View, query: Query) -> Mask:
         mask &= view.claims.category == find_code(view.claims.categories, query.category)
     if query.min_confidence is not None:
         mask &= view.confidences >= query.min_confidence
+    if query.own_sessions:  # what was said elsewhere too stays
+        claims, positions = view.claims.made
+        is_own = view.mask_sessions(query.own_sessions)[positions]
+        mask[np.setdiff1d(claims[is_own], claims[~is_own])] = False
     return mask & find_file_matches(view, query.files)[0] if query.files else mask
 
 
@@ -362,7 +368,7 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     that the index leaves out are left out here too. A word's passages are remembered while the release is read.
     """
     # words that were looked up before, under the same conditions
-    scope = (query.places, query.since, query.until, query.speaker, query.files)
+    scope = (query.places, query.since, query.until, query.speaker, query.files, query.own_sessions)
     words = query.index_terms[:MAX_WORDS]
     lookups = {word: view.words.get((word, scope)) for word in words}
     missing = [word for word in words if lookups[word] is None]
