@@ -431,7 +431,7 @@ def _read_transcripts(job: Job, paths: list[Path], estimate: Estimate) -> Iterat
         source = sources.setdefault(key, Source(*key))
         source.files, source.bytes = source.files + 1, source.bytes + transcript.size
         ingested = IngestedTranscript(transcript)
-        fresh = [*iter_new_rows(ingested, index, limits, redact=job.settings.redact, exclude=read.exclude)]
+        fresh = [*iter_new_rows(ingested, index, limits, redact=job.settings.redact, exclude=read.exclude, now=job.now)]
         if fresh:
             yield pa.Table.from_pylist(fresh, schema=MESSAGES.schema)
     unreadable = [Source("?", str(path), 1, problem=problem) for path, problem in scan.unreadable]

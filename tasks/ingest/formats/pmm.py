@@ -45,6 +45,7 @@ from slowwave.tasks.ingest.parsing.sqlite_readonly import (
     list_columns,
     open_read_only,
 )
+from slowwave.tasks.ingest.parsing.unread import leave_out
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
     coerce_list,
@@ -274,7 +275,7 @@ def _parse_ledger_row(session: str, event: Event, last: dict[str, tuple[str, boo
     kind = _KINDS.get(event.kind) or (_TYPES.get(str(meta.get("type"))) if event.kind == EVENT else None)
     kind = kind and (parse_role(meta.get("role")) or kind)
     if kind is None:
-        return Skipped(event.kind, event.id)
+        return leave_out(event.kind, event.id, {"kind": event.kind, "content": event.content})
     text, condensed = _extract_said(event.kind, event.content, meta)
     if not text.strip():
         return Skipped("empty message", event.id)
@@ -309,4 +310,4 @@ def _extract_said(kind: str, content: str, meta: dict[str, object]) -> tuple[str
     return text, text.endswith(CUT) and len(text.removesuffix(CUT)) in CUT_AT
 
 
-READER = Reader("pmm", sniff, read, version=6, suffixes=("", "-wal"))
+READER = Reader("pmm", sniff, read, version=7, suffixes=("", "-wal"))

@@ -19,7 +19,7 @@ from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
 from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sqlite
 from slowwave.tasks.ingest.formats.own import export, generic
 from slowwave.tasks.ingest.parsing.lines import DAMAGE, get_inner_suffix, read_head
-from slowwave.tasks.ingest.parsing.records import NoSuchPath, Reader, UnknownFormat
+from slowwave.tasks.ingest.parsing.records import Head, NoSuchPath, Reader, UnknownFormat
 
 LOG = logging.getLogger(__name__)
 GROUP = "slowwave.readers"
@@ -87,12 +87,23 @@ def detect_reader(path: Path) -> Reader:
     if not head.data.strip():
         raise UnknownFormat(path, "the file is empty")
     for reader in load_readers():
-        try:
-            if reader.sniff(head):
-                return reader
-        except Exception as error:  # deliberately broad: one reader must not keep a file from all others
-            LOG.warning("reader %s can't look at %r: %r", reader.name, str(path), error)
+        if _recognises(reader, head):
+            return reader
     raise UnknownFormat(path, "no reader recognises it")
+
+
+def find_other_readers(path: Path, reader: Reader) -> list[Reader]:
+    """Return the readers that recognise the file besides the one that `detect_reader` gave, in their order."""
+    head = read_head(path)
+    return [other for other in load_readers() if other is not reader and _recognises(other, head)]
+
+
+def _recognises(reader: Reader, head: Head) -> bool:
+    try:
+        return reader.sniff(head)
+    except Exception as error:  # deliberately broad: one reader must not keep a file from all others
+        LOG.warning("reader %s can't look at %r: %r", reader.name, str(head.path), error)
+        return False
 
 
 def find_files(paths: Iterable[Path]) -> Iterator[Path]:

@@ -159,4 +159,4 @@ OPENCODE = ChatFormat(
     parent="info.parentID",
     hides=_is_synthetic,
 )
-READER = Reader("opencode", sniff, read, lies_below((".local/share/opencode",), "opencode*.db"))
+READER = Reader("opencode", sniff, read, lies_below((".local/share/opencode",), "opencode*.db"), version=2)
