@@ -1,4 +1,4 @@
-"""Records as the store can hold them: text that UTF-8 can spell, names and lines of the right type, times that are past.
+"""Records as the store can hold them: text that UTF-8 can spell, lines that are numbers, times that are past.
 
 A reader takes what a file says. One value that no column holds would otherwise end the reading of every file.
 """

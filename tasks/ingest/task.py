@@ -126,6 +126,8 @@ def read_transcripts(
         scan = find_pending(known_files, job.settings, paths)
         report.rows_in = len(scan.pending)
         report.counts.update(scan.counts)
+        report.counts.update(scan.left_out.counts)
+        report.notes += scan.left_out.describe()
         report.counts["files unreadable"] = len(scan.unreadable)
         unreadable = [(path, Rejected(0, why)) for path, why in scan.unreadable]
         quarantine_lines(job.store, unreadable, redact=job.settings.redact)
@@ -185,9 +187,7 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> li
             transcript = waiting.popleft()
             got = IngestedTranscript(transcript)
             settings = job.settings
-            rows = iter_new_rows(
-                got, index, limits, redact=settings.redact, exclude=settings.read.exclude, now=job.now
-            )
+            rows = iter_new_rows(got, index, limits, redact=settings.redact, exclude=settings.read.exclude, now=job.now)
             for row in rows:
                 batch.append(row)
                 sessions.add(row["session_id"])

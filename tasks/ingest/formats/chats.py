@@ -649,7 +649,13 @@ READERS = (
         _read_openhands,
         version=3,
     ),
-    Reader("cursor", _sniff_cursor, _read_cursor, lies_below((".cursor/projects",), "*/agent-transcripts/**/*.jsonl"), version=2),
+    Reader(
+        "cursor",
+        _sniff_cursor,
+        _read_cursor,
+        lies_below((".cursor/projects",), "*/agent-transcripts/**/*.jsonl"),
+        version=2,
+    ),
     Reader("claude-ai", starts_with("chat_messages uuid"), CLAUDE_AI.read, version=2),
     Reader(
         "gemini",

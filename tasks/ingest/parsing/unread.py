@@ -30,7 +30,9 @@ def leave_out(kind: str, line: int, record: object, *, known: bool = False) -> S
         return Skipped(kind, line)
     if known:
         return Skipped(kind, line, format_excerpt(record))
-    return Rejected(line, f"{kind}: it holds a user's words, and this reader can't read it", format_excerpt(record), True)
+    return Rejected(
+        line, f"{kind}: it holds a user's words, and this reader can't read it", format_excerpt(record), True
+    )
 
 
 def holds_user_words(value: object, depth: int = _DEEPEST) -> bool:

@@ -308,7 +308,7 @@ class _Blocks:
     """Where the blocks of tools and thoughts end: a closing tag closes the last one open, as in HTML.
 
     A block that is never closed would take everything up to the end of a later one. So no block holds a turn of the
-    person that stands outside fenced code, and one whose own closing tag is missing ends within its piece or not at all.
+    person that stands outside fenced code, and one without a closing tag of its own ends within its piece or never.
     """
 
     def __init__(self, lines: list[tuple[int, str]]) -> None:
