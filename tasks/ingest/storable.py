@@ -4,6 +4,7 @@ A reader takes what a file says. One value that no column holds would otherwise 
 """
 
 import os
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +22,12 @@ Text = TypeVar("Text", str, None)
 def show_path(path: Path) -> str:
     """Return a path as text that UTF-8 can spell: bytes of a name that are no UTF-8 as `\\xfc`."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def find_shown(name: str) -> Path:
+    """Return the path that `show_path` gave this text for."""
+    raw = re.sub(rb"\\x([0-9a-f]{2})", lambda code: bytes([int(code[1], 16)]), name.encode())
+    return Path(os.fsdecode(raw))
 
 
 def is_utf8(text: str) -> bool:

@@ -1,7 +1,7 @@
 """Storing of what was read: sessions from the vault's own rows, quarantine, and last the files' marks."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from slowwave.schemas.tables import EXCLUSIONS, FILES, MESSAGES, SESSIONS
 from slowwave.store.store import Store
 from slowwave.tasks.forget.plan import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Rejected, Session, Skipped
-from slowwave.tasks.ingest.storable import show_path
-from slowwave.tasks.ingest.transcripts import Transcript, is_at_home, redact_id, redact_path
+from slowwave.tasks.ingest.storable import find_shown, show_path
+from slowwave.tasks.ingest.transcripts import BAD_NAME, Transcript, is_at_home, redact_id, redact_path
 from slowwave.tasks.ingest.vault import compute_session_id
 from slowwave.tasks.quarantine import build_quarantine_row, update_quarantine
 from slowwave.text.redact import redact_text
@@ -238,4 +238,9 @@ def quarantine_lines(
         )
         for path, line in rejected
     )
-    update_quarantine(store, "read", rows, lambda row: row["path"] in settled)
+    update_quarantine(store, "read", rows, lambda row: row["path"] in settled or _is_renamed(row))
+
+
+def _is_renamed(row: Mapping[str, Any]) -> bool:
+    """Return True for a file whose name was no UTF-8, and that is no longer there under it."""
+    return row["reason"] == BAD_NAME and not find_shown(row["path"]).exists()

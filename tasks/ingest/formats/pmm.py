@@ -14,6 +14,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Session,
     Skipped,
     Who,
+    read_each,
 )
 from slowwave.tasks.ingest.parsing.sqlite_readonly import (
     MAGIC,
@@ -259,12 +261,18 @@ def _read_ledger(events: Iterator[Event | Rejected], stem: str) -> Iterator[Reco
             # Every ledger is called pmm.db: its first row tells one mind's from another's.
             session = f"{stem}:{compute_content_id(str(event.ts), str(event.content), event.hash)[:8]}"
             yield Session(session, title=stem)
-        if why := chain.check(event):
-            yield Rejected(event.id, f"the hash chain breaks at row {event.id}: {why}")
-        yield _parse_ledger_row(session, event, last)
+        yield from read_each([(event.id, event)], partial(_read_event, session, chain, last))
     yield from chain.judge_unverified()
     if session:
         yield from (Inactive(session, str(row)) for row in chain.forged)
+
+
+def _read_event(
+    session: str, chain: Chain, last: dict[str, tuple[str, bool]], line: int, event: Event
+) -> Iterator[Record]:
+    if why := chain.check(event):
+        yield Rejected(line, f"the hash chain breaks at row {line}: {why}")
+    yield _parse_ledger_row(session, event, last)
 
 
 def _parse_ledger_row(session: str, event: Event, last: dict[str, tuple[str, bool]]) -> Message | Rejected | Skipped:
