@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
 
 from slowwave.tasks.ingest.parsing.records import Inactive, Message, Record, Rejected, Session
 
@@ -16,7 +15,6 @@ AHEAD = timedelta(days=1)
 """How far a time may lie after the run's own: clocks differ, and times without a zone are taken for UTC."""
 STEP = timedelta(microseconds=1)
 BIGGEST = 2**63
-Text = TypeVar("Text", str, None)
 
 
 def show_path(path: Path) -> str:
@@ -38,9 +36,9 @@ def is_utf8(text: str) -> bool:
         return False
 
 
-def repair_text(text: Text) -> Text:
+def repair_text(text: str) -> str:
     """Return what was said with each lone surrogate as U+FFFD."""
-    if text is None or is_utf8(text):
+    if is_utf8(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -76,7 +74,9 @@ def make_storable(record: Record) -> Record:
 
 def repair_line(line: object) -> int:
     """Return a line's number; 0 where it is no number that a column holds."""
-    return line if isinstance(line, int) and -BIGGEST <= line < BIGGEST else 0
+    if not isinstance(line, int) or isinstance(line, bool):
+        return 0
+    return line if -BIGGEST <= line < BIGGEST else 0
 
 
 def _repair_message(message: Message) -> Message | Rejected:
@@ -87,10 +87,11 @@ def _repair_message(message: Message) -> Message | Rejected:
         return Rejected(message.line, f"the id of its {what} is {value!r:.60}: expected text")
     message.session, message.native_id = session, native
     message.parent_id, message.identity = repair_name(message.parent_id), repair_name(message.identity)
-    message.text, message.speaker = repair_text(message.text), repair_text(message.speaker)
+    message.text, message.speaker = repair_text(message.text), repair_name(message.speaker)
     for block in message.blocks:
-        block.text, block.name = repair_text(block.text), repair_text(block.name)
-        block.call_id, block.media = repair_name(block.call_id), repair_text(block.media)
+        block.text = block.text and repair_text(block.text)
+        block.name, block.media = repair_name(block.name), repair_name(block.media)
+        block.call_id = repair_name(block.call_id)
     return message
 
 

@@ -229,8 +229,8 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 def _fetch_events(database: sqlite3.Connection, limits: Limits) -> Iterator[Event]:
     columns = [*COLUMNS, *(name for name in OWN if name in list_columns(database, "events"))]
-    for (row,) in database.execute("SELECT id FROM events ORDER BY id"):
-        cells, long = fetch_row(database, "events", columns, "id", row)
+    for (rowid,) in database.execute("SELECT rowid FROM events ORDER BY id, rowid"):
+        cells, long = fetch_row(database, "events", columns, "rowid", rowid)
         whole = explain_long_cell(limits) if set(COLUMNS) & set(long) else None
         yield Event(**dict(zip(columns, cells, strict=True)), long=whole)
 

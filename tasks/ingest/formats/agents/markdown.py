@@ -344,15 +344,23 @@ class _Blocks:
         return None
 
     def _find_barrier(self, start: int, end: int, *, is_closed: bool) -> int | None:
-        """Return the first place outside fenced code that no such block goes beyond."""
-        fence, above = None, ""
+        """Return the first place outside fenced code that no such block goes beyond.
+
+        Code that is still fenced at the end of the block, or where another fence opens, was never closed.
+        """
+        fence, above, fenced = None, "", None  # `fenced`: the first such place in the code under way
         for at in range(start + 1, end):
             line = self._lines[at][1]
-            turn = _match_turn(line, above, fence) if fence is None else None
-            if (turn and turn[1] == "User") or (fence is None and not is_closed and line.strip() == "---"):
+            turn, opening = _match_turn(line, above, None), _FENCE.match(line)
+            is_barrier = (turn and turn[1] == "User") or (not is_closed and line.strip() == "---")
+            if is_barrier and fence is None:
                 return at
+            fenced = at if is_barrier and fenced is None else fenced
+            if fence is not None and fenced and opening and opening[2].strip():
+                return fenced
             fence, above = _follow_fence(line, fence), line.strip() or above
-        return None
+            fenced = fenced if fence else None
+        return fenced
 
 
 def _find_time(text: str) -> datetime | None:
