@@ -14,7 +14,8 @@ from slowwave.store import Store
 from slowwave.tasks.ingest.formats.chats import strip_html
 from slowwave.tasks.ingest.formats.left_out import LeftOut
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
-from slowwave.tasks.ingest.parsing.unread import holds_user_words
+from slowwave.tasks.ingest.parsing.records import HUMAN
+from slowwave.tasks.ingest.parsing.unread import holds_turn
 from slowwave.tasks.ingest.parsing.values import extract_tag_body, strip_tags
 from tests.transcript_rows import put, read_messages
 
@@ -97,6 +98,7 @@ UNREAD: dict[str, tuple[dict[str, Any], ...]] = {
     "typed-roles": (
         {"type": "system", "content": "You help."},
         USER,
+        {"type": "assistant", "content": "It goes there now."},
         {"type": "reasoning", "id": "r1", "summary": [{"type": "summary_text", "text": "I look."}]},
     ),
     "session-header": (
@@ -119,8 +121,8 @@ def test_a_users_words_that_nobody_reads_are_quarantined_and_never_skipped(name:
     path = put(tmp_path / f"{name}.jsonl", UNREAD[name])
     run_night([path], Settings(store=tmp_path / "store", encoder="hash-384", embeddings=False))
     store = Store.open(tmp_path / "store")
-    held = next(n for n, line in enumerate(UNREAD[name], 1) if holds_user_words(line))
-    assert held in store.read(QUARANTINE)["line"].to_pylist()
+    held = {n for n, line in enumerate(UNREAD[name], 1) if holds_turn(line) and line["type"] != "reasoning"}
+    assert {*store.read(QUARANTINE)["line"].to_pylist()} == held
     assert "human" not in store.read(MESSAGES)["origin"].to_pylist()
 
 
@@ -179,11 +181,13 @@ OPEN = {
     "two": "<details>\n\n<details>\n\nout",
     "stray end": "<details>\n\nout",
     "fence": "<details>\n\n```diff\n+line",
+    "fence, then others": "<details>\n\n```diff\n+line",
 }
 CLOSED = {
     "tool-use": '<tool-use data-tool-name="Bash">\n\nout\n\n</tool-use>',
     "think": "<think>\n\nI wonder\n\n</think>",
     "stray end": "<details>\n\n</details>\n\n</details>",
+    "fence, then others": "<details>\n\n```text\nout\n```\n\n</details>",
 }
 
 
@@ -210,12 +214,12 @@ def test_a_block_may_hold_turns_of_another_history_in_its_code(tmp_path: Path) -
 
 
 def test_the_words_of_one_record_are_known_by_who_speaks() -> None:
-    assert holds_user_words({"item": {"author": {"role": "user"}, "parts": [{"text": "Hi."}]}})
-    assert holds_user_words({"type": "UserMessage", "text": "Hi."})
+    assert holds_turn({"item": {"author": {"role": "user"}, "parts": [{"text": "Hi."}]}})
+    assert holds_turn({"type": "UserMessage", "text": "Hi."}, HUMAN)
     for other in (
         {"type": "assistant", "text": "Hi."},
         {"type": "user", "text": " "},
         {"text": "Hi."},
         {"type": ["user"]},
     ):
-        assert not holds_user_words(other)
+        assert not holds_turn(other, HUMAN)

@@ -44,7 +44,7 @@ from slowwave.tasks.ingest.parsing.records import (
     lies_below,
     read_each,
 )
-from slowwave.tasks.ingest.parsing.unread import holds_user_words, leave_out
+from slowwave.tasks.ingest.parsing.unread import holds_turn, leave_out
 from slowwave.tasks.ingest.parsing.values import (
     clean_text,
     coerce_dict,
@@ -264,7 +264,7 @@ class _Transcript:
         elif kind in ("user", "assistant") and get_content(record) is None:
             self._tree.add(record)
             why = f"{kind} record without message content"
-            yield Rejected(line, why, str(record.get("message"))[:2_000], holds_user_words(record))
+            yield Rejected(line, why, str(record.get("message"))[:2_000], holds_turn(record))
         else:
             yield from handler(line, record)
 
