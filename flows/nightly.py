@@ -13,6 +13,7 @@ import operator
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_args
@@ -68,9 +69,11 @@ def run_night(
     call: Callable[..., Any] = operator.call,
     wait: float = 0,
     ray: str | None = None,
+    now: datetime | None = None,
 ) -> RunReport:
     """Run a night over the paths; with no path, over the transcripts of the installed tools. A run under way is waited
-    for so many seconds. With `ray`, "local" or a cluster's address, Ray computes what costs most.
+    for so many seconds. With `ray`, "local" or a cluster's address, Ray computes what costs most. `now` is the run's
+    clock, else the machine's time.
 
     Raises:
         ClusterFailed: there is no such cluster, or none of its machines can do the work.
@@ -83,7 +86,7 @@ def run_night(
         idle = is_settled(settings, list_outside(folder)) and not settings.retention.has_limits
         check_newest_whole(folder, READ) if idle else check_all()
 
-    with open_run("nightly", settings, prepare, create=True, call=call, wait=wait, ray=ray) as (job, report):
+    with open_run("nightly", settings, prepare, create=True, call=call, wait=wait, ray=ray, now=now) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         set_aside_candidate(job, report)
         erase_plans(job, report)

@@ -390,7 +390,7 @@ def _read_transcripts(job: Job, paths: list[Path], estimate: Estimate) -> Iterat
     index, limits, read = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes), job.settings.read
     for transcript in scan.pending:
         ingested = IngestedTranscript(transcript)
-        rows = [*iter_new_rows(ingested, index, limits, redact=job.settings.redact, exclude=read.exclude)]
+        rows = [*iter_new_rows(ingested, index, limits, redact=job.settings.redact, exclude=read.exclude, now=job.now)]
         if rows:
             yield pa.Table.from_pylist(rows, schema=MESSAGES.schema)
 

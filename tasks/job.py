@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib.resources import files
 from operator import call
@@ -31,6 +32,8 @@ class Job:
     """Computes what is worth spreading."""
     call: Callable[..., Any] = call
     """Runs a step: as the plain function that it is, or as a task of Prefect's."""
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    """The run's clock: when it began. What it reads is compared with this alone."""
 
     @cached_property
     def store(self) -> Store:

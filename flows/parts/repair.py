@@ -144,7 +144,7 @@ def _read_again(job: Job, report: RunReport, lost: set[str], before: pl.DataFram
         paths |= set(files.filter(pl.col("quarantined") > 0)["path"])
     there = [Path(path) for path in sorted(paths) if path and Path(path).exists()]
     if there:
-        refill_vault(store, job.settings, there)
+        refill_vault(store, job.settings, there, job.now)
         store.delete_ids(FILES, [str(path) for path in there])
         run_step(job, report, read_transcripts, there)
     if lost & {MESSAGES.name, SESSIONS.name}:

@@ -85,10 +85,11 @@ def open_run(
     call: Callable[..., Any] = operator.call,
     wait: float = 0,
     ray: str | None = None,
+    now: datetime | None = None,
 ) -> Iterator[tuple[Job, RunReport]]:
     """Hold the writer's lock for a run, and write its row at the end. `prepare` comes before Lance reads anything.
     `call` runs each step; a run under way is waited for so many seconds. With `ray`, "local" or a cluster's address,
-    Ray computes what it can.
+    Ray computes what it can. `now` is the run's clock, else the machine's time.
 
     What a run before it left torn is mended first, so whoever writes looks at the tables inside. A run that changed
     nothing and asked nothing of a model leaves no row: no table gets a new version from it. Neither does what can't be
@@ -109,7 +110,7 @@ def open_run(
         with suppress(OSError):  # gone, or another's
             if left.stat().st_mtime < time.time() - 6 * 3_600:
                 shutil.rmtree(left)
-    run_id, started = make_run_id(), datetime.now(UTC)
+    run_id, started = make_run_id(), now or datetime.now(UTC)
     report = RunReport(run_id, kind)
     name = "slowwave.night" if kind == "nightly" else f"slowwave.{kind}"
     with (
@@ -119,7 +120,7 @@ def open_run(
         writer_lock(folder := settings.store / settings.space, run_id, kind, wait) as died,
         open_executor(folder / "shards", ray) as executor,
     ):
-        job = Job(settings, run_id, executor, call)
+        job = Job(settings, run_id, executor, call, started)
         prepare(folder)
         report.notes += (
             [] if has_table(folder, RELEASES.name) else [f"there was no store at {name_place(folder)}: it is made"]

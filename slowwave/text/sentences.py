@@ -8,12 +8,14 @@ claim is always a verbatim piece of its message. Sentence borders are found by s
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 from sentencex import segment  # type: ignore[import-untyped]
 
+LONGEST_NAME = 40
+"""Letters of a name up to which its beginnings are short forms of it."""
 WRAP_COLUMNS = 60
 """A line at least this long that does not end a sentence was wrapped: the next line goes on with it."""
 
@@ -140,12 +142,18 @@ def _find_unfenced_lines(text: str) -> Iterator[tuple[int, int]]:
             yield begin, begin + len(line.rstrip("\r\n"))
 
 
+def list_short_forms(names: Iterable[str]) -> frozenset[str]:
+    """Return the names and the beginnings of each that people may be called by; a beginning has 2 letters or more.
+
+    Of a name of any length: the beginnings of one of 200,000 letters would fill the memory.
+    """
+    return frozenset(n[:k] for n in names for k in (*range(min(2, len(n)), min(len(n), LONGEST_NAME)), len(n)))
+
+
 @lru_cache(maxsize=256)
 def _compile_trimmers(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return patterns of what is cut off a sentence's front and back, for people's names and their short forms."""
-    called = "|".join(
-        sorted({re.escape(n[:k]) for n in names for k in range(min(2, len(n)), len(n) + 1)}, reverse=True)
-    )
+    called = "|".join(sorted(map(re.escape, list_short_forms(names)), reverse=True))
     name = rf"|(?-i:{called})" if called else ""
     idle = rf"(?:{OPENERS}{name})\b(?:\s+(?:so much|a lot|again|for asking|everyone|guys{name})\b)?"
     opener = re.compile(

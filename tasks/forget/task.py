@@ -6,7 +6,7 @@ file is looked through for canaries, and a certificate says what was found. Each
 
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -24,13 +24,14 @@ from slowwave.tasks.forget.plan import read_forgotten
 from slowwave.tasks.forget.proof import write_certificate
 from slowwave.tasks.forget.select import select_due_messages
 from slowwave.tasks.forget.stages import erase
+from slowwave.tasks.ingest.storable import AHEAD
 from slowwave.tasks.job import Job, StepReport, report_step
 
 
 def forget_due(job: Job, now: datetime | None = None) -> StepReport:
     """Forget what is older than settings let it be. What leaned on it is made anew by the steps that follow."""
     with report_step("forget") as report:
-        moment, store, limits = now or datetime.now(UTC), job.store, job.settings.retention
+        moment, store, limits = now or job.now, job.store, job.settings.retention
         # Lines of the log of recalls, and a model's kept answers: no release knows of either.
         if limits.recalls_days:
             gone = erase_old_recalls(store.dir, moment - timedelta(days=limits.recalls_days))
@@ -48,7 +49,9 @@ def forget_due(job: Job, now: datetime | None = None) -> StepReport:
         plan = make_plan(store, job.run_id, ["retention"], select_due_messages(store, limits, moment))
         if limits.quarantine_days:
             limit = (moment - timedelta(days=limits.quarantine_days)).timestamp() * 1e9
-            changed = {row["path"]: row["mtime_ns"] for row in store.read(FILES, ["path", "mtime_ns"]).to_pylist()}
+            latest = (moment + AHEAD).timestamp() * 1e9  # a change in the future says nothing
+            rows = store.read(FILES, ["path", "mtime_ns"]).to_pylist()
+            changed = {row["path"]: row["mtime_ns"] for row in rows if row["mtime_ns"] <= latest}
             lines = store.read(QUARANTINE, ["quarantine_id", "path", "excerpt"]).to_pylist()
             lines = [line for line in lines if line["path"] and line["excerpt"]]
             lapsed = {line["quarantine_id"] for line in lines if changed.get(line["path"], 0) < limit}

@@ -1,7 +1,7 @@
 """Storing of what was read: sessions from the vault's own rows, quarantine, and last the files' marks."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ import pyarrow as pa
 from slowwave.schemas.tables import EXCLUSIONS, FILES, MESSAGES, SESSIONS
 from slowwave.store.store import Store
 from slowwave.tasks.forget.plan import read_forgotten
-from slowwave.tasks.ingest.parsing.records import Inactive, Rejected, Session
-from slowwave.tasks.ingest.transcripts import Transcript, is_at_home, redact_id, redact_path
+from slowwave.tasks.ingest.parsing.records import Inactive, Rejected, Session, Skipped
+from slowwave.tasks.ingest.storable import find_shown, show_path
+from slowwave.tasks.ingest.transcripts import BAD_NAME, Transcript, is_at_home, redact_id, redact_path
 from slowwave.tasks.ingest.vault import compute_session_id
 from slowwave.tasks.quarantine import build_quarantine_row, update_quarantine
 from slowwave.text.redact import redact_text
@@ -35,8 +36,29 @@ class IngestedTranscript:
     """Messages held as taken back that this reading met again: what it says of them now counts."""
     changed: list[str] = field(default_factory=list)
     """Words of each message of a person that takes the place of an earlier version of it."""
+    unread: list[Skipped] = field(default_factory=list)
+    """Records that hold a person's words and were left out as known kinds, once for every kind."""
+    persons: int = 0
+    """Turns of persons that were read, also those that are stored already."""
+    future: int = 0
+    """Messages whose time lies after the run's."""
     stored: int = 0
     present: int = 0
+
+    def settle(self, times: Rejected | None, future: int) -> None:
+        """Note at the end of the file what is told of its times, and what its reader left out.
+
+        If no turn of a person was read, records that hold a person's words are no longer told by another record.
+        """
+        self.rejected += [times] if times else []
+        self.future = future
+        for record in self.unread:
+            if self.persons:
+                self.skipped[record.kind] += 1
+            else:
+                why = f"left out as {record.kind}, and no turn of a person was read from this file"
+                self.rejected.append(Rejected(record.line, why, record.words))
+        self.unread.clear()
 
     def get_session(self, key: str) -> Session:
         """Return a session as known so far."""
@@ -204,7 +226,7 @@ def quarantine_lines(
 ) -> None:
     """Quarantine what of files could not be used; `settled` are the paths of those that were just read anew."""
     # Redacted before it is cut: half a secret is no longer known for one.
-    clean, name = (redact_text, redact_path) if redact else (str, str)
+    clean, name = (redact_text, redact_path) if redact else (str, show_path)
     rows = (
         build_quarantine_row(
             "read",
@@ -216,4 +238,9 @@ def quarantine_lines(
         )
         for path, line in rejected
     )
-    update_quarantine(store, "read", rows, lambda row: row["path"] in settled)
+    update_quarantine(store, "read", rows, lambda row: row["path"] in settled or _is_renamed(row))
+
+
+def _is_renamed(row: Mapping[str, Any]) -> bool:
+    """Return True for a file whose name was no UTF-8, and that is no longer there under it."""
+    return row["reason"] == BAD_NAME and not find_shown(row["path"]).exists()

@@ -7,6 +7,8 @@ rewritten or went away takes nothing with it.
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from fnmatch import fnmatch
 from itertools import chain, islice
 from pathlib import Path
@@ -20,7 +22,10 @@ from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
 from slowwave.store.notes import OWN_SESSIONS, find_journals
 from slowwave.store.store import Store
 from slowwave.tasks.forget.plan import read_forgotten
+from slowwave.tasks.ingest.formats.registry import find_other_readers
+from slowwave.tasks.ingest.parsing.lines import DAMAGE
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.storable import Timeline, make_storable
 from slowwave.tasks.ingest.store_messages import IngestedTranscript, quarantine_lines, repair_sessions, write_ingested
 from slowwave.tasks.ingest.transcripts import (
     Transcript,
@@ -45,6 +50,7 @@ from slowwave.tasks.progress import show_progress
 from slowwave.text.redact import redact_text
 
 CHANGED = "messages of a person that changed"
+FUTURE = "times in the future"
 SHOWN, WIDTH = 3, 160
 """Such messages that a report quotes, and characters of each."""
 LOOKED_AT, FEW = 200, 20
@@ -120,6 +126,8 @@ def read_transcripts(
         scan = find_pending(known_files, job.settings, paths)
         report.rows_in = len(scan.pending)
         report.counts.update(scan.counts)
+        report.counts.update(scan.left_out.counts)
+        report.notes += scan.left_out.describe()
         report.counts["files unreadable"] = len(scan.unreadable)
         unreadable = [(path, Rejected(0, why)) for path, why in scan.unreadable]
         quarantine_lines(job.store, unreadable, redact=job.settings.redact)
@@ -127,6 +135,8 @@ def read_transcripts(
         if scan.pending:
             check_all()
         left = _read_all(job, scan.pending, report) if scan.pending else []
+        if late := report.counts[FUTURE]:
+            report.notes.append(f"messages dated after this run: {late:,}; they are placed by their order in the file")
         if left:
             report.counts["transcripts left for another night"] = len(left)
             report.notes.append(f"the space's quota is used up: {len(left):,} transcripts wait for the next night")
@@ -176,7 +186,9 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> li
         while waiting and not (0 < quota.messages <= messages or 0 < quota.bytes <= size):
             transcript = waiting.popleft()
             got = IngestedTranscript(transcript)
-            for row in iter_new_rows(got, index, limits, redact=job.settings.redact, exclude=job.settings.read.exclude):
+            settings = job.settings
+            rows = iter_new_rows(got, index, limits, redact=settings.redact, exclude=settings.read.exclude, now=job.now)
+            for row in rows:
                 batch.append(row)
                 sessions.add(row["session_id"])
                 if len(batch) >= BATCH:
@@ -199,6 +211,8 @@ def _commit(job: Job, batch: list[dict[str, Any]], finished: list[IngestedTransc
         report.counts.update({"files": 1, "messages already stored": got.present, "quarantined": len(got.rejected)})
         report.counts.update({f"redacted {kind}": n for kind, n in got.redacted.items()})
         report.counts["records that are no conversation"] += sum(got.skipped.values())
+        report.counts["files without a message"] += not (got.stored or got.present or got.rejected)
+        report.counts[FUTURE] += got.future
         report.counts[CHANGED] += len(got.changed)
     texts = [text for got in finished for text in got.changed][: max(0, SHOWN - len(report.notes))]
     report.notes += [f"a person's message was changed: “{shorten(text, WIDTH, placeholder=' …')}”" for text in texts]
@@ -207,14 +221,25 @@ def _commit(job: Job, batch: list[dict[str, Any]], finished: list[IngestedTransc
 
 
 def iter_new_rows(
-    got: IngestedTranscript, index: VaultIndex, limits: Limits, *, redact: bool, exclude: Sequence[str] = ()
+    got: IngestedTranscript,
+    index: VaultIndex,
+    limits: Limits,
+    *,
+    redact: bool,
+    exclude: Sequence[str] = (),
+    now: datetime | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield chained rows of MESSAGES that the vault lacks; everything else the reader yields is noted in `got`."""
-    records = _read_records(got.transcript, limits)
-    first = list(islice(records, LOOKED_AT))
-    for record in [unusable] if (unusable := find_unusable(first)) else chain(first, records):
+    """Yield chained rows of MESSAGES that the vault lacks; everything else the reader yields is noted in `got`.
+
+    `now` is the run's clock, else the machine's time: a time over a day after it counts as unknown.
+    """
+    first, rest = _begin_reading(got, limits)
+    times = Timeline(now or datetime.now(UTC), first, got.transcript.mtime_ns)
+    for record in [unusable] if (unusable := find_unusable(first)) else chain(first, rest):
         match record:
             case Message():
+                times.place(record)
+                got.persons += record.origin == "human"
                 row = _prepare_message_row(record, got, index, redact=redact, exclude=exclude)
                 if row is not None:
                     yield index.append_row(row)
@@ -233,16 +258,53 @@ def iter_new_rows(
             case Rejected():
                 got.rejected.append(record)
             case Skipped():
-                got.skipped[redact_text(record.kind) if redact else record.kind] += 1
+                _note_skipped(got, record, redact=redact)
+    got.settle(times.explain(), times.count)
 
 
-def refill_vault(store: Store, settings: Settings, paths: Iterable[Path]) -> int:
+def _note_skipped(got: IngestedTranscript, record: Skipped, *, redact: bool) -> None:
+    record.kind = redact_text(record.kind) if redact else record.kind
+    if record.words and not got.persons:
+        got.unread.append(record)
+    else:
+        got.skipped[record.kind] += 1
+
+
+def _begin_reading(got: IngestedTranscript, limits: Limits) -> tuple[list[Record], Iterator[Record]]:
+    """Return the first records of a transcript, and the rest.
+
+    A reader that reads no turn of a person there, and leaves a person's words unread, gives the file up to the next
+    reader that recognises it and reads one.
+    """
+    transcript = got.transcript
+    records = _read_records(transcript, limits)
+    first = list(islice(records, LOOKED_AT))
+    if not any(isinstance(record, Rejected) and record.unread for record in first) or _has_person(first):
+        return first, records
+    try:
+        others = find_other_readers(transcript.path, transcript.reader)
+    except (OSError, *DAMAGE):  # gone by now
+        others = []
+    for other in others:
+        theirs = _read_records(replace(transcript, reader=other), limits)
+        if _has_person(begun := list(islice(theirs, LOOKED_AT))):
+            got.transcript = replace(transcript, reader=other)
+            return begun, theirs
+    return first, records
+
+
+def _has_person(records: Iterable[Record]) -> bool:
+    return any(isinstance(record, Message) and record.origin == "human" for record in records)
+
+
+def refill_vault(store: Store, settings: Settings, paths: Iterable[Path], now: datetime | None = None) -> int:
     """Put back from transcripts what is missing in the midst of their sessions; returns messages put back."""
     index, limits = VaultIndex(store), Limits(settings.read.max_line_bytes)
     read, stored = (defaultdict[str, list[dict[str, Any]]](list) for _ in range(2))
     for transcript in find_pending({}, settings, paths).pending:
         got = IngestedTranscript(transcript)
-        for row in iter_new_rows(got, index, limits, redact=settings.redact, exclude=settings.read.exclude):
+        rows = iter_new_rows(got, index, limits, redact=settings.redact, exclude=settings.read.exclude, now=now)
+        for row in rows:
             read[row["session_id"]].append(row)
     for row in store.read_ids(MESSAGES, read, by="session_id").to_pylist():
         stored[row["session_id"]].append(row)
@@ -253,7 +315,7 @@ def refill_vault(store: Store, settings: Settings, paths: Iterable[Path]) -> int
 
 def _read_records(transcript: Transcript, limits: Limits) -> Iterator[Record]:
     try:
-        yield from transcript.reader.read(transcript.path, limits)
+        yield from map(make_storable, transcript.reader.read(transcript.path, limits))
     except Exception as error:
         # Deliberately broad: one file that a reader can't bear must not cost everybody the night.
         yield Rejected(line=0, reason=f"reader {transcript.reader.name} stopped: {type(error).__name__}: {error}")

@@ -12,11 +12,15 @@ from typing import Any
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
+from slowwave.tasks.ingest.formats.left_out import LeftOut
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, load_readers
 from slowwave.tasks.ingest.parsing.lines import sort_paths
 from slowwave.tasks.ingest.parsing.records import Message, Reader, UnknownFormat
+from slowwave.tasks.ingest.storable import is_utf8, show_path
 from slowwave.tasks.job import compute_step_key
 from slowwave.text.redact import redact, redact_json, redact_text
+
+BAD_NAME = "its name, or that of a folder above it, is no UTF-8: rename it, and the next night reads it"
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class TranscriptScan:
     pending: list[Transcript] = field(default_factory=list)
     unreadable: list[tuple[Path, str]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    left_out: LeftOut = field(default_factory=LeftOut)
 
 
 def find_pending(stored: dict[str, dict[str, Any]], settings: Settings, paths: Iterable[Path]) -> TranscriptScan:
@@ -56,9 +61,12 @@ def find_pending(stored: dict[str, dict[str, Any]], settings: Settings, paths: I
     resumed or forked copy.
     """
     scan, readers = TranscriptScan(), {compute_read_key(reader, settings): reader for reader in load_readers()}
-    for path in find_files(paths):
+    for path in find_files(paths, scan.left_out):
         if is_excluded(path, settings.read.exclude):
             scan.counts["files excluded"] += 1
+            continue
+        if not is_utf8(str(path)):
+            scan.unreadable.append((path, BAD_NAME))
             continue
         try:
             row = stored.get(str(path)) or stored.get(name_path(path, settings))
@@ -70,6 +78,7 @@ def find_pending(stored: dict[str, dict[str, Any]], settings: Settings, paths: I
             scan.pending.append(transcript)
         else:
             scan.counts["files unchanged"] += 1
+    scan.unreadable += scan.left_out.unreadable
     # in order of time
     order = {path: position for position, path in enumerate(sort_paths(t.path for t in scan.pending))}
     scan.pending.sort(key=lambda t: order[t.path])
@@ -116,7 +125,7 @@ def measure_file(path: Path, reader: Reader) -> tuple[list[Path], int, int]:
 
 def name_path(path: Path, settings: Settings) -> str:
     """Return a file's name in the store: its path, redacted where settings say so."""
-    return redact_path(path) if settings.redact else str(path)
+    return redact_path(path) if settings.redact else show_path(path)
 
 
 def is_at_home(path: Path, home: str) -> bool:
@@ -143,7 +152,7 @@ def redact_id(native: str) -> str:
 
 def redact_path(path: Path) -> str:
     """Return a path; where a secret stands in it with hashes for the parts that hold one, or else for all of it."""
-    whole = str(path)
+    whole = show_path(path)
     if redact_text(whole) == whole:
         return whole
     parts = "/".join(map(redact_id, whole.split("/")))

@@ -7,7 +7,7 @@ from typing import Any
 
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe.worth import count_words, describe_sentence, extract_content_words, place_turns
-from slowwave.text.sentences import Sentence, split_sentences
+from slowwave.text.sentences import Sentence, list_short_forms, split_sentences
 
 MIN_WORDS = 3
 TERSE = 8
@@ -190,7 +190,7 @@ def collect_speakers(spoken: Sequence[dict[str, Any]]) -> tuple[tuple[str, ...],
     """Return the names of those who speak, and the words in them with their short forms, lower-cased."""
     names = tuple(sorted({r["speaker"] for r in spoken if r["speaker"]}))
     parts = {part.lower() for n in names for part in n.split()}
-    return names, frozenset(part[:k] for part in parts for k in range(min(2, len(part)), len(part) + 1))
+    return names, list_short_forms(parts)
 
 
 def is_adjacent(text: str, a: Sentence, b: Sentence) -> bool:

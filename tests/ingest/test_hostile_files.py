@@ -135,7 +135,8 @@ def test_whatever_its_stamps_say_a_night_takes_in_every_line_once(tmp_path: Path
     settings = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
     assert run_night([path], settings).failures == []
     store = Store.open(settings.store)
-    assert store.count(MESSAGES) + store.count(QUARANTINE) == len(STAMPS)
+    assert store.count(MESSAGES) == len(STAMPS)
+    assert store.count(QUARANTINE) == 1  # of the two that lie in the future
     assert run_night([path], settings).release is None  # and no news is made of it
 
 

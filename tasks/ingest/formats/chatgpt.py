@@ -112,4 +112,4 @@ def _parse_part(part: object) -> Block | None:
 CHATGPT = ChatFormat(
     open=_open_chatgpt, parse=_parse_content, role="author.role", time=("create_time",), parent=_ABOVE, hides=_is_hidden
 )
-READER = Reader("chatgpt", sniff, CHATGPT.read)
+READER = Reader("chatgpt", sniff, CHATGPT.read, version=2)

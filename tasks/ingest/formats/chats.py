@@ -7,7 +7,7 @@ row a format too: the first whose `sniff` takes a file reads it.
 
 import mimetypes
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,6 +41,7 @@ from slowwave.tasks.ingest.parsing.records import (
     lies_below,
     read_each,
 )
+from slowwave.tasks.ingest.parsing.unread import leave_out
 from slowwave.tasks.ingest.parsing.values import (
     clean_text,
     coerce_dict,
@@ -97,6 +98,8 @@ class ChatFormat:
     """Whether a message was never shown to anybody: it is nobody's words."""
     adapt: Callable[[Fields], Fields | str] = lambda fields: fields
     """An item with its fields as this row names them, or the kind of one that is no message."""
+    notes: Sequence[str] = ()
+    """The kinds that are known to hold no message."""
 
     def read(self, path: Path, limits: Limits) -> Iterator[Record]:
         """Yield records of each conversation; `line` is its number in the file, from 1."""
@@ -118,7 +121,7 @@ class ChatFormat:
         """Return the message that an item is; `position` is its id where it has none."""
         fields = self.adapt(coerce_dict(item))
         if isinstance(fields, str):
-            return Skipped(fields, line)
+            return leave_out(fields, line, item, known=fields in self.notes)
         role = get(fields, self.role)
         parsed = parse_role(role) or parse_role(self.roles.get(str(role).strip().lower()))
         blocks = self.parse(fields, parsed[0]) if parsed else None
@@ -126,7 +129,7 @@ class ChatFormat:
             why = f"unknown role {role!r}" if parsed is None else "content is neither text nor a list"
             return Rejected(line, f"message {position}: {why}", format_excerpt(item))
         if not blocks:
-            return Skipped("empty message", line)
+            return leave_out("empty message", line, {**fields, "role": parsed[0]})
         # Results in a turn of the user's are a tool's; what nobody saw is nobody's words.
         if parsed[0] == "user" and all(block.type == "tool_result" for block in blocks):
             parsed = ("tool", "tool")
@@ -247,12 +250,17 @@ def _parse_sharegpt(fields: Fields, role: Role) -> list[Block] | None:
 
 
 def strip_html(value: str) -> str:
-    """Return the text of a value that is HTML as a whole; any other value as it is."""
+    """Return the text of a value that is HTML as a whole; any other value as it is, also one that leaves a comment, a
+    script or a button open.
+    """
     if "<" not in value or not _HTML.match(value):
         return value
     reader = _HtmlText()
     reader.feed(value)
+    is_open = reader.silent or reader.cdata_elem or value.rfind("<!--") > value.rfind("-->")
     reader.close()
+    if is_open:  # what never ends would take all words after it
+        return value
     lines = [line.rstrip() for line in "".join(reader.pieces).split("\n")]
     return "\n".join(line for line, above in zip(lines, ["", *lines], strict=False) if line or above).strip()
 
@@ -545,7 +553,7 @@ def _parse_openhands(event: Fields, role: Role) -> list[Block]:
     return [*(parse_blocks(thought) or []), Block("tool_call", own, name, called)]
 
 
-OPENHANDS = ChatFormat(parse=_parse_openhands, adapt=_tell_speaker, time=("timestamp",))
+OPENHANDS = ChatFormat(parse=_parse_openhands, adapt=_tell_speaker, notes=_NOISE, time=("timestamp",))
 
 
 # SWE-agent's runs (`.traj`) and mini-swe-agent's (`.traj.json`): one document a run, written again at each step. Its
@@ -609,7 +617,12 @@ def _add_calls(message: Fields) -> Fields | str:
 
 
 SWE_AGENT = ChatFormat(
-    open=_open_run, parse=_parse_openai, adapt=_add_calls, id="", time=("extra.timestamp", "extra.response.created")
+    open=_open_run,
+    parse=_parse_openai,
+    adapt=_add_calls,
+    notes=("exit", "demonstration"),
+    id="",
+    time=("extra.timestamp", "extra.response.created"),
 )
 
 READERS = (
@@ -623,7 +636,7 @@ READERS = (
             "messages trajectory_format",
         ),
         SWE_AGENT.read,
-        version=2,
+        version=3,
         files=("*.traj", "*.traj.*"),
     ),
     Reader(
@@ -634,16 +647,23 @@ READERS = (
             "trajectory timestamp source action",
         ),
         _read_openhands,
+        version=3,
+    ),
+    Reader(
+        "cursor",
+        _sniff_cursor,
+        _read_cursor,
+        lies_below((".cursor/projects",), "*/agent-transcripts/**/*.jsonl"),
         version=2,
     ),
-    Reader("cursor", _sniff_cursor, _read_cursor, lies_below((".cursor/projects",), "*/agent-transcripts/**/*.jsonl")),
-    Reader("claude-ai", starts_with("chat_messages uuid"), CLAUDE_AI.read),
+    Reader("claude-ai", starts_with("chat_messages uuid"), CLAUDE_AI.read, version=2),
     Reader(
         "gemini",
         starts_with("chunkedPrompt", "projectHash sessionId"),
         _read_gemini,
         lies_below((".gemini/tmp",), "*/chats/**/*.json", "*/chats/**/*.jsonl"),
+        version=2,
     ),
-    Reader("sharegpt", starts_with("conversations from value"), SHAREGPT.read),
-    Reader("openai-chat", _sniff_openai, OPENAI.read),
+    Reader("sharegpt", starts_with("conversations from value"), SHAREGPT.read, version=2),
+    Reader("openai-chat", _sniff_openai, OPENAI.read, version=2),
 )

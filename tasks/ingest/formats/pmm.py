@@ -14,6 +14,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Session,
     Skipped,
     Who,
+    read_each,
 )
 from slowwave.tasks.ingest.parsing.sqlite_readonly import (
     MAGIC,
@@ -45,6 +47,7 @@ from slowwave.tasks.ingest.parsing.sqlite_readonly import (
     list_columns,
     open_read_only,
 )
+from slowwave.tasks.ingest.parsing.unread import leave_out
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
     coerce_list,
@@ -226,8 +229,8 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 def _fetch_events(database: sqlite3.Connection, limits: Limits) -> Iterator[Event]:
     columns = [*COLUMNS, *(name for name in OWN if name in list_columns(database, "events"))]
-    for (row,) in database.execute("SELECT id FROM events ORDER BY id"):
-        cells, long = fetch_row(database, "events", columns, "id", row)
+    for (rowid,) in database.execute("SELECT rowid FROM events ORDER BY id, rowid"):
+        cells, long = fetch_row(database, "events", columns, "rowid", rowid)
         whole = explain_long_cell(limits) if set(COLUMNS) & set(long) else None
         yield Event(**dict(zip(columns, cells, strict=True)), long=whole)
 
@@ -258,12 +261,18 @@ def _read_ledger(events: Iterator[Event | Rejected], stem: str) -> Iterator[Reco
             # Every ledger is called pmm.db: its first row tells one mind's from another's.
             session = f"{stem}:{compute_content_id(str(event.ts), str(event.content), event.hash)[:8]}"
             yield Session(session, title=stem)
-        if why := chain.check(event):
-            yield Rejected(event.id, f"the hash chain breaks at row {event.id}: {why}")
-        yield _parse_ledger_row(session, event, last)
+        yield from read_each([(event.id, event)], partial(_read_event, session, chain, last))
     yield from chain.judge_unverified()
     if session:
         yield from (Inactive(session, str(row)) for row in chain.forged)
+
+
+def _read_event(
+    session: str, chain: Chain, last: dict[str, tuple[str, bool]], line: int, event: Event
+) -> Iterator[Record]:
+    if why := chain.check(event):
+        yield Rejected(line, f"the hash chain breaks at row {line}: {why}")
+    yield _parse_ledger_row(session, event, last)
 
 
 def _parse_ledger_row(session: str, event: Event, last: dict[str, tuple[str, bool]]) -> Message | Rejected | Skipped:
@@ -274,7 +283,7 @@ def _parse_ledger_row(session: str, event: Event, last: dict[str, tuple[str, boo
     kind = _KINDS.get(event.kind) or (_TYPES.get(str(meta.get("type"))) if event.kind == EVENT else None)
     kind = kind and (parse_role(meta.get("role")) or kind)
     if kind is None:
-        return Skipped(event.kind, event.id)
+        return leave_out(event.kind, event.id, {"kind": event.kind, "content": event.content})
     text, condensed = _extract_said(event.kind, event.content, meta)
     if not text.strip():
         return Skipped("empty message", event.id)
@@ -309,4 +318,4 @@ def _extract_said(kind: str, content: str, meta: dict[str, object]) -> tuple[str
     return text, text.endswith(CUT) and len(text.removesuffix(CUT)) in CUT_AT
 
 
-READER = Reader("pmm", sniff, read, version=6, suffixes=("", "-wal"))
+READER = Reader("pmm", sniff, read, version=7, suffixes=("", "-wal"))

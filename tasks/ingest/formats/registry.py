@@ -8,7 +8,7 @@ asked before our own.
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -17,9 +17,11 @@ from slowwave.tasks.ingest.formats import chatgpt, chats, pmm
 from slowwave.tasks.ingest.formats.agents import claude_code, codex, markdown, opencode
 from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
 from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sqlite
+from slowwave.tasks.ingest.formats.left_out import EXPORTS, FOLDERS, LINKS, NAMES, OTHERS, STORES, TABLES, LeftOut
 from slowwave.tasks.ingest.formats.own import export, generic
+from slowwave.tasks.ingest.formats.own.store_folder import SUFFIX, is_lance_table, is_store
 from slowwave.tasks.ingest.parsing.lines import DAMAGE, get_inner_suffix, read_head
-from slowwave.tasks.ingest.parsing.records import NoSuchPath, Reader, UnknownFormat
+from slowwave.tasks.ingest.parsing.records import Head, NoSuchPath, Reader, UnknownFormat
 
 LOG = logging.getLogger(__name__)
 GROUP = "slowwave.readers"
@@ -87,25 +89,38 @@ def detect_reader(path: Path) -> Reader:
     if not head.data.strip():
         raise UnknownFormat(path, "the file is empty")
     for reader in load_readers():
-        try:
-            if reader.sniff(head):
-                return reader
-        except Exception as error:  # deliberately broad: one reader must not keep a file from all others
-            LOG.warning("reader %s can't look at %r: %r", reader.name, str(path), error)
+        if _recognises(reader, head):
+            return reader
     raise UnknownFormat(path, "no reader recognises it")
 
 
-def find_files(paths: Iterable[Path]) -> Iterator[Path]:
+def find_other_readers(path: Path, reader: Reader) -> list[Reader]:
+    """Return the readers that recognise the file besides the one that `detect_reader` gave, in their order."""
+    head = read_head(path)
+    return [other for other in load_readers() if other is not reader and _recognises(other, head)]
+
+
+def _recognises(reader: Reader, head: Head) -> bool:
+    try:
+        return reader.sniff(head)
+    except Exception as error:  # deliberately broad: one reader must not keep a file from all others
+        LOG.warning("reader %s can't look at %r: %r", reader.name, str(head.path), error)
+        return False
+
+
+def find_files(paths: Iterable[Path], left_out: LeftOut | None = None) -> Iterator[Path]:
     """Yield every file given, and below every folder given the files that may be transcripts; sorted, each once.
 
-    Symbolic links below a folder are not followed. A file that was named is taken whatever it is called.
+    Symbolic links below a folder are not followed. A file that was named is taken whatever it is called. `left_out`
+    is told of all others.
 
     Raises:
         NoSuchPath: as `check_paths`.
     """
     files: set[Path] = set()
+    left_out = LeftOut() if left_out is None else left_out
     for path in check_paths(paths):
-        files.update(_walk_folder(path) if path.is_dir() else [path])
+        files.update(_walk_folder(path, left_out) if path.is_dir() else [path])
     yield from sorted(files, key=lambda path: path.parts)
 
 
@@ -124,19 +139,52 @@ def check_paths(paths: Iterable[Path]) -> list[Path]:
     return expanded
 
 
-def _walk_folder(folder: Path) -> Iterator[Path]:
-    for root, folders, files in os.walk(folder, followlinks=False):
-        if export.MANIFEST in files and export.is_export(Path(root)):
+def _walk_folder(folder: Path, left_out: LeftOut) -> Iterator[Path]:
+    def note_unlisted(error: OSError) -> None:
+        left_out.unreadable.append((Path(error.filename), f"the folder can't be listed: {error.strerror}"))
+
+    for root, folders, files in os.walk(folder, onerror=note_unlisted, followlinks=False):
+        here = Path(root)
+        if is_store(here):
+            left_out.add(STORES, here)
             folders.clear()
-            yield Path(root, export.MANIFEST)  # of which its tables are parts
             continue
-        if any(name.endswith(".lance") for name in folders):
-            folders.clear()  # a store among the transcripts: its tables are none
-            continue
-        folders[:] = [name for name in folders if name not in JUNK_FOLDERS]
-        for path in map(Path(root).joinpath, files):
-            if is_candidate(path) and not path.is_symlink():
+        exported = export.list_exported(here) if export.MANIFEST in files else set()
+        reasons = {name: _explain_folder(here / name, exported) for name in folders}
+        folders[:] = [name for name in folders if not reasons[name]]
+        for path in map(here.joinpath, files):
+            if _is_companion(path.name, files):
+                continue
+            reasons[path.name] = EXPORTS if path.name in exported else _explain_file(path)
+            if not reasons[path.name]:
                 yield path
+        for name, reason in reasons.items():
+            if reason:
+                left_out.add(reason, here / name)
+
+
+def _explain_folder(folder: Path, exported: Collection[str]) -> str | None:
+    """Return why a folder is not looked into, None where it is."""
+    if folder.is_symlink():
+        return LINKS
+    if folder.name in JUNK_FOLDERS:
+        return FOLDERS
+    if folder.name in exported:
+        return EXPORTS
+    return TABLES if folder.suffix == SUFFIX and is_lance_table(folder) else None
+
+
+def _is_companion(name: str, beside: Collection[str]) -> bool:
+    """Return True if a file belongs to another one of its folder, as a database's log does."""
+    stems = (name.removesuffix(suffix) for suffix in COMPANIONS if name.endswith(suffix))
+    return any(stem in beside or f"{stem}.jsonl" in beside for stem in stems)
+
+
+def _explain_file(path: Path) -> str | None:
+    """Return why a file below a folder is left out, None where it may be a transcript."""
+    if not is_candidate(path):
+        return NAMES if _has_suffix(path) else OTHERS
+    return LINKS if path.is_symlink() else None
 
 
 def is_candidate(path: Path) -> bool:
@@ -144,9 +192,13 @@ def is_candidate(path: Path) -> bool:
     name = path.name.lower()
     if name.endswith(COMPANIONS) or name in JUNK_FILES:
         return False
-    if not name.startswith(".") and (get_inner_suffix(path) in SUFFIXES or ".jsonl." in name):
+    if not name.startswith(".") and _has_suffix(path):
         return True
     return any(path.match(pattern) for reader in load_readers() for pattern in reader.files)
+
+
+def _has_suffix(path: Path) -> bool:
+    return get_inner_suffix(path) in SUFFIXES or ".jsonl." in path.name.lower()
 
 
 def find_installed(home: Path) -> list[tuple[Reader, Path]]:

@@ -119,13 +119,14 @@ def read_head(path: Path) -> Head:
 
 
 def parse_json_lines(lines: Iterable[bytes]) -> list[object]:
-    """Return the values of the lines that are JSON."""
+    """Return the values of the lines that are JSON; half emoji in them are repaired, as where they are read."""
     values: list[object] = []
     for raw in lines:
         try:
             values.append(orjson.loads(raw.removeprefix(BOM)))
         except orjson.JSONDecodeError:
-            continue
+            if (value := _repair_surrogates(raw.removeprefix(BOM))) is not None:
+                values.append(value)
     return values
 
 

@@ -118,6 +118,8 @@ class Rejected:
     line: int
     reason: str
     excerpt: str = ""
+    unread: bool = False
+    """A person's words stand in it that its reader does not know to read: another reader may."""
 
 
 @dataclass(slots=True)
@@ -126,6 +128,8 @@ class Skipped:
 
     kind: str
     line: int = 0
+    words: str = ""
+    """Its start, where a person's words stand in it: if the file gives no turn of a person, it is quarantined."""
 
 
 Record = Session | Message | Inactive | Rejected | Skipped

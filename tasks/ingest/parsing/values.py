@@ -37,6 +37,7 @@ _OUTPUTS = ("content", "output", "text", "message")
 _BINARY = ("source", "data", "encrypted_content")
 """Where a call has its arguments, a result its output, and a part of any kind its bytes."""
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _EPOCH_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 """From which magnitude on a number counts ns, µs or ms: 1e11 seconds would be the year 5138."""
 
@@ -84,9 +85,14 @@ def coerce_id(value: object) -> str | None:
 def coerce_time(value: object) -> datetime | None:
     """Return an aware time in UTC from ISO 8601, or from seconds, ms, µs or ns since 1970; None for anything else.
 
-    A time without a zone is taken for UTC, so that it means the same on every machine. A number of 0 or less stands
-    for "unknown".
+    A time without a zone is taken for UTC, so that it means the same on every machine. One of 1970 or before stands
+    for "unknown", as 0 and the year 1 do in many programs.
     """
+    at = _parse_time(value)
+    return at if at and at > _EPOCH else None
+
+
+def _parse_time(value: object) -> datetime | None:
     try:
         if isinstance(value, str):
             text = value.strip()
@@ -143,40 +149,51 @@ def clean_text(text: str) -> str:
 
 
 @cache
-def _compile_opening_tag(names: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(f"<({'|'.join(map(re.escape, names))})(?:\\s[^<>]*)?>")
+def _compile_tags(names: tuple[str, ...]) -> re.Pattern[str]:
+    either = "|".join(map(re.escape, names))
+    return re.compile(f"<({either})(?:\\s[^<>]*)?>|</({either})>")
+
+
+def _find_tagged(text: str, names: Iterable[str]) -> list[tuple[re.Match[str], re.Match[str]]]:
+    """Return the opening and closing tag of each `<name …>…</name>` that lies in no other, in order.
+
+    A closing tag closes the last opening one of its name that is open, and an opening one that is never closed is a
+    mention: a person who names a tag loses no words to the next block. Linear.
+    """
+    opened: dict[str, list[re.Match[str]]] = {}
+    pairs = list[tuple[re.Match[str], re.Match[str]]]()
+    for tag in _compile_tags(tuple(names)).finditer(text) if "<" in text else ():
+        if tag[1]:
+            opened.setdefault(tag[1], []).append(tag)
+        elif opened.get(tag[2]):
+            pairs.append((opened[tag[2]].pop(), tag))
+    pairs.sort(key=lambda pair: pair[0].start())
+    outer, at = list[tuple[re.Match[str], re.Match[str]]](), 0
+    for opening, closing in pairs:
+        if opening.start() >= at:
+            outer.append((opening, closing))
+            at = closing.end()
+    return outer
 
 
 def strip_tags(text: str, names: Iterable[str]) -> str:
-    """Return the text without `<name …>…</name>`, for each of the names; a tag that is never closed is a mention.
-
-    Linear: a closing tag found missing once is not looked for again.
-    """
-    if "<" not in text:
-        return text
-    pieces, at, open_ended = list[str](), 0, set[str]()
-    for opening in _compile_opening_tag(tuple(names)).finditer(text):
-        name = opening[1]
-        if opening.start() < at or name in open_ended:
-            continue
-        if (end := text.find(f"</{name}>", opening.end())) < 0:
-            open_ended.add(name)
-            continue
+    """Return the text without `<name …>…</name>`, for each of the names; a tag that is never closed is a mention."""
+    pieces, at = list[str](), 0
+    for opening, closing in _find_tagged(text, names):
         pieces.append(text[at : opening.start()])
-        at = end + len(name) + 3
+        at = closing.end()
     return "".join([*pieces, text[at:]])
 
 
 def extract_tag_body(text: str, name: str) -> str | None:
-    """Return the text between the first `<name …>` and its `</name>`; None where there is none."""
-    opening = _compile_opening_tag((name,)).search(text) if "<" in text else None
-    end = text.find(f"</{name}>", opening.end()) if opening else -1
-    return text[opening.end() : end].strip() if opening and end >= 0 else None
+    """Return the text between the first `<name …>` that is closed and its `</name>`; None where there is none."""
+    tagged = next(iter(_find_tagged(text, (name,))), None)
+    return text[tagged[0].end() : tagged[1].start()].strip() if tagged else None
 
 
 def extract_tag_attribute(text: str, name: str, attribute: str) -> str | None:
     """Return the value of an attribute in the first `<name …>`; None where it has none."""
-    opening = _compile_opening_tag((name,)).search(text) if "<" in text else None
+    opening = next((tag for tag in _compile_tags((name,)).finditer(text) if tag[1]), None) if "<" in text else None
     value = re.search(rf'\s{re.escape(attribute)}="([^"]*)"', opening[0]) if opening else None
     return value[1] if value else None
 

@@ -44,6 +44,7 @@ from slowwave.tasks.ingest.parsing.records import (
     lies_below,
     read_each,
 )
+from slowwave.tasks.ingest.parsing.unread import holds_turn, leave_out
 from slowwave.tasks.ingest.parsing.values import (
     clean_text,
     coerce_dict,
@@ -80,9 +81,16 @@ _AGENT_KINDS = frozenset({"task-notification", "coordinator", "peer", "teammate"
 
 
 def get_content(record: Json) -> object:
-    """Return the message's content, also where `message` is a bare string; None where there is none."""
+    """Return the message's content, also where `message` is a bare string; None where there is none.
+
+    A single block stands for a list of one; tools that write the same records keep them in `parts`.
+    """
     message = record.get("message")
-    return message if isinstance(message, str) else coerce_dict(message).get("content")
+    if isinstance(message, str):
+        return message
+    fields = coerce_dict(message)
+    content = fields.get("parts") if fields.get("content") is None else fields["content"]
+    return [content] if isinstance(content, dict) else content
 
 
 def join_claude_text(blocks: list[Block]) -> str:
@@ -153,6 +161,10 @@ def _is_claude_record(line: Json) -> bool:
             return "leafUuid" in line
         case "started" | "result":
             return "agentId" in line and "key" in line
+        case "user" | "assistant" as kind if line.get("sessionId") is None:
+            # Cut out of a session: a message of the API is as good a sign.
+            message = coerce_dict(line.get("message"))
+            return message.get("role") == kind and isinstance(message.get("content"), str | list)
         case str() as kind if kind in TYPES:
             return line.get("sessionId") is not None
         case _:
@@ -246,10 +258,13 @@ class _Transcript:
         handler = self._handlers.get(kind)
         if handler is None or self._is_warm_up(record):
             self._tree.add(record)
-            yield Skipped("warm-up" if handler else kind if kind in TYPES else f"unknown: {kind[:80]}", line)
+            known = handler is not None or kind in TYPES
+            kind = "warm-up" if handler else kind if known else f"unknown: {kind[:80]}"
+            yield Skipped(kind, line) if known else leave_out(kind, line, record)
         elif kind in ("user", "assistant") and get_content(record) is None:
             self._tree.add(record)
-            yield Rejected(line, f"{kind} record without message content", str(record.get("message"))[:2_000])
+            why = f"{kind} record without message content"
+            yield Rejected(line, why, str(record.get("message"))[:2_000], holds_turn(record))
         else:
             yield from handler(line, record)
 
@@ -444,4 +459,4 @@ def _get_parent(record: Json) -> str | None:
     return parent if isinstance(parent, str) else None
 
 
-READER = Reader(NAME, sniff, read, lies_below((".claude/projects",), "**/*.jsonl"))
+READER = Reader(NAME, sniff, read, lies_below((".claude/projects",), "**/*.jsonl"), version=2)

@@ -49,6 +49,7 @@ from slowwave.tasks.ingest.parsing.records import (
     lies_below,
     read_each,
 )
+from slowwave.tasks.ingest.parsing.unread import leave_out
 from slowwave.tasks.ingest.parsing.values import (
     coerce_bool,
     coerce_dict,
@@ -232,9 +233,9 @@ class _Rollout:
             elif "role" in record or str(record.get("type")).endswith((*CALL, *OUTPUT, "message", "reasoning")):
                 yield from self._handle_item(record)
             elif "record_type" in record:
-                yield self._skip(f"record_type/{record['record_type']}")
+                yield leave_out(f"record_type/{record['record_type']}", line, record)
             else:
-                yield self._skip(f"unknown: {record.get('type')}")
+                yield leave_out(f"unknown: {str(record.get('type'))[:80]}", line, record)
             return
         match kind := record.get("type"):
             case "response_item":
@@ -254,7 +255,7 @@ class _Rollout:
             case "world_state" | "inter_agent_communication_metadata":
                 yield self._skip(kind)
             case _:
-                yield self._skip(f"unknown: {str(kind)[:80]}")
+                yield leave_out(f"unknown: {str(kind)[:80]}", line, record)
 
     def finish(self) -> Iterator[Record]:
         """Yield the message still held for its twin."""
@@ -320,7 +321,7 @@ class _Rollout:
         elif kind in ("ghost_snapshot", "compaction", "compaction_summary", "other"):
             yield self._skip(f"response_item/{kind}")
         else:
-            yield self._skip(f"unknown: response_item/{kind[:80]}")
+            yield leave_out(f"unknown: response_item/{kind[:80]}", self._line, item)
 
     def _handle_event(self, event: Json) -> Iterator[Record]:
         match kind := event.get("type"):
@@ -343,7 +344,7 @@ class _Rollout:
                 elif blocks and item_kind == "AgentMessage":
                     yield from self._handle_assistant(blocks, "completed")
                 else:
-                    yield self._skip(f"event_msg/item_completed/{item_kind}")
+                    yield leave_out(f"event_msg/item_completed/{item_kind}", self._line, event, known=True)
             case "thread_rolled_back":
                 turns = event.get("num_turns")
                 yield from self.finish()
@@ -358,7 +359,7 @@ class _Rollout:
                     yield Session(self._id, title=title)
                 yield self._skip("event_msg/thread_name_updated")
             case _:
-                yield self._skip(f"event_msg/{kind}")
+                yield leave_out(f"event_msg/{kind}", self._line, event, known=True)
 
     # Who speaks.
 
@@ -444,4 +445,4 @@ class _Rollout:
             yield message
 
 
-READER = Reader(NAME, sniff, read, locations=list_locations)
+READER = Reader(NAME, sniff, read, locations=list_locations, version=2)

@@ -12,6 +12,7 @@ piece that is nothing but fenced code. Method: `pkg/markdown/markdown.go` of Spe
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -242,7 +243,7 @@ def _split_pieces(lines: list[tuple[int, str]], time: datetime | None) -> Iterat
     A turn without a time of its own bears the last one before it.
     """
     piece = _Piece(HUMAN, time, 0)
-    shields, nesting = set(_SHIELDS), set(_SHIELDS)
+    blocks = _Blocks(lines)
     at, above, fence = 0, "---", None  # `above`: the last line that was not blank
     while at < len(lines):
         number, line = lines[at]
@@ -266,24 +267,17 @@ def _split_pieces(lines: list[tuple[int, str]], time: datetime | None) -> Iterat
             continue
         above = stripped or above
         # A block of a tool or a thought, up to the line that closes it; one that never closes is text.
-        opening = next(filter(line.startswith, shields), None) if piece.who == MODEL and fence is None else None
+        opening = next(filter(line.startswith, _SHIELDS), None) if piece.who == MODEL and fence is None else None
         if opening:
             piece.close_text()
-            if end := _find_end(lines, at - 1, opening, nesting):
+            if end := blocks.find_end(at - 1, opening):
                 raw = "\n".join(text.rstrip() for _, text in lines[at - 1 : end])
                 name = _TOOL_NAME.search(raw)
                 tool = Block("tool_result", raw, name=(name[1] or name[2]) if name else None)
                 piece.blocks.append(Block("thinking", raw) if opening == "<think>" else tool)
                 at, above = end, lines[end - 1][1].strip()
                 continue
-            shields.remove(opening)
-        match = _FENCE.match(line)
-        if fence is None:
-            fence = match and match[1]
-        elif (match is None and line.rstrip().endswith(fence)) or (
-            match and match[1].startswith(fence) and not match[2].strip()
-        ):
-            fence = None  # files of 2025 end a rule's text amid its last line
+        fence = _follow_fence(line, fence)
         piece.text.append(line)
     piece.close_text()
     if piece.blocks:
@@ -300,15 +294,73 @@ def _match_turn(line: str, above: str, fence: str | None) -> re.Match[str] | Non
     return turn if timed or above == "---" or _TURN.fullmatch(above) else None
 
 
-def _find_end(lines: list[tuple[int, str]], start: int, opening: str, nesting: set[str]) -> int | None:
-    """Return the place after the line that closes a block and those in it; where one stays open, after the first."""
-    closing, depth = _SHIELDS[opening], 0
-    for end in range(start, len(lines)) if opening in nesting else ():
-        depth += lines[end][1].startswith(opening) - lines[end][1].count(closing)
-        if depth <= 0:
-            return end + 1
-    nesting.discard(opening)
-    return next((end + 1 for end in range(start, len(lines)) if closing in lines[end][1]), None)
+def _follow_fence(line: str, fence: str | None) -> str | None:
+    """Return the fence that is open after a line, None outside fenced code; `fence` is the one open before it."""
+    match = _FENCE.match(line)
+    if fence is None:
+        return match and match[1]
+    # files of 2025 end a rule's text amid its last line
+    is_amid = match is None and line.rstrip().endswith(fence)
+    return None if is_amid or (match and match[1].startswith(fence) and not match[2].strip()) else fence
+
+
+class _Blocks:
+    """Where the blocks of tools and thoughts end: a closing tag closes the last one open, as in HTML.
+
+    A block that is never closed would take everything up to the end of a later one. So no block holds a turn of the
+    person that stands outside fenced code, and one without a closing tag of its own ends within its piece or never.
+    """
+
+    def __init__(self, lines: list[tuple[int, str]]) -> None:
+        self._lines = lines
+        self._ends = dict[tuple[str, int], int]()
+        """By tag and place of its opening line, the place after the line that closes a block."""
+        self._closings: dict[str, list[int]] = {opening: [] for opening in _SHIELDS}
+        self._barred = {True: -1, False: -1}
+        """Up to where openings are known to be cut off, those with a closing tag of their own and those without."""
+        for opening, closing in _SHIELDS.items():
+            opened: list[int] = []
+            for at, (_, line) in enumerate(lines):
+                if line.startswith(opening):
+                    opened.append(at)
+                if closing in line:
+                    self._closings[opening].append(at + 1)
+                    for _ in range(min(line.count(closing), len(opened))):
+                        self._ends[opening, opened.pop()] = at + 1
+
+    def find_end(self, start: int, opening: str) -> int | None:
+        """Return the place after the end of the block that opens here; None where it never ends."""
+        end, is_closed = self._ends.get((opening, start)), (opening, start) in self._ends
+        if end is None:
+            closings = self._closings[opening]
+            after = bisect_right(closings, start)
+            end = closings[after] if after < len(closings) else None
+        if end is None or start < self._barred[is_closed]:
+            return None
+        barrier = self._find_barrier(start, end, is_closed=is_closed)
+        if barrier is None:
+            return end
+        self._barred[is_closed] = barrier
+        return None
+
+    def _find_barrier(self, start: int, end: int, *, is_closed: bool) -> int | None:
+        """Return the first place outside fenced code that no such block goes beyond.
+
+        Code that is still fenced at the end of the block, or where another fence opens, was never closed.
+        """
+        fence, above, fenced = None, "", None  # `fenced`: the first such place in the code under way
+        for at in range(start + 1, end):
+            line = self._lines[at][1]
+            turn, opening = _match_turn(line, above, None), _FENCE.match(line)
+            is_barrier = (turn and turn[1] == "User") or (not is_closed and line.strip() == "---")
+            if is_barrier and fence is None:
+                return at
+            fenced = at if is_barrier and fenced is None else fenced
+            if fence is not None and fenced and opening and opening[2].strip():
+                return fenced
+            fence, above = _follow_fence(line, fence), line.strip() or above
+            fenced = fenced if fence else None
+        return fenced
 
 
 def _find_time(text: str) -> datetime | None:
@@ -318,4 +370,4 @@ def _find_time(text: str) -> datetime | None:
 
 
 AIDER = Reader("aider", sniff_aider, read_aider, files=(AIDER_NAME,))
-SPECSTORY = Reader("specstory", sniff_specstory, read_specstory, files=(".specstory/history/*.md",))
+SPECSTORY = Reader("specstory", sniff_specstory, read_specstory, files=(".specstory/history/*.md",), version=2)

@@ -5,14 +5,11 @@ program: it is opened read-only. A damaged row goes to quarantine under its rowi
 """
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import orjson
-
 from slowwave.tasks.ingest.formats.chats import Chat, ChatFormat, Fields, get, get_id, get_objects, get_text
-from slowwave.tasks.ingest.parsing.lines import has_leading_keys
+from slowwave.tasks.ingest.parsing.lines import has_leading_keys, parse_object
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     Head,
@@ -23,6 +20,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Role,
     Session,
     lies_below,
+    read_each,
 )
 from slowwave.tasks.ingest.parsing.sqlite_readonly import (
     MAGIC,
@@ -56,18 +54,25 @@ def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
         with open_read_only(path, limits) as db:
             revert = "revert" if "revert" in list_columns(db, "session") else "NULL"
             columns = ("id", "parent_id", "directory", "title", revert)
-            for (rowid,) in db.execute("SELECT rowid FROM session ORDER BY time_created, id").fetchall():
-                cells, long = fetch_row(db, "session", columns, "rowid", rowid)
-                yield from (Rejected(rowid, f"session's {name}: {explain_long_cell(limits)}") for name in long)
-                info: Fields = dict(zip(("id", "parentID", "directory", "title"), cells, strict=False))
-                info["revert"] = _parse_data(cells[-1])
-                # One session at a time, as an export has it.
-                items = list(_query_messages(db, cells[0], limits))
-                yield from (item for item in items if isinstance(item, Rejected))
-                messages = [item for item in items if not isinstance(item, Rejected)]
-                yield from OPENCODE.read_document(path, rowid, {"info": info, "messages": messages})
+            rows = db.execute("SELECT rowid, rowid FROM session ORDER BY time_created, id").fetchall()
+            # A session that fails, as on a damaged page, costs itself alone.
+            yield from read_each(rows, lambda rowid, _: _read_session(db, path, columns, rowid, limits))
     except TROUBLE as error:
         yield Rejected(0, f"the database cannot be read: {error}")
+
+
+def _read_session(
+    db: sqlite3.Connection, path: Path, columns: Sequence[str], rowid: int, limits: Limits
+) -> Iterator[Record]:
+    """Yield the records of one session, which is put together as an export has it."""
+    cells, long = fetch_row(db, "session", columns, "rowid", rowid)
+    yield from (Rejected(rowid, f"session's {name}: {explain_long_cell(limits)}") for name in long)
+    info: Fields = dict(zip(("id", "parentID", "directory", "title"), cells, strict=False))
+    info["revert"] = _parse_data(cells[-1])
+    items = list(_query_messages(db, cells[0], limits))
+    yield from (item for item in items if isinstance(item, Rejected))
+    messages = [item for item in items if not isinstance(item, Rejected)]
+    yield from OPENCODE.read_document(path, rowid, {"info": info, "messages": messages})
 
 
 def _query_messages(db: sqlite3.Connection, session: str, limits: Limits) -> Iterator[Fields | Rejected]:
@@ -93,10 +98,8 @@ def _fetch_data(db: sqlite3.Connection, table: str, what: str, rowid: int, limit
 
 
 def _parse_data(data: object) -> Fields | None:
-    with suppress(orjson.JSONDecodeError):
-        value = orjson.loads(data) if isinstance(data, str) else None
-        return value if isinstance(value, dict) else None
-    return None
+    item = parse_object(0, data.encode()) if isinstance(data, str) else None
+    return None if item is None or isinstance(item, Rejected) else item[1]
 
 
 def _open(path: Path, number: int, fields: Fields) -> Chat | None:
@@ -159,4 +162,4 @@ OPENCODE = ChatFormat(
     parent="info.parentID",
     hides=_is_synthetic,
 )
-READER = Reader("opencode", sniff, read, lies_below((".local/share/opencode",), "opencode*.db"))
+READER = Reader("opencode", sniff, read, lies_below((".local/share/opencode",), "opencode*.db"), version=2)

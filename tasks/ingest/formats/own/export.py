@@ -10,8 +10,8 @@ was claimed (`LEARNING` names them); one document is one session of source `shar
 `slowwave.tasks.observe.shared` makes claims of them.
 """
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Set
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -19,9 +19,10 @@ from typing import Annotated, Any, Literal, TypeVar
 import orjson
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
-from slowwave.schemas.tables import MESSAGES, SESSIONS, Table
+from slowwave.schemas.tables import MESSAGES, SESSIONS, TABLES, Table
 from slowwave.schemas.vocabulary import LEARNINGS, SHARED
 from slowwave.tasks.ingest.formats.own import generic
+from slowwave.tasks.ingest.formats.own.store_folder import is_lance_table
 from slowwave.tasks.ingest.parsing.lines import format_excerpt, has_leading_keys, iter_documents, iter_json, read_head
 from slowwave.tasks.ingest.parsing.records import (
     MODEL,
@@ -89,13 +90,55 @@ def sniff(head: Head) -> bool:
     return bool(_parse_manifest(head.data))
 
 
-def is_export(folder: Path) -> bool:
-    """Return whether the folder's manifest says that it is an export."""
+def list_exported(folder: Path) -> set[str]:
+    """Return the names of an export's tables in a folder; none where its manifest is no export's.
+
+    A file of a table's name is one only if it has the columns that the manifest tells of: others are left alone.
+    """
     path = folder / MANIFEST
     try:
-        return path.is_file() and bool(_parse_manifest(read_head(path).data))
-    except OSError:
-        return False
+        manifest = _Manifest.model_validate_json(path.read_bytes()) if path.is_file() else None
+        files = {about.file: about.columns.keys() for about in manifest.tables.values()} if manifest else {}
+        return {file for file, columns in files.items() if _is_exported(folder / file, columns)}
+    except (ValidationError, *generic.DAMAGED):
+        return set()
+
+
+def _is_exported(path: Path, columns: Set[str]) -> bool:
+    if path.is_dir():
+        return is_lance_table(path)
+    head = read_head(path)
+    if path.suffix == ".jsonl":
+        return not head.data or head.is_cut(*columns) or any(columns == line.keys() for line in head.objects[:1])
+    names = generic.read_column_names(head)
+    return not names or columns == set(names)  # those of an encrypted file can't be seen
+
+
+class _Exported(BaseModel):
+    file: str
+    key: str
+    rows: int
+    columns: dict[str, str]
+
+
+class _Manifest(BaseModel):
+    """What an export's manifest has, that may tell of files to be left out."""
+
+    release: str = Field(pattern=r"^r\d+$")
+    release_id: Id
+    space: str
+    format: Literal["parquet", "lance", "jsonl"]
+    exported_at: datetime
+    tables: dict[str, _Exported] = Field(min_length=1)
+
+    @field_validator("tables")
+    @classmethod
+    def _check_tables(cls, tables: dict[str, _Exported]) -> dict[str, _Exported]:
+        for name, about in tables.items():
+            own = name in TABLES and about.key == TABLES[name].key and about.key in about.columns
+            if not own or about.file.partition(".")[0] != name:
+                raise ValueError(f"{name} is no table that is exported")
+        return tables
 
 
 def _parse_manifest(raw: bytes) -> dict[str, object]:
@@ -196,11 +239,8 @@ class _Learning(BaseModel):
 
     @field_validator("observed_at")
     @classmethod
-    def _refuse_future(cls, value: object) -> datetime | None:
-        at = coerce_time(value)
-        if at and at > datetime.now(UTC) + timedelta(days=1):
-            raise ValueError("it would be the latest of all for ever")
-        return at
+    def _parse_time(cls, value: object) -> datetime | None:
+        return coerce_time(value)
 
 
 def sniff_learnings(head: Head) -> bool:
@@ -256,5 +296,5 @@ def _parse_claim(session: str, name: str, number: int, fields: dict[str, object]
     return Message(session, claim.id, *who, blocks, claim.quote, at, speaker=claim.speaker, line=number)
 
 
-READER = Reader("slowwave", sniff, read)
-LEARNINGS_READER = Reader("learnings", sniff_learnings, read_learnings, tool=SHARED)
+READER = Reader("slowwave", sniff, read, version=2)
+LEARNINGS_READER = Reader("learnings", sniff_learnings, read_learnings, tool=SHARED, version=2)

@@ -210,15 +210,21 @@ def _open_dataset(path: Path) -> Iterator[Any]:
 
 
 def _convert_batch(batch: pa.RecordBatch) -> Iterator[dict[str, object] | str]:
-    """Yield each row as a dict without nulls; a row that is no UTF-8 as the reason."""
+    """Yield each row as a dict without nulls; a row that is no UTF-8, or has another bad value, as the reason."""
     try:
-        yield from map(_drop_nulls, batch.to_pylist())
-    except UnicodeDecodeError as bad:
-        if batch.num_rows == 1:
-            yield f"invalid UTF-8 at byte {bad.start} of a column"
-        else:
+        rows = batch.to_pylist()
+    except (ValueError, OverflowError) as bad:
+        if batch.num_rows > 1:
             for i in range(batch.num_rows):
                 yield from _convert_batch(batch.slice(i, 1))
+        elif isinstance(bad, UnicodeDecodeError):
+            yield f"invalid UTF-8 at byte {bad.start} of a column"
+        elif kept := [n for n, kind in enumerate(batch.schema.types) if not pa.types.is_temporal(kind)]:
+            yield from _convert_batch(batch.select(kept))  # a time that no calendar has is unknown
+        else:
+            yield f"a value can't be read: {bad}"
+    else:
+        yield from map(_drop_nulls, rows)
 
 
 def _drop_nulls(value: Any) -> Any:
@@ -228,5 +234,5 @@ def _drop_nulls(value: Any) -> Any:
     return {k: _drop_nulls(v) for k, v in value.items() if v is not None} if isinstance(value, dict) else value
 
 
-READER = Reader("generic", sniff, read, version=3)
-COLUMNS_READER = Reader("columnar", sniff_columns, read_columns)
+READER = Reader("generic", sniff, read, version=4)
+COLUMNS_READER = Reader("columnar", sniff_columns, read_columns, version=2)

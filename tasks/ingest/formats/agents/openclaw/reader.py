@@ -50,6 +50,7 @@ from slowwave.tasks.ingest.parsing.records import (
     lies_below,
     read_each,
 )
+from slowwave.tasks.ingest.parsing.unread import leave_out
 from slowwave.tasks.ingest.parsing.values import (
     clean_text,
     coerce_dict,
@@ -67,6 +68,13 @@ TOOLS = ("toolResult", "bashExecution")
 SYSTEM_ROLES = frozenset(
     {"system", "developer", "custom", "hookMessage", "branchSummary", "compactionSummary", "notification"}
 )
+NO_TURNS = frozenset(
+    {
+        *("compaction", "reset", "branch_summary", "custom", "custom_message", "model_change"),
+        *("thinking_level_change", "label", "session_info", "leaf"),
+    }
+)
+"""Types of events that are no turn of anybody's."""
 GATEWAY = ("gateway-injected", "delivery-mirror")
 """Models of assistant rows that no model wrote: the gateway's own notices, and copies of what was delivered."""
 
@@ -206,7 +214,11 @@ class Transcript:
             yield Session(self.session.native_id, title=clean_text(event["name"]))
         summary = kind in ("compaction", "branch_summary")
         content = event.get("summary") if summary else event.get("content") if kind == "custom_message" else None
-        yield self._handle_system(content, kind if isinstance(kind, str) else "no type")
+        kind = kind if isinstance(kind, str) else "no type"
+        if kind in NO_TURNS:
+            yield self._handle_system(content, kind)
+        else:
+            yield leave_out(kind[:80], line, event)
 
     def finish(self) -> Iterator[Record]:
         """Yield the messages that the session took back."""
@@ -253,9 +265,9 @@ class Transcript:
         return self._make_message(SYSTEM, blocks, clean_text(join_text(blocks, "\n\n")))
 
     def _handle_user(self, number: int) -> Iterator[Record]:
-        blocks = parse_blocks(self.message.get("content")) or []
+        blocks = self._parse_content()
         if not blocks:
-            yield Skipped("user message without content", self.line)
+            yield leave_out("user message without content", self.line, self.message)
             return
         unwrapped = self.dialect.user(join_text(blocks, "\n\n"))
         if unwrapped.session and self.session.kind is None:
@@ -280,7 +292,7 @@ class Transcript:
         yield message
 
     def _handle_assistant(self) -> Record:
-        blocks = parse_blocks(self.message.get("content")) or []
+        blocks = self._parse_content()
         stop, model = self.message.get("stopReason"), self.message.get("model")
         if not any(block.type != "text" or (block.text or "").strip() for block in blocks):
             self.failed = True
@@ -294,6 +306,11 @@ class Transcript:
         elif model == GATEWAY[1] and unwrapped.text == self.last_reply:
             self.mirrored.append(message.native_id)
         return message
+
+    def _parse_content(self) -> list[Block]:
+        """Return the message's blocks; a single one stands for a list of one."""
+        content = self.message.get("content")
+        return parse_blocks([content] if isinstance(content, dict) else content) or []
 
     @property
     def _native_id(self) -> str:
@@ -438,5 +455,6 @@ def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
     return {}
 
 
-READER = Reader("openclaw", sniff, read, lies_below(HOMES, "agents/*/sessions/**/*.jsonl*", *ARCHIVES))
-PI_READER = Reader("pi", sniff_pi, read_pi, lies_below((".pi/agent/sessions",), "**/*.jsonl"))
+_PLACES = lies_below(HOMES, "agents/*/sessions/**/*.jsonl*", *ARCHIVES)
+READER = Reader("openclaw", sniff, read, _PLACES, version=2)
+PI_READER = Reader("pi", sniff_pi, read_pi, lies_below((".pi/agent/sessions",), "**/*.jsonl"), version=2)

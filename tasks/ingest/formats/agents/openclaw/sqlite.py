@@ -9,6 +9,7 @@ import io
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,16 @@ from slowwave.tasks.ingest.parsing.lines import (
     iter_lines,
     parse_object,
 )
-from slowwave.tasks.ingest.parsing.records import Head, Limits, Reader, Record, Rejected, Session, lies_below
+from slowwave.tasks.ingest.parsing.records import (
+    Head,
+    Limits,
+    Reader,
+    Record,
+    Rejected,
+    Session,
+    lies_below,
+    read_each,
+)
 from slowwave.tasks.ingest.parsing.sqlite_readonly import (
     TROUBLE,
     explain_long_cell,
@@ -69,8 +79,16 @@ def _catch_damage(records: Iterator[Record]) -> Iterator[Record]:
 
 
 def _read_events(db: sqlite3.Connection, limits: Limits) -> Iterator[Record]:
-    for (session_id,) in db.execute("SELECT DISTINCT session_id FROM transcript_events ORDER BY session_id").fetchall():
-        yield from _read_session(db, session_id, _query_events(db, session_id, limits))
+    query = "SELECT session_id, count(*), min(rowid) FROM transcript_events GROUP BY session_id ORDER BY session_id"
+    for session_id, count, rowid in db.execute(query).fetchall():
+        if isinstance(session_id, str) and session_id:
+            yield from read_each([(rowid, session_id)], partial(_read_live, db, limits))
+        else:
+            yield Rejected(rowid, f"events without a session, {count:,}: their session's id is {session_id!r:.60}")
+
+
+def _read_live(db: sqlite3.Connection, limits: Limits, rowid: int, session_id: str) -> Iterator[Record]:
+    return _catch_damage(_read_session(db, session_id, _query_events(db, session_id, limits)))
 
 
 def _read_session(db: sqlite3.Connection, session_id: str, items: Iterator[Item]) -> Iterator[Record]:
@@ -139,11 +157,15 @@ def _read_archives(db: sqlite3.Connection, limits: Limits) -> Iterator[Record]:
             rows = db.execute(f"SELECT rowid, session_id, {packed} FROM {table} WHERE {where} ORDER BY {order}")
             archives += [(table, *row) for row in rows]
     for table, rowid, session_id, zstd in archives:
-        yield from _catch_damage(_read_archive(db, table, rowid, session_id, bool(zstd), limits))
+        if not isinstance(session_id, str) or not session_id:
+            yield Rejected(rowid, f"archive without a session: its session's id is {session_id!r:.60}")
+            continue
+        read_one = partial(_read_archive, db, table, limits=limits, packed=bool(zstd))
+        yield from read_each([(rowid, session_id)], lambda *place, read=read_one: _catch_damage(read(*place)))
 
 
 def _read_archive(
-    db: sqlite3.Connection, table: str, rowid: int, session_id: str, packed: bool, limits: Limits
+    db: sqlite3.Connection, table: str, rowid: int, session_id: str, *, packed: bool, limits: Limits
 ) -> Iterator[Record]:
     """Yield each line under the archive's rowid: the place where a person finds it."""
     with db.blobopen(table, "archive_blob", rowid, readonly=True) as blob:  # read piece by piece
@@ -176,4 +198,4 @@ def _fetch_row(db: sqlite3.Connection, table: str, key: str, value: str) -> dict
 
 
 PLACES = lies_below(HOMES, "agents/*/agent/openclaw-agent.sqlite")
-READER = Reader("openclaw-sqlite", sniff, read, PLACES, suffixes=("", "-wal"), tool="openclaw")
+READER = Reader("openclaw-sqlite", sniff, read, PLACES, suffixes=("", "-wal"), tool="openclaw", version=2)

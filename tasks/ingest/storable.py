@@ -1,0 +1,134 @@
+"""Records as the store can hold them: text that UTF-8 can spell, lines that are numbers, times that are past.
+
+A reader takes what a file says. One value that no column holds would otherwise end the reading of every file.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from slowwave.tasks.ingest.parsing.records import Inactive, Message, Record, Rejected, Session
+
+AHEAD = timedelta(days=1)
+"""How far a time may lie after the run's own: clocks differ, and times without a zone are taken for UTC."""
+STEP = timedelta(microseconds=1)
+BIGGEST = 2**63
+
+
+def show_path(path: Path) -> str:
+    """Return a path as text that UTF-8 can spell: bytes of a name that are no UTF-8 as `\\xfc`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def find_shown(name: str) -> Path:
+    """Return the path that `show_path` gave this text for."""
+    raw = re.sub(rb"\\x([0-9a-f]{2})", lambda code: bytes([int(code[1], 16)]), name.encode())
+    return Path(os.fsdecode(raw))
+
+
+def is_utf8(text: str) -> bool:
+    """Return True if UTF-8 can spell the text: no half of a surrogate pair stands alone in it."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def repair_text(text: str) -> str:
+    """Return what was said with each lone surrogate as U+FFFD."""
+    if is_utf8(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def repair_name(name: object) -> str | None:
+    """Return an id or a name with each lone surrogate as its code, so that two names stay two; None for no text."""
+    if isinstance(name, int) and not isinstance(name, bool):
+        name = str(name)
+    if not isinstance(name, str) or not name:
+        return None
+    return name if is_utf8(name) else name.encode("utf-8", "backslashreplace").decode()
+
+
+def make_storable(record: Record) -> Record:
+    """Return a reader's record, repaired in place; a session or message without an id as a `Rejected`."""
+    match record:
+        case Message():
+            return _repair_message(record)
+        case Session():
+            native = repair_name(record.native_id)
+            if native is None:
+                return Rejected(0, f"a session's id is {record.native_id!r:.60}: expected text")
+            record.native_id = native
+            record.workspace, record.parent_id = repair_name(record.workspace), repair_name(record.parent_id)
+            record.title = repair_text(record.title) if isinstance(record.title, str) else None
+        case Inactive():
+            record.session, record.native_id = repair_name(record.session) or "", repair_name(record.native_id) or ""
+        case Rejected():
+            record.line = repair_line(record.line)
+            record.reason, record.excerpt = repair_text(record.reason), repair_text(record.excerpt)
+    return record
+
+
+def repair_line(line: object) -> int:
+    """Return a line's number; 0 where it is no number that a column holds."""
+    if not isinstance(line, int) or isinstance(line, bool):
+        return 0
+    return line if -BIGGEST <= line < BIGGEST else 0
+
+
+def _repair_message(message: Message) -> Message | Rejected:
+    message.line = repair_line(message.line)
+    session, native = repair_name(message.session), repair_name(message.native_id)
+    if session is None or native is None:
+        what, value = ("session", message.session) if session is None else ("message", message.native_id)
+        return Rejected(message.line, f"the id of its {what} is {value!r:.60}: expected text")
+    message.session, message.native_id = session, native
+    message.parent_id, message.identity = repair_name(message.parent_id), repair_name(message.identity)
+    message.text, message.speaker = repair_text(message.text), repair_name(message.speaker)
+    for block in message.blocks:
+        block.text = block.text and repair_text(block.text)
+        block.name, block.media = repair_name(block.name), repair_name(block.media)
+        block.call_id = repair_name(block.call_id)
+    return message
+
+
+class Timeline:
+    """The times of one file's messages. One that lies over a day after the run's own counts as unknown.
+
+    Its message is placed by its position instead, right after the message before it in its session, else in the file.
+    Where none is before it, it is placed before the first known time of those that follow; without any, at the time of
+    the file's last change, or of the run: it was said before that.
+    """
+
+    def __init__(self, now: datetime, first: Sequence[Record], mtime_ns: int) -> None:
+        self._end = now + AHEAD
+        self.count = 0
+        """Messages whose time counts as unknown."""
+        self.first: Rejected | None = None
+        """Where the first of them is, and what it says."""
+        times = [record.ts for record in first if isinstance(record, Message) and record.ts]
+        known = next((n for n, at in enumerate(times) if at <= self._end), None)
+        changed = datetime.fromtimestamp(min(mtime_ns / 1e9, self._end.timestamp()), UTC)
+        self._latest = min(changed, now) if known is None else times[known] - known * STEP - STEP
+        self._by_session = dict[str, datetime]()
+
+    def place(self, message: Message) -> None:
+        """Give a message whose time lies in the future the time of its place."""
+        if message.ts is None:
+            return
+        if message.ts > self._end:
+            self.count += 1
+            self.first = self.first or Rejected(message.line, message.ts.isoformat())
+            message.ts = self._by_session.get(message.session, self._latest) + STEP
+        self._latest = self._by_session[message.session] = message.ts
+
+    def explain(self) -> Rejected | None:
+        """Return what is told of the file; None where every time is past or unknown."""
+        if self.first is None:
+            return None
+        many = f"{self.count:,} messages are" if self.count > 1 else "a message is"
+        why = f"{many} dated after this run (first: {self.first.reason}): such a time counts as unknown, and"
+        return Rejected(self.first.line, f"{why} the message is placed after the one before it")
