@@ -15,9 +15,10 @@ from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 from pydantic import Field, ValidationError, create_model
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 from rapidfuzz import fuzz
 
+from slowwave.engines.llm.checks import parse_answer
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import Origin
@@ -129,7 +130,7 @@ def _parse_claims(completion: Completion) -> list[ClaimAnswer]:
     whole: list[ClaimAnswer] = []
     for claim in claims if isinstance(claims, list) else ():
         with suppress(ValidationError):
-            whole.append(ClaimAnswer.model_validate(claim))
+            whole.append(parse_answer(ClaimAnswer, to_json(claim).decode())[0])
     return whole
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 from rapidfuzz import fuzz, process
 
-from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
+from slowwave.engines.llm.protocol import NON_EMPTY, AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import OBSERVATIONS, TOPICS
 from slowwave.schemas.vocabulary import Status
@@ -76,8 +76,8 @@ class MergesAnswer(AnswerModel):
 class NewTopic(AnswerModel):
     """A topic that the model wants opened."""
 
-    name: str = Field(min_length=1, max_length=60)
-    purpose: str = Field(min_length=1, max_length=200)
+    name: str = Field(max_length=60, json_schema_extra=NON_EMPTY)
+    purpose: str = Field(max_length=200, json_schema_extra=NON_EMPTY)
 
 
 class Placement(AnswerModel):

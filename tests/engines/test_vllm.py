@@ -121,7 +121,7 @@ def test_equal_beginnings_are_computed_once(engine: VLLMOffline) -> None:
 def test_tokens_are_counted_as_the_engine_counts(engine: VLLMOffline) -> None:
     (request,) = notes(1)
     (label,) = answered(CheckedLLM(engine), [request])
-    assert engine._count_prompt_tokens([request]) == [label.prompt_tokens]
+    assert engine._count_prompt_tokens([request]) == ({request.id: label.prompt_tokens}, [])
 
 
 def test_an_engine_that_is_killed_in_mid_batch_is_started_again(engine: VLLMOffline) -> None:

@@ -121,7 +121,7 @@ def test_a_summary_of_what_is_said_elsewhere_is_rejected_with_the_quote_it_stand
 
 def test_a_summary_that_was_stopped_ends_with_a_sentence() -> None:
     told = "Ada moved to Porto in March. She likes the river there. Then she bought a red bi"
-    most = build_json_schema(build_summary_answer(8, titled=False))["properties"]["text"]["maxLength"]
+    most = build_json_schema(build_summary_answer(8, titled=False), lengths=True)["properties"]["text"]["maxLength"]
     assert len(told) == most == 80
     stopped = parse_summary(Completion("r", value=SummaryAnswer(text=told)), 8)
     assert stopped
