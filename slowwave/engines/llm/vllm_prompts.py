@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from slowwave.engines.llm.protocol import Message
+from slowwave.engines.llm.protocol import EngineUnavailable, Message
 
 NO_THINKING = {"enable_thinking": False}
 """For chat templates that know the word; constrained decoding leaves no room to think."""
@@ -18,10 +18,6 @@ MARK = "quetzal"
 """The text of the probe's system turn."""
 
 
-class NoChatTemplate(Exception):
-    """The model's chat template can't render a prompt, or there is none; the message says which."""
-
-
 class ChatPrompts:
     """The prompts of the model in the folder, or of the hub name, `source`."""
 
@@ -29,7 +25,7 @@ class ChatPrompts:
         """Load the tokenizer and try the chat template once.
 
         Raises:
-            NoChatTemplate: no prompt can be rendered.
+            EngineUnavailable: the model has no chat template, or one that renders no prompt.
             Exception: whatever vLLM raises of a model that it can't read.
         """
         from vllm import EngineArgs
@@ -39,6 +35,7 @@ class ChatPrompts:
         logging.getLogger("vllm.renderers").setLevel(logging.ERROR)  # the probe's refusal is no news
         model_config = EngineArgs(model=source, max_model_len=window).create_model_config()
         self._renderer: Any = renderer_from_config(VllmConfig(model_config=model_config))
+        self.source = source
         self.folds = self._needs_folding()
         """Whether the template refuses a system turn, or leaves its text out."""
 
@@ -68,7 +65,7 @@ class ChatPrompts:
             why = f"its chat template renders no prompt: {as_is}"
             if not self._has_template(as_is):
                 why = "this model has no chat template: take an instruct model"
-            raise NoChatTemplate(why) from as_is
+            raise EngineUnavailable(f"vllm:{self.source}", why) from as_is
         return isinstance(as_is, Exception) or (MARK not in as_is and MARK in str(folded))
 
     def _probe(self, messages: Sequence[Message]) -> str | Exception:
