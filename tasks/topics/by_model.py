@@ -155,19 +155,25 @@ class Board:
         request = library.build_request("assign", name_batch(claims), entries, form, answer, **places)
         return Batch(request, numbered, topics)
 
-    def build_split(self, topic_id: str, claims: Sequence[Mapping[str, Any]], library: Library) -> Batch:
-        """Return the request for narrower topics than one of the board's, by its latest claims."""
-        topic, numbered = self.topics[topic_id], dict(enumerate(claims[-SIZES.split :], 1))
-        answer = len(numbered) * PLACEMENT_TOKENS + 80 * NEW_TOPICS
-        lines = [_render_claim(n, claim) for n, claim in numbered.items()]
+    def build_split(
+        self, topic_id: str, claims: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int
+    ) -> Batch:
+        """Return the request for narrower topics than one of the board's, by as many of its latest claims as fit."""
+        topic, latest = self.topics[topic_id], claims[-SIZES.split :]
         values: dict[str, Any] = {
             "topic": " ".join(topic.name.split()),
             "purpose": " ".join(topic.purpose.split()),
             "first_new": 1,
             "most_new": NEW_TOPICS,
         }
+        answer = len(latest) * PLACEMENT_TOKENS + 80 * NEW_TOPICS
+        room = library.count_room("split", window, count, answer, **values)
+        backwards = [_render_claim(len(latest), claim) for claim in reversed(latest)]
+        latest = latest[len(latest) - _count_fitting(backwards, room, count) :]
+        numbered = dict(enumerate(latest, 1))
+        lines = [_render_claim(n, claim) for n, claim in numbered.items()]
         form = limit_answer(BatchAnswer, placements=len(numbered))
-        request = library.build_request("split", f"{topic_id}/split", lines, form, answer, **values)
+        request = library.build_request("split", name_split(topic_id), lines, form, answer, **values)
         return Batch(request, numbered, {})
 
     def apply_answer(self, batch: Batch, completion: Completion) -> None:
@@ -248,6 +254,11 @@ def _name_project(claim: Mapping[str, Any]) -> str:
 def name_batch(claims: Sequence[Mapping[str, Any]]) -> str:
     """Return what the request for some claims is called."""
     return f"{compute_content_id(*(claim['observation_id'] for claim in claims))}/assign"
+
+
+def name_split(topic_id: str) -> str:
+    """Return what the request to cut a topic is called."""
+    return f"{topic_id}/split"
 
 
 def make_topic_id(name: str) -> str:
@@ -361,10 +372,16 @@ def split_by_model(job: Job, model: Model, topic: str, key: str, report: StepRep
     board = Board(_build_board_topics(job.store, job.store.read(TOPICS)), SAMPLES)
     active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
     rows = sort_by_time(job.store.read(OBSERVATIONS, where=active))
-    batch = board.build_split(topic, rows, model.library)
-    answers = model.ask("topics", index_questions([batch]), list_requests, lambda _, answer: answer, patient=True)
+    batches: list[Batch] = []
+
+    def build(some: Sequence[Sequence[Mapping[str, Any]]]) -> list[Request]:
+        window = model.llm.context_window
+        batches.extend(board.build_split(topic, claims, model.library, model.count, window) for claims in some)
+        return list_requests(batches)
+
+    answers = model.ask("topics", {name_split(topic): rows}, build, lambda _, answer: answer, patient=True)
     quarantine_rejected(job.store, "assign", answers.rejected, answers.values, report)
-    for answer in answers.values.values():
+    for batch, answer in zip(batches, answers.values.values(), strict=False):
         board.apply_answer(batch, answer)
     board.placed = {claim: to for claim, to in board.placed.items() if to != topic}
     return None if answers.waiting else _collect_assigned(rows, board, key)
