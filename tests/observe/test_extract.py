@@ -131,6 +131,19 @@ def test_a_summary_that_was_stopped_ends_with_a_sentence() -> None:
     assert whole.text.startswith("Ada moved to Porto in March. She likes the river there. Then")
 
 
+def test_a_text_that_is_too_long_costs_no_claim_whole_or_cut() -> None:
+    made = plan(SAID, PERSONAL)
+    long = claim(1, SAID[0], summary="Ada moved to Porto in March.", detail="Porto in March. " * 40)
+    assert [c["summary"] for c in answered(made, [long, claim(2, SAID[1], summary=SAID[1])]).claims] == [
+        "Ada moved to Porto in March.",
+        SAID[1],
+    ]
+    text = json.dumps({"claims": [long]})[:-2] + ', {"messages": [2], "quo'
+    cut = Completion(made.requests[0].id, text, error="cut", model="tiny")
+    (kept,) = read_answer(made.parts[0], cut, made.rows["s"]).claims
+    assert kept["detail"] == ("Porto in March. " * 19)[:296]  # 300 characters end in "in Mar"
+
+
 def test_the_claims_before_a_cut_are_read() -> None:
     made = plan(SAID, PERSONAL)
     text = json.dumps({"claims": [claim(1, SAID[0]), claim(4, SAID[3]), claim(2, SAID[1])]})
