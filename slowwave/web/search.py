@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
+from pydantic import Field
+
 from slowwave.engines.llm.protocol import LLM, AnswerModel, Request
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.settings import WebSettings
@@ -48,7 +50,7 @@ class Verdict(AnswerModel):
     """Whether a message needs the web, and what of it is private."""
 
     search: bool
-    private: list[str]
+    private: list[str] = Field(max_length=50)
 
 
 Judge = Callable[[str], Verdict]

@@ -15,9 +15,10 @@ from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 from pydantic import Field, ValidationError, create_model
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 from rapidfuzz import fuzz
 
+from slowwave.engines.llm.checks import parse_answer
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import Origin
@@ -40,6 +41,8 @@ NEAR, SUPPORT = 2, 0.5
 """Share of a summary's content words that must come up in the messages it cites and this many on both sides of each. Of
 the 619 sentences of `quotes.compute_support` 99.2% have that share in their own place, 15% in another place of their
 session."""
+TEXT_CHARS = 300
+"""Of a claim's summary and of its detail, at most."""
 LEAST_WORDS = 4
 """A summary of fewer words says next to nothing."""
 
@@ -50,8 +53,8 @@ class ClaimAnswer(AnswerModel):
     messages: list[Annotated[int, Field(ge=0, le=9_999)]] = Field(max_length=4)
     quote: str = Field(max_length=300)
     category: str
-    summary: str = Field(max_length=300)
-    detail: str = Field(max_length=300)
+    summary: str = Field(max_length=TEXT_CHARS)
+    detail: str = Field(max_length=TEXT_CHARS)
     files: list[Annotated[str, Field(max_length=160)]] = Field(max_length=5)
     confidence: Literal["high", "medium", "low"]
     lasts: bool
@@ -129,7 +132,7 @@ def _parse_claims(completion: Completion) -> list[ClaimAnswer]:
     whole: list[ClaimAnswer] = []
     for claim in claims if isinstance(claims, list) else ():
         with suppress(ValidationError):
-            whole.append(ClaimAnswer.model_validate(claim))
+            whole.append(parse_answer(ClaimAnswer, to_json(claim).decode())[0])
     return whole
 
 
@@ -187,6 +190,9 @@ class _PromptEvidence:
 
 def _validate_claim(answer: ClaimAnswer, evidence: _PromptEvidence, part: Part, model: str) -> dict[str, Any] | str:
     """Return a row of SCHEMA, or why there is none."""
+    answer = answer.model_copy(
+        update={name: _drop_broken_word(getattr(answer, name)) for name in ("summary", "detail")}
+    )
     if not answer.summary.strip():
         return "says nothing"
     if answer.category not in part.pack.categories:
@@ -232,6 +238,12 @@ def _validate_claim(answer: ClaimAnswer, evidence: _PromptEvidence, part: Part, 
         "by_person": row["origin"] == Origin.HUMAN,
         "no_detail": no_detail,
     }
+
+
+def _drop_broken_word(text: str) -> str:
+    """Return a text that was stopped at its limit without its last word, of which a part may be missing."""
+    words, _, _ = text.rpartition(" ")
+    return words if words and len(text) >= TEXT_CHARS else text
 
 
 def _compute_gates(answer: ClaimAnswer, comparable: bool) -> tuple[dict[str, bool], list[str]]:

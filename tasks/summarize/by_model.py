@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
+from slowwave.engines.llm.protocol import NON_EMPTY, AnswerModel, Completion, Request
 from slowwave.schemas.settings import ExtractSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SUMMARIES, Table
 from slowwave.schemas.vocabulary import SummaryScope
@@ -52,21 +52,21 @@ BEFORE_CHARS = 200
 class GistAnswer(AnswerModel):
     """A gist as the model answers it."""
 
-    summary: str = Field(min_length=1, max_length=400)
+    summary: str = Field(max_length=400, json_schema_extra=NON_EMPTY)
     keywords: list[Annotated[str, Field(max_length=60)]] = Field(max_length=KEYWORDS)
 
 
 class SummaryAnswer(AnswerModel):
     """A summary as the model answers it."""
 
-    text: str = Field(min_length=1)
+    text: str = Field(json_schema_extra=NON_EMPTY)
 
 
 class MasterAnswer(AnswerModel):
     """The summary of a whole session as the model answers it."""
 
-    title: str = Field(min_length=1, max_length=100)
-    text: str = Field(min_length=1)
+    title: str = Field(max_length=100, json_schema_extra=NON_EMPTY)
+    text: str = Field(json_schema_extra=NON_EMPTY)
 
 
 @dataclass(frozen=True, slots=True)

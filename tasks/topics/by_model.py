@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 from rapidfuzz import fuzz, process
 
-from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
+from slowwave.engines.llm.protocol import NON_EMPTY, AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import OBSERVATIONS, TOPICS
 from slowwave.schemas.vocabulary import Status
@@ -77,8 +77,8 @@ class MergesAnswer(AnswerModel):
 class NewTopic(AnswerModel):
     """A topic that the model wants opened."""
 
-    name: str = Field(min_length=1, max_length=60)
-    purpose: str = Field(min_length=1, max_length=200)
+    name: str = Field(max_length=60, json_schema_extra=NON_EMPTY)
+    purpose: str = Field(max_length=200, json_schema_extra=NON_EMPTY)
 
 
 class Placement(AnswerModel):
@@ -156,19 +156,25 @@ class Board:
         request = library.build_request("assign", name_batch(claims), entries, form, answer, **places)
         return Batch(request, numbered, topics)
 
-    def build_split(self, topic_id: str, claims: Sequence[Mapping[str, Any]], library: Library) -> Batch:
-        """Return the request for narrower topics than one of the board's, by its latest claims."""
-        topic, numbered = self.topics[topic_id], dict(enumerate(claims[-SIZES.split :], 1))
-        answer = len(numbered) * PLACEMENT_TOKENS + 80 * NEW_TOPICS
-        lines = [_render_claim(n, claim) for n, claim in numbered.items()]
+    def build_split(
+        self, topic_id: str, claims: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int
+    ) -> Batch:
+        """Return the request for narrower topics than one of the board's, by as many of its latest claims as fit."""
+        topic, latest = self.topics[topic_id], claims[-SIZES.split :]
         values: dict[str, Any] = {
             "topic": " ".join(topic.name.split()),
             "purpose": " ".join(topic.purpose.split()),
             "first_new": 1,
             "most_new": NEW_TOPICS,
         }
+        answer = len(latest) * PLACEMENT_TOKENS + 80 * NEW_TOPICS
+        room = library.count_room("split", window, count, answer, **values)
+        backwards = [_render_claim(len(latest), claim) for claim in reversed(latest)]
+        latest = latest[len(latest) - _count_fitting(backwards, room, count) :]
+        numbered = dict(enumerate(latest, 1))
+        lines = [_render_claim(n, claim) for n, claim in numbered.items()]
         form = limit_answer(BatchAnswer, placements=len(numbered))
-        request = library.build_request("split", f"{topic_id}/split", lines, form, answer, **values)
+        request = library.build_request("split", name_split(topic_id), lines, form, answer, **values)
         return Batch(request, numbered, {})
 
     def apply_answer(self, batch: Batch, completion: Completion) -> None:
@@ -249,6 +255,11 @@ def _name_project(claim: Mapping[str, Any]) -> str:
 def name_batch(claims: Sequence[Mapping[str, Any]]) -> str:
     """Return what the request for some claims is called."""
     return f"{compute_content_id(*(claim['observation_id'] for claim in claims))}/assign"
+
+
+def name_split(topic_id: str) -> str:
+    """Return what the request to cut a topic is called."""
+    return f"{topic_id}/split"
 
 
 def make_topic_id(name: str) -> str:
@@ -362,10 +373,16 @@ def split_by_model(job: Job, model: Model, topic: str, key: str, report: StepRep
     board = Board(_build_board_topics(job.store, job.store.read(TOPICS)), SAMPLES)
     active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
     rows = sort_by_time(job.store.read(OBSERVATIONS, where=active))
-    batch = board.build_split(topic, rows, model.library)
-    answers = model.ask("topics", index_questions([batch]), list_requests, lambda _, answer: answer, patient=True)
+    batches: list[Batch] = []
+
+    def build(some: Sequence[Sequence[Mapping[str, Any]]]) -> list[Request]:
+        window = model.llm.context_window
+        batches.extend(board.build_split(topic, claims, model.library, model.count, window) for claims in some)
+        return list_requests(batches)
+
+    answers = model.ask("topics", {name_split(topic): rows}, build, lambda _, answer: answer, patient=True)
     quarantine_rejected(job.store, "assign", answers.rejected, answers.values, report)
-    for answer in answers.values.values():
+    for batch, answer in zip(batches, answers.values.values(), strict=False):
         board.apply_answer(batch, answer)
     board.placed = {claim: to for claim, to in board.placed.items() if to != topic}
     return None if answers.waiting else _collect_assigned(rows, board, key)

@@ -219,8 +219,8 @@ class Fragile(VLLMOffline):
     def _open_engine(self) -> Any:
         return None
 
-    def _count_prompt_tokens(self, requests: Sequence[Request]) -> list[int]:
-        return [9] * len(requests)
+    def _count_prompt_tokens(self, requests: Sequence[Request]) -> Any:
+        return {request.id: 9 for request in requests}, []
 
     def _call_chat(self, requests: Sequence[Request]) -> Any:
         self.calls.append(len(requests))

@@ -18,10 +18,16 @@ from bench.nights.tiny_models import ensure_model_folder
 from slowwave.engines.llm.cache import CachedLLM
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.openai import OpenAIServer
-from slowwave.engines.llm.protocol import LLM, AnswerModel, Completion, EngineUnavailable, Request
+from slowwave.engines.llm.protocol import LLM, AnswerModel, Completion, EngineUnavailable, Message, Request
+from slowwave.engines.llm.select import ChainLLM
 from slowwave.engines.llm.vllm import VLLMOffline
+from slowwave.engines.llm.vllm_prompts import ChatPrompts
 from slowwave.schemas.settings import LLMSettings
+from slowwave.tasks.isolate import do_apart
+from slowwave.tasks.llm.ask import Model
+from slowwave.tasks.llm.library import Library
 from tests.llm_scripts import DictCache, make_user_prompt
+from tests.toy_models import make_toy_model
 from tests.vllm_servers import free_port, kill, served, wait_for
 
 pytestmark = [
@@ -112,6 +118,22 @@ def test_answers_fit_the_schema_and_an_over_long_prompt_harms_nobody(engine: VLL
     assert all("\n" not in label.text for label in labels)  # no blanks outside of strings
 
 
+class Copy(AnswerModel):
+    quote: str = Field(max_length=300)
+
+
+COPY = (
+    "Copy the text between <<< and >>> word for word into the field quote of a JSON object. Keep every quotation mark, "
+    "backslash and line break."
+)
+HARD = 'print("a\\n")\nprint("b")'
+
+
+def test_a_text_with_quotation_marks_backslashes_and_line_breaks_can_be_copied(engine: VLLMOffline) -> None:
+    (copy,) = answered(CheckedLLM(engine), [Request("q", make_user_prompt(f"<<<{HARD}>>>", system=COPY), Copy, 120)])
+    assert copy.value == Copy(quote=HARD)
+
+
 def test_equal_beginnings_are_computed_once(engine: VLLMOffline) -> None:
     labels = answered(CheckedLLM(engine), notes(4))
     assert all(label.prefix_tokens >= 128 for label in labels)  # one block of the CPU's cache
@@ -121,7 +143,7 @@ def test_equal_beginnings_are_computed_once(engine: VLLMOffline) -> None:
 def test_tokens_are_counted_as_the_engine_counts(engine: VLLMOffline) -> None:
     (request,) = notes(1)
     (label,) = answered(CheckedLLM(engine), [request])
-    assert engine._count_prompt_tokens([request]) == [label.prompt_tokens]
+    assert engine._count_prompt_tokens([request]) == ({request.id: label.prompt_tokens}, [])
 
 
 def test_an_engine_that_is_killed_in_mid_batch_is_started_again(engine: VLLMOffline) -> None:
@@ -133,3 +155,63 @@ def test_an_engine_that_is_killed_in_mid_batch_is_started_again(engine: VLLMOffl
     killer.join()
     assert [label.error for label in labels] == [None] * 8
     assert engine.restarts == restarts + 1
+
+
+def make_prompts(tmp_path: Path, template: str) -> ChatPrompts:
+    return ChatPrompts(str(make_toy_model(tmp_path / "model", template)), 1024)
+
+
+@pytest.mark.parametrize(("template", "folds"), [("chatml", False), ("refuses system", True), ("drops system", True)])
+def test_the_system_text_reaches_the_model_whatever_its_template_makes_of_the_role(
+    template: str, folds: bool, tmp_path: Path
+) -> None:
+    prompts, turns = make_prompts(tmp_path, template), make_user_prompt("hello", system="be brief")
+    assert prompts.folds is folds
+    shown = [turn["content"] for turn in prompts.prepare(turns)]
+    assert shown == (["be brief\n\nhello"] if folds else ["be brief", "hello"])
+    # a token each: the bytes of "be brief" and "hello", and of "user\n", "\n" and so on, the marks
+    roles = ["user", "assistant"] if folds else ["system", "user", "assistant"]
+    frame = sum(len(f"{role}\n") for role in roles) + 2 * len(shown) + 1 + len(shown)
+    assert prompts.count_tokens(turns) == sum(map(len, shown)) + frame
+
+
+def test_a_model_without_a_template_starts_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts: list[int] = []
+    monkeypatch.setattr(VLLMOffline, "_start_engine", lambda _: starts.append(1))
+    llm = VLLMOffline(str(make_toy_model(tmp_path / "model", "none")), SETTINGS)
+    model = Model(ChainLLM([CheckedLLM(llm)], extractive=True), Library(None))
+
+    def ask(sessions: Sequence[str]) -> None:
+        model.ask("observe", {s: s for s in sessions}, lambda some: notes(len(some)), lambda _, answer: answer)
+        llm.close()  # as on a GPU, which the encoder needs
+
+    assert do_apart([f"note {n}" for n in range(20)], ask) == {}
+    assert starts == []
+    assert model.llm.notes == [
+        f"vllm:{tmp_path}/model is unavailable: this model has no chat template: take an instruct model"
+    ]
+
+
+def test_a_prompt_that_the_template_refuses_is_rejected_alone(tmp_path: Path) -> None:
+    llm = VLLMOffline(str(make_toy_model(tmp_path / "model", "refuses system")), SETTINGS)
+    turns: list[Message] = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
+    try:
+        odd, *others = answered(llm, [Request("odd", tuple(turns), Label, 80), *notes(2)])
+    finally:
+        llm.close()
+    assert (odd.error, "must alternate" in odd.reason) == ("rejected", True)
+    assert [other.error for other in others] == [None, None]
+
+
+def test_a_cache_that_holds_no_request_names_the_window_that_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_toy_model(tmp_path / "model", "chatml")
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace("32768", "16000000"))
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+    llm = VLLMOffline(str(folder), SETTINGS.model_copy(update={"context_window": 15_000_000}))
+    with pytest.raises(EngineUnavailable, match=r"set model\.context_window to 2097024 or less"):
+        answered(
+            llm, notes(1)
+        )  # 512 bytes a token: 2 layers x 2 heads x 32 x key and value x 2 bytes, in blocks of 128

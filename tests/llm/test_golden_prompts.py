@@ -96,7 +96,7 @@ def ask_merge() -> Request:
 
 
 def ask_split() -> Request:
-    return Board([PORTO], 5).build_split("t", [CLAIM], LIBRARY).request
+    return Board([PORTO], 5).build_split("t", [CLAIM], LIBRARY, COUNT, WINDOW).request
 
 
 EARLIER = ClaimShown("1", "Ada lives in Porto.", "Ada", NOON, NOON)
@@ -153,3 +153,11 @@ def test_what_comes_before_is_shown_by_its_first_words_alone() -> None:
     shown = ask_account(replace(DRAFT, context=(Member("c", long, NOON),))).messages[-1]["content"]
     assert ("word word" in shown, MARK in shown) == (True, False)
     assert MARK in ask_account(replace(DRAFT, members=(Member("c", long, NOON),))).messages[-1]["content"]
+
+
+def test_a_topic_to_be_cut_is_shown_by_as_many_of_its_latest_claims_as_fit() -> None:
+    claims = [CLAIM | {"observation_id": str(n), "summary": f"{n} {'word ' * 60}"} for n in range(60)]
+    batch = Board([PORTO], 5).build_split("t", claims, LIBRARY, COUNT, 4_096)
+    used = sum(COUNT([turn["content"] for turn in batch.request.messages])) + batch.request.max_tokens
+    assert 3_900 < used <= 4_096
+    assert [claim["observation_id"] for claim in batch.claims.values()] == [str(n) for n in range(31, 60)]

@@ -121,7 +121,7 @@ def test_a_summary_of_what_is_said_elsewhere_is_rejected_with_the_quote_it_stand
 
 def test_a_summary_that_was_stopped_ends_with_a_sentence() -> None:
     told = "Ada moved to Porto in March. She likes the river there. Then she bought a red bi"
-    most = build_json_schema(build_summary_answer(8, titled=False))["properties"]["text"]["maxLength"]
+    most = build_json_schema(build_summary_answer(8, titled=False), lengths=True)["properties"]["text"]["maxLength"]
     assert len(told) == most == 80
     stopped = parse_summary(Completion("r", value=SummaryAnswer(text=told)), 8)
     assert stopped
@@ -129,6 +129,19 @@ def test_a_summary_that_was_stopped_ends_with_a_sentence() -> None:
     whole = parse_summary(Completion("r", value=SummaryAnswer(text=told[:-1])), 8)
     assert whole
     assert whole.text.startswith("Ada moved to Porto in March. She likes the river there. Then")
+
+
+def test_a_text_that_is_too_long_costs_no_claim_whole_or_cut() -> None:
+    made = plan(SAID, PERSONAL)
+    long = claim(1, SAID[0], summary="Ada moved to Porto in March.", detail="Porto in March. " * 40)
+    assert [c["summary"] for c in answered(made, [long, claim(2, SAID[1], summary=SAID[1])]).claims] == [
+        "Ada moved to Porto in March.",
+        SAID[1],
+    ]
+    text = json.dumps({"claims": [long]})[:-2] + ', {"messages": [2], "quo'
+    cut = Completion(made.requests[0].id, text, error="cut", model="tiny")
+    (kept,) = read_answer(made.parts[0], cut, made.rows["s"]).claims
+    assert kept["detail"] == ("Porto in March. " * 19)[:296]  # 300 characters end in "in Mar"
 
 
 def test_the_claims_before_a_cut_are_read() -> None:

@@ -8,9 +8,10 @@ the same id are dropped.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import from_json, to_json
 
 from slowwave.engines.llm.protocol import (
     AnswerModel,
@@ -24,6 +25,7 @@ from slowwave.engines.llm.protocol import (
     make_failure,
 )
 
+A = TypeVar("A", bound=AnswerModel)
 RUNAWAY = 4
 """An answer of more than this many times its token budget comes from a server that ignores budgets."""
 BYTES_A_TOKEN = 8
@@ -111,11 +113,37 @@ def check_completion(request: Request, completion: Completion) -> Completion:
         return completion
     text = THINKING.sub("", completion.text)
     error = _find_generation_error(request, completion, text)
+    shortened = False
     if error is None:
-        value, error = _read_value(request.answer, completion, text)
+        value, shortened, error = _read_value(request.answer, completion, text)
     if error is not None:
         return replace(completion, value=None, error=error[0], reason=error[1])
-    return replace(completion, value=value)
+    new_flags = ("shortened",) if shortened and "shortened" not in completion.flags else ()
+    return replace(completion, value=value, flags=(*completion.flags, *new_flags))
+
+
+def parse_answer(answer: type[A], text: str) -> tuple[A, bool]:
+    """Return a JSON text as an answer, and whether texts in it were cut to the length that their fields admit.
+
+    Servers are not sent the lengths of strings (`protocol.LENGTHS`): a text is cut where constrained decoding stops it.
+
+    Raises:
+        ValidationError: the text is no such answer, whatever the lengths of its strings.
+    """
+    try:
+        return answer.model_validate_json(text), False
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        if any(misfit["type"] != "string_too_long" for misfit in found):
+            raise
+    value = from_json(text)
+    for misfit in found:
+        *path, last = misfit["loc"]
+        holder = value
+        for step in path:
+            holder = holder[step]
+        holder[last] = holder[last][: misfit["ctx"]["max_length"]]
+    return answer.model_validate_json(to_json(value)), True
 
 
 def _find_generation_error(request: Request, completion: Completion, text: str) -> Finding | None:
@@ -137,26 +165,29 @@ def _find_generation_error(request: Request, completion: Completion, text: str) 
     return None
 
 
-def _read_value(answer: type[AnswerModel] | None, completion: Completion, text: str) -> tuple[Any, Finding | None]:
-    """Return a parsed answer, and the error in it, if any."""
+def _read_value(
+    answer: type[AnswerModel] | None, completion: Completion, text: str
+) -> tuple[Any, bool, Finding | None]:
+    """Return a parsed answer, whether texts in it were shortened, and the error in it, if any."""
     cut = completion.finish_reason == "length"
+    shortened = False
     if answer is None:
         value: Any = text.strip()
         strings = [value]
         if cut:
-            return None, ("cut", f"the answer was cut at {completion.completion_tokens} tokens")
+            return None, False, ("cut", f"the answer was cut at {completion.completion_tokens} tokens")
         if is_looping(text):
-            return None, ("runaway", f"the answer went in circles: … {text[-80:]!r}")
+            return None, False, ("runaway", f"the answer went in circles: … {text[-80:]!r}")
     else:
         fenced = FENCE.match(text.strip())
         try:
-            value = answer.model_validate_json((fenced.group(1) if fenced else text).strip())
+            value, shortened = parse_answer(answer, (fenced.group(1) if fenced else text).strip())
         except ValidationError as error:
-            return None, _explain_misfit(error, completion, text)
+            return None, False, _explain_misfit(error, completion, text)
         strings = [string for string in _extract_strings(value.model_dump()) if len(string.split()) > 3]
     if strings and all(REFUSAL.match(string) and len(string) < LONGEST_REFUSAL for string in strings):
-        return None, ("refusal", f"the model declined: {text[:200]!r}")
-    return value, None
+        return None, False, ("refusal", f"the model declined: {text[:200]!r}")
+    return value, shortened, None
 
 
 def _explain_misfit(error: ValidationError, completion: Completion, text: str) -> Finding:

@@ -30,6 +30,7 @@ from slowwave.engines.http import (
 )
 from slowwave.engines.llm.budget import estimate_tokens
 from slowwave.engines.llm.protocol import (
+    DEFAULT_WINDOW,
     LLM,
     Completion,
     EngineUnavailable,
@@ -50,8 +51,6 @@ KEY = "SLOWWAVE_LLM_API_KEY"
 """The variable that holds the server's key."""
 THREAD = "slowwave-async"
 """The name of the thread with the event loop: callers may be sync, or inside a loop of their own."""
-DEFAULT_WINDOW = 8_192
-"""Context window where the server doesn't say and no setting does."""
 WINDOW_FIELDS = ("max_model_len", "context_window", "context_length", "max_context_length")
 """Names of a model's context window in servers' lists of models."""
 OLD_BUDGET, NEW_BUDGET = "max_tokens", "max_completion_tokens"

