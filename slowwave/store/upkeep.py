@@ -88,11 +88,14 @@ def _count_unindexed(store: Store, table: Table, name: str) -> int | None:
 
 
 def compact_table(store: Store, table: Table) -> bool:
-    """Rewrite a table of many small files, or of many rows that are gone; True when it was done."""
+    """Rewrite a table of many small files, or of many rows that are gone; return True if it was done.
+
+    `lancedb`'s own `optimize` also cleans up, and raises if a version older than a week is tagged.
+    """
     stats = store.open_dataset(table).stats.dataset_stats(SMALL_ROWS)
     gone = stats["num_deleted_rows"] > MOST_GONE * max(1_000, store.count(table))
     if due := gone or stats["num_small_files"] > MOST_FILES:
-        store.open_table(table).optimize()
+        store.open_dataset(table).optimize.compact_files()
     return bool(due)
 
 
