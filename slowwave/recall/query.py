@@ -19,6 +19,7 @@ import numpy.typing as npt
 from slowwave.recall.hits import Kind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When
+from slowwave.store.indexes import is_left_out
 from slowwave.store.workspaces import anchor_workspace
 from slowwave.text.dates import (
     Date,
@@ -170,8 +171,9 @@ class Query:
 
     @cached_property
     def index_terms(self) -> list[str]:
-        """Its distinct words, less those that the index leaves out: plain terms, no operators."""
-        return [word for word in extract_distinct_words(self.text) if word not in INDEX_STOP]
+        """Its distinct words, without stop words and what the index leaves out: plain terms, no operators."""
+        words = extract_distinct_words(self.text)
+        return [word for word in words if word not in INDEX_STOP and not is_left_out(word)]
 
     @cached_property
     def stems(self) -> frozenset[str]:
