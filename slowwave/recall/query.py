@@ -30,7 +30,7 @@ from slowwave.text.dates import (
     extract_spans,
     extract_time_words,
 )
-from slowwave.text.words import INDEX_STOP, TERM, extract_content_words, extract_distinct_words, extract_stems
+from slowwave.text.words import TERM, extract_content_words, extract_distinct_words, extract_stems
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -171,9 +171,8 @@ class Query:
 
     @cached_property
     def index_terms(self) -> list[str]:
-        """Its distinct words, without stop words and what the index leaves out: plain terms, no operators."""
-        words = extract_distinct_words(self.text)
-        return [word for word in words if word not in INDEX_STOP and not is_left_out(word)]
+        """Its distinct words, without those that the index leaves out: plain terms, no operators."""
+        return [word for word in extract_distinct_words(self.text) if not is_left_out(word)]
 
     @cached_property
     def stems(self) -> frozenset[str]:

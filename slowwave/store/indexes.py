@@ -14,7 +14,6 @@ from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import BY_MODEL, INDEXED_ROWS, QUANTIZED_ROWS, Table
 from slowwave.store.manifest import find_index_damage, read_manifest
 from slowwave.store.store import Store
-from slowwave.text.words import INDEX_STOP
 
 CELL_ROWS, MOST_PARTS = 4_096, 8
 """Vectors of a cell of an index; its parts that wait to be merged."""
@@ -26,7 +25,6 @@ FULL_TEXT: dict[str, Any] = {
     "lower_case": True,
     "stem": True,
     "remove_stop_words": True,
-    "custom_stop_words": sorted(INDEX_STOP),  # Lance compares stems with it: "above" stays, "owned" goes with "own"
     "ascii_folding": True,
 }
 """How words are indexed. An index that was built otherwise is built anew."""
@@ -34,7 +32,10 @@ FULL_TEXT: dict[str, Any] = {
 
 @lru_cache(maxsize=65_536)
 def is_left_out(word: str) -> bool:
-    """Return True if the full-text index holds nothing for a word, by the tokenizer that it is built with."""
+    """Return True if the full-text index holds nothing for a word, by the tokenizer that it is built with.
+
+    Lance compares stems with its list of stop words: "owned" is left out as "own" is, and "above" is not.
+    """
     return not tokenize(word, **{name: value for name, value in FULL_TEXT.items() if name != "with_position"})
 
 

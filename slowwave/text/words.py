@@ -43,8 +43,6 @@ STOP = frozenset(
     )
 )
 """Words without content in a question or a passage."""
-INDEX_STOP = frozenset(TERM.findall(" ".join(STOP)))
-"""Stop words as the full-text index has words: it is built with this list, and no query looks one up."""
 CLAIM_STOP = frozenset(_LISTS["stop"].split())
 """Words without content in a claim. Fewer than in `STOP`: "all", "only" or "until" make another claim."""
 ENGLISH_STOP = frozenset(_LISTS["english"].split())
