@@ -17,10 +17,10 @@ from slowwave.schemas.errors import TROUBLE, EncoderNotFound, SlowwaveError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CHAIN, OBSERVATIONS, RELEASED, RUNS
 from slowwave.schemas.vocabulary import RunStatus, Status
+from slowwave.store.indexes import count_unindexed
 from slowwave.store.journal import Asked, read
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
-from slowwave.store.upkeep import count_unindexed
 from slowwave.tasks.job import ERRORS, StepReport, parse_steps, parse_usage
 
 LOG = logging.getLogger(__name__)

@@ -43,13 +43,14 @@ from slowwave.schemas.tables import (
     TOPIC_HISTORY,
     TOPICS,
 )
-from slowwave.store.manifest import REPAIR_FILE
+from slowwave.store.manifest import REPAIR_FILE, Damage
 from slowwave.store.private import replace_file
 from slowwave.store.repair import (
     KEPT,
     Salvaged,
     check_store,
     drop_unreadable,
+    find_broken_indexes,
     find_broken_tables,
     mend_releases,
     salvage,
@@ -84,7 +85,14 @@ def run_repair(settings: Settings) -> RunReport:
         raise StoreMissing(folder)
     done: dict[str, Salvaged] = {}
     notes: list[str] = []
-    with open_run("repair", settings, lambda folder: _salvage(folder, done, notes), create=True) as (job, report):
+    indexes: list[str] = []
+
+    def prepare(folder: Path) -> None:
+        damage = check_store(folder).damage
+        indexes.extend(find_broken_indexes(damage))
+        _salvage(folder, damage, done, notes)
+
+    with open_run("repair", settings, prepare, create=True) as (job, report):
         mend_releases(job.store)
         # What the sessions' rows say, before anything is read again.
         before = pl.DataFrame(job.store.read(SESSIONS, ["session_id", "native_id", "path", "messages"]))
@@ -101,6 +109,7 @@ def run_repair(settings: Settings) -> RunReport:
                 write_ledger(job.store, plan)
             _read_again(job, report, lost, before)
             _forget_made(job.store, lost)
+        if done or indexes:
             with suppress(StoreError):  # of a live release that is damaged itself
                 set_aside_candidate(job, report)
             run_steps_after_read(job, report, gated=False)  # what is lost was lost to the damage
@@ -112,9 +121,9 @@ def run_repair(settings: Settings) -> RunReport:
     return report
 
 
-def _salvage(folder: Path, done: dict[str, Salvaged], notes: list[str]) -> None:
+def _salvage(folder: Path, damage: list[Damage], done: dict[str, Salvaged], notes: list[str]) -> None:
     """Write the tables still to be made anew (also those that a killed repair left) to REPAIR_FILE, then salvage."""
-    file, damage = folder / REPAIR_FILE, check_store(folder).damage
+    file = folder / REPAIR_FILE
     try:
         begun = {TABLES[name].name for name in json.loads(file.read_bytes())} if file.exists() else set()
     except (KeyError, TypeError, ValueError):  # altered itself: whatever can be made anew may be what was left to do

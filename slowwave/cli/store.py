@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.cli.common import ERR, OUT, KeyFileOption, command, load_settings, print_json
+from slowwave.cli.common import ERR, OUT, KeyFileOption, command, end_run, load_settings, print_json, print_report
 from slowwave.schemas.errors import UsageError
 from slowwave.text.fence import escape_line
 from slowwave.text.words import count_noun
@@ -13,6 +13,7 @@ from slowwave.text.words import count_noun
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
     from slowwave.schemas.settings import Settings
+    from slowwave.store.repair import Checked
 
 
 @command(progress=True)
@@ -21,30 +22,22 @@ def check(
     quick: Annotated[bool, typer.Option("--quick", help="Compare sizes only; read no file.")] = False,
     repair: Annotated[bool, typer.Option("--repair", help="Repair what is damaged, and list what is lost.")] = False,
     as_json: bool = False,
-) -> "RunReport | None":
+) -> None:
     """Verify the store's files and hash chains; repair it.
 
     Exit status 1: something was altered, truncated or lost. --repair keeps intact messages, reads others again from
-    their transcripts if they still exist, and recomputes damaged derived tables; exit status 1: nothing could be
-    repaired, 3: a step failed.
+    their transcripts if they still exist, and recomputes damaged derived tables and indexes; exit status 1: damage is
+    left, 3: a step failed.
     """
-    from slowwave.store.repair import check_store
-
     if repair:
         from slowwave.flows.parts.repair import run_repair
 
-        return run_repair(settings)
-    # Files first, then the messages' chains.
-    checked = check_store(settings.store / settings.space, read=not quick)
-    damage, messages = [str(problem) for problem in checked.damage], None
-    if not quick and not damage:
-        from slowwave.store.store import Store
-        from slowwave.tasks.ingest.vault import find_broken_chains
-
-        chains, broken = find_broken_chains(Store.open(settings.store, settings.space))
-        damage += [str(problem) for problem in broken]
-        messages = f"{count_noun(chains['messages'], 'message')} in {count_noun(chains['sessions'], 'session')}"
-    if as_json:
+        print_report(report := run_repair(settings))
+    checked, messages, damage = _find_damage(settings, quick)
+    if repair and not damage:
+        end_run(report)
+        return
+    if as_json and not repair:
         print_json({"damage": damage, "checked": checked.releases, "unchecked": checked.unchecked})
     else:
         for line in damage:
@@ -54,7 +47,22 @@ def check(
         OUT.print(f"{', '.join(filter(None, (releases, messages)))} checked: {len(damage)} damaged{older}")
     if damage:
         raise typer.Exit(1)
-    return None
+
+
+def _find_damage(settings: "Settings", quick: bool) -> tuple["Checked", str | None, list[str]]:
+    """Compare a space's files, then the messages' chains if the files are whole; return also how much was looked at."""
+    from slowwave.store.repair import check_store
+
+    checked = check_store(settings.store / settings.space, read=not quick)
+    damage = [str(problem) for problem in checked.damage]
+    if quick or damage:
+        return checked, None, damage
+    from slowwave.store.store import Store
+    from slowwave.tasks.ingest.vault import find_broken_chains
+
+    chains, broken = find_broken_chains(Store.open(settings.store, settings.space))
+    messages = f"{count_noun(chains['messages'], 'message')} in {count_noun(chains['sessions'], 'session')}"
+    return checked, messages, [str(problem) for problem in broken]
 
 
 @command

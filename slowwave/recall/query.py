@@ -19,6 +19,7 @@ import numpy.typing as npt
 from slowwave.recall.hits import Kind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When
+from slowwave.store.indexes import is_left_out
 from slowwave.store.workspaces import anchor_workspace
 from slowwave.text.dates import (
     Date,
@@ -29,7 +30,7 @@ from slowwave.text.dates import (
     extract_spans,
     extract_time_words,
 )
-from slowwave.text.words import INDEX_STOP, TERM, extract_content_words, extract_distinct_words, extract_stems
+from slowwave.text.words import TERM, extract_content_words, extract_distinct_words, extract_stems
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -172,8 +173,8 @@ class Query:
 
     @cached_property
     def index_terms(self) -> list[str]:
-        """Its distinct words, less those that the index leaves out: plain terms, no operators."""
-        return [word for word in extract_distinct_words(self.text) if word not in INDEX_STOP]
+        """Its distinct words, without those that the index leaves out: plain terms, no operators."""
+        return [word for word in extract_distinct_words(self.text) if not is_left_out(word)]
 
     @cached_property
     def stems(self) -> frozenset[str]:

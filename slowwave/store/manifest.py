@@ -38,6 +38,8 @@ PIECE = 1 << 20
 """Bytes of a file that are read at once."""
 LASTING = (RELEASES.name, COMPLETIONS.name)
 """Tables of which the newest whole version stays: releases are synced one by one, answers depend on nothing else."""
+INDEXES = "/_indices/"
+"""Part of the path of each file of an index: derived, so that damage to one stops no night."""
 GONE = "is gone"
 NEWEST = "newest"
 """Name of damage in the newest tables, with which the next night continues."""
@@ -318,7 +320,8 @@ def read_manifest(folder: Path) -> Manifest:
 def check_newest_whole(folder: Path, tables: Collection[str] = TABLES.keys()) -> None:
     """Check what a night goes on with, and what its clean-up reads, before Lance does: it may end the process.
 
-    What is altered in files that older releases alone pin stops no night. Rows of other `tables` are not compared.
+    What is altered in files that older releases alone pin stops no night, nor does an index, which a night builds anew.
+    Rows of other `tables` are not compared.
 
     Raises:
         StoreUnreadable: a file is not what it was when the last writer let go, or a repair is not done.
@@ -328,7 +331,10 @@ def check_newest_whole(folder: Path, tables: Collection[str] = TABLES.keys()) ->
     if not has_table(folder, RELEASES.name):
         check_ledger_whole(folder, 0, find_last_known(folder))
     for damage in find_newest_damage(folder, tables):
-        raise StoreUnreadable(folder, f"{damage.where}: {damage.what}: `slowwave check --repair` repairs what it can")
+        if INDEXES not in damage.where:
+            raise StoreUnreadable(
+                folder, f"{damage.where}: {damage.what}: `slowwave check --repair` repairs what it can"
+            )
 
 
 def find_newest_damage(folder: Path, tables: Collection[str] = TABLES.keys(), *, read: bool = True) -> Iterator[Damage]:
@@ -344,7 +350,11 @@ def find_newest_damage(folder: Path, tables: Collection[str] = TABLES.keys(), *,
         found = {name: what for name, what in altered.items() if name.startswith(below)}
         if newest and not found:
             with suppress(*READ_TROUBLE):  # what a killed run wrote last: the next takes it back
-                files = {name: listed[name] for name in list_pinned_files(folder, {table: newest}) if name in listed}
+                pinned = list_pinned_files(folder, {table: newest})
+                files = {name: listed[name] for name in pinned if name in listed and INDEXES not in name}
+                dataset = lance.dataset(str(folder / f"{table}.lance"), version=newest)
+                for of_index in find_index_damage(folder, dataset, listed, read=look).values():
+                    found |= of_index
         found |= find_altered(folder, below, read=look) if files is None else describe_changes(folder, files, read=look)
         yield from (Damage(NEWEST, name, what) for name, what in found.items())
 
@@ -389,6 +399,28 @@ def _parse_manifest(content: bytes) -> Manifest | None:
         versions = {str(name): int(version) for name, version in (row or parsed)["versions"].items()}
         return Manifest(versions, {name: [int(size), str(digest)] for name, (size, digest) in files.items()}, row)
     return None
+
+
+def find_index_damage(
+    folder: Path, dataset: lance.LanceDataset, files: Files, *, read: bool = True
+) -> dict[str, dict[str, str]]:
+    """Return the indexes of a table's version that are not as they were, and of each the files or the folder, with how.
+
+    Files are compared with those listed, and each folder with the bytes that Lance says it has.
+    """
+    damage: dict[str, dict[str, str]] = {}
+    for index in dataset.describe_indices():
+        for segment in index.segments:
+            place = Path(dataset.uri) / "_indices" / segment.uuid
+            below = f"{place.relative_to(folder).as_posix()}/"
+            of_segment = {name: facts for name, facts in files.items() if name.startswith(below)}
+            found = describe_changes(folder, of_segment, read=read)
+            now = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+            if not found and segment.size_bytes is not None and segment.size_bytes != now:
+                found = {below: f"has {now:,} bytes, was {segment.size_bytes:,}" if now else GONE}
+            if found:
+                damage.setdefault(index.name, {}).update(found)
+    return damage
 
 
 def measure_file(path: Path) -> list[Any]:
@@ -480,22 +512,15 @@ def check_ledger_whole(folder: Path, newest: int, noted: int) -> None:
         )
 
 
-def find_altered_files(folder: Path, number: int, table: str, *, indexes: bool) -> dict[str, str]:
-    """Return the files of a table of a release, of its indexes or the others, that are not as they were, with how.
-
-    Of a large release sizes are compared alone.
+def list_release_files(folder: Path, number: int) -> tuple[Files, bool]:
+    """Return the files of a release by its manifest, and True if they are few enough to be read rather than measured.
 
     Raises:
         StoreUnreadable: the release's manifest is broken.
     """
     manifest = read_release_manifest(folder, number)
     files = manifest.files if manifest else {}
-    of_table = {
-        name: facts
-        for name, facts in files.items()
-        if name.startswith(f"{table}.lance/") and ("/_indices/" in name) == indexes
-    }
-    return describe_changes(folder, of_table, read=sum(size for size, _ in files.values()) <= DIGESTED)
+    return files, sum(size for size, _ in files.values()) <= DIGESTED
 
 
 def check_release_files(folder: Path, number: int, table: str) -> None:
@@ -504,5 +529,7 @@ def check_release_files(folder: Path, number: int, table: str) -> None:
     Raises:
         StoreUnreadable: one is not as it was.
     """
-    for name, what in find_altered_files(folder, number, table, indexes=False).items():
+    files, read = list_release_files(folder, number)
+    of_rows = {name: files[name] for name in files if name.startswith(f"{table}.lance/") and INDEXES not in name}
+    for name, what in describe_changes(folder, of_rows, read=read).items():
         raise StoreUnreadable(folder, f"r{number}: {name}: {what}: `slowwave check --repair`, or `slowwave rollback`")

@@ -9,9 +9,12 @@ import lance
 from slowwave.schemas.errors import READ_TROUBLE, StoreUnreadable, UsageError, translate_write_errors
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import FILES, QUARANTINE, RELEASED, RELEASES, Table
+from slowwave.store.indexes import has_current_settings
 from slowwave.store.manifest import (
     check_release_files,
     compute_table_digest,
+    find_index_damage,
+    list_release_files,
     mark_synced,
     settle_release_manifests,
     sync_changes,
@@ -64,8 +67,12 @@ def _has_changes(store: Store, table: Table, published: Release) -> bool:
         return False
     try:
         both = old, new = lance.dataset(path, version=then), lance.dataset(path)
-        indexes = [sorted(index.name for index in dataset.describe_indices()) for dataset in both]
-        if indexes[0] != indexes[1] or old.count_rows() != new.count_rows():
+        names = [sorted(index.name for index in dataset.describe_indices()) for dataset in both]
+        if (
+            names[0] != names[1]
+            or not _are_indexes_usable(store, old, published)
+            or old.count_rows() != new.count_rows()
+        ):
             return True
         # The same files again, after changes were taken back.
         files = [[fragment.metadata.to_json() for fragment in dataset.get_fragments()] for dataset in both]
@@ -75,6 +82,14 @@ def _has_changes(store: Store, table: Table, published: Release) -> bool:
         return compute_table_digest(table, old.to_table()) != compute_table_digest(table, new.to_table())
     except (*READ_TROUBLE, StoreUnreadable):  # cleaned up since, or damaged: the release can't be read as it was
         return True
+
+
+def _are_indexes_usable(store: Store, dataset: lance.LanceDataset, release: Release) -> bool:
+    """Return True if a release's indexes of a table are whole, and built with the settings that new ones have."""
+    files, is_read = list_release_files(store.dir, release.number)
+    if find_index_damage(store.dir, dataset, files, read=is_read):
+        return False
+    return all(has_current_settings(dataset, index.name) for index in dataset.describe_indices())
 
 
 def roll_back(store: Store, name: str, run_id: str) -> Release:

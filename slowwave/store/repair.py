@@ -34,6 +34,7 @@ from slowwave.schemas.tables import (
 from slowwave.store.bucket.working_copy import find_bucket_damage, refresh
 from slowwave.store.manifest import (
     FOLDER,
+    INDEXES,
     MANIFEST_FILE,
     NEWEST,
     Damage,
@@ -131,11 +132,19 @@ def find_release_damage(folder: Path, releases: dict[int, Release], *, read: boo
 
 
 def find_broken_tables(folder: Path, damage: list[Damage]) -> list[str]:
-    """Return the tables whose newest version, or the name of it, is not whole, by what `check_store` found."""
-    broken = {_name_table(part.where) for part in damage if part.release == NEWEST}
+    """Return the tables whose newest version, or the name of it, is not whole, by what `check_store` found.
+
+    An index is no part of it: a night builds a broken one anew.
+    """
+    broken = {_name_table(part.where) for part in damage if part.release == NEWEST and INDEXES not in part.where}
     with suppress(StoreError):
         broken |= {name for last in read_ledger(folder)[-1:] for name in last.versions if not has_table(folder, name)}
     return [name for name in TABLES if name in broken]
+
+
+def find_broken_indexes(damage: list[Damage]) -> list[str]:
+    """Return the tables of which an index is damaged, in the newest version or in a release."""
+    return sorted({_name_table(part.where) for part in damage if INDEXES in part.where})
 
 
 def salvage(folder: Path, damage: list[Damage]) -> tuple[dict[str, Salvaged], list[str]]:
@@ -148,6 +157,7 @@ def salvage(folder: Path, damage: list[Damage]) -> tuple[dict[str, Salvaged], li
     for name in sorted(manifests | {f"{FOLDER}/{release}.json" for release in altered_rows}):
         (folder / name).unlink(missing_ok=True)
         notes.append(f"{name} was altered and is made anew: files that no other manifest names were not compared")
+    notes += _drop_lost_indexes(folder, damage)
     # the rows that can still be read of each broken table
     broken = find_broken_tables(folder, damage)
     bad, dim = {folder / name for name in find_altered(folder)}, _find_dim(folder, broken)
@@ -250,6 +260,31 @@ def drop_unreadable(store: Store) -> list[str]:
             if is_bad and (manifest := list_versions(store.dir / f"{name}.lance").get(version)):
                 manifest.unlink()
     return [entry.name for entry in gone]
+
+
+def _name_index_folder(where: str) -> str:
+    """Return the folder of one part of an index: "topics.lance/_indices/UUID"."""
+    return "/".join(Path(where).parts[:3])
+
+
+def _drop_lost_indexes(folder: Path, damage: list[Damage]) -> list[str]:
+    """Remove what is left of broken indexes, and their files from the releases' manifests; return a note for each.
+
+    Lance still names them in its versions, so a reader sees that they are gone, and a night builds the newest anew.
+    """
+    lost = {_name_index_folder(part.where) for part in damage if INDEXES in part.where}
+    notes = [f"{name}: its index is built anew" for name in find_broken_indexes(damage)]
+    for place in lost:
+        shutil.rmtree(folder / place, ignore_errors=True)
+    for number in list_release_manifests(folder):
+        manifest = read_release_manifest(folder, number)
+        if manifest and (gone := {name for name in manifest.files if _name_index_folder(name) in lost}):
+            files = {name: facts for name, facts in manifest.files.items() if name not in gone}
+            content = orjson.dumps({"row": manifest.row, "files": files}, option=orjson.OPT_INDENT_2)
+            replace_file(get_release_manifest(folder, number), content)
+            tables = ", ".join(sorted({_name_table(name) for name in gone}))
+            notes.append(f"r{number} has lost an index of {tables}, and answers without it")
+    return notes
 
 
 def _find_dim(folder: Path, broken: Collection[str]) -> int:

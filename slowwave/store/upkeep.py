@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 import lance
-import pyarrow.compute as pc
 
-from slowwave.schemas.errors import READ_TROUBLE, translate_write_errors
+from slowwave.schemas.errors import translate_write_errors
 from slowwave.schemas.settings import StoreSettings
-from slowwave.schemas.tables import BY_MODEL, INDEXED_ROWS, QUANTIZED_ROWS, RELEASED, TABLES, Table
+from slowwave.schemas.tables import INDEXED_ROWS, RELEASED, TABLES, Table
+from slowwave.store.indexes import drop_unusable_indexes, index_table
 from slowwave.store.manifest import check_not_torn, drop_release_manifests, list_pinned_files, mark_synced, sync_changes
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release
@@ -23,76 +23,17 @@ MOST_GONE = 0.2
 """Share of a table's rows on disk that were replaced or removed, above which it is rewritten without them."""
 SMALL_ROWS, MOST_FILES = 100_000, 20
 """Rows of a file that is not worth another rewriting; files of fewer, above which a table is compacted."""
-CELL_ROWS, MOST_PARTS = 4_096, 8
-"""Vectors of a cell of an index; its parts that wait to be merged."""
-
-
-def index_table(store: Store, table: Table, fewest: int = INDEXED_ROWS) -> bool:
-    """Make the indexes of a table's texts, and of its vectors from so many on, cover every row; True when something was
-    done.
-
-    An index built over an empty table covers nothing until it is optimised, so it is built with the first rows.
-    """
-    columns = [table.full_text] if table.full_text and store.count(table) else []
-    if table.model_text and store.count(table, BY_MODEL & pc.field(table.model_text).is_valid()):
-        columns.append(table.model_text)
-    if table.vector and store.count(table) >= fewest:
-        dataset = store.open_dataset(table)
-        if find_index(dataset, table.vector) or dataset.count_rows(f"{table.vector} IS NOT NULL") >= fewest:
-            columns.append(table.vector)
-    return sum(_index_column(store, table, column) for column in columns) > 0
-
-
-def _index_column(store: Store, table: Table, column: str) -> bool:
-    dataset = store.open_dataset(table)
-    name = find_index(dataset, column)
-    if name and _count_unindexed(store, table, name) == 0:
-        return False
-    if name:  # LanceDB's own `optimize` compacts too, and each kept release pins what was
-        parts = max(len(index.segments) for index in dataset.describe_indices())
-        dataset.optimize.optimize_indices(**({"num_indices_to_merge": parts} if parts > MOST_PARTS else {}))
-    elif column == table.vector:
-        kind = (
-            {"index_type": "IVF_RQ", "num_bits": 4}
-            if store.count(table) >= QUANTIZED_ROWS
-            else {"index_type": "IVF_FLAT"}
-        )
-        dataset.create_index(column, metric="dot", target_partition_size=CELL_ROWS, **kind)
-    else:
-        from lancedb.index import FTS  # a second, that a night without news has no use for
-
-        config = FTS(with_position=False, stem=True, remove_stop_words=True, ascii_folding=True)
-        store.open_table(table).create_index(column, config=config)
-    name = find_index(store.open_dataset(table), column)
-    if name is None or _count_unindexed(store, table, name) != 0:
-        raise OSError(f"only a part of the index over {column!r} of table {table.name!r} is there")
-    return True
-
-
-def find_index(dataset: lance.LanceDataset, column: str | None) -> str | None:
-    """Return the name of a column's index; None where it has none."""
-    return next((index.name for index in dataset.describe_indices() if index.field_names == [column]), None)
-
-
-def count_unindexed(dataset: lance.LanceDataset) -> int:
-    """Return the number of rows that a table's indexes lack, all together."""
-    return sum(dataset.stats.index_stats(index.name)["num_unindexed_rows"] for index in dataset.describe_indices())
-
-
-def _count_unindexed(store: Store, table: Table, name: str) -> int | None:
-    """Return the number of rows that an index does not cover; None where its files are broken or gone."""
-    try:
-        return int(store.open_dataset(table).stats.index_stats(name)["num_unindexed_rows"])
-    except READ_TROUBLE:
-        return None
 
 
 def compact_table(store: Store, table: Table) -> bool:
-    """Rewrite a table of many small files, or of many rows that are gone; True when it was done."""
+    """Rewrite a table of many small files, or of many rows that are gone; return True if it was done.
+
+    `lancedb`'s own `optimize` also cleans up, and raises if a version older than a week is tagged.
+    """
     stats = store.open_dataset(table).stats.dataset_stats(SMALL_ROWS)
     gone = stats["num_deleted_rows"] > MOST_GONE * max(1_000, store.count(table))
     if due := gone or stats["num_small_files"] > MOST_FILES:
-        store.open_table(table).optimize()
+        store.open_dataset(table).optimize.compact_files()
     return bool(due)
 
 
@@ -103,11 +44,8 @@ def compact_store(store: Store, fewest: int = INDEXED_ROWS) -> list[str]:
     """
     with translate_write_errors(store.dir):
         mark_synced(store.dir)  # what is compacted may be cleaned up, and there must be something to go back to
-        # Indexes of which files are there in part: Lance names in a version what a failed write left.
         for table in RELEASED:
-            for index in store.open_dataset(table).describe_indices():
-                if _count_unindexed(store, table, index.name) is None:
-                    store.open_table(table).drop_index(index.name)
+            drop_unusable_indexes(store, table)
         # Small files and the rows that came since.
         touched = [t.name for t in TABLES.values() if compact_table(store, t)]
         touched += [t.name for t in RELEASED if index_table(store, t, fewest)]

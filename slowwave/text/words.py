@@ -43,13 +43,6 @@ STOP = frozenset(
     )
 )
 """Words without content in a question or a passage."""
-INDEX_STOP = frozenset(
-    TERM.findall(
-        "a an and are as at be but by for if in into is it no not of on or such that the their then there these they "
-        "this to was will with"
-    )
-)
-"""The words that Lance's full-text index leaves out: looking them up finds nothing."""
 CLAIM_STOP = frozenset(_LISTS["stop"].split())
 """Words without content in a claim. Fewer than in `STOP`: "all", "only" or "until" make another claim."""
 ENGLISH_STOP = frozenset(_LISTS["english"].split())

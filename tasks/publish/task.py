@@ -15,11 +15,12 @@ from slowwave.recall.views.compare import COLUMNS, compare_claims
 from slowwave.schemas.errors import EncoderFailed, EncoderNotFound
 from slowwave.schemas.tables import COMPLETIONS, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import MODEL_KEY, Status
+from slowwave.store.indexes import count_unindexed, find_index
 from slowwave.store.manifest import list_pinned_files
 from slowwave.store.publishing import publish, read_releases
 from slowwave.store.releases import Release, Snapshot
 from slowwave.store.store import Store
-from slowwave.store.upkeep import compact_store, count_unindexed, drop_old_versions, find_index
+from slowwave.store.upkeep import compact_store, drop_old_versions
 from slowwave.tasks.job import Job, StepReport, report_step
 from slowwave.tasks.pending import is_made_by_model, read_inactive_ids
 from slowwave.tasks.progress import show_progress

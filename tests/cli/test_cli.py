@@ -270,6 +270,10 @@ def test_check_passes_and_names_what_was_changed(store: Path, tmp_path: Path) ->
     forged = typed("check", "--store", copy)
     assert forged.exit_code == 1
     assert "session 9e6924d2-b4fb-47c4-b8b7-4c2df11e9ac5, message 0: its content differs" in forged.output
+    # The bytes are those that Lance wrote, so nothing can be repaired, and the exit status says what is left.
+    mended = typed("check", "--repair", "--store", copy)
+    assert mended.exit_code == 1
+    assert "message 0: its content differs" in mended.output
     for table in (messages, Store.open(copy).open_table(SESSIONS)):
         table.delete(col("source") == lit("chatgpt"))
     assert "sessions were removed" in typed("check", "--store", copy).output

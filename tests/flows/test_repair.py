@@ -21,6 +21,7 @@ from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RUNS, TABLES
 from slowwave.store import Store
+from slowwave.store.backup import back_up
 from slowwave.store.manifest import REPAIR_FILE, list_versions
 from slowwave.store.repair import check_store
 from slowwave.tasks.ingest.vault import find_broken_chains
@@ -108,6 +109,29 @@ def lose_all(folder: Path) -> bool:
     return True
 
 
+def lose_indexes(folder: Path) -> None:
+    shutil.rmtree(folder / "_indices")
+
+
+def lose_part_of_index(folder: Path) -> None:
+    next(folder.glob("_indices/*/part_0_docs.lance")).unlink()
+
+
+def cut_indexes(folder: Path) -> None:
+    for file in folder.glob("_indices/*/part_0_invert.lance"):
+        file.write_bytes(file.read_bytes()[:-9])
+
+
+def empty_indexes(folder: Path) -> None:
+    for file in folder.glob("_indices/*/*"):
+        file.write_bytes(b"")
+
+
+def rot_indexes(folder: Path) -> None:
+    for file in folder.glob("_indices/*/*"):
+        rot(file)
+
+
 PAIRS = [(alter, "messages"), (lose_all, "messages"), (cut, "observations"), (lose_manifest, "observations")]
 PAIRS += [(lose_manifest, "marks"), (lose_all, "sessions"), (cut, "releases")]
 
@@ -129,6 +153,32 @@ def test_a_damaged_table_is_found_stops_the_night_and_is_made_what_it_was(
     assert (check_store(root / "default").damage, ask(root)) == ([], asked)
     assert find_broken_chains(Store.open(root))[1] == []
     assert run_night([built / "talk"], make_settings(root)).release is None
+
+
+INDEX_DAMAGE = [(lose_indexes, "passages"), (lose_part_of_index, "observations"), (cut_indexes, "summaries")]
+INDEX_DAMAGE += [(empty_indexes, "topics"), (rot_indexes, "passages")]
+
+
+@pytest.mark.parametrize(("damage", "table"), INDEX_DAMAGE)
+def test_a_damaged_index_is_built_anew_by_a_repair_and_by_a_night(
+    root: Path, built: Path, whole: Whole, tmp_path: Path, damage: Callable[[Path], None], table: str
+) -> None:
+    before, asked = whole
+    damage(root / "default" / f"{table}.lance")
+    shutil.copytree(root, tmp_path / "other")
+    assert any(table in one.where for one in check_store(root / "default").damage)
+    report = run_repair(make_settings(root)).check_complete()
+    assert f"{table}: its index is built anew" in report.notes
+    assert (check_store(root / "default").damage, ask(root)) == ([], asked)
+    assert {name for name in before if digests(root, HELD)[name] != before[name]} <= {"releases"}
+    assert back_up(root, "default", tmp_path / "backup")["release"] == "r2"
+    # The release before has its rows still; what it has lost is said.
+    old = Memory.open(root, encoder=HashEncoder(), release="r1")
+    assert [hit.text for hit in old.recall(QUERY)]
+    # A night needs no repair: an index is no reason to stop.
+    night = run_night([built / "talk"], make_settings(tmp_path / "other")).check_complete().release
+    assert night
+    assert (night.name, ask(tmp_path / "other")) == ("r2", asked)
 
 
 def test_what_rots_on_the_disk_is_found_before_its_table_is_read_or_written_on(tmp_path: Path) -> None:

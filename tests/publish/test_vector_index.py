@@ -1,6 +1,7 @@
 """Indexes of vectors: what they find beside a comparison of every row, what is added, and one that is no good."""
 
 import random
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import EXCLUSIONS, PASSAGES
 from slowwave.schemas.vocabulary import RunStatus
-from slowwave.store import Store, upkeep
-from slowwave.store.upkeep import compact_store, count_unindexed, find_index
+from slowwave.store import Store, indexes
+from slowwave.store.indexes import count_unindexed, find_index
+from slowwave.store.repair import check_store
+from slowwave.store.upkeep import compact_store
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.task import publish_release
@@ -43,7 +46,7 @@ def release(root: Path) -> StepReport:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two stores of the same rows, that at the root with an index of thirty cells; nothing is held in memory."""
     monkeypatch.setattr("slowwave.recall.release.tables.INDEXED_ROWS", 0)
-    monkeypatch.setattr(upkeep, "CELL_ROWS", 100)
+    monkeypatch.setattr(indexes, "CELL_ROWS", 100)
     for root, fewest in ((tmp_path, ROWS), (tmp_path / "flat", ROWS + 1)):
         store = Store.open(root, create=True)
         write_passages(store, range(ROWS))
@@ -74,10 +77,21 @@ def test_what_is_added_is_indexed_and_found(root: Path) -> None:
         compact_store(store)
     dataset = store.open_dataset(PASSAGES)
     assert count_unindexed(dataset) == 0
-    assert max(len(one.segments) for one in dataset.describe_indices()) <= upkeep.MOST_PARTS + 1
+    assert max(len(one.segments) for one in dataset.describe_indices()) <= indexes.MOST_PARTS + 1
     assert release(root).counts[FOUND] >= 980
     (first, *_) = Memory.open(root, encoder=HashEncoder()).recall(texts[2])
     assert first.text == texts[2]
+
+
+def test_an_index_of_vectors_that_is_gone_is_built_anew_and_released(root: Path) -> None:
+    store = Store.open(root)
+    shutil.rmtree(store.dir / "passages.lance" / "_indices")
+    assert {part.where.rpartition("/")[2] for part in check_store(store.dir).damage} > {"index.idx"}
+    compact_store(store, fewest=ROWS)
+    assert release(root).counts[FOUND] >= 980
+    assert not [part for part in check_store(store.dir).damage if part.release != "r1"]
+    memory = Memory.open(root, encoder=HashEncoder())
+    assert memory.get_view().find_broken_index(PASSAGES) is None
 
 
 def test_a_release_whose_index_misses_rows_is_held_back(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def test_what_is_not_kept_is_freed_once_it_is_old(tmp_path: Path, monkeypatch: p
         store.merge(TOPICS, topics(name))
         publish(store, name, None)
     store.merge(TOPICS, topics("d"))
-    store.open_table(TOPICS).optimize()
+    store.open_dataset(TOPICS).optimize.compact_files()
     publish(store, "d", None)
     few = StoreSettings(keep_releases=1)
     past = (datetime.now(UTC) - timedelta(days=7)).timestamp()
@@ -68,7 +68,7 @@ def test_what_lance_could_not_delete_is_deleted(tmp_path: Path, monkeypatch: pyt
         publish(store, name, None)
     monkeypatch.setattr("lance.LanceDataset.cleanup_old_versions", lambda *_, **__: SimpleNamespace(bytes_removed=0))
     store.merge(TOPICS, topics("d"))
-    store.open_table(TOPICS).optimize()
+    store.open_dataset(TOPICS).optimize.compact_files()
     for number in (1, 2):
         store.open_table(TOPICS).tags.delete(f"r{number}")
     drop_versions_at_once(store, TOPICS)

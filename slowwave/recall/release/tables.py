@@ -29,7 +29,7 @@ from slowwave.recall.query import NO_TIME, Calendar, Ints, Mask, Vector, compute
 from slowwave.schemas.errors import READ_TROUBLE, StoreUnreadable
 from slowwave.schemas.tables import INDEXED_ROWS, MESSAGES, OBSERVATIONS, PASSAGES, TABLES, Table
 from slowwave.schemas.vocabulary import Role, Status
-from slowwave.store.manifest import find_altered_files
+from slowwave.store.manifest import find_index_damage, list_release_files
 from slowwave.store.releases import Release, load_releases, open_pinned, pick_release
 from slowwave.text.words import TERM
 
@@ -254,8 +254,9 @@ class Tables:
         """Return a file of the table's indexes that is not as it was, and how; None where all are."""
 
         def read() -> str | None:
-            altered = find_altered_files(self.dir, self.release.number, table.name, indexes=True)
-            return next((f"{name}: {what}" for name, what in altered.items()), None)
+            files, is_read = list_release_files(self.dir, self.release.number)
+            damage = find_index_damage(self.dir, self.open_dataset(table), files, read=is_read)
+            return next((f"{name}: {what}" for part in damage.values() for name, what in part.items()), None)
 
         return self._read_once(table, "broken index", read)
 

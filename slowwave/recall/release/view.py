@@ -44,7 +44,7 @@ from slowwave.store.releases import Release, Snapshot
 from slowwave.text.dates import format_day
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import extract_spans
-from slowwave.text.words import extract_stems
+from slowwave.text.words import TERM, extract_stems
 
 Floats = npt.NDArray[np.float64]
 
@@ -312,6 +312,17 @@ class View(Tables):
         among = self.vocabulary if among is None else among
         nearest = process.extractOne(word, list(among), scorer=JaroWinkler.similarity, score_cutoff=ALIKE)
         return None if nearest is None or word in self.vocabulary else str(nearest[0])
+
+    def find_completion(self, start: str) -> str | None:
+        """Return the word that was said and that begins with these characters, if it is the only one: a commit's id, of
+        which a query has the first digits. Reads the passages' texts.
+        """
+        words = set[str]()
+        for batch in self.open_dataset(PASSAGES).to_batches(columns=["text"]):
+            texts = batch.column("text")
+            near = texts.filter(pc.match_substring(texts, start, ignore_case=True)).to_pylist()
+            words |= {word for text in near for word in TERM.findall(text.lower()) if word.startswith(start)}
+        return words.pop() if len(words) == 1 else None
 
     @shared_property
     def unconfirmed_notes(self) -> frozenset[str]:

@@ -350,6 +350,8 @@ MAX_WORDS = 64
 """Words of a query that are looked up; later ones are left out."""
 ROWS_A_WORD = 1_000
 """Passages a word brings, at most: a word in more of them tells little."""
+ID_START = re.compile(r"(?=\D*\d)\w{6,}")
+"""A word with a digit that is long enough to be the beginning of one id alone."""
 SIMILAR = 0.3
 """Weight of a word that replaces another spelling."""
 SELDOM = 0.05
@@ -407,8 +409,10 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
 
 
 def correct_names(view: View, query: Query, *, full_text: bool) -> Query:
-    """Return a query in which a speaker is named as in memory: where nobody said the word as it is spelt, and where it
-    is what others call them for short.
+    """Return a query in which speakers and ids are written as in memory.
+
+    A speaker's name is replaced if nobody said the word as it is spelt, or if it is what others call them for short.
+    The first characters of an id become the whole of it, if nobody said them alone and only one begins so.
     """
     names = view.passages.speaker_words
 
@@ -417,10 +421,18 @@ def correct_names(view: View, query: Query, *, full_text: bool) -> Query:
         if word in names:
             return match[0]
         short_for = find_short_form(view, word) if full_text else None
-        return short_for or view.find_similar_word(word, names) or match[0]
+        whole = find_whole_id(view, word) if full_text else None
+        return short_for or view.find_similar_word(word, names) or whole or match[0]
 
     text = TERM.sub(correct, query.text)
     return query if text == query.text else replace(query, text=text)
+
+
+def find_whole_id(view: View, word: str) -> str | None:
+    """Return the id that a word has the first characters of; None if the word was said itself, or is no id's."""
+    if not ID_START.fullmatch(word) or any(len(rows) for rows, _ in search_words(view, Query(word, 1, ("message",)))):
+        return None
+    return view.find_completion(word)
 
 
 def find_short_form(view: View, word: str) -> str | None:

@@ -1,0 +1,121 @@
+"""Indexes of the tables' texts and vectors: built, kept up with the rows, and built anew if unusable.
+
+An index is derived: whatever is wrong with one, it is dropped and built again.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import lance
+import pyarrow.compute as pc
+from lance import tokenize
+
+from slowwave.schemas.errors import READ_TROUBLE
+from slowwave.schemas.tables import BY_MODEL, INDEXED_ROWS, QUANTIZED_ROWS, Table
+from slowwave.store.manifest import find_index_damage, read_manifest
+from slowwave.store.store import Store
+
+CELL_ROWS, MOST_PARTS = 4_096, 8
+"""Vectors of a cell of an index; its parts that wait to be merged."""
+FULL_TEXT: dict[str, Any] = {
+    "with_position": False,
+    "base_tokenizer": "simple",
+    "language": "English",
+    "max_token_length": None,  # by default Lance leaves out words of 40 bytes: a commit's id, 14 Japanese letters
+    "lower_case": True,
+    "stem": True,
+    "remove_stop_words": True,
+    "ascii_folding": True,
+}
+"""How words are indexed. An index that was built otherwise is built anew."""
+
+
+@lru_cache(maxsize=65_536)
+def is_left_out(word: str) -> bool:
+    """Return True if the full-text index holds nothing for a word, by the tokenizer that it is built with.
+
+    Lance compares stems with its list of stop words: "owned" is left out as "own" is, and "above" is not.
+    """
+    return not tokenize(word, **{name: value for name, value in FULL_TEXT.items() if name != "with_position"})
+
+
+def index_table(store: Store, table: Table, fewest: int = INDEXED_ROWS) -> bool:
+    """Make the indexes of a table's texts and vectors cover every row; return True if something was done.
+
+    Vectors are indexed from `fewest` on. An index built over an empty table covers nothing until it is optimised, so it
+    is built with the first rows.
+    """
+    columns = [table.full_text] if table.full_text and store.count(table) else []
+    if table.model_text and store.count(table, BY_MODEL & pc.field(table.model_text).is_valid()):
+        columns.append(table.model_text)
+    if table.vector and store.count(table) >= fewest:
+        dataset = store.open_dataset(table)
+        if find_index(dataset, table.vector) or dataset.count_rows(f"{table.vector} IS NOT NULL") >= fewest:
+            columns.append(table.vector)
+    return sum(_index_column(store, table, column) for column in columns) > 0
+
+
+def _index_column(store: Store, table: Table, column: str) -> bool:
+    dataset = store.open_dataset(table)
+    name = find_index(dataset, column)
+    if name and not has_current_settings(dataset, name):
+        name = None
+    if name and _count_unindexed(dataset, name) == 0:
+        return False
+    if name:  # LanceDB's own `optimize` compacts too, and each kept release pins what was
+        parts = max(len(index.segments) for index in dataset.describe_indices())
+        dataset.optimize.optimize_indices(**({"num_indices_to_merge": parts} if parts > MOST_PARTS else {}))
+    elif column == table.vector:
+        is_large = store.count(table) >= QUANTIZED_ROWS
+        kind = {"index_type": "IVF_RQ", "num_bits": 4} if is_large else {"index_type": "IVF_FLAT"}
+        dataset.create_index(column, metric="dot", target_partition_size=CELL_ROWS, **kind)
+    else:
+        dataset.create_scalar_index(column, "INVERTED", **FULL_TEXT)
+    dataset = store.open_dataset(table)
+    name = find_index(dataset, column)
+    if name is None or _count_unindexed(dataset, name) != 0:
+        raise OSError(f"only a part of the index over {column!r} of table {table.name!r} is there")
+    return True
+
+
+def find_index(dataset: lance.LanceDataset, column: str | None) -> str | None:
+    """Return the name of a column's index; None where it has none."""
+    return next((index.name for index in dataset.describe_indices() if index.field_names == [column]), None)
+
+
+def has_current_settings(dataset: lance.LanceDataset, name: str) -> bool:
+    """Return True unless the index is of full text and was built with other settings than `FULL_TEXT`.
+
+    Raises:
+        OSError, RuntimeError, ValueError: its files are broken or gone.
+    """
+    stats = dataset.stats.index_stats(name)
+    texts = [part["params"] for part in stats["indices"] if "params" in part]
+    return all(settings.get(key) == value for settings in texts for key, value in FULL_TEXT.items())
+
+
+def count_unindexed(dataset: lance.LanceDataset) -> int:
+    """Return the number of rows that a table's indexes lack, all together."""
+    return sum(dataset.stats.index_stats(index.name)["num_unindexed_rows"] for index in dataset.describe_indices())
+
+
+def _count_unindexed(dataset: lance.LanceDataset, name: str) -> int | None:
+    """Return the number of rows that an index does not cover; None where its files are broken or gone."""
+    try:
+        return int(dataset.stats.index_stats(name)["num_unindexed_rows"])
+    except READ_TROUBLE:
+        return None
+
+
+def drop_unusable_indexes(store: Store, table: Table) -> list[str]:
+    """Drop the indexes of a table's newest version whose files are not what they were; return their names.
+
+    Lance reads none of them before their bytes were compared. It names in a version also what a failed write left.
+    """
+    dataset = store.open_dataset(table)
+    altered = find_index_damage(store.dir, dataset, read_manifest(store.dir).files)
+    names = [index.name for index in dataset.describe_indices()]
+    unusable = [name for name in names if name in altered or _count_unindexed(dataset, name) is None]
+    for name in unusable:
+        store.open_dataset(table).drop_index(name)
+    return unusable
