@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.recall.hits import KINDS, Hits, Kind
-from slowwave.recall.live import LiveRelease, Notes, QueryVectors, find_unreleased, read_unreleased
+from slowwave.recall.live import LiveRelease, Notes, QueryVectors, find_unreleased
 from slowwave.recall.query import Query, build_query, read_once, refuse_unknown_filters
 from slowwave.recall.release.view import View
 from slowwave.recall.search import Reranker, Search
@@ -361,13 +361,17 @@ class Memory:
             UsageError: a prompt that `recall` refuses.
             StoreError: the store can't be read.
         """
-        from slowwave.recall.prompts import is_for_memory
+        from slowwave.recall.prompts import ASKS, has_subject, load_prompt_model
 
         view: View | None = None
         with suppress(NoRelease):
             view = self.get_view()
-        written = [hit.text for hit in read_unreleased(view, self.root / self.space)]
-        return is_for_memory(view, prompt, workspace, written)
+        model = load_prompt_model()
+        encoder = view.release.encoder if view else None
+        vector = self._vectors.encode_texts(encoder, [prompt]).get(prompt) if encoder == model.encoder else None
+        if model.compute_probability(prompt, vector) >= ASKS:
+            return True
+        return view is not None and has_subject(view, prompt, workspace)
 
     def recent(
         self, n: int = 10, workspace: str | None = None, keyword: str | None = None, tag: str | None = None

@@ -1,26 +1,28 @@
 """Which prompts ask the memory something, and which only drive the running session ("run the tests", "go on").
 
-A prompt asks the memory if it names what a past session was about. The evidence is counted in the store, so that no
-language is favoured: in how many sessions a word was said, and in how many messages of one session. A word that is said
-once in each of several sessions ("continue", "danke") is an everyday word there. A word that a session comes back to
-("Redis", "Mailhobel") is what that session was about (Church, Empirical estimates of two words, 2000).
+A prompt is looked up if one of these holds; what is relevant enough to be told is then the floor's to decide.
 
-- A word that SUBJECT messages of a session share is a subject of it. It is enough if it is rare, or in a question.
-- In a question (a question mark of any script) it is enough too that a rare word was said in a message of some length,
-  one at least as long as half of all passages: short ones mostly drive a session. Or that rare words of it were said
-  together in a session, or again.
-- A word is rare if few of all sessions hold it: at most the square root of their number, and at most half of them.
-- Where there are fewer than FEWEST sessions nothing can be told by counting: a question with any known word passes.
+- It is likely a question about earlier sessions, in any form ("why did we leave Redis?", "port for staging"): by a
+  logistic regression on the prompt's vector and on the letters of its words. It was learnt from labelled prompts in
+  six languages (`data/labelled/prompts.tsv`, `python -m bench.fit.prompts`).
+- It has a word that is rare in this memory and that a session came back to: such a word is what that session was about
+  (Church, Empirical estimates of two words, 2000). A word is rare if few sessions hold it: at most the square root of
+  their number, and at most half of them.
 
 Scripts that put no space between words, whose letters are wide, are counted by pairs of letters.
 """
 
+import io
 import math
 import unicodedata
+import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,54 +37,85 @@ from slowwave.recall.retrieve.rows import (
 )
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import PASSAGES
-from slowwave.text.words import TERM, compute_word_shares
+from slowwave.text.words import TERM
 
+ASKS = 0.3
+"""Probability from which a prompt is looked up. A question that is missed gets no answer; an order that passes is most
+often below the floor."""
 SUBJECT = 3
 """Messages of one session that a subject of it is said in, at least."""
-TOGETHER = 2
-"""Times that rare words of a question were said in one session, each once a message, at least."""
-SAMPLE = 2_000
-"""Passages, spread evenly, whose lengths are looked at."""
-FEWEST = 4
-"""Sessions from which it is counted how rare a word is."""
 MAX_PAIRS = 64
 """Pairs of wide letters of a prompt that are looked up; later ones are left out."""
+MAX_LETTERS = 400
+"""Letters of a prompt whose n-grams are counted: what asks is short."""
+LONGEST_GRAM, BUCKETS = 4, 4_096
+"""Letters of the longest n-gram; numbers that n-grams are hashed to."""
+MODEL_FILE = "prompts.npz"
+Floats = npt.NDArray[np.float64]
 
 
-def is_for_memory(view: View | None, prompt: str, workspace: str | None = None, written: Sequence[str] = ()) -> bool:
-    """Return True if a prompt asks the memory something, rather than drives the session that it is typed in.
+@dataclass(frozen=True)
+class PromptModel:
+    """A logistic regression: how likely a prompt asks about earlier sessions."""
+
+    encoder: str
+    """The encoder whose vectors `vector` weighs."""
+    vector: Floats
+    grams: Floats
+    bias: float
+
+    def compute_probability(self, prompt: str, vector: Sequence[float] | npt.NDArray[np.floating] | None) -> float:
+        """Return the probability, 0 to 1; without a vector by the letters alone."""
+        logit = self.bias + float(self.grams @ hash_grams(prompt))
+        if vector is not None:
+            logit += float(self.vector @ np.asarray(vector, dtype=np.float64))
+        return 1 / (1 + math.exp(-logit))
+
+
+@cache
+def load_prompt_model() -> PromptModel:
+    """Return the model that ships."""
+    raw = files("slowwave.recall").joinpath(MODEL_FILE).read_bytes()
+    with np.load(io.BytesIO(raw), allow_pickle=False) as kept:
+        vector, grams = kept["vector"].astype(np.float64), kept["grams"].astype(np.float64)
+        return PromptModel(str(kept["encoder"]), vector, grams, float(kept["bias"]))
+
+
+def hash_grams(prompt: str) -> Floats:
+    """Return the n-grams of letters within a prompt's words, hashed to BUCKETS numbers: square roots of counts, of
+    length 1.
+    """
+    counts = np.zeros(BUCKETS, dtype=np.float64)
+    for word in prompt[:MAX_LETTERS].casefold().split():
+        padded = f" {word} "
+        for length in range(1, LONGEST_GRAM + 1):
+            for start in range(len(padded) - length + 1):
+                gram = padded[start : start + length].encode("utf-8", "replace")
+                counts[zlib.crc32(gram) % BUCKETS] += 1
+    roots = np.sqrt(counts)
+    return roots / (float(np.linalg.norm(roots)) or 1.0)
+
+
+def has_subject(view: View, prompt: str, workspace: str | None = None) -> bool:
+    """Return True if a prompt has a rare word that a session of the workspace came back to.
 
     Args:
-        view: the release; None before the first.
+        view: the release. Words are rare or not in all of it.
         prompt: with at least one word.
-        workspace: where the past sessions must have been; None for anywhere. Words are rare or not in the whole memory.
-        written: what was said since the release. A question passes that has a word of it, since little can be counted.
+        workspace: where the session must have been; None for anywhere.
     """
     query = build_query(prompt, 1, ("message",), workspace=workspace)
-    if is_question(query.text) and _is_any_said(query, written):
-        return True
-    if view is None:
-        return False
     allowed = mask_allowed_passages(view, place_query(view, query))
-    sessions, asks = int(view.passages.session.max(initial=-1)) + 1, is_question(query.text)
-    counts = not asks or sessions >= FEWEST
-    few, usual = min(math.sqrt(sessions), sessions / 2), _compute_usual_length(view) if asks and counts else 0.0
-    rare_said = np.zeros(sessions, dtype=np.int64)
+    layout = view.passages
+    sessions = int(layout.session.max(initial=-1)) + 1
+    few = min(math.sqrt(sessions), sessions / 2)
     for positions in _find_words(view, replace(query, workspace=None, places=())):
-        here = positions[allowed[positions]]
-        is_rare = not counts or len(np.unique(view.passages.session[positions])) <= few
-        messages = _count_messages(view, here, sessions)
-        if (asks or is_rare) and messages.max(initial=0) >= SUBJECT:
-            return True
-        if asks and is_rare and len(here) and _measure_lengths(view, here).max() >= usual:
-            return True
-        rare_said += messages * is_rare
-    return asks and bool(rare_said.max(initial=0) >= TOGETHER)
-
-
-def is_question(text: str) -> bool:
-    """Return True if the text has a question mark, of any script."""
-    return any(unicodedata.name(letter, "").endswith("QUESTION MARK") for letter in text)
+        if len(np.unique(layout.session[positions])) <= few:
+            here = positions[allowed[positions]]
+            said = np.unique(np.column_stack([layout.session[here], layout.message[here]]), axis=0)
+            if np.bincount(said[:, 0]).max(initial=0) >= SUBJECT:
+                return True
+    return False
 
 
 def split_wide_pairs(text: str) -> list[str]:
@@ -95,12 +128,6 @@ def split_wide_pairs(text: str) -> list[str]:
     return list(dict.fromkeys(pairs))
 
 
-def _is_any_said(query: Query, texts: Sequence[str]) -> bool:
-    """Return True if one of some texts holds a word of a query, or a pair of its wide letters."""
-    pairs = split_wide_pairs(query.text)
-    return any(compute_word_shares(query.content_words, texts)) or any(pair in text for pair in pairs for text in texts)
-
-
 def _find_words(view: View, query: Query) -> Iterator[Ints]:
     """Yield for each word of a query, and each pair of wide letters, the positions of the passages that hold it."""
     passages, content = find_passages(view, query), set(query.content_words)
@@ -108,30 +135,9 @@ def _find_words(view: View, query: Query) -> Iterator[Ints]:
         known = [word for word in query.index_terms if word in content] if view.has_full_text(PASSAGES) else []
         for word in known[:MAX_WORDS]:
             yield passages.locate(passages.search_text([word], ROWS_A_WORD))
-    except READ_TROUBLE:  # the answer tells of it
+    except READ_TROUBLE:  # the answer reports it
         pass
     if pairs := split_wide_pairs(query.text)[:MAX_PAIRS]:
         texts = view.read(PASSAGES, ["text"])["text"].take(pa.array(view.passages.offsets))
         for pair in pairs:
             yield np.flatnonzero(pc.match_substring(texts, pair).to_numpy())
-
-
-def _count_messages(view: View, positions: Ints, sessions: int) -> Ints:
-    """Return for each session, by number, how many of its messages some passages are of."""
-    layout = view.passages
-    said = np.unique(np.column_stack([layout.session[positions], layout.message[positions]]), axis=0)
-    counted: Ints = np.bincount(said[:, 0], minlength=sessions)
-    return counted
-
-
-def _compute_usual_length(view: View) -> float:
-    """Return the median length of the passages of the memory, in bytes."""
-    count = len(view.passages.session)
-    return float(np.median(_measure_lengths(view, np.linspace(0, count - 1, min(count, SAMPLE)).astype(np.int64))))
-
-
-def _measure_lengths(view: View, positions: Ints) -> Ints:
-    """Return the length of each passage, in bytes: a Chinese letter says more than a Latin one."""
-    texts = view.take(PASSAGES, view.passages.offsets[positions], ["text"])["text"]
-    lengths: Ints = pc.binary_length(texts).to_numpy().astype(np.int64)
-    return lengths
