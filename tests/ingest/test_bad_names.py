@@ -124,7 +124,7 @@ def test_a_bad_session_of_a_database_costs_itself_alone(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "pmm.sqlite")) as db, db:
         db.execute("CREATE TABLE events (id, ts, kind, content, meta, prev_hash TEXT, hash TEXT)")
         for name in (1, "two", b"\xff", True):
-            row = (name, 1e308, "user_message", f"said {name!r}", "{}", "", f"{name}")
+            row = (name, 1e308, "user_message", f"said {name!r}", "{}", "", repr(name))
             db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     report, store = night(tmp_path, tmp_path / "claw.sqlite", tmp_path / "pmm.sqlite")
     assert report.failures == []
