@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypedDict
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from slowwave.schemas.errors import EngineError
 from slowwave.schemas.settings import LLMSettings
@@ -34,7 +34,7 @@ others of an answer's form afterwards."""
 LENGTHS = ("minLength", "maxLength")
 """llguidance enforces these. Under them xgrammar 0.2.8 admits no escape in a string (no quote mark, no backslash, no
 new line), and admits raw control characters, which JSON forbids."""
-NON_EMPTY = {"minLength": 1}
+NON_EMPTY: dict[str, JsonValue] = {"minLength": 1}
 """`json_schema_extra` of a text that constrained decoding must not leave empty. An empty one from a server is valid:
 what reads the answer decides what it is worth."""
 
