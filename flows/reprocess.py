@@ -7,8 +7,8 @@ the same has the same ids, so nothing after it is done again.
 """
 
 import operator
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -77,6 +77,27 @@ class Selection:
         if self.since:
             rows = rows.filter(pl.col("ended_at") >= convert_to_utc(self.since))
         return rows.filter(pl.col("started_at") < convert_to_utc(self.until)) if self.until else rows
+
+
+def make_selection(given: Mapping[str, Any]) -> Selection:
+    """Return the selection that plain values (a deployment's parameters, which are JSON) describe.
+
+    Raises:
+        UsageError: an unknown name, or a time that is not ISO.
+    """
+    if unknown := sorted(given.keys() - {field.name for field in fields(Selection)}):
+        known = ", ".join(field.name for field in fields(Selection))
+        raise UsageError(f"a selection has no {', '.join(unknown)}: it has {known}")
+    values = dict(given)
+    for name in ("since", "until"):
+        if isinstance(values.get(name), str):
+            try:
+                values[name] = datetime.fromisoformat(values[name])
+            except ValueError:
+                raise UsageError(f"{name} is {values[name]!r}; it is a day or time like 2026-10-01") from None
+    sessions = values.get("sessions") or ()
+    values["sessions"] = (sessions,) if isinstance(sessions, str) else tuple(sessions)
+    return Selection(**values)
 
 
 def _blank(store: Store, table: Table, rows: pa.Table, column: str = "step_key", *, keep: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Where things lie: the user's cache, and the folder here that stands for a store in a bucket.
+"""Where things lie: the user's cache, Prefect's server, and the folder here that stands for a store in a bucket.
 
 A bucket (`s3://bucket/prefix`, gs and az alike) is worked on in a copy, in a folder that is named after it. So whoever
 is given a store gets a folder, and `store/bucket/` finds the bucket by its name.
@@ -11,6 +11,8 @@ from urllib.parse import quote, unquote
 
 URL = re.compile(r"(s3|gs|az):/+(.+)")
 """With one slash where it was taken for a path, as command lines do."""
+PREFECT_SERVER = "http://127.0.0.1:4200/api"
+"""The Prefect server of `make serve`."""
 
 
 def find_cache_folder() -> Path:

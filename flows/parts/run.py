@@ -138,6 +138,7 @@ def open_run(
             if report.steps or not isinstance(error, UsageError):
                 with suppress(StoreError):  # a full disk has no room for this either: the error itself is what is told
                     _write_run(store, run_id, kind, started, datetime.now(UTC), RunStatus.FAILED, report)
+                    error.add_note(f"`slowwave inspect runs` has it, as run {run_id}")
             raise
         finally:
             close_models(job.run_id)

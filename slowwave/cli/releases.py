@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import OUT, command, echo
+from slowwave.cli.common import OUT, command, echo, show_loading
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.text.fence import escape_line
 
@@ -80,8 +80,9 @@ def rollback(
 
     Nothing is deleted: the same command rolls forward again.
     """
-    from slowwave.flows.parts.run import open_run
-    from slowwave.store.publishing import roll_back
+    with show_loading():
+        from slowwave.flows.parts.run import open_run
+        from slowwave.store.publishing import roll_back
 
     with open_run("rollback", settings) as (job, report):
         made = report.release = roll_back(job.store, release, job.run_id)
@@ -119,7 +120,8 @@ def exclude(
     Later nights do not bring them back. Messages stay stored; what was distilled from them is removed, and what
     depended on it is recomputed. `slowwave inspect excluded` lists them.
     """
-    from slowwave.flows.exclude import run_exclude
+    with show_loading():
+        from slowwave.flows.exclude import run_exclude
 
     return run_exclude(ids, why, settings)
 
@@ -127,6 +129,7 @@ def exclude(
 @command(progress=True)
 def include(settings: "Settings", ids: Ids) -> "RunReport":
     """Undo an exclusion, or confirm an agent's note."""
-    from slowwave.flows.exclude import run_include
+    with show_loading():
+        from slowwave.flows.exclude import run_include
 
     return run_include(ids, settings)

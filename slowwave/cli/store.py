@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.cli.common import ERR, OUT, KeyFileOption, command, load_settings, print_json
+from slowwave.cli.common import ERR, OUT, KeyFileOption, command, load_settings, print_json, show_loading
 from slowwave.schemas.errors import ENCRYPTED, UsageError
 from slowwave.text.fence import escape_line
 from slowwave.text.words import count_noun
@@ -28,10 +28,12 @@ def check(
     their transcripts if they still exist, and recomputes damaged derived tables; exit status 1: nothing could be
     repaired, 3: a step failed.
     """
-    from slowwave.store.repair import check_store
+    with show_loading():
+        from slowwave.store.repair import check_store
 
     if repair:
-        from slowwave.flows.parts.repair import run_repair
+        with show_loading():
+            from slowwave.flows.parts.repair import run_repair
 
         return run_repair(settings)
     # Files first, then the messages' chains.
@@ -157,7 +159,8 @@ def export(
     """Write the released tables, or learnings to share with others."""
     # learnings: claims for others
     if learnings:
-        from slowwave.flows.export import export_learnings
+        with show_loading():
+            from slowwave.flows.export import export_learnings
 
         if table or encrypted or key_file:
             raise UsageError("--learnings writes claims alone, in plain: leave out --table and --encrypted")
@@ -167,8 +170,9 @@ def export(
     # tables, as they were released
     if workspace:
         raise UsageError("--workspace goes with --learnings: tables are written whole")
-    from slowwave.flows.export import export_tables
-    from slowwave.store.crypt import read_key
+    with show_loading():
+        from slowwave.flows.export import export_tables
+        from slowwave.store.crypt import read_key
 
     phrase = read_key(key_file) if encrypted or key_file else None
     if encrypted and not phrase:
@@ -192,7 +196,8 @@ def import_learnings(
 
     They rank below the memory's own claims, and never supersede them.
     """
-    from slowwave.flows.share import import_learnings as take_in
+    with show_loading():
+        from slowwave.flows.share import import_learnings as take_in
 
     return take_in(settings, file.expanduser(), name, workspace or [])
 
