@@ -57,7 +57,7 @@ def show_progress(label: str, total: float | None = None) -> Iterator[Callable[[
             for task in around:
                 if task.id in DOING:
                     SHOWN.update(task.id, visible=True)
-            if not DOING:
+            if not DOING and SHOWN.live.is_started:
                 SHOWN.stop()
 
 

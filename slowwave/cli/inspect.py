@@ -96,7 +96,9 @@ def _list_releases(settings: "Settings", everything: bool) -> Listing:
 
 
 def _list_runs(settings: "Settings", everything: bool) -> Listing:
-    """Return the runs that changed something, paid a model, failed or died, newest first."""
+    """Return the runs that changed something, paid a model, failed or died, newest first; below them, of those that did
+    not end well, why.
+    """
     import orjson
 
     from slowwave.schemas.tables import RUNS
@@ -104,10 +106,26 @@ def _list_runs(settings: "Settings", everything: bool) -> Listing:
     rows = sorted(_open_store(settings).read(RUNS).to_pylist(), key=lambda row: row["started_at"], reverse=True)
     for row in rows:
         row["seconds"] = (row["ended_at"] - row["started_at"]).total_seconds() if row["ended_at"] else None
-        counts = [pair for step in orjson.loads(row["report"]).get("steps", ()) for pair in step["counts"].items()]
+        report = orjson.loads(row["report"])
+        counts = [pair for step in report.get("steps", ()) for pair in step["counts"].items()]
         row["tokens"] = sum(n for name, n in counts if name.endswith((": prompt tokens", ": answer tokens"))) or None
+        row["why"] = _explain_end(row["status"], report)
     columns = {"run": "run_id", "kind": "kind", "started": "started_at", "seconds": "seconds", "tokens": "tokens"}
-    return Listing(rows, columns | {"status": "status"})
+    bad = [row for row in rows if row["why"]][:MOST_EXPLAINED]
+    notes = [f"{row['run_id']} {row['status']}: {escape_line(row['why'])}" for row in bad]
+    return Listing(rows, columns | {"status": "status"}, notes)
+
+
+MOST_EXPLAINED = 5
+"""Runs of which a table says why they did not end well; `--json` says it of all."""
+
+
+def _explain_end(status: str, report: Row) -> str:
+    """Return why a run did not end well; empty if it did."""
+    if status == RunStatus.FAILED:
+        return "; ".join(report.get("notes", [])[-1:])
+    names = {str(RunStatus.INCOMPLETE): ("failed", "unread"), str(RunStatus.HELD): ("held",)}.get(status, ())
+    return "; ".join(line for step in report.get("steps", ()) for name in names for line in step.get(name, ()))
 
 
 def _list_quarantine(settings: "Settings", everything: bool) -> Listing:

@@ -141,7 +141,12 @@ def encrypt(
 @command(progress=True)
 def export(
     settings: "Settings",
-    to: Annotated[Path, typer.Argument(help="A new folder, or with --learnings a new file.")],
+    to: Annotated[
+        Path,
+        typer.Argument(
+            help="A new folder, or with --learnings a new file. {release}, {date} and {space} in it are replaced."
+        ),
+    ],
     form: Annotated[
         str | None, typer.Option("--format", help="parquet, lance, jsonl or graphml; for learnings json or md.")
     ] = None,
@@ -160,10 +165,11 @@ def export(
     # learnings: claims for others
     if learnings:
         with show_loading():
-            from slowwave.flows.export import export_learnings
+            from slowwave.flows.export import export_learnings, place_learnings
 
         if table or encrypted or key_file:
             raise UsageError("--learnings writes claims alone, in plain: leave out --table and --encrypted")
+        to = place_learnings(settings, to, release)
         count = export_learnings(settings, to, workspace, form or "json", release)
         OUT.print(f"{count:,} learnings written to {to}")
         return
@@ -177,10 +183,11 @@ def export(
     phrase = read_key(key_file) if encrypted or key_file else None
     if encrypted and not phrase:
         raise UsageError("--encrypted needs a passphrase: --key-file or SLOWWAVE_BACKUP_KEY; nothing was written")
-    manifest: dict[str, Any] = export_tables(settings, to, form or "parquet", table or [], release, phrase)
+    manifest = export_tables(settings, to, form or "parquet", table or [], release, phrase)
     for name, facts in manifest["tables"].items():
         OUT.print(f"{facts['rows']:>10,}  {name}")
-    OUT.print(f"Release {manifest['release']} written to {to}")
+    how = "written to" if manifest["written"] else "was exported before, and is in"
+    OUT.print(f"Release {manifest['release']} {how} {manifest['to']}")
 
 
 @command(progress=True)
