@@ -37,6 +37,11 @@ def find_url(folder: Path) -> str | None:
     return read_url(unquote(folder.name)) if "%3A%2F%2F" in folder.name else None
 
 
+def name_last_part(path: str) -> str:
+    """Return the last part of a path of any system, by which answers call a workspace; a plain name as it is."""
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path
+
+
 def name_place(path: Path) -> str:
     """Return a path as a person names it: a bucket's working copy by the bucket's address."""
     places = ((find_url(folder), str(path)[len(str(folder)) :]) for folder in (path, *path.parents))

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
@@ -11,6 +10,7 @@ from rich.text import Text
 from slowwave.cli.common import OUT, SpacesOption, command, echo, find_project, print_notes, truncate_line
 from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.dates import format_day
 from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
@@ -101,7 +101,7 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     facts = [
         format_day(hit.observed_at) if hit.observed_at else "undated",
         hit.speaker if hit.kind == "message" else "claim" if hit.kind == "observation" else hit.kind,
-        PurePath(hit.workspace).name if hit.workspace else None,
+        name_last_part(hit.workspace) if hit.workspace else None,
         f"space {hit.space}" if hit.space else None,
         hit.id[:SHORT_ID],
         None if sure or hit.relevance is None else f"relevance {hit.relevance:.2f}",
@@ -130,7 +130,7 @@ def recent(
     if not turns:
         echo("Nothing that was said passes.")
     for turn in turns:
-        project = PurePath(turn.workspace).name if turn.workspace else None
+        project = name_last_part(turn.workspace) if turn.workspace else None
         words = ", ".join([*turn.keywords, *(f"#{tag}" for tag in turn.tags)])
         facts = [f"{format_day(turn.said_at)}, {turn.said_at:%H:%M}", turn.speaker, project, turn.id[:SHORT_ID], words]
         OUT.print(Text(truncate_line(turn.gist or turn.text, SHOWN_CHARS)))
@@ -266,16 +266,21 @@ def remember(
     from slowwave.schemas.errors import UsageError
     from slowwave.store.crypt import check_encrypted
     from slowwave.store.notes import write_note
-    from slowwave.store.workspaces import anchor_workspace
 
     # the note, as a person's or an agent's
     check_encrypted(settings)
+    project = None
+    if workspace:
+        from slowwave.memory import settle_project
+
+        project = settle_project(settings, workspace)
     of_person = not of_agent and any(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     options: dict[str, Any] = {"of_person": of_person, "speaker": speaker, "tags": tag or (), "redact": settings.redact}
-    words, project = sys.stdin.read() if text == "-" else text, anchor_workspace(workspace) if workspace else None
+    words = sys.stdin.read() if text == "-" else text
     try:
         session = write_note(settings.store / settings.space, words, workspace=project, **options)
     except OSError as refused:
         raise UsageError(f"not noted: {refused}") from None
     whose = "" if of_person else ", as an agent's word"
+    whose += f", of {escape_line(project)}" if project else ""
     OUT.print(f"Noted as {session}{whose}; recall finds it now, and the next night distils it.")

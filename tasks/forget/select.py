@@ -20,7 +20,7 @@ from slowwave.schemas.settings import RetentionSettings
 from slowwave.schemas.tables import MESSAGES, SESSIONS, Table
 from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.store import Store
-from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
+from slowwave.store.workspaces import anchor_workspace, find_by_last_parts, match_workspaces, require_workspaces
 from slowwave.text.dates import convert_to_utc
 from slowwave.text.fence import CONTROLS, neutralize_template_marks
 
@@ -126,7 +126,7 @@ def select_due_messages(store: Store, settings: RetentionSettings, now: datetime
         return set()
     paths = {r["session_id"]: r["path"] for r in store.read(SESSIONS, ["session_id", "path"]).to_pylist()}
     limits, workspaces = settings.by_workspace.items(), _list_workspaces(store)
-    places = {name: days for workspace, days in limits for name in find_workspaces(workspace, workspaces)}
+    places = {name: days for workspace, days in limits for name in match_workspaces(workspace, workspaces)}
     folders = {str(store.dir / "talk"): settings.talk_days, str(store.dir / "notes"): settings.notes_days}
 
     def is_due(row: Row) -> bool:
@@ -140,6 +140,18 @@ def select_due_messages(store: Store, settings: RetentionSettings, now: datetime
     columns = ["message_id", "session_id", "ts", "workspace", "source"]
     batches = store.open_dataset(MESSAGES).to_batches(columns=columns)
     return {row["message_id"] for batch in batches for row in batch.to_pylist() if is_due(row)}
+
+
+def list_unmatched(store: Store, settings: RetentionSettings) -> list[str]:
+    """Return a line for each workspace of the settings that no stored one is called, but that several or one end in."""
+    known, lines = _list_workspaces(store), list[str]()
+    for workspace in settings.by_workspace:
+        groups = [] if match_workspaces(workspace, known) else find_by_last_parts(workspace, known)
+        whole = ", ".join(repr(group[0]) for group in groups)
+        lines += (
+            [f"retention.by_workspace: nothing is of {workspace!r}; write the whole path: {whole}"] if groups else []
+        )
+    return lines
 
 
 def _find_holders(batch: pa.RecordBatch, words: Words) -> Iterator[str]:

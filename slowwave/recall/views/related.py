@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from slowwave.recall.retrieve.rows import build_path_variants
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import OBSERVATIONS, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
-from slowwave.store.workspaces import anchor_workspace, find_workspaces
+from slowwave.store.workspaces import anchor_workspace, find_by_last_parts, find_workspaces
 
 BY_NAME = ("names", "of_file", "said_by", "of_project")
 """How a claim stands to what was asked for by name, the closest first: it spells it out, was made over that file, was
@@ -125,7 +126,7 @@ def _find_named(view: View, name: str) -> list[Related]:
     ways = build_path_variants([normalise_path(name)], view.workspaces)
     spelt = re.compile(rf"(?<!\w){re.escape(name.strip())}(?!\w)", re.IGNORECASE)
     person, places = normalise_name(name), find_workspaces(anchor_workspace(name), view.workspaces)
-    places += tuple(root for root in view.workspaces if root.rstrip("/").rpartition("/")[2] == name.strip())
+    places += tuple(chain.from_iterable(find_by_last_parts(name.strip(), view.workspaces)))
     newest = [("observed_at", "descending"), ("observation_id", "ascending")]  # what has no date comes last
     # the closest way in which each claim is of it
     rows = view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE).sort_by(newest).to_pylist()
