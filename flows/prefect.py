@@ -162,9 +162,10 @@ def _should_retry(task: Any, task_run: Any, state: Any) -> bool:
     return not (isinstance(raised, Exception) and is_lasting(raised))
 
 
-def _do_night(paths: list[str] | None, overrides: dict[str, Any] | None, ray: str | None) -> RunReport:
+def _do_night(
+    paths: list[str] | None, overrides: dict[str, Any] | None, ray: str | None, tasks: TaskRunner
+) -> RunReport:
     """Return the report of a night whose steps are tasks. The flow's run is named by it, and has it as an artifact."""
-    tasks = TaskRunner()
     try:
         report = run_night([Path(p) for p in paths or []], make_settings(overrides or {}), tasks, ray=ray)
     except Exception:
@@ -193,7 +194,7 @@ def nightly(
     Raises:
         NightIncomplete: a step failed, or a session in it; what was left is released. So the flow's run ends as Failed.
     """
-    return _do_night(paths, overrides, ray).check_complete()
+    return _do_night(paths, overrides, ray, TaskRunner()).check_complete()
 
 
 @flow(name="reprocess", validate_parameters=False)
@@ -231,11 +232,11 @@ def run_night_under_prefect(paths: list[str], overrides: dict[str, Any], ray: st
     Raises:
         StoreLocked: another run is at it.
     """
-    reports: list[RunReport] = []
+    reports, tasks = list[RunReport](), TaskRunner()
 
     @hide_words
     def do_night(paths: list[str], overrides: dict[str, Any], ray: str | None) -> RunReport:
-        reports.append(_do_night(paths, overrides, ray))
+        reports.append(_do_night(paths, overrides, ray, tasks))
         return reports[-1].check_complete()
 
     try:
@@ -245,7 +246,8 @@ def run_night_under_prefect(paths: list[str], overrides: dict[str, Any], ray: st
         return incomplete.report
     except PrefectFailed as failed:
         LOG.warning("%s", failed)
-        tasks = TaskRunner()
+        if reports and tasks.failed:
+            return reports[-1]  # which says so already
         tasks.failed = failed
         report = reports[-1] if reports else run_night([Path(p) for p in paths], make_settings(overrides), ray=ray)
         return tasks.note_failure(report)

@@ -69,6 +69,8 @@ def import_prefect_quietly() -> None:
     shown = os.environ.get("PREFECT_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", shown)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
+    # With its own five tries, each waiting longer, a server that dies costs a minute at every call.
+    os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "2")
     # It remembers the folder it is imported in: there what is spawned, vLLM's engine too, looks for modules.
     import multiprocessing.process  # noqa: F401
 

@@ -147,10 +147,9 @@ def list_unmatched(store: Store, settings: RetentionSettings) -> list[str]:
     known, lines = _list_workspaces(store), list[str]()
     for workspace in settings.by_workspace:
         groups = [] if match_workspaces(workspace, known) else find_by_last_parts(workspace, known)
-        whole = ", ".join(repr(group[0]) for group in groups)
-        lines += (
-            [f"retention.by_workspace: nothing is of {workspace!r}; write the whole path: {whole}"] if groups else []
-        )
+        if groups:
+            whole = ", ".join(repr(group[0]) for group in groups)
+            lines.append(f"retention.by_workspace: nothing is of {workspace!r}; write the whole path: {whole}")
     return lines
 
 
