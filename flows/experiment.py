@@ -365,6 +365,7 @@ def load_units(experiment: Experiment, settings: Settings, folder: Path) -> tupl
         rows.filter(pc.invert(pc.is_in(rows["session_id"], left_out)))
         for rows in (store.read(MESSAGES), store.read(SESSIONS))
     )
+    messages = messages.filter(pc.invert(pc.is_in(messages["message_id"], left_out)))
     names = dict(zip(sessions["session_id"].to_pylist(), sessions["native_id"].to_pylist(), strict=True))
     if data.kind == "questions":
         vault = pl.DataFrame(messages.select(["session_id", "native_id", "ts", "workspace"]))

@@ -36,6 +36,7 @@ from slowwave.schemas.tables import (
     Table,
 )
 from slowwave.schemas.vocabulary import Status, SummaryScope
+from slowwave.store.names import find_sessions
 from slowwave.store.store import Store
 from slowwave.store.workspaces import require_workspaces
 from slowwave.tasks.dedupe.pairs import set_columns
@@ -53,7 +54,7 @@ from slowwave.text.pyramid import compute_master_id
 
 @dataclass(frozen=True)
 class Selection:
-    """Which sessions: by the transcript's own ids, by workspace, by time. Empty: all."""
+    """Which sessions: by ids as commands print them, by workspace, by time. Empty: all."""
 
     sessions: tuple[str, ...] = ()
     workspace: str | None = None
@@ -67,11 +68,8 @@ class Selection:
             UsageError: a session or a workspace that the vault does not hold.
         """
         rows = pl.DataFrame(store.read(SESSIONS))
-        missing = set(self.sessions) - set(rows["native_id"]) - set(rows["session_id"])
-        if missing:
-            raise UsageError(f"no such session: {', '.join(sorted(missing))}; the id is the transcript's own")
         if self.sessions:
-            rows = rows.filter(pl.col("native_id").is_in(self.sessions) | pl.col("session_id").is_in(self.sessions))
+            rows = rows.filter(pl.col("session_id").is_in(sorted(find_sessions(store, self.sessions))))
         if self.workspace:
             rows = rows.filter(pl.col("workspace").is_in(require_workspaces(self.workspace, rows["workspace"])))
         if self.since:

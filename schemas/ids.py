@@ -9,6 +9,11 @@ SHORT_ID = 12
 """Characters of an id, as it is printed and as `slowwave show` takes it."""
 
 
+def shorten_id(row_id: str) -> str:
+    """Return an id as it is printed: of a hash the first characters; SESSION/MESSAGE whole, as it would be no one's."""
+    return row_id if "/" in row_id else row_id[:SHORT_ID]
+
+
 def compute_content_id(*parts: str | None) -> str:
     """Return id of a row from the parts that make it what it is.
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from slowwave.cli.common import OUT, SpacesOption, command, echo, find_project, print_notes, truncate_line
 from slowwave.schemas.filters import Filters, MessageFilters
-from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.dates import format_day
@@ -103,7 +103,7 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
         hit.speaker if hit.kind == "message" else "claim" if hit.kind == "observation" else hit.kind,
         name_last_part(hit.workspace) if hit.workspace else None,
         f"space {hit.space}" if hit.space else None,
-        hit.id[:SHORT_ID],
+        escape_line(shorten_id(hit.id)),
         None if sure or hit.relevance is None else f"relevance {hit.relevance:.2f}",
         format_change(hit),
     ]
@@ -132,7 +132,7 @@ def recent(
     for turn in turns:
         project = name_last_part(turn.workspace) if turn.workspace else None
         words = ", ".join([*turn.keywords, *(f"#{tag}" for tag in turn.tags)])
-        facts = [f"{format_day(turn.said_at)}, {turn.said_at:%H:%M}", turn.speaker, project, turn.id[:SHORT_ID], words]
+        facts = [f"{format_day(turn.said_at)}, {turn.said_at:%H:%M}", turn.speaker, project, shorten_id(turn.id), words]
         OUT.print(Text(truncate_line(turn.gist or turn.text, SHOWN_CHARS)))
         OUT.print(Text(f"   {escape_line(' · '.join(filter(None, facts)))}", "dim"))
     return None

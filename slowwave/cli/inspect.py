@@ -222,8 +222,8 @@ def _list_notes(settings: "Settings", everything: bool) -> Listing:
 
 
 def _list_excluded(settings: "Settings", everything: bool) -> Listing:
-    """Return the sessions and claims that are left out, and why."""
-    from slowwave.schemas.tables import EXCLUSIONS, OBSERVATIONS, SESSIONS
+    """Return the sessions, messages and claims that are left out, and why."""
+    from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, OBSERVATIONS, SESSIONS
 
     store = _open_store(settings)
     rows = store.read(EXCLUSIONS, ["row_id", "kind", "why", "at"]).sort_by(
@@ -234,6 +234,8 @@ def _list_excluded(settings: "Settings", everything: bool) -> Listing:
     claims = store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary"]).to_pylist()
     about = {row["session_id"]: {"name": row["native_id"], "text": row["path"]} for row in sessions}
     about |= {row["observation_id"]: {"text": row["summary"]} for row in claims}
+    messages = store.read_ids(MESSAGES, ids, ["message_id", "text"]).to_pylist()
+    about |= {row["message_id"]: {"text": row["text"]} for row in messages}
     named = [
         row | {"name": row["row_id"][:SHORT_ID], "text": "forgotten since"} | about.get(row["row_id"], {})
         for row in rows.to_pylist()
