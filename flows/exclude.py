@@ -29,6 +29,7 @@ from slowwave.flows.parts.aside import (
     keep_reasons,
     set_inactive,
 )
+from slowwave.flows.parts.finish import finish_forgettings
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held, open_run, take_reason
 from slowwave.schemas.errors import NoRelease, UsageError
@@ -90,6 +91,7 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
         decided = settings.gates.model_copy(update={"max_rejected": 1.0, "max_tokens": 0})
         settings = settings.model_copy(update={"gates": decided})
     with open_run("exclude", settings) as (job, report):
+        finish_forgettings(job, report)
         if CANDIDATE in names and not is_held(job.store):
             raise UsageError("nothing is held back")
         if CANDIDATE in names and not find_new_sessions(job.store, CANDIDATE):
@@ -124,6 +126,7 @@ def run_include(names: Sequence[str], settings: Settings) -> RunReport:
     """
     plain = _review_notes(names, settings, "confirmed")
     with open_run("include", settings) as (job, report):
+        finish_forgettings(job, report)
         excluded = {row["row_id"]: row for row in job.store.read(EXCLUSIONS).to_pylist()}
         left_out = {key: row for key, row in excluded.items() if row["kind"] == CLAIM}
         named = find_named(job.store, plain, left_out)
@@ -381,6 +384,7 @@ def promote_candidate(why: str, settings: Settings) -> RunReport:
     """
     why = take_reason(why, settings)
     with open_run("promote", settings) as (job, report):
+        finish_forgettings(job, report)
         if not is_held(job.store):
             raise UsageError("nothing is held back")
         report.notes.append(f"promoted: {why}")

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.flows.nightly import STEPS, run_steps_after_read
+from slowwave.flows.parts.finish import finish_forgettings
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES, open_run, run_step
 from slowwave.schemas.errors import UsageError
@@ -225,6 +226,7 @@ def run_reprocess(
     if step == "gists" and settings.gists == "off":
         raise UsageError("gists are off: set SLOWWAVE_GISTS, or name a strategy with --gists")
     with open_run("reprocess", settings, call=call) as (job, report):
+        finish_forgettings(job, report)
         # 1. Which sessions, and what of them is counted as never done.
         chosen = selection.select_sessions(job.store)
         if selection != Selection() and chosen.is_empty():

@@ -143,7 +143,7 @@ def open_run(
         finally:
             close_models(job.run_id)
         set_attribute("slowwave.run.status", report.status)
-        if report.release or report.failures or report.held or report.count_paid_requests():
+        if report.leaves_row:
             _write_run(store, run_id, kind, started, datetime.now(UTC), report.status, report)
 
 

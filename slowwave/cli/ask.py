@@ -265,10 +265,12 @@ def remember(
     """
     from slowwave.schemas.errors import UsageError
     from slowwave.store.crypt import check_encrypted
-    from slowwave.store.notes import write_note
+    from slowwave.store.notes import is_unfinished, write_note
 
     # the note, as a person's or an agent's
     check_encrypted(settings)
+    if is_unfinished(settings.store / settings.space):
+        finish_before_noting(settings)
     project = None
     if workspace:
         from slowwave.memory import settle_project
@@ -284,3 +286,16 @@ def remember(
     whose = "" if of_person else ", as an agent's word"
     whose += f", of {escape_line(project)}" if project else ""
     OUT.print(f"Noted as {session}{whose}; recall finds it now, and the next night distils it.")
+
+
+def finish_before_noting(settings: "Settings") -> None:
+    """Finish what a killed run had begun to forget. If a run is at work, it does; the note is written in any case."""
+    from slowwave.schemas.errors import StoreError
+
+    try:
+        from slowwave.flows.forget import finish_unfinished
+
+        report = finish_unfinished(settings)
+        print_notes(report.notes if report else ())
+    except (StoreError, ModuleNotFoundError) as trouble:  # an install for reading alone has no flows
+        print_notes([f"a forgetting is not finished, and the next night finishes it: {trouble}"])

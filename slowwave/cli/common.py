@@ -185,7 +185,7 @@ def find_project(memory: "Memory", folder: str = ".") -> str | None:
 
 def print_report(report: "RunReport") -> None:
     """Print a run's report as tables, and below them what stands now."""
-    if report.steps:
+    if report.steps and not report.searched:
         print_table(report.list_steps(), f"{report.kind} {report.run_id}")
     for model, rows in report.list_usage().items():
         print_table(rows, f"asked of {model}")

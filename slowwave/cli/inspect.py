@@ -298,8 +298,8 @@ def status(
 ) -> None:
     """Show what is covered, the last night and the next one.
 
-    Exit status 0: all is well; 3: transcripts have waited for more than a day, or the last run did not end well; 4:
-    what it made is held back; 1: there is no memory yet, or it can't be read.
+    Exit status 0: all is well; 3: transcripts have waited for more than a day, the last run did not end well, or a
+    forgetting is not finished; 4: what it made is held back; 1: there is no memory yet, or it can't be read.
     """
     rows = collect_status(settings)
     last = next(value for heading, _, value in rows if heading == "last run")
@@ -319,7 +319,8 @@ def status(
     else:
         OUT.print("\n".join(f"{heading:<12}{escape_line(text)}" for heading, text, _ in rows))
     # the exit status
-    ended_well = last.get("status") == RunStatus.DONE and not behind
+    unfinished = any(heading == UNFINISHED for heading, _, _ in rows)
+    ended_well = last.get("status") == RunStatus.DONE and not behind and not unfinished
     raise typer.Exit(HELD if last.get("status") == RunStatus.HELD else 0 if ended_well else INCOMPLETE)
 
 
@@ -341,6 +342,7 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
     hooked = [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]
     return [
         ("memory", coverage["line"], coverage),
+        *_list_unfinished(settings),
         ("quarantine", f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}", waits),
         ("last run", _describe_run(last) if last else "none is noted", last),
         ("next night", night or "none is planned: `slowwave schedule install`", night),
@@ -353,6 +355,25 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
         ("encoder", settings.encoder, settings.encoder),
         ("model", settings.llm, settings.llm),
         ("hooks", ", ".join(hooked) or "none: `slowwave install claude-code`, codex or cursor", hooked),
+    ]
+
+
+UNFINISHED = "forgetting"
+"""Heading of what a killed run had begun to forget."""
+
+
+def _list_unfinished(settings: "Settings") -> list[tuple[str, str, Any]]:
+    """Return a line for each forgetting that a killed run left; none if there is none."""
+    from slowwave.tasks.forget.lineage import read_plans
+
+    return [
+        (
+            UNFINISHED,
+            f"{plan.run_id} of {plan.at[:16].replace('T', ' ')} UTC is not finished: the next `slowwave run`, or any "
+            "other command that writes, finishes it first",
+            {"run_id": plan.run_id, "at": plan.at, "by": plan.why, "erased": plan.erased},
+        )
+        for plan in read_plans(settings.store / settings.space)
     ]
 
 
