@@ -12,6 +12,7 @@ that a transcript took back; `slowwave forget` erases.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -190,7 +191,8 @@ def _find_row(store: Store, name: str) -> tuple[NamedRow, Store | Snapshot] | No
     Raises:
         UsageError: several rows have ids that begin so, or the row is of another kind.
     """
-    for tables in (store, *_list_snapshots(store)):
+    every: Iterator[Store | Snapshot] = chain([store], _list_snapshots(store))
+    for tables in every:
         if found := find_named_row(tables, name):
             if found.kind not in ROWS:
                 raise UsageError(f"{name} is a {found.kind}: it is counted anew by each night, and can't be left out")
@@ -277,7 +279,7 @@ def _exclude_messages(store: Store, messages: Mapping[str, str], why: str) -> st
     """Leave messages out that are not yet; return what was done."""
     rows = {row["session_id"]: row for row in store.read_ids(SESSIONS, set(messages.values())).to_pylist()}
     new = {key: sid for key, sid in messages.items() if sid in rows and key not in rows[sid]["inactive"]}
-    reasons = [
+    reasons: list[Row] = [
         {"row_id": key, "kind": MESSAGE, "session_id": sid, "inactive": [], "words": None} for key, sid in new.items()
     ]
     keep_reasons(store, reasons, why)
@@ -309,8 +311,7 @@ def _review_notes(names: Sequence[str], settings: Settings, verdict: Verdict) ->
     notes: dict[str, Note] = {note.id.removeprefix(PREFIX): note for note in read_notes(folder)}
     # a note is a session of one message: either's id names it
     keys = {name: name.removeprefix(PREFIX).partition("/")[0] for name in names}
-    reviewed = {name: _find_note(notes, keys[name]) for name in names}
-    reviewed = {name: note for name, note in reviewed.items() if note}
+    reviewed = {name: note for name in names if (note := _find_note(notes, keys[name]))}
     is_talk = any(name.startswith(OWN_SESSIONS) for name in names)
     if is_talk or (reviewed and verdict == "rejected"):
         take_in_notes(settings)  # also such as no night has read yet

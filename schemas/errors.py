@@ -95,7 +95,9 @@ class NoRelease(StoreError):
         self.path, self.release = path, release
         place = name_place(path)
         if release:
-            super().__init__(f"no release {release!r} in {place}: `slowwave inspect releases` lists those that there are")
+            super().__init__(
+                f"no release {release!r} in {place}: `slowwave inspect releases` lists those that there are"
+            )
         else:
             super().__init__(f"nothing has been released yet in {place}: `slowwave run` makes the first release")
 

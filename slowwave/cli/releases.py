@@ -78,9 +78,10 @@ def _format_difference(difference: "Difference") -> str:
 def rollback(
     settings: "Settings", release: Annotated[str, typer.Argument(help="The release to go back to, by name (r3) or id.")]
 ) -> None:
-    """Make an earlier release live again, until the next night with news.
+    """Make an earlier release live again.
 
-    Nothing is deleted: the same command rolls forward again. To make it last, exclude what came since.
+    It holds until the next night with news; to make it last, exclude what came since. Nothing is deleted: the same
+    command rolls forward again.
     """
     with show_loading():
         from slowwave.flows.parts.aside import list_bringing

@@ -5,7 +5,7 @@ also found by their transcript's id; a message by both, SESSION/MESSAGE; a note 
 another memory with its `shared:`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
@@ -72,7 +72,7 @@ def find_named_rows(tables: Tables, name: str, kinds: Collection[str] = tuple(KI
     unit, _, kind = name.rpartition("/")
     if kind in kinds and (rows := find_named_rows(tables, unit, (kind,))):
         return rows  # as quarantine names what failed
-    searches = (
+    searches: tuple[Callable[[], list[NamedRow]], ...] = (
         lambda: _find(tables, kinds, name, whole=NATIVE),
         lambda: _find(tables, kinds, name, begins=("session",)),
         lambda: _find_in_session(tables, name) if "message" in kinds else [],

@@ -166,7 +166,7 @@ def _find_unreleased(view: View, row_id: str) -> NodeLineage | None:
     ]
     if len(nodes) == 1:
         return NodeLineage(nodes[0], ())
-    return NodeLineage(Node("session", *sessions, "", {"status": hits[0].status}, tuple(nodes)), ())
+    return NodeLineage(Node("session", sessions.pop(), "", {"status": hits[0].status}, tuple(nodes)), ())
 
 
 def _read_rows(view: View, kind: str, ids: Sequence[str]) -> list[Row]:
