@@ -12,6 +12,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import pyarrow.compute as pc
 
 from slowwave.schemas.errors import TROUBLE
+from slowwave.schemas.places import PREFECT_SERVER
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, SESSIONS
 from slowwave.store.notes import find_journals
@@ -65,7 +66,7 @@ def describe_backlog(settings: Settings) -> str:
 
 def find_next_night() -> str | None:
     """Return the start of the next night on Prefect's server: that of `make serve`, or the environment's."""
-    server = os.environ.get("PREFECT_API_URL", "http://127.0.0.1:4200/api")
+    server = os.environ.get("PREFECT_API_URL") or PREFECT_SERVER
     conditions = {
         "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
         "deployments": {"name": {"any_": ["nightly"]}},

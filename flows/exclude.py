@@ -4,12 +4,15 @@ slowwave exclude ID… --why REASON
 slowwave include ID…
 slowwave promote --why REASON
 
-An id names a session, a transcript file, a release (what came with it), a claim, a merge or change, or a note. Messages
-stay in the vault, as those do that a transcript took back; `slowwave forget` erases.
+An id names a session, a transcript file, a release (what came with it), a message, a claim, a merge or change, or a
+note; a summary or topic stands for the messages or claims that it was made of. Messages stay in the vault, as those do
+that a transcript took back; `slowwave forget` erases.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,6 +22,7 @@ import pyarrow.compute as pc
 from slowwave.flows.forget import take_in_notes
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.parts.aside import (
+    MOST_NAMED,
     Row,
     exclude_sessions,
     find_new_sessions,
@@ -26,24 +30,29 @@ from slowwave.flows.parts.aside import (
     keep_reasons,
     set_inactive,
 )
+from slowwave.flows.parts.finish import finish_forgettings
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held, open_run, take_reason
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import NoRelease, UsageError
+from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import EXCLUSIONS, MERGES, OBSERVATIONS, SESSIONS
+from slowwave.schemas.tables import EXCLUSIONS, MERGES, MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES
 from slowwave.schemas.vocabulary import LedgerKind
-from slowwave.store.notes import PREFIX, Note, Verdict, read_notes, review_note
-from slowwave.store.releases import CANDIDATE
+from slowwave.store.names import SHORTEST, NamedRow, find_named_row
+from slowwave.store.notes import OWN_SESSIONS, PREFIX, Note, Verdict, read_notes, review_note
+from slowwave.store.publishing import read_releases
+from slowwave.store.releases import CANDIDATE, Snapshot, is_dropped, pick_release
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.dedupe import Deduped, unmerge
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.ingest.transcripts import redact_path
-from slowwave.tasks.observe.exclusions import CLAIM, hash_words
+from slowwave.tasks.observe.exclusions import CLAIM, MESSAGE, hash_words
 from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.supersede.supersede import KINDS, Superseded, unsupersede
+from slowwave.text.words import count_noun
 
-LEAST = 6
-"""Characters of an id that name a claim, a merge or a note."""
+ROWS = ("session", "message", "observation", "merge", "summary", "topic")
+"""Kinds of rows whose ids are taken."""
 NO_SESSION = (
     "no session came with what is held back: `slowwave diff --candidate` shows what would change, "
     "`slowwave exclude` takes a claim back, `slowwave reprocess` makes a step's rows anew"
@@ -56,6 +65,8 @@ class Named:
 
     sessions: dict[str, Row] = field(default_factory=dict)
     """Rows of SESSIONS by id."""
+    messages: dict[str, str] = field(default_factory=dict)
+    """The session's id by that of a message."""
     claims: dict[str, Row] = field(default_factory=dict)
     """Rows of OBSERVATIONS by id: a claim with all that repeats it."""
     merges: list[str] = field(default_factory=list)
@@ -66,8 +77,8 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
     """Leave rows out, and make all that depended on them anew.
 
     Args:
-        names: ids, or the first six characters or more of a claim's, a merge's or a note's; `candidate` is what came
-            with a night that is held back: what could not be used or was paid for is then decided on too.
+        names: ids as commands print them; `candidate` is what came with a night that is held back: what could not be
+            used or was paid for is then decided on too.
         why: kept with the exclusion and the run.
         settings: of the store.
 
@@ -81,6 +92,7 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
         decided = settings.gates.model_copy(update={"max_rejected": 1.0, "max_tokens": 0})
         settings = settings.model_copy(update={"gates": decided})
     with open_run("exclude", settings) as (job, report):
+        finish_forgettings(job, report)
         if CANDIDATE in names and not is_held(job.store):
             raise UsageError("nothing is held back")
         if CANDIDATE in names and not find_new_sessions(job.store, CANDIDATE):
@@ -88,6 +100,7 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
             names = [name for name in names if name != CANDIDATE]
         named = find_named(job.store, names)
         done = [exclude_sessions(job.store, [*named.sessions.values()], why)]
+        done.append(_exclude_messages(job.store, named.messages, why))
         # Of the claims, those that are not left out yet.
         excluded = set(job.store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
         new = [
@@ -114,10 +127,12 @@ def run_include(names: Sequence[str], settings: Settings) -> RunReport:
     """
     plain = _review_notes(names, settings, "confirmed")
     with open_run("include", settings) as (job, report):
+        finish_forgettings(job, report)
         excluded = {row["row_id"]: row for row in job.store.read(EXCLUSIONS).to_pylist()}
         left_out = {key: row for key, row in excluded.items() if row["kind"] == CLAIM}
         named = find_named(job.store, plain, left_out)
         sessions = [row for row in named.sessions.values() if row["session_id"] in excluded]
+        messages = _include_messages(job.store, named.messages, excluded)
         set_inactive(job.store, {row["session_id"]: excluded[row["session_id"]]["inactive"] for row in sessions})
         words = {left_out[claim]["words"] for claim in named.claims if claim in left_out}
         claims = [key for key, row in left_out.items() if row["words"] in words]
@@ -130,10 +145,11 @@ def run_include(names: Sequence[str], settings: Settings) -> RunReport:
         merges = sorted((row["merge_id"] for row in undone), key=named.merges.index)
         notes = [name for name in plain if name not in names or name.startswith(PREFIX)]
         report.notes += [f"confirmed: {note}" for note in notes]
-        report.notes += [f"taken in again: {what}" for what in (format_names(sessions), *claims, *merges) if what]
+        taken_in = (format_names(sessions), *messages, *claims, *merges)
+        report.notes += [f"taken in again: {what}" for what in taken_in if what]
         if not report.notes:
             raise UsageError(f"not left out: {', '.join(names)}; `slowwave inspect excluded` lists what is")
-        if sessions or claims or merges:  # a note's verdict counts at once
+        if sessions or messages or claims or merges:  # a note's verdict counts at once
             run_steps_after_read(job, report)
     return report
 
@@ -152,56 +168,185 @@ def find_named(store: Store, names: Iterable[str], excluded: Mapping[str, Row] =
     sessions = store.read(SESSIONS, ["session_id", "native_id", "path", "inactive", "messages"]).to_pylist()
     columns = ["observation_id", "session_id", "workspace", "summary", "canonical_id"]
     claims = {**excluded, **{row["observation_id"]: row for row in store.read(OBSERVATIONS, columns).to_pylist()}}
-    merges: list[str] = store.read(MERGES, ["merge_id"])["merge_id"].to_pylist()
     named = Named()
-    # Each name is a session, a claim with all that repeats it, or a merge.
     for name in names:
         if own_sessions := _find_sessions(store, sessions, name):
             named.sessions |= {row["session_id"]: row for row in own_sessions}
-        elif claim := _find_one(claims, name):
-            head = claims[claim].get("canonical_id") or claim
-            named.claims[claim] = claims[claim]
-            named.claims |= {key: r for key, r in claims.items() if head in (key, r.get("canonical_id"))}
-        elif merge := _find_one(merges, name):
-            named.merges.append(merge)
+        elif left_out := _find_excluded(excluded, name):
+            _add_claims(named, claims, [left_out])
+        elif found := _find_row(store, name):
+            _add_row(named, store, sessions, claims, *found)
         else:
             raise UsageError(
-                f"{name!r} is no session, file, release that brought a session, claim, merge or note; of a claim's, "
-                f"merge's or note's id {LEAST} characters are enough"
+                f"{name!r} is no session, file, release that brought a session, message, claim, merge, summary, topic "
+                f"or note; of an id {SHORTEST} characters are enough"
             )
     return named
 
 
-def _find_one(ids: Iterable[str], name: str) -> str | None:
-    """Return the one id that begins with a name; None where there is none.
+def _find_row(store: Store, name: str) -> tuple[NamedRow, Store | Snapshot] | None:
+    """Return the row that an id names, and the tables that have it: the newest, else those of a release. What was left
+    out, a summary and a topic too, is in earlier ones only.
+
+    Raises:
+        UsageError: several rows have ids that begin so, or the row is of another kind.
+    """
+    every: Iterator[Store | Snapshot] = chain([store], _list_snapshots(store))
+    for tables in every:
+        if found := find_named_row(tables, name):
+            if found.kind not in ROWS:
+                raise UsageError(f"{name} is a {found.kind}: it is counted anew by each night, and can't be left out")
+            return found, tables
+    return None
+
+
+def _list_snapshots(store: Store) -> Iterator[Snapshot]:
+    """Yield the releases that are kept, newest first."""
+    for release in reversed(read_releases(store)):
+        if not is_dropped(store.dir, release):
+            yield Snapshot(store.root, store.space, release.release_id)
+
+
+def _find_excluded(excluded: Mapping[str, Row], name: str) -> str | None:
+    """Return the claim that is left out whose id begins with a name; None if there is none.
 
     Raises:
         UsageError: there are several.
     """
-    matches = [row_id for row_id in ids if row_id.startswith(name)] if len(name) >= LEAST else []
+    matches = [row_id for row_id in excluded if row_id.startswith(name)] if len(name) >= SHORTEST else []
     if len(matches) > 1:
         raise UsageError(f"{len(matches)} ids begin with {name!r}: give more characters")
     return matches[0] if matches else None
+
+
+def _add_row(
+    named: Named,
+    store: Store,
+    sessions: Sequence[Row],
+    claims: Mapping[str, Row],
+    found: NamedRow,
+    tables: Store | Snapshot,
+) -> None:
+    """Add what a row means to the rows that the names mean."""
+    if found.kind == "session":
+        named.sessions |= {row["session_id"]: row for row in sessions if row["session_id"] == found.id}
+    elif found.kind == "merge":
+        named.merges.append(found.id)
+    elif found.kind == "topic":
+        rows = tables.read(OBSERVATIONS, ["observation_id"], pc.field("topic_id") == found.id)
+        _add_claims(named, claims, rows["observation_id"].to_pylist())
+    elif found.kind == "summary":
+        members = _list_members(tables, found.id)
+        _add_claims(named, claims, members)
+        _add_messages(named, store, members)
+    else:
+        _add_claims(named, claims, [found.id])
+        _add_messages(named, store, [found.id])
+
+
+def _list_members(tables: Store | Snapshot, summary: str) -> list[str]:
+    """Return the messages or claims below a summary, down through the summaries that it is made of."""
+    below = {
+        row["summary_id"]: row["member_ids"] for row in tables.read(SUMMARIES, ["summary_id", "member_ids"]).to_pylist()
+    }
+    leaves, waiting, seen = dict[str, None](), [summary], set[str]()
+    while waiting:
+        row_id = waiting.pop()
+        if row_id in below and row_id not in seen:
+            waiting += below[row_id]
+        elif row_id not in below:
+            leaves[row_id] = None
+        seen.add(row_id)
+    return [*leaves]
+
+
+def _add_claims(named: Named, claims: Mapping[str, Row], ids: Iterable[str]) -> None:
+    """Add the claims among some ids, each with all that repeats it."""
+    for claim in ids:
+        if claim in claims:
+            head = claims[claim].get("canonical_id") or claim
+            named.claims[claim] = claims[claim]
+            named.claims |= {key: row for key, row in claims.items() if head in (key, row.get("canonical_id"))}
+
+
+def _add_messages(named: Named, store: Store, ids: Sequence[str]) -> None:
+    """Add the messages among some ids."""
+    rows = store.read_ids(MESSAGES, ids, ["message_id", "session_id"]).to_pylist()
+    named.messages |= {row["message_id"]: row["session_id"] for row in rows}
+
+
+def _exclude_messages(store: Store, messages: Mapping[str, str], why: str) -> str:
+    """Leave messages out that are not yet; return what was done."""
+    rows = {row["session_id"]: row for row in store.read_ids(SESSIONS, set(messages.values())).to_pylist()}
+    new = {key: sid for key, sid in messages.items() if sid in rows and key not in rows[sid]["inactive"]}
+    reasons: list[Row] = [
+        {"row_id": key, "kind": MESSAGE, "session_id": sid, "inactive": [], "words": None} for key, sid in new.items()
+    ]
+    keep_reasons(store, reasons, why)
+    inactive = {sid: sorted({*rows[sid]["inactive"], *(key for key in new if new[key] == sid)}) for sid in new.values()}
+    set_inactive(store, inactive)
+    names = [key[:SHORT_ID] for key in new]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"{count_noun(len(names), 'message')} {', '.join(names[:MOST_NAMED])}{more}" if names else ""
+
+
+def _include_messages(store: Store, messages: Mapping[str, str], excluded: Mapping[str, Row]) -> list[str]:
+    """Take messages in again that were left out; return them.
+
+    Raises:
+        UsageError: the session of one is left out as a whole.
+    """
+    chosen = {key: sid for key, sid in messages.items() if key in excluded}
+    rows = {row["session_id"]: row for row in store.read_ids(SESSIONS, set(chosen.values())).to_pylist()}
+    if whole := sorted(rows[sid]["native_id"] for sid in rows if sid in excluded):
+        raise UsageError(f"the session is left out as a whole: `slowwave include {whole[0]}` first")
+    set_inactive(store, {sid: [key for key in row["inactive"] if key not in chosen] for sid, row in rows.items()})
+    store.delete_ids(EXCLUSIONS, [*chosen])
+    return [key[:SHORT_ID] for key in chosen]
 
 
 def _review_notes(names: Sequence[str], settings: Settings, verdict: Verdict) -> list[str]:
     """Return the names, those of notes as their session's id, once the verdict on each note is written down."""
     folder = settings.store / settings.space
     notes: dict[str, Note] = {note.id.removeprefix(PREFIX): note for note in read_notes(folder)}
-    reviewed = {name: notes[key] for name in names if (key := _find_one(notes, name.removeprefix(PREFIX)))}
-    if reviewed and verdict == "rejected":
+    # a note is a session of one message: either's id names it
+    keys = {name: name.removeprefix(PREFIX).partition("/")[0] for name in names}
+    reviewed = {name: note for name in names if (note := _find_note(notes, keys[name]))}
+    is_talk = any(name.startswith(OWN_SESSIONS) for name in names)
+    if is_talk or (reviewed and verdict == "rejected"):
         take_in_notes(settings)  # also such as no night has read yet
     for note in reviewed.values():
         review_note(folder, note, verdict)
     return [reviewed[name].id if name in reviewed else name for name in names]
 
 
+def _find_note(notes: Mapping[str, Note], name: str) -> Note | None:
+    """Return the one note whose id begins with a name; None if there is none.
+
+    Raises:
+        UsageError: there are several.
+    """
+    matches = [note for key, note in notes.items() if key.startswith(name)] if len(name) >= SHORTEST else []
+    if len(matches) > 1:
+        raise UsageError(f"{len(matches)} notes have ids that begin with {name!r}: give more characters")
+    return matches[0] if matches else None
+
+
 def _find_sessions(store: Store, sessions: Iterable[Row], name: str) -> list[Row]:
     path = str(absolute := Path(name).expanduser().absolute())
     paths = (path, redact_path(absolute))  # as it is stored where a secret stands in it
     own = [row for row in sessions if name in (row["native_id"], row["session_id"]) or row["path"] in paths]
-    new = set() if own else find_new_sessions(store, name)
+    new = set() if own else find_new_sessions(store, _find_release(store, name))
     return own or [row for row in sessions if row["session_id"] in new]
+
+
+def _find_release(store: Store, name: str) -> str:
+    """Return the name of the release that an id means; the id as it is if it means none."""
+    with suppress(NoRelease):
+        if name.isdecimal():  # too little to say that a release is meant
+            return name
+        return pick_release(read_releases(store), name, store.dir).name
+    return name
 
 
 def _undo_merge(store: Store, merge_id: str) -> str:
@@ -240,6 +385,7 @@ def promote_candidate(why: str, settings: Settings) -> RunReport:
     """
     why = take_reason(why, settings)
     with open_run("promote", settings) as (job, report):
+        finish_forgettings(job, report)
         if not is_held(job.store):
             raise UsageError("nothing is held back")
         report.notes.append(f"promoted: {why}")

@@ -1,12 +1,17 @@
 """Out of one memory: the released tables for analytics, and learnings, a document that another memory takes in.
 
     slowwave export out/ --format parquet
+    slowwave export 'exports/{release}'
     slowwave export learnings.json --learnings --workspace /home/ann/shop
 
-A manifest names the release and each table's rows, file and columns, so that whoever reads it needs nothing else.
+A manifest names the release and each table's rows, file and columns, so that whoever reads it needs nothing else. An
+export to a new folder is written beside it and moved there when it is whole: a killed one does not block the next.
 """
 
-from datetime import UTC, datetime
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +32,8 @@ from slowwave.tasks.publish.graph import write_graph
 from slowwave.tasks.publish.learnings import CITED, SCHEMA, build_learnings, render_markdown, select_learnings
 
 GRAPH = "graphml"
+RELEASE = "{release}"
+"""Placeholder in a path for the release's name."""
 
 
 def export_tables(
@@ -37,12 +44,17 @@ def export_tables(
     release: str | None = None,
     phrase: str | None = None,
 ) -> dict[str, Any]:
-    """Write the released tables below `to`, encrypted where there is a passphrase; returns the manifest, which is
-    written last and in plain.
+    """Write the released tables below `to`, encrypted if there is a passphrase.
+
+    `{release}`, `{date}` and `{space}` in `to` are replaced. If `to` has `{release}` and the folder holds this very
+    export of an earlier call, nothing is written.
+
+    Returns:
+        The manifest, with the folder as `to`, and `written`: False if nothing was.
 
     Raises:
         UsageError: encryption of anything but Parquet, an unknown format or table, or a folder that already holds
-            something.
+            something else.
         StoreMissing, NoRelease: there is nothing to export.
     """
     chosen = [t for t in RELEASED if not tables or t.name in tables]
@@ -55,25 +67,81 @@ def export_tables(
         raise UsageError("graphml is of claims and their relations: leave out the tables")
     if phrase and form != "parquet":
         raise UsageError(f"an export is encrypted as Parquet alone, not as {form}: `slowwave backup` encrypts a space")
-    if to.exists() and any(to.iterdir()):
-        raise UsageError(f"{to} is not empty: name a folder that is new")
     snapshot = Snapshot(settings.store, settings.space, release)
+    template, to = to, fill_place(to, snapshot)
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        names = sorted(table.name for table in chosen)
+        if RELEASE in str(template) and not phrase and (kept := _read_export(to, snapshot, form, names)):
+            return kept | {"to": str(to), "written": False}
+        raise UsageError(f"{to} is not empty: name a folder that is new, as {to}-{RELEASE} is for each release")
     check_encrypted(settings, settings.store if phrase else to)
-    to.mkdir(parents=True, exist_ok=True)
     # The tables, then the manifest, by which an export is whole.
-    manifest: dict[str, Any] = {
-        "release": snapshot.release.name,
-        "release_id": snapshot.release.release_id,
-        "space": settings.space,
-        "format": form,
-        "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "tables": write_graph(snapshot, to, read_claim_confidences(settings, snapshot))
-        if form == GRAPH
-        else {table.name: write_table(snapshot, table, to, form, phrase) for table in chosen},
-    }
-    (to / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+    with _fill_new_folder(to) as part:
+        tables_written = (
+            write_graph(snapshot, part, read_claim_confidences(settings, snapshot))
+            if form == GRAPH
+            else {table.name: write_table(snapshot, table, part, form, phrase) for table in chosen}
+        )
+        manifest: dict[str, Any] = {
+            "release": snapshot.release.name,
+            "release_id": snapshot.release.release_id,
+            "space": settings.space,
+            "format": form,
+            "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "tables": tables_written,
+        }
+        (part / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
     note_export(snapshot.dir, Export(manifest["exported_at"], str(to.resolve()), form, manifest["release"]))
-    return manifest
+    return manifest | {"to": str(to), "written": True}
+
+
+def place_learnings(settings: Settings, to: Path, release: str | None = None) -> Path:
+    """Return the file that `export_learnings` writes.
+
+    Raises:
+        StoreMissing, NoRelease: there is nothing to export.
+    """
+    return fill_place(to, Snapshot(settings.store, settings.space, release))
+
+
+def fill_place(to: Path, snapshot: Snapshot) -> Path:
+    """Return a path with `{release}`, `{date}` and `{space}` replaced by the release's name, today and its space."""
+    values = {RELEASE: snapshot.release.name, "{date}": f"{date.today()}", "{space}": snapshot.dir.name}
+    text = str(to)
+    for name, value in values.items():
+        text = text.replace(name, value)
+    return Path(text)
+
+
+@contextmanager
+def _fill_new_folder(to: Path) -> Iterator[Path]:
+    """Yield the folder to write to: an empty `to` itself, else one beside it that becomes `to` when the block ends
+    well, and is removed when it does not.
+    """
+    if to.exists():
+        yield to
+        return
+    to = to.absolute()
+    part = to.with_name(f".{to.name}.part")
+    shutil.rmtree(part, ignore_errors=True)  # of an export that was killed
+    part.mkdir(parents=True)
+    try:
+        yield part
+        part.replace(to)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def _read_export(to: Path, snapshot: Snapshot, form: str, tables: list[str]) -> dict[str, Any] | None:
+    """Return the manifest of a folder that holds the same export of the same release; None if it holds another."""
+    try:
+        manifest: dict[str, Any] = orjson.loads((to / MANIFEST).read_bytes())
+        held = manifest["space"], manifest["release_id"], manifest["format"]
+        same = held == (snapshot.dir.name, snapshot.release.release_id, form)
+        return manifest if same and (form == GRAPH or sorted(manifest["tables"]) == tables) else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def read_claim_confidences(settings: Settings, snapshot: Snapshot) -> dict[str, float]:
@@ -89,7 +157,7 @@ def export_learnings(
     settings: Settings, to: Path, workspace: str | None = None, form: str = "json", release: str | None = None
 ) -> int:
     """Write the active claims of a release, of one workspace however it is written or of all, to a file that is new;
-    returns how many.
+    return how many. `{release}`, `{date}` and `{space}` in `to` are replaced.
 
     Raises:
         UsageError: an unknown format, a file that is there already, a workspace that no claim is of.
@@ -97,11 +165,12 @@ def export_learnings(
     """
     if form not in LEARNINGS_FORMATS:
         raise UsageError(f"formats of learnings are {', '.join(LEARNINGS_FORMATS)}, got {form!r}")
+    snapshot = Snapshot(settings.store, settings.space, release)
+    to = fill_place(to, snapshot)
     if to.exists():
         raise UsageError(f"{to} is there already: name a file that is new")
     check_encrypted(settings, to)
     # The claims, with quotes from the messages that they cite.
-    snapshot = Snapshot(settings.store, settings.space, release)
     rows = snapshot.read(OBSERVATIONS)
     places = require_workspaces(anchor_workspace(workspace), rows["workspace"].to_pylist()) if workspace else ()
     claims = select_learnings(rows, places)

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slowwave.flows.nightly import erase_plans, run_steps_after_read
+from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.parts.aside import set_aside_candidate
+from slowwave.flows.parts.finish import erase_plans, finish_forgettings
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import open_run, run_step
 from slowwave.schemas.errors import SlowwaveError, StoreError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
-from slowwave.store.notes import find_journals
+from slowwave.store.notes import find_journals, is_unfinished
 from slowwave.store.store import Store
 from slowwave.tasks.forget.lineage import complete_plan, make_plan, read_plans, write_plan
 from slowwave.tasks.forget.plan import Plan
@@ -111,6 +112,19 @@ def run_forget(
         if pending:
             report.release = find_live(job.store)
     return report, certificates
+
+
+def finish_unfinished(settings: Settings) -> RunReport | None:
+    """Finish what a killed run had begun to forget; return the report, None if nothing was begun.
+
+    Raises:
+        StoreLocked: a run is at it.
+    """
+    if not is_unfinished(settings.store / settings.space):
+        return None
+    with open_run("forget", settings) as (job, report):
+        finish_forgettings(job, report)
+    return report
 
 
 def take_in_notes(settings: Settings) -> None:

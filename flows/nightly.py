@@ -1,7 +1,7 @@
 """The night: transcripts in, a released memory out.
 
     prefect:  slowwave.flows.prefect.nightly, at 03:00 (deployments/prefect.yaml)
-    by hand:  slowwave run [PATH…] [--plain]
+    by hand:  slowwave run [PATH…]
 
 Every step asks which rows lack its output, works in batches, and marks last; so a night that was killed is
 mended by the next, and a night without news changes nothing: where all that the steps read is as the last night left
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from slowwave.flows.parts.aside import set_aside_candidate, set_aside_floods
+from slowwave.flows.parts.finish import erase_plans
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES, open_run, run_step
 from slowwave.schemas.ids import compute_content_id
@@ -31,11 +32,10 @@ from slowwave.store.private import replace_file
 from slowwave.tasks.boilerplate.task import find_boilerplate
 from slowwave.tasks.dedupe.task import dedupe_observations
 from slowwave.tasks.forget.lineage import read_plans
-from slowwave.tasks.forget.stages import erase
 from slowwave.tasks.forget.task import find_live, forget_due, rewrite_store, seal_plans
 from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.habits.task import find_habits
-from slowwave.tasks.ingest.formats.registry import check_paths, find_installed
+from slowwave.tasks.ingest.formats.registry import check_paths, find_installed, list_searched
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.observe.task import observe_sessions
@@ -90,8 +90,8 @@ def run_night(
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         set_aside_candidate(job, report)
         erase_plans(job, report)
-        if not (roots := paths or collect_transcript_roots()):
-            report.notes.append("no tool installed here left a transcript: name a file or folder, `slowwave run PATH`")
+        if not (roots := paths or collect_transcript_roots()) and not written:
+            report.searched = list_searched(Path.home())
         run_step(job, report, read_transcripts, [*roots, *written], paths, check_all)
         if settings.retention.has_limits:
             run_step(job, report, forget_due)
@@ -107,14 +107,6 @@ def run_night(
             report.release = find_live(job.store)
         note_settled(job, report, outside)
     return report
-
-
-def erase_plans(job: Job, report: RunReport) -> None:
-    """Go on with what a run that was killed had begun to forget."""
-    for plan in read_plans(job.store.dir):
-        report.notes.append(f"forgetting {plan.run_id} was not finished: it is continued")
-        if not plan.erased:
-            erase(job.store, plan)
 
 
 def run_steps_after_read(

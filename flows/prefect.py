@@ -1,7 +1,8 @@
 """The flows that deployments name (deployments/prefect.yaml), each step of theirs a task.
 
-Prefect is imported here and nowhere else: it takes 3 to 15 s. `slowwave run --plain` calls the same functions without
-it. What a step raises is raised as it is; where Prefect itself fails, `PrefectFailed` says so.
+Prefect is imported here and by `slowwave/cli/under_prefect.py` alone: it takes 3 to 15 s. `slowwave run` calls the same
+functions without it, unless PREFECT_API_URL or `--prefect` says otherwise. A step's error is raised as it is. If
+Prefect itself fails, the night goes on without it, and its report says so.
 """
 
 import logging
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
-from prefect import Task, flow
+from prefect import Flow, Task, flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
@@ -25,10 +26,11 @@ from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import NightIncomplete, RunReport
 from slowwave.flows.parts.run import STEP_NAMES
-from slowwave.flows.reprocess import OF_THE_STEP, Selection, run_reprocess
-from slowwave.schemas.errors import SlowwaveError, StoreError
-from slowwave.schemas.settings import Settings
+from slowwave.flows.reprocess import OF_THE_STEP, make_selection, run_reprocess
+from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
+from slowwave.schemas.settings import make_settings
 from slowwave.schemas.vocabulary import UI_PORT, RunStatus
+from slowwave.tasks.ingest.parsing.records import NoSuchPath
 from slowwave.tasks.isolate import is_lasting
 
 LOG = logging.getLogger(__name__)
@@ -42,36 +44,55 @@ class Unquoted(SlowwaveError):
 
 
 class PrefectFailed(SlowwaveError):
-    """Prefect could not run something, or not note it."""
+    """Prefect could not run something, or could not record it."""
 
     def __init__(self, trouble: Exception) -> None:
-        reason = " ".join(f"{type(trouble).__name__}: {trouble}".split())
-        super().__init__(
-            f"Prefect failed ({reason}): what was done is kept, and the next run goes on from it; "
-            "`slowwave run --plain` does a night without Prefect"
-        )
+        self.reason = " ".join(f"{type(trouble).__name__}: {trouble}".split())
+        super().__init__(f"Prefect failed ({self.reason})")
 
 
-def hide_words(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Return the function with errors' words removed, which may quote: no forgetting reaches Prefect's server."""
+OWN_WORDS = (UsageError, NoSuchPath, StoreError, NightIncomplete, PrefectFailed, Unquoted)
+"""Errors whose words may reach Prefect's server: they name what was asked for, and quote no transcript."""
+
+
+def hide_words(function: Callable[..., Result], where: str = "") -> Callable[..., Result]:
+    """Return the function with the words of its errors removed, unless they are `OWN_WORDS`: the others may quote a
+    transcript, and no forgetting reaches Prefect's server.
+
+    Args:
+        function: a step or a flow.
+        where: the place that will have the words; by default what the error's own note says, which a run adds to it
+            (`open_run`).
+    """
 
     @wraps(function)
     def call(*args: Any, **named: Any) -> Result:
         try:
             return function(*args, **named)
-        except (Unquoted, StoreError, NightIncomplete, PrefectFailed):  # words of slowwave's own
+        except OWN_WORDS:
             raise
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
             location = f"{Path(last.filename).name}:{last.lineno}"
-            raise Unquoted(f"{type(error).__name__} at {location}: `slowwave inspect runs` has its words") from None
+            place = where or "; ".join(getattr(error, "__notes__", ())) or f"{UNNOTED} shows its words"
+            raise Unquoted(f"{type(error).__name__} at {location}: {place}") from None
 
     return call
 
 
+UNNOTED = "no run has noted it; the same command in a terminal"
+"""What an error says that was raised outside of a run, and so has no row in the table of runs."""
+IN_RUN = "`slowwave inspect runs` has its words when the run has ended"
+"""What an error of a step says: the run writes its row at its end."""
+
+
 @contextmanager
 def restore_words() -> Iterator[None]:
-    """Raise the error that a step or a flow raised as it was, and what Prefect itself raises as `PrefectFailed`."""
+    """Raise the error of a step or a flow as it was raised there, and an error of Prefect's own as `PrefectFailed`.
+
+    Raises:
+        PrefectFailed: Prefect can't run what the block calls, or can't record it.
+    """
     try:
         yield
     except Unquoted as hidden:
@@ -84,30 +105,78 @@ def restore_words() -> Iterator[None]:
         raise PrefectFailed(trouble) from trouble
 
 
-def run_as_task(step: Callable[..., Result], *args: Any) -> Result:
-    """Run a step as a task of Prefect's, tried once more where it failed and might not again.
+class TaskRunner:
+    """Runs steps as tasks of Prefect's. After Prefect failed once, the steps run as plain functions."""
+
+    def __init__(self) -> None:
+        self.failed: PrefectFailed | None = None
+        """Why Prefect is no longer used."""
+
+    def __call__(self, step: Callable[..., Result], *args: Any) -> Result:
+        """Return what a step returns. A step that failed is tried once more, if another try may help."""
+        done: list[Result] = []
+
+        @wraps(step)
+        def run(*given: Any) -> Result:
+            done.append(step(*given))
+            return done[-1]
+
+        if self.failed is None:
+            try:
+                return _run_as_task(run, *args)
+            except PrefectFailed as failed:
+                LOG.warning("%s", failed)
+                self.failed = failed
+        return done[-1] if done else step(*args)
+
+    def note_failure(self, report: RunReport) -> RunReport:
+        """Return the report, with a note if Prefect failed."""
+        if self.failed:
+            report.notes.append(f"{self.failed}: the run went on without it")
+        return report
+
+
+def _run_as_task(step: Callable[..., Result], *args: Any) -> Result:
+    """Run a step as a task.
 
     Raises:
-        PrefectFailed: Prefect can't run it, or not note what came of it.
+        PrefectFailed: Prefect can't run it, or can't record what came of it.
     """
     task = Task(
-        hide_words(step),
+        hide_words(step, IN_RUN),
         name=STEP_NAMES.get(step.__name__, step.__name__),
         tags={"slowwave"},
         retries=1,
         retry_delay_seconds=RETRY_SECONDS,
-        retry_condition_fn=_may_pass,
+        retry_condition_fn=_should_retry,
         cache_policy=NO_CACHE,
     )
     with restore_words():
         return task(*args)
 
 
-def _may_pass(task: Any, task_run: Any, state: Any) -> bool:
-    """Return whether a step's error must not be retried."""
+def _should_retry(task: Any, task_run: Any, state: Any) -> bool:
+    """Return True if the failed step should be retried once."""
     error = state.result(raise_on_failure=False)
     raised = error.__context__ if isinstance(error, Unquoted) else error
     return not (isinstance(raised, Exception) and is_lasting(raised))
+
+
+def _do_night(
+    paths: list[str] | None, overrides: dict[str, Any] | None, ray: str | None, tasks: TaskRunner
+) -> RunReport:
+    """Return the report of a night whose steps are tasks. The flow's run is named by it, and has it as an artifact."""
+    try:
+        report = run_night([Path(p) for p in paths or []], make_settings(overrides or {}), tasks, ray=ray)
+    except Exception:
+        if tasks.failed is None:
+            name_flow_run("failed", RunStatus.FAILED)
+        raise
+    if tasks.failed is None:
+        unchanged = report.status == RunStatus.DONE and report.release is None
+        name_flow_run(f"{report.news} new", "unchanged" if unchanged else report.status)
+        save_artifact(report, "night-report", "What the night did")
+    return tasks.note_failure(report)
 
 
 @flow(name="nightly", validate_parameters=False)
@@ -125,15 +194,7 @@ def nightly(
     Raises:
         NightIncomplete: a step failed, or a session in it; what was left is released. So the flow's run ends as Failed.
     """
-    try:
-        report = run_night([Path(p) for p in paths or []], Settings(**overrides or {}), run_as_task, ray=ray)
-    except Exception:
-        name_flow_run("failed", RunStatus.FAILED)
-        raise
-    unchanged = report.status == RunStatus.DONE and report.release is None
-    name_flow_run(f"{report.news} new", "unchanged" if unchanged else report.status)
-    save_artifact(report, "night-report", "What the night did")
-    return report.check_complete()
+    return _do_night(paths, overrides, ray, TaskRunner()).check_complete()
 
 
 @flow(name="reprocess", validate_parameters=False)
@@ -144,38 +205,60 @@ def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dic
     Raises:
         NightIncomplete: as `nightly`.
     """
-    given = overrides or {}
-    usual = Settings(**{name: value for name, value in given.items() if name not in OF_THE_STEP})
-    report = run_reprocess(step, Selection(**selection or {}), Settings(**given), usual, call=run_as_task)
+    given, tasks = overrides or {}, TaskRunner()
+    usual = make_settings({name: value for name, value in given.items() if name not in OF_THE_STEP})
+    report = run_reprocess(step, make_selection(selection or {}), make_settings(given), usual, call=tasks)
     save_artifact(report, "reprocess-report", "What was done again")
-    return report.check_complete()
+    return tasks.note_failure(report).check_complete()
 
 
 @flow(name="export", validate_parameters=False)
 @hide_words
 def export(to: str, form: str = "parquet", overrides: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Export under Prefect; return the manifest."""
-    return export_tables(Settings(**overrides or {}), Path(to), form)
+    """Export under Prefect; return the manifest.
+
+    Args:
+        to: a new folder. `{release}`, `{date}` and `{space}` in it are replaced, so that each run may have its own; if
+            the release was exported to such a folder before, nothing is written.
+        form: parquet, lance, jsonl or graphml.
+        overrides: settings by name, over those of the file and the environment.
+    """
+    return export_tables(make_settings(overrides or {}), Path(to), form)
 
 
 def run_night_under_prefect(paths: list[str], overrides: dict[str, Any], ray: str | None = None) -> RunReport:
-    """Run `nightly`.
+    """Return the report of a run of `nightly`; of a plain night, if Prefect fails before the night has ended.
 
     Raises:
-        PrefectFailed: its server is away, or can't be started.
         StoreLocked: another run is at it.
     """
+    reports, tasks = list[RunReport](), TaskRunner()
+
+    @hide_words
+    def do_night(paths: list[str], overrides: dict[str, Any], ray: str | None) -> RunReport:
+        reports.append(_do_night(paths, overrides, ray, tasks))
+        return reports[-1].check_complete()
+
     try:
         with restore_words():
-            return nightly(paths, overrides, ray)
+            return Flow(do_night, name=nightly.name, validate_parameters=False)(paths, overrides, ray)
     except NightIncomplete as incomplete:
         return incomplete.report
+    except PrefectFailed as failed:
+        LOG.warning("%s", failed)
+        if reports and tasks.failed:
+            return reports[-1]  # which says so already
+        tasks.failed = failed
+        report = reports[-1] if reports else run_night([Path(p) for p in paths], make_settings(overrides), ray=ray)
+        return tasks.note_failure(report)
 
 
 def save_artifact(report: RunReport, key: str, description: str) -> None:
-    """Keep the report with the flow's run, its steps as a table, and a link to its page: what quotes stays there."""
+    """Keep the report with the flow's run, its steps as a table, and a link to its page: what quotes stays there. If
+    Prefect can't, log it.
+    """
     page = f"http://127.0.0.1:{UI_PORT}/night/{report.run_id}"
-    with restore_words():
+    try:
         create_table_artifact(
             report.list_steps(), key=f"{key}-steps", description="Rows that each step read and wrote, and its time"
         )
@@ -183,11 +266,13 @@ def save_artifact(report: RunReport, key: str, description: str) -> None:
             page, "What was learnt", f"{key}-page", "In a browser that opened the address of `slowwave ui`"
         )
         create_markdown_artifact(report.render_markdown(), key=key, description=description)
+    except Exception as trouble:
+        LOG.warning("Prefect could not keep the report (%s: %s)", type(trouble).__name__, trouble)
 
 
 def name_flow_run(news: str, outcome: str) -> None:
-    """Call the flow's run by its night and what is new, tag it by its outcome and emit an event of that, which the
-    automations wait for (an event of Prefect's has the tags that a run began with); where Prefect can't, log it.
+    """Name the flow's run by its night and what is new, tag it by its outcome, and emit an event of that for the
+    automations (an event of Prefect's has the tags that a run began with). If Prefect can't, log it.
     """
     try:
         with get_client(sync_client=True) as client:

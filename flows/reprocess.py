@@ -7,8 +7,8 @@ the same has the same ids, so nothing after it is done again.
 """
 
 import operator
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.flows.nightly import STEPS, run_steps_after_read
+from slowwave.flows.parts.finish import finish_forgettings
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES, open_run, run_step
 from slowwave.schemas.errors import UsageError
@@ -36,6 +37,7 @@ from slowwave.schemas.tables import (
     Table,
 )
 from slowwave.schemas.vocabulary import Status, SummaryScope
+from slowwave.store.names import find_sessions
 from slowwave.store.store import Store
 from slowwave.store.workspaces import require_workspaces
 from slowwave.tasks.dedupe.pairs import set_columns
@@ -53,7 +55,7 @@ from slowwave.text.pyramid import compute_master_id
 
 @dataclass(frozen=True)
 class Selection:
-    """Which sessions: by the transcript's own ids, by workspace, by time. Empty: all."""
+    """Which sessions: by ids as commands print them, by workspace, by time. Empty: all."""
 
     sessions: tuple[str, ...] = ()
     workspace: str | None = None
@@ -67,16 +69,34 @@ class Selection:
             UsageError: a session or a workspace that the vault does not hold.
         """
         rows = pl.DataFrame(store.read(SESSIONS))
-        missing = set(self.sessions) - set(rows["native_id"]) - set(rows["session_id"])
-        if missing:
-            raise UsageError(f"no such session: {', '.join(sorted(missing))}; the id is the transcript's own")
         if self.sessions:
-            rows = rows.filter(pl.col("native_id").is_in(self.sessions) | pl.col("session_id").is_in(self.sessions))
+            rows = rows.filter(pl.col("session_id").is_in(sorted(find_sessions(store, self.sessions))))
         if self.workspace:
             rows = rows.filter(pl.col("workspace").is_in(require_workspaces(self.workspace, rows["workspace"])))
         if self.since:
             rows = rows.filter(pl.col("ended_at") >= convert_to_utc(self.since))
         return rows.filter(pl.col("started_at") < convert_to_utc(self.until)) if self.until else rows
+
+
+def make_selection(given: Mapping[str, Any]) -> Selection:
+    """Return the selection that plain values (a deployment's parameters, which are JSON) describe.
+
+    Raises:
+        UsageError: an unknown name, or a time that is not ISO.
+    """
+    if unknown := sorted(given.keys() - {field.name for field in fields(Selection)}):
+        known = ", ".join(field.name for field in fields(Selection))
+        raise UsageError(f"a selection has no {', '.join(unknown)}: it has {known}")
+    values = dict(given)
+    for name in ("since", "until"):
+        if isinstance(values.get(name), str):
+            try:
+                values[name] = datetime.fromisoformat(values[name])
+            except ValueError:
+                raise UsageError(f"{name} is {values[name]!r}; it is a day or time like 2026-10-01") from None
+    sessions = values.get("sessions") or ()
+    values["sessions"] = (sessions,) if isinstance(sessions, str) else tuple(sessions)
+    return Selection(**values)
 
 
 def _blank(store: Store, table: Table, rows: pa.Table, column: str = "step_key", *, keep: bool = False) -> None:
@@ -206,6 +226,7 @@ def run_reprocess(
     if step == "gists" and settings.gists == "off":
         raise UsageError("gists are off: set SLOWWAVE_GISTS, or name a strategy with --gists")
     with open_run("reprocess", settings, call=call) as (job, report):
+        finish_forgettings(job, report)
         # 1. Which sessions, and what of them is counted as never done.
         chosen = selection.select_sessions(job.store)
         if selection != Selection() and chosen.is_empty():

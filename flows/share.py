@@ -14,12 +14,14 @@ import orjson
 
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import StoreMissing, UsageError
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import SESSIONS
 from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.private import make_files_private, make_private_folder, replace_file
-from slowwave.store.workspaces import anchor_workspace
+from slowwave.store.store import Store
+from slowwave.store.workspaces import settle_workspace
 from slowwave.tasks.ingest.formats.own.export import FOLDER, WITHDRAWN, read_claims, read_learnings
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message
 from slowwave.tasks.publish.learnings import SCHEMA
@@ -48,7 +50,8 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
     pairs = [workspace.partition("=") for workspace in workspaces]
     if any(not here for _, sign, here in pairs if sign) or ("" in {sign for _, sign, _ in pairs} and len(pairs) > 1):
         raise UsageError("--workspace takes one PATH for all claims, or NAME=PATH for each workspace")
-    places = {name if sign else None: anchor_workspace(here if sign else name) for name, sign, here in pairs}
+    known = _list_workspaces(settings) if pairs else []
+    places = {name if sign else None: settle_workspace(here if sign else name, known) for name, sign, here in pairs}
     claims = [
         {**claim, "workspace": places.get(None) or places.get(str(there := claim.get("workspace")), there)}
         for claim in document["claims"]
@@ -68,6 +71,16 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
         if not stored.exists() or stored.read_bytes() != text:
             replace_file(stored, text)
     return run_night([stored], settings)
+
+
+def _list_workspaces(settings: Settings) -> list[str | None]:
+    """Return the workspaces that a space knows; none before its first night."""
+    try:
+        rows = Store.open(settings.store, settings.space).read(SESSIONS, ["workspace"])
+    except StoreMissing:
+        return []
+    workspaces: list[str | None] = rows["workspace"].unique().to_pylist()
+    return workspaces
 
 
 def _load_document(file: Path) -> dict[str, Any]:

@@ -96,8 +96,13 @@ class NoRelease(StoreError):
 
     def __init__(self, path: Path, release: str | None = None) -> None:
         self.path, self.release = path, release
-        what = f"no release {release!r} in" if release else "nothing has been released yet in"
-        super().__init__(f"{what} {name_place(path)}: `slowwave run` makes one, `slowwave inspect releases` lists them")
+        place = name_place(path)
+        if release:
+            super().__init__(
+                f"no release {release!r} in {place}: `slowwave inspect releases` lists those that there are"
+            )
+        else:
+            super().__init__(f"nothing has been released yet in {place}: `slowwave run` makes the first release")
 
 
 class ReleaseDropped(NoRelease):

@@ -9,6 +9,16 @@ SHORT_ID = 12
 """Characters of an id, as it is printed and as `slowwave show` takes it."""
 
 
+def shorten_id(row_id: str) -> str:
+    """Return an id as it is printed: of a hash the first characters; of what no night has read, which has no hash, the
+    note's session or SESSION/MESSAGE, whole.
+    """
+    if "/" not in row_id:
+        return row_id[:SHORT_ID]
+    session, _, _ = row_id.rpartition("/")
+    return session if session.startswith("note-") else row_id
+
+
 def compute_content_id(*parts: str | None) -> str:
     """Return id of a row from the parts that make it what it is.
 

@@ -1,4 +1,4 @@
-"""Where things lie: the user's cache, and the folder here that stands for a store in a bucket.
+"""Where things lie: the user's cache, Prefect's server, and the folder here that stands for a store in a bucket.
 
 A bucket (`s3://bucket/prefix`, gs and az alike) is worked on in a copy, in a folder that is named after it. So whoever
 is given a store gets a folder, and `store/bucket/` finds the bucket by its name.
@@ -11,6 +11,8 @@ from urllib.parse import quote, unquote
 
 URL = re.compile(r"(s3|gs|az):/+(.+)")
 """With one slash where it was taken for a path, as command lines do."""
+PREFECT_SERVER = "http://127.0.0.1:4200/api"
+"""The Prefect server of `make serve`."""
 
 
 def find_cache_folder() -> Path:
@@ -33,6 +35,11 @@ def find_working_copy(store: Path | str, kind: str = "stores") -> Path:
 def find_url(folder: Path) -> str | None:
     """Return the address of the bucket that a folder stands for; None where it is a store of its own."""
     return read_url(unquote(folder.name)) if "%3A%2F%2F" in folder.name else None
+
+
+def name_last_part(path: str) -> str:
+    """Return the last part of a path of any system, by which answers call a workspace; a plain name as it is."""
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path
 
 
 def name_place(path: Path) -> str:

@@ -492,8 +492,8 @@ EXCLUSIONS = Table(
     key="row_id",
     volatile=frozenset({"at"}),
     fields=(
-        string_field("row_id"),  # a session, or a claim, that counts for nothing until it is included again
-        string_field("kind", null=False),  # session or claim
+        string_field("row_id"),  # a session, message or claim that counts for nothing until it is included again
+        string_field("kind", null=False),  # session, message or claim
         string_field("session_id", null=False),
         pa.field("inactive", STRINGS, nullable=False),  # of a session: what its transcript had taken back by then
         string_field("words"),  # of a claim: hash of its workspace and words, so that nobody else's bring it back

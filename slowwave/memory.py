@@ -39,7 +39,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.notes import find_journals, read_written
 from slowwave.store.releases import Release
-from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
+from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces, settle_workspace
 from slowwave.telemetry import open_memory_span
 
 if TYPE_CHECKING:
@@ -448,16 +448,16 @@ class Memory:
             tags: words to keep with it, shown by `slowwave show`.
 
         Raises:
-            UsageError: it is empty or over-long.
+            UsageError: it is empty or over-long, or several workspaces are called so.
             OSError: the folder can't be written to.
         """
         from slowwave.store.notes import write_note
 
         check_encrypted(self.settings, self.root)
-        anchored = anchor_workspace(workspace) if workspace else None
+        project = self.settle_workspace(workspace) if workspace else None
         folder, redact = self.root / self.space, self.settings.redact
         return write_note(
-            folder, text, workspace=anchored, of_person=of_person, speaker=speaker, at=at, tags=tags, redact=redact
+            folder, text, workspace=project, of_person=of_person, speaker=speaker, at=at, tags=tags, redact=redact
         )
 
     def begin_conversation(self, workspace: str | None = None, at: datetime | None = None) -> "Journal":
@@ -471,8 +471,8 @@ class Memory:
         from slowwave.store.notes import Journal
 
         check_encrypted(self.settings, self.root)
-        anchored = anchor_workspace(workspace) if workspace else None
-        return Journal(self.root / self.space, anchored, at, redact=self.settings.redact)
+        project = self.settle_workspace(workspace) if workspace else None
+        return Journal(self.root / self.space, project, at, redact=self.settings.redact)
 
     def has_workspace(self, workspace: str) -> bool:
         """Return whether something is known of a workspace, however it is written; not while the store is away."""
@@ -498,9 +498,25 @@ class Memory:
         """
         if workspace:
             with suppress(*TROUBLE):
-                view = self.get_view()
-                written = {line.get("workspace") for line in read_written(self.root / self.space, view.files_read)}
-                require_workspaces(anchor_workspace(workspace), view.workspaces | written)
+                require_workspaces(anchor_workspace(workspace), self._list_workspaces(self.get_view()))
+
+    def settle_workspace(self, workspace: str) -> str:
+        """Return the name by which something new of a workspace is stored: that of a known one, if it is one however it
+        is written, also by the last part of its path. While the store is away, and before its first release, only what
+        was written since is known.
+
+        Raises:
+            UsageError: several known ones are called so.
+        """
+        view = None
+        with suppress(*TROUBLE):
+            view = self.get_view()
+        return settle_workspace(workspace, self._list_workspaces(view))
+
+    def _list_workspaces(self, view: View | None) -> set[str | None]:
+        """Return the workspaces of a release, and of what was written since."""
+        lines = read_written(self.root / self.space, view.files_read if view else frozenset())
+        return {*(view.workspaces if view else ()), *(line.get("workspace") for line in lines)}
 
     def _answer(self, kind: Literal["recall", "sessions"], queries: list[Query], automatic: bool) -> list[Any]:
         """Return an answer to each query, each with the notes and the cost of all.
@@ -547,6 +563,21 @@ class Memory:
         answer = Hits(merged, None if merged else hits.reason, best)
         answer.trace = hits.trace
         return answer
+
+
+def settle_project(settings: Settings, workspace: str | None) -> str | None:
+    """Return the name by which something new of a workspace is stored in the settings' space (`settle_workspace` of its
+    memory); None if none is named.
+
+    Raises:
+        UsageError: several known ones are called so.
+    """
+    if not workspace:
+        return None
+    try:
+        return Memory.open(settings.store, settings.space, unreleased=True).settle_workspace(workspace)
+    except TROUBLE:  # a note is written down while the store can't be read, too
+        return anchor_workspace(workspace)
 
 
 def recall_spaces(

@@ -1,14 +1,15 @@
-"""Progress of long work: at a terminal a bar, elsewhere a plain line every ten seconds."""
+"""Progress of long work: at a terminal a line for each current work, elsewhere a plain line every ten seconds."""
 
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task
+from rich.text import Text
 
 CONSOLE = Console(stderr=True)
 Item = TypeVar("Item")
@@ -16,33 +17,74 @@ EVERY = 10.0
 """Seconds from one plain line to the next."""
 
 
+class WorkColumn(ProgressColumn):
+    """What is being done, and how far it is."""
+
+    def render(self, task: Task) -> Text:
+        """Return the text of one line."""
+        return Text(_describe(task))
+
+
 DOING: dict[int, Task] = {}
 """The current work of the process, the innermost last."""
+SHOWN = Progress(SpinnerColumn(), BarColumn(24), WorkColumn(), console=CONSOLE, transient=True)
+"""The lines at the terminal. One display for the whole process: two of them would overwrite each other."""
+_changing = Lock()
 
 
 @contextmanager
-def show_progress(label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Note what the block does, with a bar on stderr where that is a terminal and there is a total; call what is
-    yielded with the number of items done since.
+def show_progress(label: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+    """Show what the block does, on stderr where that is a terminal; call what is yielded with the number of items done
+    since. Without a `total` the line has no end.
     """
-    columns = (TextColumn("{task.description:>10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    hidden = total is None or not CONSOLE.is_terminal
-    with Progress(*columns, console=CONSOLE, transient=True, disable=hidden) as bars:
-        number = bars.add_task(label, total=total)
-        (DOING[id(bars)],) = bars.tasks
-        try:
-            yield lambda done: bars.update(number, advance=done)
-        finally:
-            del DOING[id(bars)]
+    with _changing:
+        # A line that shows nothing but a name makes room for the work inside it.
+        around = [task for task in DOING.values() if task.visible and task.total is None and not task.completed]
+        for task in around:
+            SHOWN.update(task.id, visible=False)
+        number = SHOWN.add_task(label, total=total)
+        DOING[number] = SHOWN.tasks[-1]
+        if len(DOING) == 1 and CONSOLE.is_terminal:
+            SHOWN.start()
+        elif CONSOLE.is_terminal:
+            SHOWN.refresh()
+    try:
+        yield lambda done: SHOWN.update(number, advance=done)
+    finally:
+        with _changing:
+            SHOWN.remove_task(number)
+            del DOING[number]
+            for task in around:
+                if task.id in DOING:
+                    SHOWN.update(task.id, visible=True)
+            if not DOING and SHOWN.live.is_started:
+                SHOWN.stop()
 
 
 def _describe(task: Task) -> str:
     """Return what is being done, how far it is, and how long the rest may take where some is done and some is left."""
     if task.total is None:
-        return task.description
+        return f"{task.description} {task.completed:,.0f}" if task.completed else task.description
     left = (task.elapsed or 0.0) * (task.total - task.completed) / task.completed if task.completed else 0.0
     took = f", about {left:.0f} s left" if 0 < task.completed < task.total else ""
     return f"{task.description} {task.completed:,.0f} of {task.total:,.0f}{took}"
+
+
+@contextmanager
+def spread_progress(advance: Callable[[float], None], items: int, parts: int) -> Iterator[Callable[[float], None]]:
+    """Advance a line by `items` in all, a fraction for each of the block's `parts`; call what is yielded with the
+    number of parts done since. Parts that were never counted are added at the end.
+    """
+    shown = 0.0
+
+    def tick(done: float) -> None:
+        nonlocal shown
+        step = min(done * items / parts, items - shown) if parts else 0.0
+        shown += step
+        advance(step)
+
+    yield tick
+    advance(items - shown)
 
 
 def track_items(label: str, items: Collection[Item]) -> Iterator[Item]:

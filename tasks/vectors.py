@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import load_encoder
-from slowwave.engines.encoders.protocol import SERVER, Encoder, KnownEncoder, Vectors, hide_url
+from slowwave.engines.encoders.protocol import SERVER, Encoder, KnownEncoder, Vectors, hide_url, watch_encoding
 from slowwave.schemas.errors import EncoderFailed, EncoderNotFound, EngineError, TextsRefused, WrongDimension
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import VECTOR, Table
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport
+from slowwave.tasks.progress import show_progress
 from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
 from slowwave.tasks.vector_columns import build_vector_array, build_vector_matrix
 
@@ -21,7 +22,20 @@ from slowwave.tasks.vector_columns import build_vector_array, build_vector_matri
 @cache
 def load_shared_encoder(name: str) -> KnownEncoder:
     """Return the model, loaded once a process; what it encoded last is kept from batch to batch and step to step."""
-    return KnownEncoder(load_encoder(name))
+    with show_progress("loading the encoder (once)"):
+        return KnownEncoder(ShownEncoder(load_encoder(name)))
+
+
+class ShownEncoder:
+    """An encoder that shows how many of its texts are done: a batch of long ones takes seconds."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.name, self.dim, self.encoder = encoder.name, encoder.dim, encoder
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return the encoder's vectors, shape (len(texts), dim)."""
+        with show_progress("encoding texts", len(texts)) as advance, watch_encoding(advance):
+            return self.encoder.encode(texts)
 
 
 def encode_shard(shard: pa.Table, *, encoder: str) -> pa.Table:

@@ -95,7 +95,7 @@ def test_the_pure_files_of_steps_do_not_know_the_store() -> None:
 
 def test_prefect_is_imported_in_one_module_and_by_the_helper_that_hides_settings_from_it() -> None:
     named = {name for name in MODULES if any(one.split(".")[0] == "prefect" for one in ALL_IMPORTS[name])}
-    assert named == {"slowwave.flows.prefect", "slowwave.cli.common"}
+    assert named == {"slowwave.flows.prefect", "slowwave.cli.under_prefect"}
 
 
 def test_no_circle_of_imports() -> None:

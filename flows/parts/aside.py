@@ -13,7 +13,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held, list_made
 from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, SESSIONS
 from slowwave.store.publishing import read_releases
-from slowwave.store.releases import CANDIDATE, Snapshot
+from slowwave.store.releases import CANDIDATE, Snapshot, is_dropped
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.transcripts import name_path
 from slowwave.tasks.job import Job
@@ -84,6 +84,14 @@ def find_new_sessions(store: Store, name: str) -> set[str]:
         for tables in (newer, older)
     )
     return now - before
+
+
+def list_bringing(store: Store, since: str) -> list[str]:
+    """Return the names of the kept releases after one that brought a session, oldest first; no roll-backs."""
+    releases = read_releases(store)
+    at = next(n for n, made in enumerate(releases) if made.name == since)
+    later = [made for made in releases[at + 1 :] if made.restores is None and not is_dropped(store.dir, made)]
+    return [made.name for made in later if find_new_sessions(store, made.name)]
 
 
 def exclude_sessions(

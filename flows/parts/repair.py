@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.parts.aside import set_aside_candidate
+from slowwave.flows.parts.finish import finish_forgettings
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import open_run, run_step
 from slowwave.flows.reprocess import FORGET, Selection
@@ -114,6 +115,7 @@ def run_repair(settings: Settings) -> RunReport:
                 set_aside_candidate(job, report)
             run_steps_after_read(job, report, gated=False)  # what is lost was lost to the damage
         dropped = drop_unreadable(job.store)
+        finish_forgettings(job, report)
         notes += [line for name, salvaged in done.items() for line in _tell_lost(job.store, name, salvaged, before)]
         notes += [f"{name} can't be read any more and is no longer kept" for name in dropped]
         report.notes += notes or ["nothing is damaged: nothing was done"]

@@ -56,6 +56,8 @@ class RunReport:
     closing: list[str] = field(default_factory=list)
     """What a night brought, in lines for a terminal alone: they quote."""
     next_command: str = ""
+    searched: list[str] = field(default_factory=list)
+    """Where transcripts were looked for, a line each, if there was none anywhere."""
 
     @property
     def failures(self) -> list[str]:
@@ -66,6 +68,11 @@ class RunReport:
     def held(self) -> list[str]:
         """Why what was made is not live, a line each."""
         return [line for step in self.steps for line in step.held]
+
+    @property
+    def leaves_row(self) -> bool:
+        """True if the run has a row in the table of runs: a run that changed nothing has none."""
+        return bool(self.release or self.failures or self.held or self.count_paid_requests())
 
     def check_complete(self) -> Self:
         """Return the report.
@@ -99,7 +106,7 @@ class RunReport:
         """Return one sentence: what is live now."""
         unread = "; ".join(line for step in self.steps for line in step.unread)
         failed = any(step.failed for step in self.steps)
-        but = " Not everything was done: `slowwave inspect quarantine` has why." if failed else ""
+        but = " Not everything was done: `slowwave inspect runs` has why." if failed else ""
         but += f" Nothing was read from {escape_line(unread)}." if unread else ""
         if self.held:
             return (
@@ -107,6 +114,8 @@ class RunReport:
                 f"`slowwave promote --why …` makes it live, `slowwave exclude candidate --why …` drops it, as the next "
                 f"night does.{but}"
             )
+        if self.searched:
+            return "Nothing was read."
         if self.release is None:
             return f"Nothing changed: the live release stays as it is.{but}"
         counts, shown = self.release.counts, ("messages", "observations", "topics", "summaries")
@@ -163,6 +172,10 @@ class RunReport:
         Raises:
             StoreUnreadable: a table is broken or gone.
         """
+        if self.searched:
+            self.closing = ["No transcript was found. Looked for:", *(f"  {line}" for line in self.searched)]
+            self.next_command = f" Next: `slowwave run PATH{options}`, with a file or folder of transcripts."
+            return
         later = self.release is not None and self.release.number > 1
         self.closing = [f"New: {self.news}."]
         views, before = open_views(self.release, store)
@@ -179,8 +192,9 @@ class RunReport:
             f"{model}: {', '.join(f'{name} {value:,}' for name, value in rows[-1].items() if value and name in USAGE)}."
             for model, rows in self.list_usage().items()
         ]
-        if notes := len(self.collect_notes()):
-            lines.append(f"{notes} notes: `slowwave inspect runs` has them, and a forgetting takes them out.")
+        notes = len(self.collect_notes())
+        if notes and self.leaves_row:
+            lines.append(f"{notes} notes: `slowwave inspect runs --json` has them, and a forgetting takes them out.")
         return "\n\n".join(lines)
 
 

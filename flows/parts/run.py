@@ -139,11 +139,12 @@ def open_run(
             if report.steps or not isinstance(error, UsageError):
                 with suppress(StoreError):  # a full disk has no room for this either: the error itself is what is told
                     _write_run(store, run_id, kind, started, datetime.now(UTC), RunStatus.FAILED, report)
+                    error.add_note(f"`slowwave inspect runs` has it, as run {run_id}")
             raise
         finally:
             close_models(job.run_id)
         set_attribute("slowwave.run.status", report.status)
-        if report.release or report.failures or report.held or report.count_paid_requests():
+        if report.leaves_row:
             _write_run(store, run_id, kind, started, datetime.now(UTC), report.status, report)
 
 

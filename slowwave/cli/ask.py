@@ -1,7 +1,6 @@
 """Commands that ask the memory, or tell it something. They start without loading the pipeline."""
 
 import sys
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
@@ -9,7 +8,8 @@ from rich.text import Text
 
 from slowwave.cli.common import OUT, SpacesOption, command, echo, find_project, print_notes, truncate_line
 from slowwave.schemas.filters import Filters, MessageFilters
-from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.ids import shorten_id
+from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.dates import format_day
 from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
@@ -100,9 +100,9 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     facts = [
         format_day(hit.observed_at) if hit.observed_at else "undated",
         hit.speaker if hit.kind == "message" else "claim" if hit.kind == "observation" else hit.kind,
-        PurePath(hit.workspace).name if hit.workspace else None,
+        name_last_part(hit.workspace) if hit.workspace else None,
         f"space {hit.space}" if hit.space else None,
-        hit.id[:SHORT_ID],
+        escape_line(shorten_id(hit.id)),
         None if sure or hit.relevance is None else f"relevance {hit.relevance:.2f}",
         format_change(hit),
     ]
@@ -129,9 +129,9 @@ def recent(
     if not turns:
         echo("Nothing that was said passes.")
     for turn in turns:
-        project = PurePath(turn.workspace).name if turn.workspace else None
+        project = name_last_part(turn.workspace) if turn.workspace else None
         words = ", ".join([*turn.keywords, *(f"#{tag}" for tag in turn.tags)])
-        facts = [f"{format_day(turn.said_at)}, {turn.said_at:%H:%M}", turn.speaker, project, turn.id[:SHORT_ID], words]
+        facts = [f"{format_day(turn.said_at)}, {turn.said_at:%H:%M}", turn.speaker, project, shorten_id(turn.id), words]
         OUT.print(Text(truncate_line(turn.gist or turn.text, SHOWN_CHARS)))
         OUT.print(Text(f"   {escape_line(' · '.join(filter(None, facts)))}", "dim"))
     return None
@@ -263,17 +263,37 @@ def remember(
     """
     from slowwave.schemas.errors import UsageError
     from slowwave.store.crypt import check_encrypted
-    from slowwave.store.notes import write_note
-    from slowwave.store.workspaces import anchor_workspace
+    from slowwave.store.notes import is_unfinished, write_note
 
     # the note, as a person's or an agent's
     check_encrypted(settings)
+    if is_unfinished(settings.store / settings.space):
+        finish_before_noting(settings)
+    project = None
+    if workspace:
+        from slowwave.memory import settle_project
+
+        project = settle_project(settings, workspace)
     of_person = not of_agent and any(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     options: dict[str, Any] = {"of_person": of_person, "speaker": speaker, "tags": tag or (), "redact": settings.redact}
-    words, project = sys.stdin.read() if text == "-" else text, anchor_workspace(workspace) if workspace else None
+    words = sys.stdin.read() if text == "-" else text
     try:
         session = write_note(settings.store / settings.space, words, workspace=project, **options)
     except OSError as refused:
         raise UsageError(f"not noted: {refused}") from None
     whose = "" if of_person else ", as an agent's word"
+    whose += f", of {escape_line(project)}" if project else ""
     OUT.print(f"Noted as {session}{whose}; recall finds it now, and the next night distils it.")
+
+
+def finish_before_noting(settings: "Settings") -> None:
+    """Finish what a killed run had begun to forget. If a run is at work, it does; the note is written in any case."""
+    from slowwave.schemas.errors import StoreError
+
+    try:
+        from slowwave.flows.forget import finish_unfinished
+
+        report = finish_unfinished(settings)
+        print_notes(report.notes if report else ())
+    except (StoreError, ModuleNotFoundError) as trouble:  # an install for reading alone has no flows
+        print_notes([f"a forgetting is not finished, and the next night finishes it: {trouble}"])

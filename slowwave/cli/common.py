@@ -5,17 +5,14 @@ import gc
 import inspect
 import json
 import logging
-import os
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import contextmanager
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import DEVNULL
-from tempfile import TemporaryDirectory
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,8 +94,9 @@ def command(function: Callable[..., Any] | None = None, *, progress: bool = Fals
         with report_errors(), show_progress(progress):
             words = {name: options.pop(name) for name in ("store", "space", "release") if name in shared}
             words.setdefault("space", next(iter(options.get("space") or ()), None))
-            for name in opened:
-                options[name] = _open(name, **words)
+            with show_loading(progress):
+                for name in opened:
+                    options[name] = _open(name, **words)
             done = function(**options)
             if hasattr(done, "failures"):
                 print_report(done)
@@ -187,7 +185,7 @@ def find_project(memory: "Memory", folder: str = ".") -> str | None:
 
 def print_report(report: "RunReport") -> None:
     """Print a run's report as tables, and below them what stands now."""
-    if report.steps:
+    if report.steps and not report.searched:
         print_table(report.list_steps(), f"{report.kind} {report.run_id}")
     for model, rows in report.list_usage().items():
         print_table(rows, f"asked of {model}")
@@ -236,6 +234,18 @@ def show_progress(shown: bool) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def show_loading(shown: bool = True) -> Iterator[None]:
+    """Show at a terminal that modules are imported, which takes seconds: an empty terminal looks like a hang."""
+    if not shown:
+        yield
+        return
+    from slowwave.tasks.progress import show_progress as show_work
+
+    with show_work("loading the program"):
+        yield
+
+
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
     """Print a text as it is, but for what would steer the terminal."""
     typer.echo(escape_control(text), nl=nl, err=err)
@@ -274,39 +284,3 @@ def truncate_line(text: str, chars: int) -> str:
     """Return one line, cut at a word."""
     line = escape_line(text)
     return line if len(line) <= chars else line[:chars].rsplit(" ", 1)[0] + " …"
-
-
-def import_prefect_quietly() -> None:
-    """Import Prefect with no telemetry, no chatter and patience, unless the user set it otherwise.
-
-    Prefect obeys `.env`, `prefect.toml` and pyproject.toml of the folder that it is imported in: they may name a server
-    to report to, and a logging file that runs code. So it is imported in an empty one.
-    """
-    os.environ.setdefault("DO_NOT_TRACK", "1")
-    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-    # What it would log of an error, with a traceback, is raised and told as a line: on the terminal it is said once.
-    shown = os.environ.get("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", shown)
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
-    os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "ERROR")
-    # On a cold disk or a busy machine its server needs more than Prefect's 20 s.
-    os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "90")
-    # It remembers the folder it is imported in: there what is spawned, vLLM's engine too, looks for modules.
-    import multiprocessing.process  # noqa: F401
-
-    with report_errors(), TemporaryDirectory() as empty, chdir(empty):
-        import prefect.main  # noqa: F401
-
-
-def find_local_prefect_settings() -> str | None:
-    """Return the file of this folder that a server of Prefect's, started here, would obey; None where there is none."""
-    if Path("prefect.toml").exists():
-        return "prefect.toml"
-    project = Path("pyproject.toml")
-    try:
-        if Path(".env").is_file() and b"prefect" in Path(".env").read_bytes().lower():
-            return ".env"
-        theirs = project.is_file() and "prefect" in tomllib.loads(project.read_text(encoding="utf-8")).get("tool", {})
-    except (OSError, TypeError, ValueError, RecursionError):
-        theirs = True
-    return str(project) if theirs else None

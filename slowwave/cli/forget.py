@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.cli.common import ERR, OUT, command, end_run, print_json
+from slowwave.cli.common import ERR, OUT, command, end_run, print_json, show_loading
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.places import name_place
 from slowwave.text.fence import escape_line
@@ -80,7 +80,8 @@ def _remove_space(settings: "Settings", *, yes: bool) -> None:
 def _forget(
     wanted: "Wanted", settings: "Settings", *, dry_run: bool, yes: bool, rebuild: bool, exports: bool, as_json: bool
 ) -> None:
-    from slowwave.flows.forget import preview_forgetting, run_forget, take_in_notes
+    with show_loading():
+        from slowwave.flows.forget import preview_forgetting, run_forget, take_in_notes
     from slowwave.tasks.forget.proof import describe_certificate, load_certificate
 
     wanted.check()

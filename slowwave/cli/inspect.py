@@ -96,7 +96,9 @@ def _list_releases(settings: "Settings", everything: bool) -> Listing:
 
 
 def _list_runs(settings: "Settings", everything: bool) -> Listing:
-    """Return the runs that changed something, paid a model, failed or died, newest first."""
+    """Return the runs that changed something, paid a model, failed or died, newest first; below them, of those that did
+    not end well, why.
+    """
     import orjson
 
     from slowwave.schemas.tables import RUNS
@@ -104,10 +106,26 @@ def _list_runs(settings: "Settings", everything: bool) -> Listing:
     rows = sorted(_open_store(settings).read(RUNS).to_pylist(), key=lambda row: row["started_at"], reverse=True)
     for row in rows:
         row["seconds"] = (row["ended_at"] - row["started_at"]).total_seconds() if row["ended_at"] else None
-        counts = [pair for step in orjson.loads(row["report"]).get("steps", ()) for pair in step["counts"].items()]
+        report = orjson.loads(row["report"])
+        counts = [pair for step in report.get("steps", ()) for pair in step["counts"].items()]
         row["tokens"] = sum(n for name, n in counts if name.endswith((": prompt tokens", ": answer tokens"))) or None
+        row["why"] = _explain_end(row["status"], report)
     columns = {"run": "run_id", "kind": "kind", "started": "started_at", "seconds": "seconds", "tokens": "tokens"}
-    return Listing(rows, columns | {"status": "status"})
+    bad = [row for row in rows if row["why"]][:MOST_EXPLAINED]
+    notes = [f"{row['run_id']} {row['status']}: {escape_line(row['why'])}" for row in bad]
+    return Listing(rows, columns | {"status": "status"}, notes)
+
+
+MOST_EXPLAINED = 5
+"""Runs of which a table says why they did not end well; `--json` says it of all."""
+
+
+def _explain_end(status: str, report: Row) -> str:
+    """Return why a run did not end well; empty if it did."""
+    if status == RunStatus.FAILED:
+        return "; ".join(report.get("notes", [])[-1:])
+    names = {str(RunStatus.INCOMPLETE): ("failed", "unread"), str(RunStatus.HELD): ("held",)}.get(status, ())
+    return "; ".join(line for step in report.get("steps", ()) for name in names for line in step.get(name, ()))
 
 
 def _list_quarantine(settings: "Settings", everything: bool) -> Listing:
@@ -204,8 +222,8 @@ def _list_notes(settings: "Settings", everything: bool) -> Listing:
 
 
 def _list_excluded(settings: "Settings", everything: bool) -> Listing:
-    """Return the sessions and claims that are left out, and why."""
-    from slowwave.schemas.tables import EXCLUSIONS, OBSERVATIONS, SESSIONS
+    """Return the sessions, messages and claims that are left out, and why."""
+    from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, OBSERVATIONS, SESSIONS
 
     store = _open_store(settings)
     rows = store.read(EXCLUSIONS, ["row_id", "kind", "why", "at"]).sort_by(
@@ -216,6 +234,8 @@ def _list_excluded(settings: "Settings", everything: bool) -> Listing:
     claims = store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary"]).to_pylist()
     about = {row["session_id"]: {"name": row["native_id"], "text": row["path"]} for row in sessions}
     about |= {row["observation_id"]: {"text": row["summary"]} for row in claims}
+    messages = store.read_ids(MESSAGES, ids, ["message_id", "text"]).to_pylist()
+    about |= {row["message_id"]: {"text": row["text"]} for row in messages}
     named = [
         row | {"name": row["row_id"][:SHORT_ID], "text": "forgotten since"} | about.get(row["row_id"], {})
         for row in rows.to_pylist()
@@ -278,8 +298,8 @@ def status(
 ) -> None:
     """Show what is covered, the last night and the next one.
 
-    Exit status 0: all is well; 3: transcripts have waited for more than a day, or the last run did not end well; 4:
-    what it made is held back; 1: there is no memory yet, or it can't be read.
+    Exit status 0: all is well; 3: transcripts have waited for more than a day, the last run did not end well, or a
+    forgetting is not finished; 4: what it made is held back; 1: there is no memory yet, or it can't be read.
     """
     rows = collect_status(settings)
     last = next(value for heading, _, value in rows if heading == "last run")
@@ -299,7 +319,8 @@ def status(
     else:
         OUT.print("\n".join(f"{heading:<12}{escape_line(text)}" for heading, text, _ in rows))
     # the exit status
-    ended_well = last.get("status") == RunStatus.DONE and not behind
+    unfinished = any(heading == UNFINISHED for heading, _, _ in rows)
+    ended_well = last.get("status") == RunStatus.DONE and not behind and not unfinished
     raise typer.Exit(HELD if last.get("status") == RunStatus.HELD else 0 if ended_well else INCOMPLETE)
 
 
@@ -320,6 +341,7 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
     hooked = [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]
     return [
         ("memory", coverage["line"], coverage),
+        *_list_unfinished(settings),
         ("quarantine", f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}", waits),
         ("last run", _describe_run(last) if last else "none is noted", last),
         ("next night", night or "none is planned: `slowwave schedule install`", night),
@@ -342,6 +364,25 @@ def _describe_encryption(settings: "Settings", kind: str | None) -> str:
     if is_locked(settings.store):
         return "no: an encrypted folder beside the store is not mounted in its place, see docs/install.md"
     return f"by {kind}, unlocked" if kind else "not known to be: see docs/install.md"
+
+
+UNFINISHED = "forgetting"
+"""Heading of what a killed run had begun to forget."""
+
+
+def _list_unfinished(settings: "Settings") -> list[tuple[str, str, Any]]:
+    """Return a line for each forgetting that a killed run left; none if there is none."""
+    from slowwave.tasks.forget.lineage import read_plans
+
+    return [
+        (
+            UNFINISHED,
+            f"{plan.run_id} of {plan.at[:16].replace('T', ' ')} UTC is not finished: the next `slowwave run`, or any "
+            "other command that writes, finishes it first",
+            {"run_id": plan.run_id, "at": plan.at, "by": plan.why, "erased": plan.erased},
+        )
+        for plan in read_plans(settings.store / settings.space)
+    ]
 
 
 def _describe_run(run: Row) -> str:

@@ -16,14 +16,14 @@ from slowwave.cli.common import (
     OUT,
     SpacesOption,
     command,
-    find_local_prefect_settings,
-    import_prefect_quietly,
     load_settings,
     print_notes,
     print_report,
     print_table,
     report_errors,
+    show_loading,
 )
+from slowwave.cli.under_prefect import find_server, import_prefect_quietly
 from slowwave.schemas.errors import UsageError
 from slowwave.text.fence import escape_line, escape_text
 from slowwave.text.words import count_noun
@@ -75,9 +75,15 @@ def _add_model_options(
 def run(
     given: dict[str, Any],
     paths: Paths = None,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Run the same steps as plain functions, without Prefect.")
-    ] = False,
+    prefect: Annotated[
+        bool | None,
+        typer.Option(
+            "--prefect/--plain",
+            help="Run under the Prefect server at PREFECT_API_URL, or without one. Default: --prefect if "
+            "PREFECT_API_URL is set, else --plain.",
+            show_default=False,
+        ),
+    ] = None,
     background: Annotated[
         bool, typer.Option("--background", help="Plain, at low priority, after any running night; needs same_day.")
     ] = False,
@@ -116,12 +122,14 @@ def run(
     if all_spaces or len(space or ()) > 1:
         if background or (all_spaces and space):
             raise UsageError("--all-spaces goes without --space, and several spaces without --background")
-        raise typer.Exit(_run_each(given, paths or [], space or [], plain=plain, ray=ray))
+        raise typer.Exit(_run_each(given, paths or [], space or [], prefect=prefect, ray=ray))
     here = load_settings(**given).space
-    return _run_one(given, [Path(str(path).replace(SPACE, here)) for path in paths or []], plain, background, ray)
+    return _run_one(given, [Path(str(path).replace(SPACE, here)) for path in paths or []], prefect, background, ray)
 
 
-def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], *, plain: bool, ray: str | None) -> int:
+def _run_each(
+    given: dict[str, Any], paths: list[Path], spaces: list[str], *, prefect: bool | None, ray: str | None
+) -> int:
     """Run a night of each space, whoever has waited longest first; return the exit status: the gravest.
 
     Raises:
@@ -143,7 +151,7 @@ def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], *, pl
         try:
             with report_errors():
                 own_paths = [Path(str(path).replace(SPACE, name)) for path in paths]
-                if report := _run_one(given | {"space": name}, own_paths, plain, False, ray):
+                if report := _run_one(given | {"space": name}, own_paths, prefect, False, ray):
                     print_report(report)
                     ended.add(HELD if report.held else INCOMPLETE if report.failures else 0)
         except typer.Exit as failed:
@@ -156,36 +164,31 @@ def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], *, pl
 
 
 def _run_one(
-    given: dict[str, Any], paths: list[Path], plain: bool, background: bool, ray: str | None
+    given: dict[str, Any], paths: list[Path], prefect: bool | None, background: bool, ray: str | None
 ) -> "RunReport | None":
-    from slowwave.store.bucket.objects import fetch_transcripts
-    from slowwave.tasks.ingest.formats.registry import check_paths
-
     settings = load_settings(**given)
     if background and not settings.same_day:
         return None
     if background:
         os.nice(19)
-    absolute = check_paths(fetch_transcripts(path).expanduser().absolute() for path in paths)
-    if not (plain or background) and (theirs := find_local_prefect_settings()):
-        print_notes([f"Prefect would obey {theirs} of this folder, whoever wrote it: the night goes on plain"])
-        plain = True
-    # A night in the background, a plain one, or one under Prefect.
+    absolute = _list_transcripts(paths)
+    # A night in the background, one under Prefect, or a plain one.
     if background:
         from slowwave.flows.nightly import run_night
         from slowwave.store.lock import wait_alone
 
         with wait_alone(settings.store / settings.space, str(absolute)) as alone:
             return run_night(absolute, settings, wait=600, ray=ray) if alone else None
-    if plain:
-        from slowwave.flows.nightly import run_night
-
-        report = run_night(absolute, settings, ray=ray)
-    else:
+    if find_server(prefect):
         import_prefect_quietly()
         from slowwave.flows.prefect import run_night_under_prefect
 
         report = run_night_under_prefect([str(path) for path in absolute], given, ray)
+    else:
+        with show_loading():
+            from slowwave.flows.nightly import run_night
+
+        report = run_night(absolute, settings, ray=ray)
     # What it brought, for a terminal.
     from slowwave.store import Store
 
@@ -193,6 +196,19 @@ def _run_one(
     options = "".join(f" --{name} {shlex.quote(value)}" for name, value in named.items())
     report.add_closing(Store.open(settings.store, settings.space), OUT.width, options)
     return report
+
+
+def _list_transcripts(paths: list[Path]) -> list[Path]:
+    """Return the paths to read, absolute; those of a bucket as they were fetched.
+
+    Raises:
+        NoSuchPath: a path does not exist, or is a pipe or a device.
+    """
+    with show_loading():
+        from slowwave.store.bucket.objects import fetch_transcripts
+        from slowwave.tasks.ingest.formats.registry import check_paths
+
+    return check_paths(fetch_transcripts(path).expanduser().absolute() for path in paths)
 
 
 @command
@@ -208,8 +224,9 @@ def plan(
 
     Costs are in tokens, time and money. Unreadable files are listed; nothing is generated or written.
     """
-    from slowwave.flows.plan import plan_night
-    from slowwave.store.bucket.objects import fetch_transcripts
+    with show_loading():
+        from slowwave.flows.plan import plan_night
+        from slowwave.store.bucket.objects import fetch_transcripts
 
     settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
     estimate = plan_night([fetch_transcripts(path).expanduser().absolute() for path in paths or []], settings)
@@ -270,7 +287,8 @@ def reprocess(
     Steps after it only redo what changed; without --llm a model's output is kept. `topics` are made again from all
     sessions; `assign` places the claims of some sessions in the existing topics.
     """
-    from slowwave.flows.reprocess import OF_THE_STEP, Selection, list_masters, run_reprocess
+    with show_loading():
+        from slowwave.flows.reprocess import OF_THE_STEP, Selection, list_masters, run_reprocess
 
     chosen = Selection(tuple(session or ()), workspace, since, until)
     given = _add_model_options(given, llm, max_tokens, engine, gists=gists)

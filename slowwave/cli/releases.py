@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import OUT, command, echo
+from slowwave.cli.common import OUT, command, echo, show_loading
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.text.fence import escape_line
 
@@ -32,7 +32,6 @@ def diff(
     It lists claims that were added, changed, superseded, merged, withdrawn, restored or removed.
     """
     from slowwave.recall.views.compare import KINDS, compare_releases, read_decisions
-    from slowwave.schemas.errors import NoRelease
     from slowwave.store.publishing import open_candidate
     from slowwave.store.releases import CANDIDATE, Snapshot
     from slowwave.store.store import Store
@@ -41,7 +40,10 @@ def diff(
     store = Store.open(settings.store, settings.space)
     later = open_candidate(store) if candidate else Snapshot(settings.store, settings.space, new)
     if old is None and later.release.number == 1:
-        raise NoRelease(later.dir, "before r1")
+        if as_json:
+            return {"old": None, "new": later.release.name, "differences": []}
+        echo(f"{later.release.name} is the first release: there is nothing to compare it with yet.")
+        return None
     earlier = Snapshot(settings.store, settings.space, old or f"r{later.release.number - 1}")
     differences = compare_releases(earlier, later, read_decisions(store))
     names = {"old": earlier.release.name, "new": CANDIDATE if candidate else later.release.name}
@@ -78,14 +80,29 @@ def rollback(
 ) -> None:
     """Make an earlier release live again.
 
-    Nothing is deleted: the same command rolls forward again.
+    It holds until the next night with news; to make it last, exclude what came since. Nothing is deleted: the same
+    command rolls forward again.
     """
-    from slowwave.flows.parts.run import open_run
-    from slowwave.store.publishing import roll_back
+    with show_loading():
+        from slowwave.flows.parts.aside import list_bringing
+        from slowwave.flows.parts.finish import finish_forgettings
+        from slowwave.flows.parts.run import open_run
+        from slowwave.store.publishing import read_releases, roll_back
 
     with open_run("rollback", settings) as (job, report):
+        finish_forgettings(job, report)
         made = report.release = roll_back(job.store, release, job.run_id)
-    OUT.print(f"Live now: {made.name}, with the tables of {release}.")
+        back_to = next(one.name for one in read_releases(job.store) if one.release_id == made.restores)
+        brought = list_bringing(job.store, back_to)
+    for note in report.notes:
+        OUT.print(f"note: {escape_line(note)}")
+    OUT.print(f"Live now: {made.name}, with the tables of {back_to}.")
+    OUT.print("It holds until a run finds something new: the release that it then makes has the newest tables again.")
+    if brought:
+        OUT.print(f"To make it last, leave out what came since: slowwave exclude {' '.join(brought)} --why …")
+    else:
+        OUT.print(f"No session came since {back_to}: `slowwave diff {back_to} {made.name}` shows what changed, and")
+        OUT.print("`slowwave exclude` takes the ids that it prints.")
 
 
 @command
@@ -119,7 +136,8 @@ def exclude(
     Later nights do not bring them back. Messages stay stored; what was distilled from them is removed, and what
     depended on it is recomputed. `slowwave inspect excluded` lists them.
     """
-    from slowwave.flows.exclude import run_exclude
+    with show_loading():
+        from slowwave.flows.exclude import run_exclude
 
     return run_exclude(ids, why, settings)
 
@@ -127,6 +145,7 @@ def exclude(
 @command(progress=True)
 def include(settings: "Settings", ids: Ids) -> "RunReport":
     """Undo an exclusion, or confirm an agent's note."""
-    from slowwave.flows.exclude import run_include
+    with show_loading():
+        from slowwave.flows.exclude import run_include
 
     return run_include(ids, settings)

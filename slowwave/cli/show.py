@@ -9,6 +9,7 @@ import typer
 from slowwave.cli.common import command, echo, find_project, truncate_line
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
+from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.vocabulary import Status, is_shared
 from slowwave.text.fence import escape_line
 
@@ -169,7 +170,7 @@ def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
     status = node.facts.get("status", Status.ACTIVE)
     stale = "" if status == Status.ACTIVE else f" ({status})"
     tier = f" tier {node.facts['tier']}" if "tier" in node.facts else ""
-    return f"{'  ' * level}{node.kind}{tier} {node.id[:12]}{stale}  {text}"
+    return f"{'  ' * level}{node.kind}{tier} {shorten_id(node.id)}{stale}  {text}"
 
 
 NAMELESS = "(no name)"

@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.cli.common import ERR, OUT, KeyFileOption, command, end_run, load_settings, print_json, print_report
+from slowwave.cli.common import (
+    ERR,
+    OUT,
+    KeyFileOption,
+    command,
+    end_run,
+    load_settings,
+    print_json,
+    print_report,
+    show_loading,
+)
 from slowwave.schemas.errors import UsageError
 from slowwave.text.fence import escape_line
 from slowwave.text.words import count_noun
@@ -30,7 +40,8 @@ def check(
     left, 3: a step failed.
     """
     if repair:
-        from slowwave.flows.parts.repair import run_repair
+        with show_loading():
+            from slowwave.flows.parts.repair import run_repair
 
         print_report(report := run_repair(settings))
     checked, messages, damage = _find_damage(settings, quick)
@@ -111,7 +122,12 @@ def restore(
 @command(progress=True)
 def export(
     settings: "Settings",
-    to: Annotated[Path, typer.Argument(help="A new folder, or with --learnings a new file.")],
+    to: Annotated[
+        Path,
+        typer.Argument(
+            help="A new folder, or with --learnings a new file. {release}, {date} and {space} in it are replaced."
+        ),
+    ],
     form: Annotated[
         str | None, typer.Option("--format", help="parquet, lance, jsonl or graphml; for learnings json or md.")
     ] = None,
@@ -129,26 +145,30 @@ def export(
     """Write the released tables, or learnings to share with others."""
     # learnings: claims for others
     if learnings:
-        from slowwave.flows.export import export_learnings
+        with show_loading():
+            from slowwave.flows.export import export_learnings, place_learnings
 
         if table or encrypted or key_file:
             raise UsageError("--learnings writes claims alone, in plain: leave out --table and --encrypted")
+        to = place_learnings(settings, to, release)
         count = export_learnings(settings, to, workspace, form or "json", release)
         OUT.print(f"{count:,} learnings written to {to}")
         return
     # tables, as they were released
     if workspace:
         raise UsageError("--workspace goes with --learnings: tables are written whole")
-    from slowwave.flows.export import export_tables
-    from slowwave.store.crypt import read_key
+    with show_loading():
+        from slowwave.flows.export import export_tables
+        from slowwave.store.crypt import read_key
 
     phrase = read_key(key_file) if encrypted or key_file else None
     if encrypted and not phrase:
         raise UsageError("--encrypted needs a passphrase: --key-file or SLOWWAVE_BACKUP_KEY; nothing was written")
-    manifest: dict[str, Any] = export_tables(settings, to, form or "parquet", table or [], release, phrase)
+    manifest = export_tables(settings, to, form or "parquet", table or [], release, phrase)
     for name, facts in manifest["tables"].items():
         OUT.print(f"{facts['rows']:>10,}  {name}")
-    OUT.print(f"Release {manifest['release']} written to {to}")
+    how = "written to" if manifest["written"] else "was exported before, and is in"
+    OUT.print(f"Release {manifest['release']} {how} {manifest['to']}")
 
 
 @command(progress=True)
@@ -164,7 +184,8 @@ def import_learnings(
 
     They rank below the memory's own claims, and never supersede them.
     """
-    from slowwave.flows.share import import_learnings as take_in
+    with show_loading():
+        from slowwave.flows.share import import_learnings as take_in
 
     return take_in(settings, file.expanduser(), name, workspace or [])
 

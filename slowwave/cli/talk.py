@@ -45,21 +45,21 @@ def talk(
     """
     from slowwave.chat.talk import Conversation
     from slowwave.engines.llm.select import FORMS, select_llm
+    from slowwave.memory import settle_project
     from slowwave.schemas.errors import UsageError
     from slowwave.store.crypt import check_encrypted
     from slowwave.store.notes import Journal
-    from slowwave.store.workspaces import anchor_workspace
 
     given |= {"web": {"enabled": web}} if web is not None else {}
     given |= {"llm": llm, "models": {"talk": ""}} if llm else {}
     settings = load_settings(**given)
     check_encrypted(settings)
-    workspace = anchor_workspace(workspace) if workspace else None  # it is stored: "." would be another place tomorrow
     spec = settings.get_llm("talk")
     model = select_llm(spec, settings.model)
     if model is None:
         raise UsageError(f"no language model is set ({spec!r}): SLOWWAVE_LLM or --llm names one of {FORMS}")
     folder, memory = settings.store / settings.space, _try_open_memory(settings)
+    workspace = settle_project(settings, workspace)  # it is stored: "." would be another place tomorrow
     conversation = Conversation(
         model,
         memory,

@@ -35,7 +35,7 @@ from slowwave.context.build import Context as Block
 from slowwave.context.handed_out import note_block, note_hits, note_listed
 from slowwave.flows.coverage import describe_backlog
 from slowwave.mcp.short_hits import RecallResult, fit_answer, fit_hits, shorten_habit
-from slowwave.memory import Memory
+from slowwave.memory import Memory, settle_project
 from slowwave.recall.views.show import rate_memory, show
 from slowwave.schemas.errors import READ_TROUBLE, SlowwaveError, UsageError, explain_invalid, format_error, name_install
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, spell_out_filters
@@ -226,7 +226,8 @@ class Tools:
         """Keep an explicit note: it is recalled at once, and after the next night like anything that an agent said."""
         try:  # never as the person's own words: what an agent was made to read may speak through it
             check_encrypted(self.settings)
-            session = write_note(self.space_dir, note, workspace=workspace, redact=self.settings.redact)
+            project = settle_project(self.settings, workspace)
+            session = write_note(self.space_dir, note, workspace=project, redact=self.settings.redact)
         except (SlowwaveError, OSError) as refused:
             raise ToolError(escape_line(f"not noted: {refused}")) from None
         return f"Noted as {session}; recall finds it now, and the next night distils it."

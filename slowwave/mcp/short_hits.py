@@ -15,7 +15,7 @@ from slowwave.context.tokens import resolve_tokenizer
 from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.sessions import SessionHit, SessionHits
 from slowwave.recall.views.habits import Habit
-from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.ids import SHORT_ID, shorten_id
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.fence import escape_values
 
@@ -88,7 +88,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
         "later": later,
     }
     return {
-        "id": hit.id[:SHORT_ID],
+        "id": shorten_id(hit.id),
         "kind": hit.kind,
         "text": _get_passage(hit),
         "workspace": hit.workspace,
@@ -100,7 +100,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
 
 def _shorten_session(hit: SessionHit) -> dict[str, Any]:
     return {
-        "id": hit.id[:SHORT_ID],
+        "id": shorten_id(hit.id),
         "kind": "session",
         "title": hit.title,
         "text": hit.summary,

@@ -260,7 +260,8 @@ def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: Q
         return []
     # those that pass the query's conditions
     workspaces = {hit.workspace for hit in hits if hit.workspace}
-    places = find_workspaces(query.workspace, workspaces) if query.workspace else ()
+    known = workspaces | (view.workspaces if view else set())
+    places = find_workspaces(query.workspace, known) if query.workspace else ()
     speaker = normalise_name(query.speaker or "")
     ways = build_path_variants(query.files, workspaces) if query.files else []
     hits = [

@@ -26,6 +26,8 @@ from slowwave.store.private import make_private_folder
 from slowwave.telemetry import open_memory_span
 
 TALK, NOTES = "talk", "notes"
+FORGETTING = "forgetting"
+"""Folder of a space with plans of what is to be forgotten (`slowwave.tasks.forget`)."""
 PREFIX = "note-"
 """Prefix of a note's session id."""
 OWN_SESSIONS = (PREFIX, f"{TALK}-")
@@ -36,6 +38,11 @@ MAX_NOTE = 10_000
 MAX_DAY = 500_000
 """Most bytes of a day's notes by agents, so that a misled agent fills no disk; a person may add as much again."""
 Verdict = Literal["confirmed", "rejected"]
+
+
+def is_unfinished(space_dir: Path) -> bool:
+    """Return True if a run that was killed had begun to forget something, and no run has finished that yet."""
+    return any((space_dir / FORGETTING).glob("*.json"))
 
 
 def find_journals(space_dir: Path) -> list[Path]:

@@ -23,6 +23,7 @@ from slowwave.schemas.errors import (
     StoreUnreadable,
     translate_read_errors,
 )
+from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.tables import RELEASES, TABLES, Table
 from slowwave.store.bucket.working_copy import refresh, refresh_spaces
 from slowwave.store.manifest import (
@@ -139,14 +140,16 @@ def parse_releases(rows: pa.Table) -> list[Release]:
 
 
 def pick_release(releases: list[Release], name: str | None, path: Path) -> Release:
-    """Return the live release, or the one of that id or name (`r3`).
+    """Return the live release, or the one of that name (`r3`), of that id or its first characters, or of that run.
 
     Raises:
         NoRelease: there is none, or not under that name.
         ReleaseDropped: it is no longer kept.
     """
     for release in reversed(releases):
-        if name is None or name in (release.release_id, release.name, str(release.number)):
+        short = name if name and len(name) >= SHORT_ID else None
+        names = (release.name, str(release.number), release.release_id, release.run_id)
+        if name is None or name in names or (short and release.release_id.startswith(short)):
             if release is not releases[-1] and is_dropped(path, release):
                 raise ReleaseDropped(path, release.name)
             return release

@@ -28,6 +28,7 @@ from slowwave.schemas.tables import (
     TOPICS,
 )
 from slowwave.store.journal import Rating, hash_spans, read
+from slowwave.store.notes import FORGETTING
 from slowwave.store.private import make_private_folder, replace_file
 from slowwave.store.store import Store
 from slowwave.tasks.forget.canaries import pick_canaries
@@ -37,8 +38,6 @@ from slowwave.tasks.forget.plan import Plan, Row, find_summaries, read_forgotten
 from slowwave.tasks.forget.select import Words
 from slowwave.text.spans import format_span_id
 
-FOLDER = "forgetting"
-"""Plans that are not carried out yet, in the space's folder."""
 AT_ONCE = 2_000
 SAMPLED = 500
 """Messages whose texts canaries are drawn from, at most."""
@@ -92,8 +91,8 @@ def make_plan(
 
 def write_plan(space_dir: Path, plan: Plan) -> None:
     """Write a plan down before anything is erased."""
-    make_private_folder(space_dir / FOLDER)
-    replace_file(space_dir / FOLDER / f"{plan.run_id}.json", TypeAdapter(Plan).dump_json(plan))
+    make_private_folder(space_dir / FORGETTING)
+    replace_file(space_dir / FORGETTING / f"{plan.run_id}.json", TypeAdapter(Plan).dump_json(plan))
 
 
 def read_plans(space_dir: Path) -> list[Plan]:
@@ -103,18 +102,18 @@ def read_plans(space_dir: Path) -> list[Plan]:
         StoreUnreadable: one is altered: what it says is forgotten can't be finished.
     """
     plans = []
-    for path in sorted((space_dir / FOLDER).glob("*.json")):
+    for path in sorted((space_dir / FORGETTING).glob("*.json")):
         try:
             plans.append(TypeAdapter(Plan).validate_json(path.read_bytes()))
         except ValueError:
-            why = f"{FOLDER}/{path.name} is altered: put it back from a backup, or remove it and forget again"
+            why = f"{FORGETTING}/{path.name} is altered: put it back from a backup, or remove it and forget again"
             raise StoreUnreadable(space_dir, why) from None
     return plans
 
 
 def drop_plan(space_dir: Path, plan: Plan) -> None:
     """Note that a plan is carried out."""
-    (space_dir / FOLDER / f"{plan.run_id}.json").unlink(missing_ok=True)
+    (space_dir / FORGETTING / f"{plan.run_id}.json").unlink(missing_ok=True)
 
 
 def complete_plan(store: Store, plan: Plan) -> None:

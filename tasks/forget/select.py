@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import RetentionSettings
-from slowwave.schemas.tables import MESSAGES, SESSIONS, Table
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS, Table
 from slowwave.schemas.vocabulary import SHARED
+from slowwave.store.names import find_named_row, find_sessions
 from slowwave.store.store import Store
-from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces
+from slowwave.store.workspaces import anchor_workspace, find_by_last_parts, match_workspaces, require_workspaces
 from slowwave.text.dates import convert_to_utc
 from slowwave.text.fence import CONTROLS, neutralize_template_marks
 
@@ -61,7 +62,7 @@ class Wanted:
     """What to forget. Of one kind any, of several kinds all must hold."""
 
     sessions: tuple[str, ...] = ()
-    """By the transcript's own id, or ours."""
+    """By the transcript's own id, or ours, whole or its first characters."""
     messages: tuple[str, ...] = ()
     matches: tuple[str, ...] = ()
     """`Words` of the text, of a tool's call or output, or of the speaker's name; or an id."""
@@ -99,12 +100,11 @@ def select_messages(store: Store, wanted: Wanted) -> set[str]:
     """
     wanted.check()
     sessions = store.read(SESSIONS, ["session_id", "native_id", "workspace"]).to_pylist()
-    ids = _find_sessions(sessions, (*wanted.sessions, *wanted.notes), only_noted=bool(wanted.notes))
+    named, what = (*wanted.sessions, *wanted.notes), "note" if wanted.notes else "session"
+    ids = find_sessions(store, named, what) if named else None
     where = [] if ids is None else [_is_in("session_id", ids)]
     if wanted.messages:
-        where.append(_is_in("message_id", wanted.messages) | _is_in("native_id", wanted.messages))
-        named = store.read(MESSAGES, ["message_id", "native_id", "session_id"], reduce(and_, where)).to_pylist()
-        _check_messages(wanted.messages, named, in_sessions=ids is not None)
+        where.append(_is_in("message_id", _find_messages(store, wanted.messages, ids)))
     # Conditions on columns, then the words themselves.
     where += _list_conditions(store, wanted, sessions)
     messages, fits = store.open_dataset(MESSAGES), reduce(and_, where) if where else None
@@ -126,7 +126,7 @@ def select_due_messages(store: Store, settings: RetentionSettings, now: datetime
         return set()
     paths = {r["session_id"]: r["path"] for r in store.read(SESSIONS, ["session_id", "path"]).to_pylist()}
     limits, workspaces = settings.by_workspace.items(), _list_workspaces(store)
-    places = {name: days for workspace, days in limits for name in find_workspaces(workspace, workspaces)}
+    places = {name: days for workspace, days in limits for name in match_workspaces(workspace, workspaces)}
     folders = {str(store.dir / "talk"): settings.talk_days, str(store.dir / "notes"): settings.notes_days}
 
     def is_due(row: Row) -> bool:
@@ -142,6 +142,17 @@ def select_due_messages(store: Store, settings: RetentionSettings, now: datetime
     return {row["message_id"] for batch in batches for row in batch.to_pylist() if is_due(row)}
 
 
+def list_unmatched(store: Store, settings: RetentionSettings) -> list[str]:
+    """Return a line for each workspace of the settings that no stored one is called, but that several or one end in."""
+    known, lines = _list_workspaces(store), list[str]()
+    for workspace in settings.by_workspace:
+        groups = [] if match_workspaces(workspace, known) else find_by_last_parts(workspace, known)
+        if groups:
+            whole = ", ".join(repr(group[0]) for group in groups)
+            lines.append(f"retention.by_workspace: nothing is of {workspace!r}; write the whole path: {whole}")
+    return lines
+
+
 def _find_holders(batch: pa.RecordBatch, words: Words) -> Iterator[str]:
     """Yield ids of the messages that hold words: said, in a tool's call or output, in the speaker's name."""
     ids, blocks = batch["message_id"], batch["blocks"].flatten()
@@ -154,26 +165,38 @@ def _find_holders(batch: pa.RecordBatch, words: Words) -> Iterator[str]:
         yield from compress(owners.to_pylist(), words.stand_in(texts.to_pylist()))
 
 
-def _find_sessions(rows: list[Row], names: tuple[str, ...], *, only_noted: bool) -> set[str] | None:
-    """Return our ids of sessions; None where none is named."""
-    if not names:
-        return None
-    sessions = {row["session_id"]: row for row in rows if row["native_id"] in names or row["session_id"] in names}
-    missing = set(names) - {row["native_id"] for row in sessions.values()} - sessions.keys()
-    if missing:
-        kind = "note" if only_noted else "session"
-        raise UsageError(f"no such {kind}: {', '.join(sorted(missing))}; the id is the transcript's own")
-    return set(sessions)
+def _find_messages(store: Store, names: tuple[str, ...], sessions: set[str] | None) -> set[str]:
+    """Return our ids of messages: by their own id, in `sessions` if these are given; of a claim those that it cites.
+
+    Raises:
+        UsageError: there is no such message, or several, or the id is of what stands for more than a claim does.
+    """
+    ids = set[str]()
+    for name in names:
+        where = _is_in("message_id", [name]) | _is_in("native_id", [name])
+        where = where if sessions is None else where & _is_in("session_id", sessions)
+        same = store.read(MESSAGES, ["message_id", "session_id"], where).to_pylist()
+        places = {row["session_id"] for row in same}
+        if len(places) > 1 and sessions is None:
+            raise UsageError(f"message {name} is in {len(places):,} sessions: --session says of which")
+        ids |= {row["message_id"] for row in same} or _find_cited(store, name)
+    return ids
 
 
-def _check_messages(ids: Iterable[str], rows: list[Row], *, in_sessions: bool) -> None:
-    """Check that each is there, and is one: `rows` are all that bear the ids."""
-    for message in ids:
-        places = {row["session_id"] for row in rows if message in (row["message_id"], row["native_id"])}
-        if not places:
-            raise UsageError(f"no such message: {message}; the id is the transcript's own, or a hit's")
-        if len(places) > 1 and not in_sessions:
-            raise UsageError(f"message {message} is in {len(places):,} sessions: --session says of which")
+def _find_cited(store: Store, name: str) -> set[str]:
+    """Return the message of an id as commands print it, or the messages that a claim cites."""
+    found = find_named_row(store, name)
+    if found is None:
+        raise UsageError(f"no such message: {name}; the id is the transcript's own, or a hit's")
+    if found.kind == "message":
+        return {found.id}
+    if found.kind == "observation":
+        rows = store.read(OBSERVATIONS, ["message_ids"], pc.field("observation_id") == found.id)
+        return {message for row in rows.to_pylist() for message in row["message_ids"]}
+    raise UsageError(
+        f"{name} is a {found.kind}, which is made of many: `slowwave show {name}` names the messages; --session, "
+        "--message or --match says what to forget"
+    )
 
 
 def _list_conditions(store: Store, wanted: Wanted, sessions: list[Row]) -> Iterator[pc.Expression]:

@@ -66,6 +66,7 @@ WHOLE_ROWS: tuple[tuple[Table, str, str], ...] = (
     (RELATIONS, "to_id", "claims"),
     (COMPLETIONS, "completion_id", "completions"),
     (EXCLUSIONS, "row_id", "denied"),
+    (EXCLUSIONS, "row_id", "messages"),
 )
 """Rows that go whole: a table, a column of it, and the list of the plan with the ids that stand in it."""
 

@@ -22,7 +22,7 @@ from slowwave.tasks.forget.journals import erase_old_recalls
 from slowwave.tasks.forget.lineage import complete_plan, drop_plan, make_plan, read_plans, write_plan
 from slowwave.tasks.forget.plan import read_forgotten
 from slowwave.tasks.forget.proof import write_certificate
-from slowwave.tasks.forget.select import select_due_messages
+from slowwave.tasks.forget.select import list_unmatched, select_due_messages
 from slowwave.tasks.forget.stages import erase
 from slowwave.tasks.ingest.storable import AHEAD
 from slowwave.tasks.job import Job, StepReport, report_step
@@ -45,6 +45,7 @@ def forget_due(job: Job, now: datetime | None = None) -> StepReport:
                 mark_synced(store.dir)
                 drop_versions_at_once(store, COMPLETIONS)
             report.counts["completions forgotten"] = len(due)
+        report.notes += list_unmatched(store, limits)
         # Messages, and lines in quarantine of files that did not change since or that nothing is known of any more.
         plan = make_plan(store, job.run_id, ["retention"], select_due_messages(store, limits, moment))
         if limits.quarantine_days:

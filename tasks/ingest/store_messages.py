@@ -184,6 +184,8 @@ def _write_sessions(store: Store, finished: list[IngestedTranscript], *, redact:
                 counts = by_session[sid]["message_id"][: old["messages"]].to_list() if old else []
                 left = set(counts).difference(old["inactive"] if old else ())
                 rows[sid]["inactive"] = sorted(set(by_session[sid]["message_id"]) - left)
+            elif left_out := excluded.intersection(by_session[sid]["message_id"]):  # whatever its transcript says now
+                rows[sid]["inactive"] = sorted(left_out.union(rows[sid]["inactive"]))
     for sid in read_forgotten(store, "title") & rows.keys():
         rows[sid]["title"] = None
     if rows:

@@ -48,6 +48,7 @@ from slowwave.tasks.ingest.vault import (
 from slowwave.tasks.job import Job, StepReport, report_step
 from slowwave.tasks.progress import show_progress
 from slowwave.text.redact import redact_text
+from slowwave.text.words import count_noun
 
 CHANGED = "messages of a person that changed"
 FUTURE = "times in the future"
@@ -123,7 +124,8 @@ def read_transcripts(
         columns = ["path", "size", "mtime_ns", "digest", "read_key"]
         known_files = {row["path"]: row for row in job.store.read(FILES, columns).to_pylist()}
         # what is new or changed
-        scan = find_pending(known_files, job.settings, paths)
+        with show_progress("looking for new transcripts"):
+            scan = find_pending(known_files, job.settings, paths)
         report.rows_in = len(scan.pending)
         report.counts.update(scan.counts)
         report.counts.update(scan.left_out.counts)
@@ -182,7 +184,11 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> li
     sessions, messages, size = set[str](), 0, 0
     quota, waiting = job.settings.quota, deque(transcripts)
     # Whole files, until the quota is used up.
-    with show_progress("read", sum(t.size for t in transcripts)) as advance:
+    label = f"reading {count_noun(len(transcripts), 'file')}: kB"
+    with (
+        show_progress(label, sum(t.size for t in transcripts) / 1000) as advance,
+        show_progress("messages") as count_messages,
+    ):
         while waiting and not (0 < quota.messages <= messages or 0 < quota.bytes <= size):
             transcript = waiting.popleft()
             got = IngestedTranscript(transcript)
@@ -190,6 +196,7 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> li
             rows = iter_new_rows(got, index, limits, redact=settings.redact, exclude=settings.read.exclude, now=job.now)
             for row in rows:
                 batch.append(row)
+                count_messages(1)
                 sessions.add(row["session_id"])
                 if len(batch) >= BATCH:
                     _commit(job, batch, finished, report)
@@ -197,7 +204,7 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> li
             messages, size = messages + got.stored, size + transcript.size
             if len(finished) >= BATCH:
                 _commit(job, batch, finished, report)
-            advance(transcript.size)
+            advance(transcript.size / 1000)
     _commit(job, batch, finished, report)
     report.counts["sessions"] = len(sessions)
     return list(waiting)

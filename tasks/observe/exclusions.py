@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 
-SESSION, CLAIM = "session", "claim"
+SESSION, MESSAGE, CLAIM = "session", "message", "claim"
 """The kinds of rows in EXCLUSIONS."""
 
 

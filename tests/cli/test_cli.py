@@ -259,6 +259,23 @@ def test_plan_without_a_path_finds_the_installed_tools(tmp_path: Path, monkeypat
     assert Snapshot(tmp_path / "s").release.counts["sessions"] == 8  # 5 and a sub-agent of Claude Code, 2 of Codex
 
 
+def test_an_empty_home_is_told_where_transcripts_were_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    (tmp_path / ".claude" / "projects").mkdir(parents=True)
+    done = typed("run", "--store", tmp_path / "s")
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert "No transcript was found. Looked for:" in lines
+    assert f"  claude-code: {tmp_path}/.claude/projects/**/*.jsonl (no transcript in it)" in lines
+    assert f"  codex: {tmp_path}/.codex/sessions/**/*.jsonl (not there)" in lines
+    assert "briefing" not in done.stdout
+    assert "publish" not in done.stdout  # no table of zeros
+    assert lines[-1].startswith("Nothing was read. Next: `slowwave run PATH --store ")
+
+
 def test_check_passes_and_names_what_was_changed(store: Path, tmp_path: Path) -> None:
     result = typed("check", "--store", store)
     assert result.exit_code == 0

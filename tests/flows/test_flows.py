@@ -1,10 +1,12 @@
 """The flows under a real Prefect server, and that what the deployment names is there."""
 
+import errno
 import importlib
 import json
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,16 +17,19 @@ from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
 
 from slowwave.flows.prefect import (
     PrefectFailed,
+    TaskRunner,
     export,
     name_flow_run,
     nightly,
     reprocess,
     restore_words,
-    run_as_task,
     run_night_under_prefect,
 )
 from slowwave.schemas.errors import StoreLocked, UsageError
+from slowwave.schemas.tables import RELEASED
 from slowwave.store.lock import writer_lock
+from tests.command_line import typed
+from tests.talk_files import session
 from tests.waiting import PATIENCE
 
 # Prefect's test server warns at its end, on some machines.
@@ -98,17 +103,72 @@ def test_a_flow_of_which_a_step_failed_ends_as_failed_and_tells_prefect_no_words
     assert all(told in str(first.message) for told in ("Released r1", "Not everything was done"))
     why = "assign failed, what it had made before stands: KeyError: 'the blue cabinet'"
     assert run_night_under_prefect(paths, given).failures == [why]
-    # An error may quote what was said, and Prefect's server is no part of the store.
-    errors.append(UsageError("no blue cabinet"))
+    # An error may quote what was said, and Prefect's server is no part of the store: of a step's error the run's row
+    # has the words.
+    errors.append(OSError(errno.ENOSPC, "no room for the blue cabinet"))
     third = nightly(paths, given, return_state=True)
-    assert str(third.message).startswith("Flow run encountered an exception: Unquoted: UsageError at ")
-    with pytest.raises(UsageError, match="no blue cabinet"):
-        run_night_under_prefect(paths, given)
+    assert "Unquoted: OSError at " in str(third.message)
+    run_id = str(third.message).split("`slowwave inspect runs` has it, as run ")[1]
+    shown = typed("inspect", "runs", "--store", given["store"]).stdout
+    assert f"{run_id} failed: failed: OSError: [Errno 28] no room for the blue cabinet" in shown
     APILogHandler().flush()
     database = Path(str(PREFECT_API_DATABASE_CONNECTION_URL.value()).partition(":///")[2])
     kept = [path.read_bytes() for path in database.parent.glob(f"{database.name}*")]
     assert any(b"Unquoted: KeyError at " in raw for raw in kept)
     assert not any(b"blue cabinet" in raw for raw in kept)
+
+
+@pytest.mark.parametrize(
+    ("flow", "parameters", "words"),
+    [
+        (reprocess, {"step": "dream"}, "UsageError: no step 'dream': one of read, "),
+        (reprocess, {"step": "observe", "selection": {"sessions": ["s9"]}}, "UsageError: no such session: s9"),
+        (reprocess, {"step": "observe", "selection": {"speaker": "Ada"}}, "UsageError: a selection has no speaker"),
+        (reprocess, {"step": "observe", "selection": {"since": "soon"}}, "UsageError: since is 'soon'; it is a day"),
+        (export, {"to": "out", "form": "docx"}, "UsageError: formats are parquet, "),
+        (export, {"to": "out", "overrides": {"space": "../up"}}, "UsageError: setting space: "),
+        (nightly, {"paths": ["/nowhere/at/all"]}, "NoSuchPath: /nowhere/at/all: no such file or folder"),
+    ],
+)
+def test_what_was_asked_wrongly_is_told_in_its_own_words(
+    server: None, tmp_path: Path, flow: Flow[..., object], parameters: dict[str, Any], words: str
+) -> None:
+    store = {"store": str(tmp_path / "s"), "encoder": "hash-384", "keywords": {"top": 0}}
+    nightly([str(SAMPLES)], store)
+    ended = flow(**parameters | {"overrides": store | parameters.get("overrides", {})}, return_state=True)
+    assert ended.is_failed()
+    assert words in str(ended.message)
+
+
+def test_an_error_outside_of_a_run_points_to_no_row(
+    server: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("the blue cabinet")
+
+    monkeypatch.setattr("slowwave.flows.prefect.export_tables", fail)
+    ended = export("out", return_state=True)
+    assert str(ended.message).endswith(": no run has noted it; the same command in a terminal shows its words")
+
+
+def test_the_export_deployment_runs_again_and_again(
+    server: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())["deployments"]
+    (parameters,) = [one["parameters"] for one in declared if one["name"] == "export"]
+    monkeypatch.chdir(tmp_path)
+    store = {"store": str(tmp_path / "s"), "encoder": "hash-384", "keywords": {"top": 0}}
+    nightly([str(SAMPLES)], store)
+    made = [export(**parameters, overrides=store) for _ in range(2)]
+    assert [one["written"] for one in made] == [True, False]
+    first = {path: path.stat().st_mtime_ns for path in (tmp_path / "data/export/default/r1").iterdir()}
+    assert len(first) == len(RELEASED) + 1  # and the manifest
+    chat = session(tmp_path, "chat", 2, [("user", "The boiler in the cellar leaks.")])
+    nightly([str(chat)], store)
+    assert export(**parameters, overrides=store)["to"] == "data/export/default/r2"
+    assert {path: path.stat().st_mtime_ns for path in first} == first
+    with pytest.raises(Exception, match="is not empty"):
+        export(**parameters, form="jsonl", overrides=store)
 
 
 def test_a_night_whose_run_cannot_be_named_goes_on_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -137,10 +197,10 @@ def test_what_a_step_raises_is_raised_as_it_is_and_tried_once_more_where_it_may_
         raise UsageError("it would be refused again")
 
     with pytest.raises(ConnectionError, match="own server"):
-        run_as_task(fail)
-    assert run_as_task(recover) == "done"
+        TaskRunner()(fail)
+    assert TaskRunner()(recover) == "done"
     with pytest.raises(UsageError, match="refused again"):
-        run_as_task(refuse)
+        TaskRunner()(refuse)
     assert called == ["fail", "fail", "recover", "recover", "refuse"]
     (tmp_path / "default").mkdir()
     with writer_lock(tmp_path / "default", "another", "nightly"), pytest.raises(StoreLocked):
@@ -148,5 +208,5 @@ def test_what_a_step_raises_is_raised_as_it_is_and_tried_once_more_where_it_may_
 
 
 def test_what_prefect_itself_raises_is_told_as_its_failure() -> None:
-    with pytest.raises(PrefectFailed, match=r"RuntimeError: no server.*slowwave run --plain"), restore_words():
+    with pytest.raises(PrefectFailed, match=r"^Prefect failed \(RuntimeError: no server\)$"), restore_words():
         raise RuntimeError("no server")

@@ -1,4 +1,4 @@
-"""Prefect's server is killed in a step, while the last one ends, and with the night itself: nothing is lost."""
+"""Prefect's server is killed in a step, while the last one ends, and with the night itself: the night goes on."""
 
 import json
 import os
@@ -21,12 +21,12 @@ from tests.vllm_servers import free_port
 
 NIGHT = """
 import json, os, sys
-from slowwave.cli.common import import_prefect_quietly
+from slowwave.cli.under_prefect import import_prefect_quietly
 
 import_prefect_quietly()
 from prefect.client import base as client
 from slowwave.flows import nightly
-from slowwave.flows.prefect import PrefectFailed, run_night_under_prefect
+from slowwave.flows.prefect import run_night_under_prefect
 
 class Never:
     value = staticmethod(lambda: 0)
@@ -43,10 +43,8 @@ def wait(*args):
 wait.__name__ = held
 nightly.STEPS = tuple(wait if step is inner else step for step in nightly.STEPS)
 setattr(nightly, held, wait)
-try:
-    run_night_under_prefect([sys.argv[1]], {"store": sys.argv[2], **json.loads(sys.argv[3])})
-except PrefectFailed as failed:
-    print(failed, flush=True)
+report = run_night_under_prefect([sys.argv[1]], {"store": sys.argv[2], **json.loads(sys.argv[3])})
+print(report.release.name, *report.notes, sep="; ", flush=True)
 os._exit(0)  # at the end of its process Prefect tries for minutes to send what the server should have had
 """
 NIGHTS = {"in a step": "observe_sessions", "at the end": "publish_release", "killed": "write_passages"}
@@ -84,7 +82,7 @@ def start_night(words: list[str], own: dict[str, str]) -> Iterator[subprocess.Po
             process.kill()
 
 
-def test_a_server_that_dies_during_a_night_costs_nothing(
+def test_a_night_goes_on_without_a_server_that_dies(
     server: tuple[subprocess.Popen[bytes], str], undisturbed: dict[str, str], tmp_path: Path
 ) -> None:
     process, address = server
@@ -106,7 +104,8 @@ def test_a_server_that_dies_during_a_night_costs_nothing(
         for name, one in nights.items():
             said, trouble = one.communicate()
             assert one.returncode == (-signal.SIGKILL if name == "killed" else 0), trouble
-            assert said.startswith("Prefect failed (") or name == "killed", said
+            went_on = said.startswith("r1; ") and ": the run went on without it" in said
+            assert went_on or name == "killed", said
     for name in nights:
         assert finished(night(tmp_path / name)) == 0
         assert digests(tmp_path / name) == undisturbed

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
+from slowwave.cli.common import INCOMPLETE
 from slowwave.cli.main import app
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows import forget
@@ -44,6 +45,7 @@ from slowwave.schemas.tables import (
     TABLES,
     TOPICS,
 )
+from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store import Store
 from slowwave.store.journal import Export, Rating, append, format_now, hash_spans, log_recall
 from slowwave.store.manifest import compute_table_digest
@@ -56,6 +58,8 @@ from slowwave.tasks.forget.canaries import Canaries
 from slowwave.tasks.forget.proof import Scan, check_certificate, load_certificate, scan_files
 from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.ingest.vault import find_broken_chains
+from slowwave.tasks.publish.learnings import SCHEMA
+from tests.command_line import typed
 from tests.words_in_store import SECRET, find_word
 
 ENCODER = "hash-384"
@@ -457,6 +461,35 @@ def test_killed_after_each_part_it_is_finished_by_whoever_comes_next(root: Path)
                 run_forget(Wanted(matches=(SECRET,)), settings, rebuild=False)
     run_night([root / "in"], settings).check_complete()
     check_finished(root)
+
+
+WRITERS = ("reprocess dedupe", "exclude other --why x", "check --repair", "run IN", "rollback r1", "include other")
+WRITERS += ("remember Braga", "promote --why x", "import LEARNINGS --as ann")
+
+
+@pytest.mark.parametrize(
+    ("writer", "part"), [*((one, 3) for one in WRITERS), *((one, len(stages.STAGES) + 2) for one in WRITERS[:3])]
+)
+def test_whoever_writes_next_finishes_it_first_and_status_names_it(
+    root: Path, writer: str, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLOWWAVE_ENCODER", ENCODER)
+    monkeypatch.setenv("SLOWWAVE_GISTS", "extractive")
+    settings = make_settings(root / "store")
+    where = ["--store", str(root / "store")]
+    learnings = root / "learnings.json"
+    learnings.write_text(json.dumps({LEARNINGS: SCHEMA, "release": "r1", "claims": []}))
+    with pytest.MonkeyPatch.context() as patch:
+        die_after(part, patch)
+        with pytest.raises(Killed):
+            run_forget(Wanted(matches=(SECRET,)), settings, rebuild=False)
+    shown = typed("status", *where)
+    (line,) = [line for line in shown.stdout.splitlines() if line.startswith("forgetting")]
+    assert (shown.exit_code, "is not finished: the next `slowwave run`" in line) == (INCOMPLETE, True)
+    given = {"IN": str(root / "in"), "LEARNINGS": str(learnings)}
+    typed(*(given.get(word, word) for word in writer.split()), *where)  # some refuse what is asked, once it is finished
+    check_finished(root)
+    assert "is not finished" not in typed("status", *where).stdout
 
 
 def test_killed_for_good_it_is_finished_by_the_next_night(root: Path) -> None:

@@ -1,5 +1,6 @@
 """Whoever asks names a workspace as they write it: recall, sessions, blocks and briefings find it all the same."""
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,9 +9,11 @@ import pytest
 from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.reprocess import Selection, run_reprocess
+from slowwave.mcp.server import Tools
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
+from slowwave.store.notes import read_written
 from slowwave.store.publishing import publish
 from slowwave.store.store import Store
 from tests.command_line import typed
@@ -52,9 +55,9 @@ def memory(root: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
     return Memory.open(root, encoder=HashEncoder())
 
 
-@pytest.mark.parametrize("written", ["{0}/", "{0}/src", "./api/", "api/src/.."])
+@pytest.mark.parametrize("written", ["{0}/", "{0}/src", "./api/", "api/src/..", "API", "{1}/api"])
 def test_recall_sessions_blocks_and_briefings_know_it(memory: Memory, folder: Path, written: str) -> None:
-    plain, asked = str(folder), written.format(folder)
+    plain, asked = str(folder), written.format(folder, folder.parent.name)
     for kinds in ("message", "observation", "summary"):
         hits = memory.recall(ASKED, 20, kinds, workspace=plain)
         assert hits
@@ -85,6 +88,35 @@ def test_a_command_ends_with_an_error_for_an_unknown_one(root: Path, command: st
     done = typed(*command.split(), *words, "--workspace", "apo", "--store", root)
     assert done.exit_code != 0
     assert "no workspace 'apo' is known here; the nearest:" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("recall", ASKED), ("context", ASKED), ("show", "claims"), ("briefing",), ("show", "habits"), ("recent",)),
+        *(("reprocess", "dedupe"), ("forget", "--dry-run"), ("project", "--out", "x.md")),
+        ("export", "learnings.json", "--learnings"),
+    ],
+)
+def test_every_command_takes_the_last_part_that_recall_prints(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    copy = Path(shutil.copytree(root, tmp_path / "store"))
+    done = typed(*words, "--workspace", "api", "--store", copy, env={"SLOWWAVE_ENCODER": "hash-384"})
+    assert done.exit_code == 0, done.output
+
+
+def test_what_is_noted_of_a_last_part_is_of_the_known_project(root: Path, tmp_path: Path, folder: Path) -> None:
+    copy = Path(shutil.copytree(root, tmp_path / "store"))
+    assert f"of {folder};" in typed("remember", "We ship on Friday.", "--workspace", "api", "--store", copy).stdout
+    memory = Memory.open(copy, encoder=HashEncoder())
+    memory.remember("We deploy on Monday.", workspace="api")
+    memory.begin_conversation("api").append("user", "We rest on Sunday.")
+    got = Tools(Settings(store=copy, encoder="hash-384")).remember("We test on Tuesday.", workspace="api")
+    assert got.startswith("Noted as ")
+    written = [line["workspace"] for line in read_written(copy / "default", ()) if line["role"] != "agent"]
+    assert written == [str(folder)] * 4
 
 
 def test_a_briefing_of_a_project_is_not_the_one_of_all(memory: Memory, root: Path, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Two releases compared: what came, what went, and what took its place."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from slowwave.store import Snapshot, Store
 from slowwave.store.publishing import publish, roll_back
 from tests.command_line import typed
 from tests.recall_store import observation
+from tests.talk_files import session
 
 
 def claim(key: str, **other: object) -> dict[str, object]:
@@ -68,6 +70,33 @@ def test_the_first_release_has_none_before_it(store: Store) -> None:
     alone = typed("diff", "r7", "--store", store.root)
     assert alone.exit_code == 1
     assert "no release 'r7'" in alone.stderr
+
+
+def test_after_the_first_night_there_is_nothing_to_compare_yet(tmp_path: Path) -> None:
+    chat = session(tmp_path, "chat", 2, [("user", "The boiler in the cellar leaks.")])
+    where = ("--store", tmp_path / "s")
+    assert typed("diff", *where).exit_code == 1  # there is no store
+    assert typed("run", chat, "--no-embeddings", *where).exit_code == 0
+    told = typed("diff", *where)
+    first = "r1 is the first release: there is nothing to compare it with yet.\n"
+    assert (told.exit_code, told.stdout) == (0, first)
+    assert json.loads(typed("diff", "--json", *where).stdout) == {"old": None, "new": "r1", "differences": []}
+
+
+def test_a_roll_back_says_until_when_it_holds_and_what_makes_it_last(tmp_path: Path) -> None:
+    where = ("--store", tmp_path / "s")
+    for number, text in enumerate(("The boiler in the cellar leaks.", "We decided to paint the fence green.")):
+        chat = session(tmp_path, f"chat{number}", 2, [("user", text)])
+        assert typed("run", chat, "--no-embeddings", *where).exit_code == 0
+    told = typed("rollback", "r1", *where).stdout
+    assert told.startswith("Live now: r3, with the tables of r1.\nIt holds until a run finds something new: ")
+    (words,) = [line.partition(": slowwave ")[2] for line in told.splitlines() if "make it last" in line]
+    assert words == "exclude r2 --why …"
+    assert typed(*words.split(), *where).exit_code == 0
+    news = session(tmp_path, "chat9", 3, [("user", "The gate is made of oak.")])
+    assert typed("run", news, "--no-embeddings", *where).exit_code == 0
+    assert "fence" not in typed("recall", "which colour has the fence", *where).stdout
+    assert "oak" in typed("recall", "what is the gate made of", *where).stdout
 
 
 def test_rolling_back_to_what_is_live_is_refused(store: Store) -> None:

@@ -17,7 +17,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from slowwave import Memory
-from slowwave.cli.common import find_local_prefect_settings
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -234,41 +233,30 @@ def test_prefect_is_not_imported_as_a_strangers_folder_has_it(project: Path) -> 
     (project / ".env").write_text(f"PREFECT_LOGGING_SETTINGS_PATH={project}/logging.yml\n")
     runs_code = "handlers: {x: {(): os.mkdir, path: made}}\nroot: {handlers: [x]}\n"
     (project / "logging.yml").write_text(f"version: 1\n{runs_code}")
-    subprocess.run([*COMMAND, "reprocess", "nothing"], capture_output=True)
+    told = "from slowwave.cli.under_prefect import import_prefect_quietly; import_prefect_quietly()"
+    subprocess.run([sys.executable, "-c", told], capture_output=True, check=True)
     assert not (project / "made").exists()
 
 
 def test_what_is_spawned_after_prefect_was_imported_finds_its_modules(project: Path) -> None:
-    told = "from slowwave.cli.common import import_prefect_quietly; import_prefect_quietly(); "
+    told = "from slowwave.cli.under_prefect import import_prefect_quietly; import_prefect_quietly(); "
     told += "from multiprocessing.spawn import get_preparation_data as d; print(d('x')['sys_path'])"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert str(project) in done.stdout
     assert "slowwave/cli" not in done.stdout
 
 
-def test_a_night_goes_without_prefect_where_a_strangers_folder_sets_it(project: Path) -> None:
-    (project / "prefect.toml").write_text('[api]\nurl = "http://127.0.0.1:9/api"\n')
+def test_a_strangers_folder_names_no_server_to_report_a_night_to(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    address = "http://127.0.0.1:9/api"
+    (project / "prefect.toml").write_text(f'[api]\nurl = "{address}"\n')
+    (project / ".env").write_text(f"PREFECT_API_URL={address}\n")
     chat = session(project, "chat", 2, [("user", "The boiler in the cellar leaks.")])
     done = typed("run", chat, "--no-embeddings", "--store", project.parent / "s")
     assert "Released r1: 1 message" in done.stdout
-    assert done.stderr.startswith("note: Prefect would obey prefect.toml of this folder")
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "theirs"),
-    [
-        ("pyproject.toml", '[project]\ndependencies = ["prefect"]\n', False),
-        ("pyproject.toml", '["t\\u006fol".prefect.api]\nurl = "x"\n', True),
-        ("pyproject.toml", "[tool.", True),
-        (".env", "NAME=Ada\n", False),
-        (".env", "export prefect_api_url=x\n", True),
-    ],
-)
-def test_a_folder_that_sets_prefects_own_settings_is_known(
-    project: Path, file: str, content: str, theirs: bool
-) -> None:
-    (project / file).write_text(content)
-    assert find_local_prefect_settings() == (file if theirs else None)
+    assert "Prefect" not in done.stderr
 
 
 def test_a_persons_memory_is_among_the_users_data_also_in_a_checkout(project: Path) -> None:

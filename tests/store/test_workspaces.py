@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from slowwave.schemas.errors import UsageError
-from slowwave.store.workspaces import anchor_workspace, find_project_root, find_workspaces, require_workspaces
+from slowwave.store.workspaces import (
+    anchor_workspace,
+    find_project_root,
+    find_workspaces,
+    match_workspaces,
+    require_workspaces,
+    settle_workspace,
+)
 
 REMOTE = '[core]\n\tbare = false\n[remote "origin"]\n\turl = {}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n'
 
@@ -85,6 +92,59 @@ def test_an_unknown_one_names_the_nearest() -> None:
         require_workspaces("tidepol", known)
     with pytest.raises(UsageError, match=r"no workspace 'zzz' is known here$"):
         require_workspaces("zzz", known)
+
+
+KNOWN = [
+    "/home/ada/velobooking",
+    "/home/ada/api",
+    "/home/bob/api/",
+    "C:\\Users\\ada\\Tide",
+    "friends",
+    "/srv/friends",
+    None,
+]
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("velobooking", ("/home/ada/velobooking",)),  # as recall prints it
+        ("velobooking/", ("/home/ada/velobooking",)),
+        ("ada/velobooking", ("/home/ada/velobooking",)),
+        ("Velobooking", ("/home/ada/velobooking",)),  # no other is written just so
+        ("bob/api", ("/home/bob/api/",)),
+        ("tide", ("C:\\Users\\ada\\Tide",)),
+        ("friends", ("friends",)),  # a whole name goes before a last part
+        ("api", ()),  # two end so
+        ("/velobooking", ()),  # a path is a whole one
+        ("./velobooking", ()),
+        ("booking", ()),
+        ("", ()),
+        ("/", ()),
+    ],
+)
+def test_the_last_part_of_a_path_names_the_workspace_that_alone_ends_so(written: str, found: tuple[str, ...]) -> None:
+    assert find_workspaces(written, KNOWN) == found
+
+
+def test_a_last_part_of_several_lists_them_and_two_names_of_one_folder_are_one(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"2 workspaces are called 'api': '/home/ada/api', '/home/bob/api/'; write more of the path"
+    ):
+        require_workspaces("api", KNOWN)
+    one, again = clone(tmp_path / "a" / "shop", "https://x.example/ada/shop"), tmp_path / "b" / "shop"
+    again.parent.mkdir()
+    again.symlink_to(one)
+    assert find_workspaces("shop", [str(one), str(again)]) == (str(one), str(again))
+
+
+def test_what_is_new_is_stored_under_the_name_that_is_known_and_what_a_setting_deletes_goes_by_whole_names() -> None:
+    written = ("velobooking", "friends", "new-one", "/home/cy/velobooking")
+    stored = ["/home/ada/velobooking", "friends", "new-one", "/home/cy/velobooking"]
+    assert [settle_workspace(name, KNOWN) for name in written] == stored
+    with pytest.raises(UsageError, match="2 workspaces are called 'api'"):
+        settle_workspace("api", KNOWN)
+    assert match_workspaces("velobooking", KNOWN) == ()
 
 
 def test_a_relative_path_is_anchored_and_a_name_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

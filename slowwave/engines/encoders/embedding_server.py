@@ -13,7 +13,7 @@ import httpx
 import numpy as np
 from tenacity import Retrying
 
-from slowwave.engines.encoders.protocol import Vectors
+from slowwave.engines.encoders.protocol import Vectors, report_encoded
 from slowwave.engines.http import (
     RETRIED,
     Transient,
@@ -76,6 +76,7 @@ class EmbeddingServer:
             if made.shape[1] != self.dim:
                 raise EncoderFailed(self.name, f"vectors of {made.shape[1]} dimensions after some of {self.dim}")
             vectors[at : at + BATCH] = made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-12)
+            report_encoded(len(made))
         return vectors
 
     def _encode_batch(self, texts: list[str]) -> Vectors:

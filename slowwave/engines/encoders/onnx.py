@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from slowwave.engines.encoders.protocol import Vectors
+from slowwave.engines.encoders.protocol import Vectors, report_encoded
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -60,10 +60,11 @@ class OnnxEncoder:
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         ids = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))] if texts else []
 
-        def compute(rows: list[int]) -> None:
+        def compute(rows: list[int]) -> int:
             tokens = np.array([ids[row] for row in rows], dtype=np.int32)
             share = np.full((len(rows), 1, tokens.shape[1]), 1 / tokens.shape[1], dtype=np.float32)
             vectors[rows] = self._session.run(["vectors"], {"ids": tokens, "share": share})[0]
+            return len(rows)
 
         # as many threads as are set, or as there are cores
         set_threads = os.environ.get("OMP_NUM_THREADS", "")
@@ -72,7 +73,8 @@ class OnnxEncoder:
         else:
             threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(compute, _split_batches([len(tokens) for tokens in ids])))
+            for done in pool.map(compute, _split_batches([len(tokens) for tokens in ids])):
+                report_encoded(done)
         return vectors
 
 

@@ -1,6 +1,8 @@
 """The Encoder protocol (texts in, unit vectors out), the plain encoder that ships, and what users of vectors share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -26,6 +28,25 @@ class Encoder(Protocol):
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one float32 row of unit length a text, in order; shape (len(texts), dim)."""
         ...
+
+
+_watchers: ContextVar[tuple[Callable[[int], None], ...]] = ContextVar("watchers", default=())
+
+
+@contextmanager
+def watch_encoding(tick: Callable[[int], None]) -> Iterator[None]:
+    """Call `tick` with the number of texts after each batch that an encoder computes inside the block."""
+    token = _watchers.set((*_watchers.get(), tick))
+    try:
+        yield
+    finally:
+        _watchers.reset(token)
+
+
+def report_encoded(texts: int) -> None:
+    """Tell those who watch that a batch of so many texts is encoded."""
+    for tick in _watchers.get():
+        tick(texts)
 
 
 def hide_url(setting: str) -> str:

@@ -13,7 +13,7 @@ from urllib.request import getproxies
 
 import numpy as np
 
-from slowwave.engines.encoders.protocol import Vectors
+from slowwave.engines.encoders.protocol import Vectors, report_encoded
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -79,6 +79,7 @@ class SentenceTransformerEncoder:
             group += group[:1] * (-len(group) % size)
             encoded = self.model.encode(group, batch_size=size, normalize_embeddings=True, show_progress_bar=False)
             vectors[rows] = np.asarray(encoded, dtype=np.float32)[: len(rows)]
+            report_encoded(len(rows))
         return vectors
 
     def _count_tokens(self, texts: Sequence[str]) -> list[int]:

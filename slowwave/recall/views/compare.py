@@ -42,10 +42,15 @@ class Difference(NamedTuple):
 
 
 def read_decisions(store: "Store") -> dict[str, str]:
-    """Return a person's reasons to leave claims and sessions out, by the ids of these."""
+    """Return a person's reasons to leave claims, messages and sessions out, by the ids of claims and sessions."""
     rows = store.read(EXCLUSIONS, ["row_id", "kind", "why"]).to_pylist()
-    how = {"session": "its session was left out", "claim": "left out"}
-    return {row["row_id"]: f"{how[row['kind']]}: {row['why']}" for row in rows}
+    how = {"session": "its session was left out", "message": "its message was left out", "claim": "left out"}
+    decided = {row["row_id"]: f"{how[row['kind']]}: {row['why']}" for row in rows}
+    if messages := {row["row_id"] for row in rows if row["kind"] == "message"}:
+        for claim in store.read(OBSERVATIONS, ["observation_id", "message_ids"]).to_pylist():
+            if cited := messages.intersection(claim["message_ids"]):
+                decided.setdefault(claim["observation_id"], decided[min(cited)])
+    return decided
 
 
 def compare_releases(old: Snapshot, new: Snapshot, decided: Mapping[str, str] | None = None) -> list[Difference]:

@@ -89,6 +89,12 @@ class Habit(Shown):
         return f"{self.times} times in {self.support} turns{sessions}{went}"
 
 
+def build_habit(row: dict[str, Any], sources: tuple[HabitSource, ...] = ()) -> Habit:
+    """Return a row of PATTERNS as a habit."""
+    named = {name: value for name, value in row.items() if name not in ("pattern_id", "items", "turns", "examples")}
+    return Habit(id=row["pattern_id"], items=tuple(row["items"]), turns=tuple(row["turns"]), sources=sources, **named)
+
+
 def find_habits(
     view: View, workspace: str | None = None, kind: str | None = None, files: Sequence[str] = ()
 ) -> list[Habit]:
@@ -124,8 +130,7 @@ def find_habits(
             HabitSource(view.native_sessions.get(message["session_id"], ""), message["native_id"], key)
             for key, message in examples.items()
         )
-        items, turns = tuple(row.pop("items")), tuple(row.pop("turns"))
-        habits.append(Habit(id=row.pop("pattern_id"), items=items, turns=turns, sources=sources, **row))
+        habits.append(build_habit(row, sources))
     order = list(HabitKind)
     habits.sort(
         key=lambda habit: (

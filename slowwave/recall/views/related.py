@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -14,9 +15,10 @@ from slowwave.recall.query import normalise_path
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.recall.retrieve.rows import build_path_variants
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import OBSERVATIONS, RELATIONS
+from slowwave.schemas.tables import MERGES, OBSERVATIONS, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
-from slowwave.store.workspaces import anchor_workspace, find_workspaces
+from slowwave.store.names import find_named_row
+from slowwave.store.workspaces import anchor_workspace, find_by_last_parts, find_workspaces
 
 BY_NAME = ("names", "of_file", "said_by", "of_project")
 """How a claim stands to what was asked for by name, the closest first: it spells it out, was made over that file, was
@@ -93,14 +95,13 @@ def find_related(view: View, subject: str, depth: int = 1, limit: int | None = N
         raise UsageError(f"depth is {depth}; it is 1 to {DEEPEST}")
     if limit is not None and limit < 1:
         raise UsageError(f"limit is {limit}; it is the number of claims wanted, at least 1")
-    # the claim whose id begins so, else those that speak of the name
-    keys = view.read_keys(OBSERVATIONS)
-    edge = keys.filter(pc.starts_with(keys, subject)).to_pylist() if ID.fullmatch(subject) else []
-    if len(edge) > 1:
-        raise UsageError(f"{len(edge)} claims have ids that begin with {subject!r}: {', '.join(edge[:5])}")
+    # the claim of that id, or the claims made of the message; else those that speak of the name
+    edge = _find_claims(view, subject) if ID.fullmatch(subject) else []
     related = [] if edge else _find_named(view, subject)
     if not edge and not related:
-        raise UsageError(f"nothing in release {view.release.name} has the id {subject!r} or mentions it")
+        edge = _find_claims(view, subject)  # a transcript's own id
+    if not edge and not related:
+        raise UsageError(f"no claim in release {view.release.name} has the id {subject!r}, is of it or mentions it")
     # step by step the claims that are related to the last ones
     edge = edge or [claim.id for claim in related]
     seen = set(edge)
@@ -117,6 +118,26 @@ def find_related(view: View, subject: str, depth: int = 1, limit: int | None = N
     return related[:limit]
 
 
+def _find_claims(view: View, row_id: str) -> list[str]:
+    """Return the claim of an id; of a message, topic, session or merge its claims; none if the id is of nothing.
+
+    Raises:
+        UsageError: several rows have ids that begin so.
+    """
+    found = find_named_row(view, row_id, ("observation", "message", "topic", "session", "merge"))
+    if found is None:
+        return []
+    if found.kind == "observation":
+        return [found.id]
+    if found.kind == "merge":
+        (pair,) = view.read(MERGES, ["loser_id", "winner_id"], pc.field("merge_id") == found.id).to_pylist()
+        return [*pair.values()]
+    column = {"topic": "topic_id", "session": "session_id"}.get(found.kind)
+    where = pc.field(column) == found.id if column else None
+    rows = view.read(OBSERVATIONS, ["observation_id", "message_ids"], where).to_pylist()
+    return sorted(row["observation_id"] for row in rows if column or found.id in row["message_ids"])
+
+
 def _find_named(view: View, name: str) -> list[Related]:
     """Return the claims that hold and speak of a file, person, project or word: the closest first, then the newest."""
     if not name.strip():
@@ -125,7 +146,7 @@ def _find_named(view: View, name: str) -> list[Related]:
     ways = build_path_variants([normalise_path(name)], view.workspaces)
     spelt = re.compile(rf"(?<!\w){re.escape(name.strip())}(?!\w)", re.IGNORECASE)
     person, places = normalise_name(name), find_workspaces(anchor_workspace(name), view.workspaces)
-    places += tuple(root for root in view.workspaces if root.rstrip("/").rpartition("/")[2] == name.strip())
+    places += tuple(chain.from_iterable(find_by_last_parts(name.strip(), view.workspaces)))
     newest = [("observed_at", "descending"), ("observation_id", "ascending")]  # what has no date comes last
     # the closest way in which each claim is of it
     rows = view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE).sort_by(newest).to_pylist()

@@ -1,42 +1,46 @@
 """Drill down and up: any row of the memory by its id, what it stands on down to the messages, and what holds it.
 
-Ids may be cut to their first characters, as long as they are unique. Sessions and messages are also found by their
-transcript's own id, cut like the others: a session's stands over the lines of a context block; and a message by both,
-SESSION/MESSAGE: what stands behind a skill's line. Reads one release.
+Ids are those that any command prints (`slowwave/store/names.py`). Reads one release; messages that `remember` and
+`talk` wrote since are found too.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow.compute as pc
 
+from slowwave.recall.live import read_unreleased
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, mark_changes
 from slowwave.recall.views.browse import FIGURES
+from slowwave.recall.views.habits import COLUMNS as HABIT_COLUMNS
+from slowwave.recall.views.habits import build_habit
 from slowwave.recall.views.related import read_relations
 from slowwave.schemas.errors import UsageError, translate_read_errors
-from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES, TAGS, TOPICS, Table
-from slowwave.schemas.vocabulary import SHARED, Status
+from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.tables import GISTS, OBSERVATIONS, SUMMARIES, TAGS
+from slowwave.schemas.vocabulary import Status
 from slowwave.store.journal import Rating, append, format_now
+from slowwave.store.names import KINDS, SHORTEST, find_named_row
+from slowwave.store.notes import PREFIX
+from slowwave.store.releases import load_releases
 from slowwave.text.redact import redact_text
 
 MOST_WHY = 500
 """Characters of a reason."""
-KINDS: dict[str, Table] = {
-    "observation": OBSERVATIONS,
-    "summary": SUMMARIES,
-    "topic": TOPICS,
-    "session": SESSIONS,
-    "message": MESSAGES,
+TEXTS = {
+    "observation": "summary",
+    "summary": "text",
+    "topic": "name",
+    "session": "title",
+    "message": "text",
+    "merge": "kind",
+    "habit": "line",
+    "boilerplate": "text",
 }
-TEXTS = {"observation": "summary", "summary": "text", "topic": "name", "session": "title", "message": "text"}
 """The column that is a row's text."""
-NATIVE = ("message", "session")
-"""Kinds that have ids of their own in transcripts."""
-SHORTEST = 6
-"""Characters of an id that name a row."""
 COLUMNS = {
     "observation": [
         *("observation_id", "summary", "detail", "category", "quote", "message_ids", "speaker", "observed_at"),
@@ -47,8 +51,11 @@ COLUMNS = {
     "topic": [*FIGURES, "workspace", "samples"],
     "session": ["session_id", "native_id", "source", "workspace", "title", "started_at", "ended_at", "messages"],
     "message": ["message_id", "session_id", "native_id", "role", "origin", "speaker", "text", "ts", "seq", "blocks"],
+    "merge": ["merge_id", "kind", "loser_id", "winner_id", "rule", "scores", "reason", "undone"],
+    "habit": HABIT_COLUMNS,
+    "boilerplate": ["span_id", "text", "sessions"],
 }
-HIDDEN = ("member_ids", "message_ids", "samples", "blocks")
+HIDDEN = ("member_ids", "message_ids", "samples", "blocks", "loser_id", "winner_id", "examples")
 """Columns that lead to other rows, which stand below."""
 
 
@@ -89,7 +96,7 @@ def show(view: View, row_id: str, depth: int | None = None) -> NodeLineage:
 
     Args:
         view: a release.
-        row_id: an id or its first characters, also a transcript's own of a message or session; or SESSION/MESSAGE.
+        row_id: an id that a command printed, or its first characters.
         depth: how many levels down; None: to the messages.
 
     Raises:
@@ -97,7 +104,10 @@ def show(view: View, row_id: str, depth: int | None = None) -> NodeLineage:
         StoreUnreadable: a table is broken or gone.
     """
     with translate_read_errors(view.dir):
-        kind, row = _find_row(view, row_id.removeprefix(f"{SHARED}:"))  # as recall tells of another memory's session
+        found = find_named_row(view, row_id)
+        if found is None:
+            return _find_unreleased(view, row_id) or _refuse(view, row_id)
+        kind, (row,) = found.kind, _read_rows(view, found.kind, [found.id])
         node = _build_node(view, kind, row, depth if depth is not None else 99)
         related = _list_related(view, node.id) if kind == "observation" else ()
         return NodeLineage(node, tuple(_find_ancestors(view, kind, row)), tuple(related))
@@ -123,47 +133,40 @@ def collect_tags(blocks: Sequence[Row]) -> list[str]:
     return [tag for block in blocks if block["name"] == TAGS for tag in (block["text"] or "").splitlines()]
 
 
-def _find_row(view: View, row_id: str) -> tuple[str, Row]:
-    """Return kind and row of an id; one that a row has whole is no cut one of others."""
-    rows: list[tuple[str, Row]] = []
-    for kind, table in KINDS.items():  # rows that have just this id, their own or their transcript's
-        has_id = pc.field(table.key) == row_id
-        condition = has_id | (pc.field("native_id") == row_id) if kind in NATIVE else has_id
-        rows += [(kind, row) for row in view.read(table, COLUMNS[kind], condition).to_pylist()]
-    if not rows and len(row_id) < SHORTEST:
-        raise UsageError(f"id {row_id!r} is too short: {SHORTEST} characters at least")
-    rows = rows or _find_by_prefix(view, row_id, "session") or _find_in_session(view, row_id)
-    rows = rows or _find_by_prefix(view, row_id, "message")
-    if not rows:
-        raise UsageError(f"nothing in release {view.release.name} has the id {row_id!r}")
-    if len(rows) > 1:
-        own = [(kind, str(row[KINDS[kind].key]), row.get("native_id")) for kind, row in rows[:5]]
-        ids = ", ".join(f"{kind} {key if key.startswith(row_id) else native or key}" for kind, key, native in own)
-        raise UsageError(f"{len(rows)} rows have ids that begin with {row_id!r}: {ids}")
-    return rows[0]
+def _refuse(view: View, row_id: str) -> NoReturn:
+    """Refuse an id that no row has.
 
-
-def _find_by_prefix(view: View, row_id: str, native: str) -> list[tuple[str, Row]]:
-    """Return the rows whose ids begin so, or of one kind the transcripts' own."""
-    rows: list[tuple[str, Row]] = []
-    for kind, table in KINDS.items():
-        begins = pc.starts_with(pc.field(table.key), row_id)
-        begins = begins | pc.starts_with(pc.field("native_id"), row_id) if kind == native else begins
-        rows += [(kind, row) for row in view.read(table, COLUMNS[kind], begins).to_pylist()]
-    return rows
-
-
-def _find_in_session(view: View, row_id: str) -> list[tuple[str, Row]]:
-    """Return the messages called SESSION/MESSAGE, as a skill's lines name them: by the session's id or tag, and the
-    message's own id or the first characters of ours.
+    Raises:
+        UsageError: it is a run's, a release's, too short or unknown.
     """
-    session, slash, message = row_id.rpartition("/")
-    if not slash or not message:
-        return []
-    kind, row = _find_row(view, session)
-    inside = pc.field("session_id") == row["session_id"] if kind == "session" else pc.scalar(False)
-    named = (pc.field("native_id") == message) | pc.starts_with(pc.field("message_id"), message)
-    return [("message", row) for row in view.read(MESSAGES, COLUMNS["message"], inside & named).to_pylist()]
+    for release in load_releases(view.dir):
+        if row_id in (release.name, release.release_id, release.release_id[:SHORT_ID]):
+            raise UsageError(f"{row_id} is a release: `slowwave diff {release.name}` says what changed since it")
+        if row_id == release.run_id:
+            raise UsageError(f"{row_id} is a run: `slowwave inspect runs` has it, and {release.name} came of it")
+    if len(row_id) < SHORTEST:
+        raise UsageError(f"id {row_id!r} is too short: {SHORTEST} characters at least")
+    raise UsageError(f"nothing in release {view.release.name} has the id {row_id!r}")
+
+
+def _find_unreleased(view: View, row_id: str) -> NodeLineage | None:
+    """Return a message, or all of a session, that `remember` or `talk` wrote since the release; None if the id is of
+    none. They have no id but SESSION/MESSAGE.
+    """
+    if len(row_id) < SHORTEST:
+        return None
+    begins = row_id.removeprefix(PREFIX)
+    hits = [hit for hit in read_unreleased(view, view.dir) if hit.id.removeprefix(PREFIX).startswith(begins)]
+    sessions = {hit.sources[0].session for hit in hits}
+    if not hits or len(sessions) > 1:
+        return None
+    nodes = [
+        Node("message", hit.id, hit.text, {"speaker": hit.speaker, "ts": hit.observed_at, "status": hit.status})
+        for hit in hits
+    ]
+    if len(nodes) == 1:
+        return NodeLineage(nodes[0], ())
+    return NodeLineage(Node("session", sessions.pop(), "", {"status": hits[0].status}, tuple(nodes)), ())
 
 
 def _read_rows(view: View, kind: str, ids: Sequence[str]) -> list[Row]:
@@ -181,6 +184,10 @@ def _build_node(view: View, kind: str, row: Row, depth: int) -> Node:
         gists = view.read(GISTS, ["summary", "keywords"], where).to_pylist()
         gist = {"gist": gists[0]["summary"], "keywords": gists[0]["keywords"]} if gists else {}
         row = {**row, **gist, "tags": collect_tags(row["blocks"] or ())}
+    elif kind == "merge":
+        text = f"{row['kind']} by the rule {row['rule']}"
+    elif kind == "habit":
+        text = build_habit(row).describe()
     elif kind == "summary":
         text = mark_changes(view.chains, text, row["scope_id"])
     hidden = {KINDS[kind].key, TEXTS[kind], *HIDDEN}
@@ -192,8 +199,13 @@ def _find_children(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:
     """Return the rows below a row; of a topic or session the summaries that no other one holds, and of a topic the
     claims that none holds yet.
     """
-    if kind == "message":
-        return []
+    if kind in ("message", "habit", "boilerplate"):
+        ids = row["examples"] if kind == "habit" else []
+        return [("message", message) for message in _read_rows(view, "message", ids)]
+    if kind == "merge":
+        return [
+            ("observation", claim) for claim in _read_rows(view, "observation", [row["loser_id"], row["winner_id"]])
+        ]
     # of a claim its messages, of a summary its members, in their order
     if kind in ("observation", "summary"):
         ids = row["message_ids"] if kind == "observation" else row["member_ids"]

@@ -217,3 +217,13 @@ def find_installed(home: Path) -> list[tuple[Reader, Path]]:
                 if is_own and is_candidate(path):
                     readers.setdefault(path, reader)
     return sorted(((reader, path) for path, reader in readers.items()), key=lambda pair: (pair[0].name, pair[1]))
+
+
+def list_searched(home: Path) -> list[str]:
+    """Return a line for each place where the tools keep transcripts: the tool, the place, and whether it is there."""
+    lines = []
+    for reader in load_readers():
+        for place in reader.locations(home):
+            state = "no transcript in it" if place.root.is_dir() else "not there"
+            lines.append(f"{reader.name}: {place.root / place.pattern} ({state})")
+    return sorted(lines)

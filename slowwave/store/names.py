@@ -1,0 +1,169 @@
+"""Rows by the ids that commands print: whole or cut to their first characters, ours or the transcript's own.
+
+Every command that takes an id resolves it here, so that each takes what the others print. Sessions and messages are
+also found by their transcript's id; a message by both, SESSION/MESSAGE; a note without its `note-`; and the session of
+another memory with its `shared:`.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.tables import (
+    BOILERPLATE,
+    MERGES,
+    MESSAGES,
+    OBSERVATIONS,
+    PATTERNS,
+    SESSIONS,
+    SUMMARIES,
+    TOPICS,
+    Table,
+)
+from slowwave.schemas.vocabulary import SHARED
+from slowwave.store.notes import PREFIX
+
+KINDS: dict[str, Table] = {
+    "observation": OBSERVATIONS,
+    "summary": SUMMARIES,
+    "topic": TOPICS,
+    "session": SESSIONS,
+    "message": MESSAGES,
+    "merge": MERGES,
+    "habit": PATTERNS,
+    "boilerplate": BOILERPLATE,
+}
+NATIVE = ("message", "session")
+"""Kinds that have ids of their own in transcripts."""
+SHORTEST = 6
+"""Characters of an id that name a row."""
+MOST_LISTED = 5
+"""Rows that a message lists."""
+
+
+class Tables(Protocol):
+    """The tables of a space: their newest versions (`Store`) or those of a release (`Snapshot`, `View`)."""
+
+    def read(self, table: Table, columns: list[str], where: pc.Expression | None = None) -> pa.Table:
+        """Return columns of the rows that pass."""
+        ...
+
+
+class NamedRow(NamedTuple):
+    """A row that an id names: its kind, its own id, and of a session or message the transcript's."""
+
+    kind: str
+    id: str
+    native: str | None
+
+
+def find_named_rows(tables: Tables, name: str, kinds: Collection[str] = tuple(KINDS)) -> list[NamedRow]:
+    """Return the rows that an id names: one that a row has whole is no cut one of others.
+
+    Args:
+        tables: of a space.
+        name: the id.
+        kinds: some of `KINDS`.
+    """
+    name = name.removeprefix(f"{SHARED}:")
+    unit, _, kind = name.rpartition("/")
+    if kind in kinds and (rows := find_named_rows(tables, unit, (kind,))):
+        return rows  # as quarantine names what failed
+    searches: tuple[Callable[[], list[NamedRow]], ...] = (
+        lambda: _find(tables, kinds, name, whole=NATIVE),
+        lambda: _find(tables, kinds, name, begins=("session",)),
+        lambda: _find_in_session(tables, name) if "message" in kinds else [],
+        lambda: _find(tables, kinds, name, begins=("message",)),
+        lambda: _find(tables, {"session"}.intersection(kinds), f"{PREFIX}{name}", whole=NATIVE, begins=("session",)),
+    )
+    for number, search in enumerate(searches):
+        if number and len(name) < SHORTEST and "/" not in name:
+            break
+        if rows := search():
+            return rows
+    return []
+
+
+def find_named_row(tables: Tables, name: str, kinds: Collection[str] = tuple(KINDS)) -> NamedRow | None:
+    """Return the row that an id names; None if there is none.
+
+    Raises:
+        UsageError: there are several.
+    """
+    rows = find_named_rows(tables, name, kinds)
+    if len(rows) > 1:
+        raise UsageError(explain_several(rows, name))
+    return rows[0] if rows else None
+
+
+def find_sessions(tables: Tables, names: Collection[str], what: str = "session") -> set[str]:
+    """Return our ids of the sessions that ids name; one that several transcripts gave to a session means all of these.
+
+    Raises:
+        UsageError: there is no such session, or an id is the beginning of several.
+    """
+    ids = set[str]()
+    for name in names:
+        rows = find_named_rows(tables, name, ("session",))
+        if not rows:
+            raise UsageError(f"no such {what}: {name}; the id is the transcript's own, or as commands print it")
+        if len(rows) > 1 and any(row.native != name for row in rows):
+            raise UsageError(explain_several(rows, name))
+        ids |= {row.id for row in rows}
+    return ids
+
+
+def explain_several(rows: Sequence[NamedRow], name: str) -> str:
+    """Return a message that an id is the beginning of several, with the first ones."""
+    ids = ", ".join(
+        f"{row.kind} {row.id if row.id.startswith(name) else row.native or row.id}" for row in rows[:MOST_LISTED]
+    )
+    return f"{len(rows)} rows have ids that begin with {name!r}: {ids}"
+
+
+def _find(
+    tables: Tables, kinds: Collection[str], name: str, *, whole: Collection[str] = (), begins: Collection[str] = ()
+) -> list[NamedRow]:
+    """Return rows of the kinds: with `whole` those that have just this id, their own or, of these kinds, their
+    transcript's; with `begins` those whose own id begins so, or of these kinds their transcript's.
+    """
+    rows: list[NamedRow] = []
+    for kind in kinds:
+        table = KINDS[kind]
+        conditions = []
+        if whole:
+            conditions.append(pc.field(table.key) == name)
+            conditions += [pc.field("native_id") == name] if kind in whole and kind in NATIVE else []
+        if begins:
+            conditions.append(pc.starts_with(pc.field(table.key), name))
+            conditions += [pc.starts_with(pc.field("native_id"), name)] if kind in begins else []
+        where = conditions[0]
+        for condition in conditions[1:]:
+            where |= condition
+        rows += _read(tables, kind, where)
+    return rows
+
+
+def _find_in_session(tables: Tables, name: str) -> list[NamedRow]:
+    """Return the messages called SESSION/MESSAGE: by the session's id or its first characters, and the message's own id
+    or the first characters of ours.
+    """
+    session, slash, message = name.rpartition("/")
+    if not slash or not session or not message:
+        return []
+    found = find_named_rows(tables, session, ("session",))
+    if len(found) != 1:
+        return []
+    inside = pc.field("session_id") == found[0].id
+    named = (pc.field("native_id") == message) | pc.starts_with(pc.field("message_id"), message)
+    return _read(tables, "message", inside & named)
+
+
+def _read(tables: Tables, kind: str, where: pc.Expression) -> list[NamedRow]:
+    table = KINDS[kind]
+    columns = [table.key, "native_id"] if kind in NATIVE else [table.key]
+    rows = tables.read(table, columns, where).to_pylist()
+    return [NamedRow(kind, str(row[table.key]), row.get("native_id")) for row in rows]
