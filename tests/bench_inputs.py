@@ -43,6 +43,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "experiment": [([experiment(folder, told), *PLAIN], "training")],
         "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
         "fit.changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
+        "fit.prompts": [([], "writer c")],
         "fit.statements": [([talk, talk2, "--store", folder / "fit"], "did not see")],
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
         "house": [([modules(folder)], "longest chain")],
