@@ -19,7 +19,6 @@ import numpy.typing as npt
 from slowwave.recall.hits import Kind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When
-from slowwave.store.indexes import is_left_out
 from slowwave.store.workspaces import anchor_workspace
 from slowwave.text.dates import (
     Date,
@@ -30,6 +29,7 @@ from slowwave.text.dates import (
     extract_spans,
     extract_time_words,
 )
+from slowwave.text.full_text import is_left_out
 from slowwave.text.words import TERM, extract_content_words, extract_distinct_words, extract_stems
 
 Ints = npt.NDArray[np.int64]

@@ -3,40 +3,17 @@
 An index is derived: whatever is wrong with one, it is dropped and built again.
 """
 
-from functools import lru_cache
-from typing import Any
-
 import lance
 import pyarrow.compute as pc
-from lance import tokenize
 
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import BY_MODEL, INDEXED_ROWS, QUANTIZED_ROWS, Table
 from slowwave.store.manifest import find_index_damage, read_manifest
 from slowwave.store.store import Store
+from slowwave.text.full_text import FULL_TEXT
 
 CELL_ROWS, MOST_PARTS = 4_096, 8
 """Vectors of a cell of an index; its parts that wait to be merged."""
-FULL_TEXT: dict[str, Any] = {
-    "with_position": False,
-    "base_tokenizer": "simple",
-    "language": "English",
-    "max_token_length": None,  # by default Lance leaves out words of 40 bytes: a commit's id, 14 Japanese letters
-    "lower_case": True,
-    "stem": True,
-    "remove_stop_words": True,
-    "ascii_folding": True,
-}
-"""How words are indexed. An index that was built otherwise is built anew."""
-
-
-@lru_cache(maxsize=65_536)
-def is_left_out(word: str) -> bool:
-    """Return True if the full-text index holds nothing for a word, by the tokenizer that it is built with.
-
-    Lance compares stems with its list of stop words: "owned" is left out as "own" is, and "above" is not.
-    """
-    return not tokenize(word, **{name: value for name, value in FULL_TEXT.items() if name != "with_position"})
 
 
 def index_table(store: Store, table: Table, fewest: int = INDEXED_ROWS) -> bool:

@@ -22,6 +22,7 @@ from slowwave.store.journal import log_recall
 from slowwave.tasks.ingest.parsing.records import NoSuchPath
 from tests.command_line import typed
 from tests.talk_files import session
+from tests.waiting import PATIENCE
 
 QUERY = "Where do the tide gauge readings go?"
 SAID = [
@@ -157,7 +158,7 @@ def within_seconds() -> Iterator[None]:
         raise AssertionError("it waits for a pipe")
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(30)
+    signal.alarm(PATIENCE)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)

@@ -132,7 +132,7 @@ def test_what_goes_wrong_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         with pytest.raises(NightIncomplete), restore_words():
             nightly([], usual)
         wait_until(lambda: "slowwave gate held" in told, lambda: told)
-        with pytest.raises(Exception, match="inspect runs"):
+        with pytest.raises(Exception, match="setting encoder: Input should be a valid string"):
             nightly([], {**usual, "encoder": 1})
         wait_until(lambda: {"slowwave night failed", "slowwave lag too long"} <= told, lambda: told)
     assert "slowwave night crashed" not in told

@@ -10,7 +10,7 @@ from slowwave.flows.nightly import SETTLED, run_night
 from slowwave.recall.query import build_query
 from slowwave.recall.retrieve.rows import find_passages
 from slowwave.schemas.settings import Settings
-from slowwave.store.indexes import FULL_TEXT, is_left_out
+from slowwave.text.full_text import FULL_TEXT, is_left_out
 from slowwave.text.words import ENGLISH_STOP, STOP, TERM
 from tests.talk_files import session
 

@@ -107,6 +107,8 @@ def list_exported(folder: Path) -> set[str]:
 def _is_exported(path: Path, columns: Set[str]) -> bool:
     if path.is_dir():
         return is_lance_table(path)
+    if not path.is_file():
+        return False  # a pipe that bears a table's name is never waited for
     head = read_head(path)
     if path.suffix == ".jsonl":
         return not head.data or head.is_cut(*columns) or any(columns == line.keys() for line in head.objects[:1])
