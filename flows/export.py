@@ -8,6 +8,7 @@ A manifest names the release and each table's rows, file and columns, so that wh
 export to a new folder is written beside it and moved there when it is whole: a killed one does not block the next.
 """
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,7 +72,7 @@ def export_tables(
     template, to = to, fill_place(to, snapshot)
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         names = sorted(table.name for table in chosen)
-        if RELEASE in str(template) and not phrase and (kept := _read_export(to, snapshot, form, names)):
+        if to != template and not phrase and (kept := _read_export(to, snapshot, form, names)):
             return kept | {"to": str(to), "written": False}
         raise UsageError(f"{to} is not empty: name a folder that is new, as {to}-{RELEASE} is for each release")
     check_encrypted(settings, settings.store if phrase else to)
@@ -105,11 +106,17 @@ def place_learnings(settings: Settings, to: Path, release: str | None = None) ->
 
 
 def fill_place(to: Path, snapshot: Snapshot) -> Path:
-    """Return a path with `{release}`, `{date}` and `{space}` replaced by the release's name, today and its space."""
+    """Return a path with `{release}`, `{date}` and `{space}` replaced by the release's name, today and its space.
+
+    Raises:
+        UsageError: another name stands in braces.
+    """
     values = {RELEASE: snapshot.release.name, "{date}": f"{date.today()}", "{space}": snapshot.dir.name}
     text = str(to)
     for name, value in values.items():
         text = text.replace(name, value)
+    if unknown := re.search(r"\{\w*\}", text):
+        raise UsageError(f"{unknown[0]} stands for nothing in a path: {', '.join(values)} do")
     return Path(text)
 
 
@@ -139,6 +146,7 @@ def _read_export(to: Path, snapshot: Snapshot, form: str, tables: list[str]) -> 
         manifest: dict[str, Any] = orjson.loads((to / MANIFEST).read_bytes())
         held = manifest["space"], manifest["release_id"], manifest["format"]
         same = held == (snapshot.dir.name, snapshot.release.release_id, form)
+        same = same and all((to / str(about["file"])).exists() for about in manifest["tables"].values())
         return manifest if same and (form == GRAPH or sorted(manifest["tables"]) == tables) else None
     except (OSError, ValueError, LookupError, TypeError):
         return None

@@ -361,7 +361,7 @@ class Memory:
             UsageError: a prompt that `recall` refuses.
             StoreError: the store can't be read.
         """
-        from slowwave.recall.prompts import ASKS, has_subject, load_prompt_model
+        from slowwave.recall.prompts import ASKS, MAY_ASK, has_subject, load_prompt_model
 
         view: View | None = None
         with suppress(NoRelease):
@@ -369,9 +369,10 @@ class Memory:
         model = load_prompt_model()
         encoder = view.release.encoder if view else None
         vector = self._vectors.encode_texts(encoder, [prompt]).get(prompt) if encoder == model.encoder else None
-        if model.compute_probability(prompt, vector) >= ASKS:
-            return True
-        return view is not None and has_subject(view, prompt, workspace)
+        probability = model.compute_probability(prompt, vector)
+        if probability >= ASKS or view is None:
+            return probability >= ASKS
+        return probability >= MAY_ASK and has_subject(view, prompt, workspace)
 
     def recent(
         self, n: int = 10, workspace: str | None = None, keyword: str | None = None, tag: str | None = None

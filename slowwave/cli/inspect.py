@@ -136,7 +136,9 @@ def _list_quarantine(settings: "Settings", everything: bool) -> Listing:
     rows.sort(key=lambda row: (row["path"] or "", row["line"] or 0))
     for row in rows:
         unit, slash, part = (row["row_id"] or "").partition("/")
-        row["where"] = Path(row["path"]).name if row["path"] else f"{unit[:SHORT_ID]}{slash}{part}"
+        # of a whole file its folder too: the trouble may be in that one's name
+        shown = Path(*Path(row["path"] or "").parts[-1 if row["line"] else -2 :])
+        row["where"] = str(shown) if row["path"] else f"{unit[:SHORT_ID]}{slash}{part}"
     return Listing(rows, {name: name for name in ("step", "where", "line", "reason")})
 
 

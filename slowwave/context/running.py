@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from slowwave.recall.hits import fold_text
 from slowwave.recall.live import read_unreleased
+from slowwave.recall.query import parse_sessions
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES
 from slowwave.schemas.vocabulary import Role
@@ -54,7 +55,7 @@ def _is_beginning(said: Sequence[Said], turns: Sequence[Said]) -> bool:
 def _read_sessions(view: View | None, space_dir: Path, sessions: Collection[str]) -> dict[str, list[Said]]:
     """Return what was said in each session, in order: what the release has of it, then what was written since."""
     said: dict[str, list[Said]] = defaultdict(list)
-    if view is not None and (ids := view.find_session_ids(sessions)):
+    if view is not None and (ids := view.find_session_ids(parse_sessions(sessions))):
         inside = pc.field("session_id").isin(pa.array(ids, pa.string()))
         rows = view.read(MESSAGES, ["session_id", "seq", "role", "text"], inside).sort_by("seq").to_pylist()
         for row in rows:

@@ -5,9 +5,9 @@ A prompt is looked up if one of these holds; what is relevant enough to be told 
 - It is likely a question about earlier sessions, in any form ("why did we leave Redis?", "port for staging"): by a
   logistic regression on the prompt's vector and on the letters of its words. It was learnt from labelled prompts in
   six languages (`data/labelled/prompts.tsv`, `python -m bench.fit.prompts`).
-- It has a word that is rare in this memory and that a session came back to: such a word is what that session was about
-  (Church, Empirical estimates of two words, 2000). A word is rare if few sessions hold it: at most the square root of
-  their number, and at most half of them.
+- It may be a question, or work on something, and has a word that is rare in this memory and that a session came back
+  to: such a word is what that session was about (Church, Empirical estimates of two words, 2000). A word is rare if few
+  sessions hold it: at most the square root of their number, and at most half of them.
 
 Scripts that put no space between words, whose letters are wide, are counted by pairs of letters.
 """
@@ -42,6 +42,8 @@ from slowwave.text.words import TERM
 ASKS = 0.3
 """Probability from which a prompt is looked up. A question that is missed gets no answer; an order that passes is most
 often below the floor."""
+MAY_ASK = 0.05
+"""Probability from which a rare word counts: below it a prompt drives the session, whatever words it has."""
 SUBJECT = 3
 """Messages of one session that a subject of it is said in, at least."""
 MAX_PAIRS = 64

@@ -342,7 +342,7 @@ def _parse_files(files: Files) -> tuple[str, ...]:
 
 
 def parse_sessions(sessions: Iterable[str] | str) -> tuple[str, ...]:
-    """Return the ids of sessions, sorted, each once.
+    """Return the ids of sessions as they are compared, sorted, each once: whatever their case, or spaces around them.
 
     Raises:
         UsageError: one of them is no text.
@@ -350,12 +350,15 @@ def parse_sessions(sessions: Iterable[str] | str) -> tuple[str, ...]:
     ids = (sessions,) if isinstance(sessions, str) else tuple(sessions)
     if wrong := [key for key in ids if not isinstance(key, str)]:
         raise UsageError(f"own_sessions has {wrong[0]!r:.80}; it is a session's id or several")
-    return tuple(sorted(set(filter(None, ids))))
+    return tuple(sorted({folded for key in ids if (folded := key.strip().casefold())}))
 
 
 def is_of_session(native: str | None, sessions: Collection[str]) -> bool:
     """Return True if a session, by the transcript's own id, is one of some, or a helper's below one (`ID/AGENT`)."""
-    return native is not None and (native in sessions or native.startswith(tuple(f"{key}/" for key in sessions)))
+    if native is None:
+        return False
+    folded = native.strip().casefold()
+    return folded in sessions or folded.startswith(tuple(f"{key}/" for key in sessions))
 
 
 def _check_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:

@@ -13,6 +13,7 @@ from slowwave.context.running import fold_turns, is_same
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
+from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import find_journals
 from tests.talk_files import session
@@ -107,3 +108,11 @@ def test_talk_repeats_nothing_of_itself(tmp_path: Path, is_read: bool) -> None:
     found = memory.recall("ferry tickets Brother printer", 5, ("message",))  # another conversation finds it
     assert talk.journal.session in {source.session for hit in found for source in hit.sources}
     assert json.loads(talk.journal.path.read_text().splitlines()[0])["session_id"] == talk.journal.session
+
+
+def test_a_session_is_known_however_a_client_spells_its_id() -> None:
+    native = "0B6E2C44-91d3-4f6a-a7f1-3c2e9b1d7a10"
+    for spelt in (native, native.upper(), f" {native.lower()}\n"):
+        assert is_of_session(native, parse_sessions([spelt]))
+        assert is_of_session(f"{native}/agent-7", parse_sessions([spelt]))
+    assert not is_of_session(f"{native}0", parse_sessions([native]))

@@ -94,10 +94,13 @@ def test_a_scheduled_night_comes_and_one_ctrl_c_ends_all(
 
     def comes() -> bool:
         assert script.poll() is None
-        return "Completed" in states_of_runs(port)
+        states = states_of_runs(port)
+        assert not {"Failed", "Crashed"} & states, (tmp_path / "log").read_text()[-5_000:]
+        return "Completed" in states
 
     wait_until(comes, lambda: (states_of_runs(port), (tmp_path / "log").read_text()[-5_000:]), every=1)
     assert [one.name for one in read_releases(Store.open(tmp_path / "store"))] == ["r1"]
+    wait_until(lambda: ask(port, "deployments"))
     schedules = [one["schedule"] for deployed in ask(port, "deployments") for one in deployed["schedules"]]
     assert [one["timezone"] for one in schedules if one.get("cron") == "0 3 * * *"] == ["Asia/Tokyo"]
     monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{port}/api")

@@ -9,7 +9,7 @@ import pytest
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Kind
-from slowwave.recall.retrieve.candidates import Candidate, compute_statement_length
+from slowwave.recall.retrieve.candidates import Candidate, compute_length
 from slowwave.recall.search import merge_kinds
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -77,9 +77,9 @@ def test_filters_hold_for_claims_that_a_message_brings(root: Path) -> None:
     assert {hit.id for hit in decided} <= {row["observation_id"] for row in rows if row["category"] == "decision"}
 
 
-def test_what_is_asked_does_not_count_as_stated() -> None:
-    texts = ["I moved to Porto.", "I moved to Porto. Do you like it there?", "Do you like it there?"]
-    assert compute_statement_length(pa.chunked_array([texts])).tolist() == pytest.approx([np.log(5), np.log(5), 0.0])
+def test_a_question_counts_since_it_may_state_a_fact() -> None:
+    texts = ["I moved to Porto.", "Now that I moved to Porto, is the tram worth 40 euros?", "word " * 50]
+    assert compute_length(pa.chunked_array([texts])).tolist() == pytest.approx([np.log(5), np.log(13), np.log(41)])
 
 
 def _found(kind: Kind, key: str, text: str, messages: list[str] | None = None) -> Candidate:

@@ -89,7 +89,7 @@ def _collect_told(
     here = find_project(memory, str(folder)) if folder and not everywhere else None
     if event not in EVENTS or not (here or everywhere):
         return ""
-    own = [str(given[name]) for name in OWN_IDS if given.get(name)]
+    own = _list_own_sessions(given)
     if event == "session-start":
         opening = describe_backlog(memory.settings)
         block = memory.briefing(budget, workspace=here, own_sessions=own)
@@ -100,3 +100,10 @@ def _collect_told(
         return ""  # what drives the session asks the session, not the memory
     note_block(memory.root / memory.space, block)
     return f"{opening}{fence_block(block.text)}" if block.text else block.text
+
+
+def _list_own_sessions(given: dict[str, Any]) -> list[str]:
+    """Return the ids by which the running session may be stored; most clients name its file by it."""
+    own = [str(given[name]) for name in OWN_IDS if given.get(name)]
+    transcript = given.get("transcript_path")
+    return [*own, Path(str(transcript)).stem] if transcript else own

@@ -46,7 +46,7 @@ from slowwave.recall.retrieve.rows import (
     select_top,
 )
 from slowwave.schemas.tables import CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, UTC_US, Table
-from slowwave.text.words import QUESTION, STOP, TERM, compute_idf, compute_word_shares
+from slowwave.text.words import STOP, TERM, compute_idf, compute_word_shares
 
 MESSAGE_WEIGHTS = {"lexical": 1.0, "vector": 0.6, "speaker": 0.35, "length": 0.6}
 """Weights of the standardised signals of messages."""
@@ -306,7 +306,7 @@ def retrieve_messages(view: View, plan: QueryPlan, evidence: PassageEvidence) ->
     rows = view.take(pool.table, evidence.layout.offsets[positions], pool.columns)
     cosine = evidence.near.compute_cosines(positions)
     signals = {
-        "length": compute_statement_length(rows["text"]),
+        "length": compute_length(rows["text"]),
         "speaker": evidence.layout.mask_speakers(plan.query.text, positions).astype(np.float64),
         "lexical": evidence.score_words_and_dates(positions),
         "vector": cosine,
@@ -327,10 +327,9 @@ def retrieve_messages(view: View, plan: QueryPlan, evidence: PassageEvidence) ->
     )
 
 
-def compute_statement_length(texts: pa.ChunkedArray) -> Scores:
-    """Return the logarithm of the words of each text, its questions left out."""
-    stated = (QUESTION.sub(" ", text) if "?" in text else text for text in texts.to_pylist())
-    words = [min(len(TERM.findall(text)), LONG) for text in stated]
+def compute_length(texts: pa.ChunkedArray) -> Scores:
+    """Return the logarithm of the words of each text, up to LONG: a question may state a fact, so it counts too."""
+    words = [min(len(TERM.findall(text)), LONG) for text in texts.to_pylist()]
     return np.log1p(np.array(words, dtype=np.float64))
 
 
@@ -365,7 +364,7 @@ def retrieve_claims(view: View, plan: QueryPlan, evidence: PassageEvidence, full
         "lexical": take_best(evidence.score_words_and_dates(positions)),
         "speaker": take_best(evidence.layout.mask_speakers(plan.query.text, positions).astype(np.float64)),
         "message": take_best(evidence.near.compute_cosines(positions)),
-        "length": compute_statement_length(table["summary"]),
+        "length": compute_length(table["summary"]),
         "vector": cosine,
     }
     if words is not None:

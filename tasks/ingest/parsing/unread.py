@@ -21,6 +21,8 @@ LONGEST_NAME = 100
 def leave_out(kind: str, line: int, record: object, *, known: bool = False) -> Skipped | Rejected:
     """Return a record of no conversation as skipped; as rejected if it may hold a turn that nobody reads.
 
+    A record of an unknown kind that has a sentence bears it along: if no turn of a person is read, it is quarantined.
+
     Args:
         kind: what the record is counted by.
         line: its place.
@@ -31,10 +33,18 @@ def leave_out(kind: str, line: int, record: object, *, known: bool = False) -> S
     if known:
         return Skipped(kind, line, format_excerpt(record) if holds_turn(record, HUMAN) else "")
     if not holds_turn(record):
-        return Skipped(kind, line)
+        return Skipped(kind, line, format_excerpt(record) if has_sentence(record) else "")
     return Rejected(
         line, f"{kind}: it holds what somebody said, and this reader can't read it", format_excerpt(record), True
     )
+
+
+def has_sentence(value: object, depth: int = _DEEPEST) -> bool:
+    """Return True if a text of several words, or of a script without spaces, stands anywhere in the value."""
+    if isinstance(value, str):
+        return len(value.split()) > 2 or (not value.isascii() and len(value) > 5)
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth > 0 and any(has_sentence(item, depth - 1) for item in below)
 
 
 def holds_turn(value: object, who: Who | None = None, depth: int = _DEEPEST) -> bool:
