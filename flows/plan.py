@@ -25,7 +25,7 @@ from slowwave.engines.llm.protocol import EngineUnavailable, Request, count_temp
 from slowwave.flows.nightly import collect_transcript_roots
 from slowwave.schemas.settings import LLMSettings, ModelTask, PyramidSettings, Settings
 from slowwave.schemas.tables import BASE_TOPICS, FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS, TOPICS
-from slowwave.schemas.vocabulary import SHARED, Status, SummaryScope, is_spoken, is_turn
+from slowwave.schemas.vocabulary import Status, SummaryScope, is_spoken, is_turn
 from slowwave.store.bucket.working_copy import refresh
 from slowwave.store.notes import find_journals
 from slowwave.tasks.boilerplate.task import Mask
@@ -36,11 +36,11 @@ from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import find_pending
 from slowwave.tasks.job import Job, parse_steps, parse_usage
 from slowwave.tasks.llm.ask import NIGHTLY, Model, check_llm, close_models, find_answered, get_model
+from slowwave.tasks.llm.writer import explain_other_writer, find_writer, name_writer
 from slowwave.tasks.observe import by_model as extract
-from slowwave.tasks.observe.task import compute_observations_key
+from slowwave.tasks.observe.task import find_sessions_to_observe
 from slowwave.tasks.pending import (
     find_missing_messages,
-    find_pending_sessions,
     read_inactive_ids,
     read_spoken_messages,
     split_batches,
@@ -48,18 +48,17 @@ from slowwave.tasks.pending import (
 from slowwave.tasks.summarize import by_model
 from slowwave.tasks.summarize.by_model import TopicInfo, build_summary_request, is_single_message
 from slowwave.tasks.summarize.task import (
-    SMALL,
     build_session_members,
     build_session_shape,
     build_topic_shape,
     compute_summaries_key,
+    find_sessions_to_summarise,
     load_session_scopes,
 )
 from slowwave.tasks.supersede.judge import PAIRS_AT_ONCE
 from slowwave.tasks.supersede.task import list_questions
 from slowwave.tasks.topics.by_model import SIZES
 from slowwave.tasks.topics.task import compute_assign_key
-from slowwave.tasks.vectors import describe_encoder
 from slowwave.text.pyramid import Draft, Growth, Member, Pyramid, grow_by_tier, grow_many
 
 MESSAGES_AT_ONCE = 20_000
@@ -179,6 +178,9 @@ def plan_night(paths: list[Path], settings: Settings) -> Estimate:
                 estimate.notes.append(
                     "llm is off: claims, topics and summaries are made without a model and cost nothing"
                 )
+            now, named = find_writer(job.store), name_writer(settings)
+            if now and now != named:
+                estimate.notes.append(explain_other_writer(now, named))
             reports = job.store.read(RUNS, ["report", "started_at"]).sort_by([("started_at", "descending")])
             measured = measure_usage(reports["report"].to_pylist(), next(iter(names), ""))
             # Sessions that wait, then the transcripts that were not read yet.
@@ -273,11 +275,10 @@ class Planner:
         if "supersede" in self.lines:
             self._add_requests("supersede", list_questions(self.job, self.of_step["supersede"]))
         key = compute_summaries_key(self.job, models.get("summaries"))
-        lack = find_pending_sessions(store, "rollup", key, None, describe_encoder(self.job.settings))
-        lack = lack.filter(~pl.col("session_id").is_in(seen) & (pl.col("source") != SHARED))
+        lack = find_sessions_to_summarise(self.job, key).filter(~pl.col("session_id").is_in(seen))
         for group in split_batches(lack, MESSAGES_AT_ONCE) if "rollup" in self.lines else ():
             gone = read_inactive_ids(store)
-            scopes = load_session_scopes(self.job, group, gone, key, whole=True, keep=False)
+            scopes = load_session_scopes(self.job, group, gone, key, whole=True)
             self._add_summaries(scope.growth for scope in scopes)
 
     def add_expected(self) -> None:
@@ -368,7 +369,7 @@ def _grow_session(session: str, rows: Sequence[Mapping[str, Any]], settings: Pyr
 def _grow_topic(number: int, claims: int, settings: PyramidSettings) -> Growth:
     """Return the growth of a topic of so many claims that nobody has made yet."""
     members = [Member(f"{number}/{n}", "claim " * round(CLAIM_TOKENS * 0.7)) for n in range(claims)]
-    return grow_by_tier(Pyramid(), members, build_topic_shape(settings, SMALL, by_model=True), "topic", str(number))
+    return grow_by_tier(Pyramid(), members, build_topic_shape(settings, by_model=True), "topic", str(number))
 
 
 def measure_usage(reports: Iterable[str], model: str) -> MeasuredUsage:
@@ -410,7 +411,7 @@ def add_costs(estimate: Estimate, settings: LLMSettings, measured: MeasuredUsage
 def _read_pending_messages(job: Job, model: Model | None) -> Iterator[pa.Table]:
     """Yield the messages in the vault of the sessions that a night would distil."""
     mask = Mask(job)
-    pending = find_pending_sessions(job.store, "observe", compute_observations_key(job, model), mask.by_session)
+    pending = find_sessions_to_observe(job, model, mask)
     gone = pa.array(sorted(read_inactive_ids(job.store)), pa.string())
     for group in split_batches(pending, MESSAGES_AT_ONCE):
         rows = job.store.read_ids(MESSAGES, group["session_id"].to_list(), by="session_id")

@@ -25,7 +25,7 @@ from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import NightIncomplete, RunReport
 from slowwave.flows.parts.run import STEP_NAMES
-from slowwave.flows.reprocess import OF_THE_STEP, Selection, run_reprocess
+from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.schemas.errors import SlowwaveError, StoreError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.vocabulary import UI_PORT, RunStatus
@@ -113,7 +113,10 @@ def _may_pass(task: Any, task_run: Any, state: Any) -> bool:
 @flow(name="nightly", validate_parameters=False)
 @hide_words
 def nightly(
-    paths: list[str] | None = None, overrides: dict[str, Any] | None = None, ray: str | None = None
+    paths: list[str] | None = None,
+    overrides: dict[str, Any] | None = None,
+    ray: str | None = None,
+    rewrite: bool = False,
 ) -> RunReport:
     """Run a night under Prefect, its report kept as an artifact.
 
@@ -121,12 +124,14 @@ def nightly(
         paths: files and folders to read; none: the transcripts of the tools installed for this user.
         overrides: settings by name, over those of the file and the environment.
         ray: "local" or the address of a Ray cluster, which then computes what costs most.
+        rewrite: let the writer that the settings name write the memory anew, if another one wrote it.
 
     Raises:
         NightIncomplete: a step failed, or a session in it; what was left is released. So the flow's run ends as Failed.
     """
     try:
-        report = run_night([Path(p) for p in paths or []], Settings(**overrides or {}), run_as_task, ray=ray)
+        given = [Path(path) for path in paths or []]
+        report = run_night(given, Settings(**overrides or {}), run_as_task, ray=ray, rewrite=rewrite)
     except Exception:
         name_flow_run("failed", RunStatus.FAILED)
         raise
@@ -144,9 +149,7 @@ def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dic
     Raises:
         NightIncomplete: as `nightly`.
     """
-    given = overrides or {}
-    usual = Settings(**{name: value for name, value in given.items() if name not in OF_THE_STEP})
-    report = run_reprocess(step, Selection(**selection or {}), Settings(**given), usual, call=run_as_task)
+    report = run_reprocess(step, Selection(**selection or {}), Settings(**overrides or {}), call=run_as_task)
     save_artifact(report, "reprocess-report", "What was done again")
     return report.check_complete()
 
@@ -158,7 +161,9 @@ def export(to: str, form: str = "parquet", overrides: dict[str, Any] | None = No
     return export_tables(Settings(**overrides or {}), Path(to), form)
 
 
-def run_night_under_prefect(paths: list[str], overrides: dict[str, Any], ray: str | None = None) -> RunReport:
+def run_night_under_prefect(
+    paths: list[str], overrides: dict[str, Any], ray: str | None = None, *, rewrite: bool = False
+) -> RunReport:
     """Run `nightly`.
 
     Raises:
@@ -167,7 +172,7 @@ def run_night_under_prefect(paths: list[str], overrides: dict[str, Any], ray: st
     """
     try:
         with restore_words():
-            return nightly(paths, overrides, ray)
+            return nightly(paths, overrides, ray, rewrite)
     except NightIncomplete as incomplete:
         return incomplete.report
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -84,7 +85,8 @@ def run_repair(settings: Settings) -> RunReport:
         raise StoreMissing(folder)
     done: dict[str, Salvaged] = {}
     notes: list[str] = []
-    with open_run("repair", settings, lambda folder: _salvage(folder, done, notes), create=True) as (job, report):
+    salvage_first = partial(_salvage, done=done, notes=notes)
+    with open_run("repair", settings, salvage_first, create=True, rewrite=False) as (job, report):
         mend_releases(job.store)
         # What the sessions' rows say, before anything is read again.
         before = pl.DataFrame(job.store.read(SESSIONS, ["session_id", "native_id", "path", "messages"]))
@@ -103,7 +105,7 @@ def run_repair(settings: Settings) -> RunReport:
             _forget_made(job.store, lost)
             with suppress(StoreError):  # of a live release that is damaged itself
                 set_aside_candidate(job, report)
-            run_steps_after_read(job, report, gated=False)  # what is lost was lost to the damage
+            run_steps_after_read(job, report, gated=False, whole=False)  # what is lost was lost to the damage
         dropped = drop_unreadable(job.store)
         notes += [line for name, salvaged in done.items() for line in _tell_lost(job.store, name, salvaged, before)]
         notes += [f"{name} can't be read any more and is no longer kept" for name in dropped]
@@ -170,7 +172,7 @@ def _forget_made(store: Store, lost: set[str]) -> None:
         return
     chosen = Selection().select_sessions(store)
     for step in sorted({step for name in lost for step in STEPS_OF.get(name, ())}):
-        FORGET[step](store, chosen, keep=False)
+        FORGET[step](store, chosen)
 
 
 def _tell_lost(store: Store, table: str, done: Salvaged, before: pl.DataFrame) -> Iterator[str]:

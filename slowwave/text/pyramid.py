@@ -67,8 +67,6 @@ class Group:
     sealed: bool = True
     stale: bool = False
     """Whether its text was written of other members, or of other words of theirs."""
-    key: str | None = None
-    """The step key it was written under, where that was on another night."""
 
     def compute_id(self, scope: str, scope_id: str) -> str:
         """Return a sealed group's id is made of its members.
@@ -111,15 +109,15 @@ class Pyramid:
         places = (group.seq for group in self.tiers.get(tier, []))
         return 1 + max(self.highest.get(tier, -1), max(places, default=-1))
 
-    def is_settled(self, topic: str, members: Iterable[str], size: int, key: str | None) -> bool:
+    def is_settled(self, topic: str, members: Iterable[str], size: int) -> bool:
         """Return whether growing a topic's groups of this size, with no summary over all, would change none.
 
-        None lost a member, is short, stale or another key's, or twice there, and in no tier what is in none fills one.
+        None lost a member, is short, stale or twice there, and in no tier what is in none fills one.
         """
         level, tier = set(members), 0
         while level or self.tiers.get(tier):
             groups, covered = self.tiers.get(tier, []), self.collect_covered_ids(tier)
-            whole = all(len(g.members) >= size and not g.stale and g.key == key for g in groups)
+            whole = all(len(g.members) >= size and not g.stale for g in groups)
             once = len({group.seq for group in groups}) == len(groups)
             if not (whole and once and covered <= level and len(level - covered) < size):
                 return False
@@ -405,6 +403,6 @@ def build_summary_row(
         "last_at": group.last_at,
         "workspace": about.get("workspace"),
         "vector": None,
-        "step_key": group.key or key,
+        "step_key": key,
         "stale": group.stale,
     }

@@ -273,10 +273,10 @@ def _count_fitting(shown: Sequence[str], room: int, count: Counter) -> int:
 def place_by_model(
     job: Job, pending: pa.Table, topics: pa.Table, key: str, model: Model, report: StepReport
 ) -> Assigned:
-    """Return topics for the pending claims: the model's, or by likeness where it failed; those that have to wait are
-    left out.
+    """Return topics for the pending claims; those that wait for the model are left out.
 
-    In and out as in `slowwave.tasks.topics.assign.assign`.
+    A claim that the model saw and put nowhere is placed by likeness: asked again, it would be put nowhere again. In and
+    out as in `slowwave.tasks.topics.assign.assign`.
     """
     rows = sort_by_time(pending)
     board = Board(_build_board_topics(job.store, topics), SAMPLES)
@@ -351,7 +351,7 @@ def find_merges_by_model(job: Job, model: Model, report: StepReport) -> dict[str
         window = model.llm.context_window
         return [build_merge_request(topics, model.library, model.count, window) for topics in some]
 
-    answers = model.ask("topics", {name_merge(topics): topics}, build, read_merges, patient=True)
+    answers = model.ask("topics", {name_merge(topics): topics}, build, read_merges)
     quarantine_rejected(job.store, "assign", answers.rejected, answers.values, report)
     return None if answers.waiting else dict(*answers.values.values())
 
@@ -362,7 +362,7 @@ def split_by_model(job: Job, model: Model, topic: str, key: str, report: StepRep
     active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
     rows = sort_by_time(job.store.read(OBSERVATIONS, where=active))
     batch = board.build_split(topic, rows, model.library)
-    answers = model.ask("topics", index_questions([batch]), list_requests, lambda _, answer: answer, patient=True)
+    answers = model.ask("topics", index_questions([batch]), list_requests, lambda _, answer: answer)
     quarantine_rejected(job.store, "assign", answers.rejected, answers.values, report)
     for answer in answers.values.values():
         board.apply_answer(batch, answer)
