@@ -411,6 +411,19 @@ def test_a_session_that_has_grown_keeps_its_claims_while_it_waits(
     assert len(active) > len(before)
 
 
+def test_what_is_forgotten_goes_while_the_model_is_away(
+    copies: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = copies[MODEL]
+    monkeypatch.setattr(scripts, "faithful", scripts.absent)
+    report, certificates = run_forget(Wanted(matches=("In town 0 I am allergic",)), settings(store))
+    assert (len(certificates), report.release is None) == (1, False)
+    for table, column in ((OBSERVATIONS, "summary"), (TOPICS, "text"), (SUMMARIES, "text"), (PASSAGES, "text")):
+        texts = Snapshot(store).read(table, [column])[column].to_pylist()
+        assert not [text for text in texts if text and "In town 0 I am allergic" in text], table.name
+    assert read_observers(store) == {"scripted"}
+
+
 def test_a_same_day_run_asks_no_model_and_its_session_waits(
     copies: dict[str, Path], talks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
