@@ -102,8 +102,9 @@ def run_night(
         idle = is_settled(settings, list_outside(folder)) and not settings.retention.has_limits
         check_newest_whole(folder, READ) if idle else check_all()
 
-    how = {"create": True, "call": call, "wait": wait, "ray": ray, "rewrite": None if same_day else rewrite}
-    with open_run("nightly", settings, prepare, **how) as (job, report):
+    writes = None if same_day else rewrite
+    with open_run("nightly", settings, prepare, create=True, call=call, wait=wait, ray=ray, rewrite=writes) as run:
+        job, report = run
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         set_aside_candidate(job, report)
         erase_plans(job, report)

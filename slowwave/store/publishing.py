@@ -100,8 +100,7 @@ def roll_back(store: Store, name: str, run_id: str) -> Release:
     if old.release_id in (releases[-1].release_id, releases[-1].restores):
         raise UsageError(f"{name} is live already: nothing was done")
     draft = _draft_release(store, releases, run_id, old.encoder, old.versions)
-    kept = {"counts": old.counts, "calibration": old.calibration, "writer": old.writer}
-    again = replace(draft, restores=old.release_id, **kept)
+    again = replace(draft, counts=old.counts, restores=old.release_id, calibration=old.calibration, writer=old.writer)
     return _add_release(store, releases, again)
 
 

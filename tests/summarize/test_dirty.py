@@ -94,11 +94,11 @@ def test_a_topics_groups_are_filled_up_before_others_are_opened(nights: list[tup
         lost |= set(going)
         live = [n for n in range(total) if n not in lost]
         level = [f"m{n}" for n in live]
-        settled, (made, gone) = pyramid.is_settled("t", level, 3, None), night(pyramid, live, FILLED)
+        settled, (made, gone) = pyramid.is_settled("t", level, 3), night(pyramid, live, FILLED)
         assert not (settled and (made or gone))  # what a night leaves out would not have changed
         whole = all(len(g.members) == 3 for groups in pyramid.tiers.values() for g in groups)
-        assert pyramid.is_settled("t", level, 3, None) == whole
-        assert not pyramid.is_settled("t", [*level, "new", "newer", "newest"], 3, None)
+        assert pyramid.is_settled("t", level, 3) == whole
+        assert not pyramid.is_settled("t", [*level, "new", "newer", "newest"], 3)
         for _, groups in sorted(pyramid.tiers.items()):
             held = [m for g in groups for m in g.members]
             assert len(held) == len(set(held))
@@ -114,13 +114,13 @@ def test_a_topics_groups_are_filled_up_before_others_are_opened(nights: list[tup
 def test_a_topic_that_lost_a_group_and_what_stood_above_it_is_not_settled() -> None:
     pyramid = Pyramid()
     night(pyramid, list(range(12)), FILLED)
-    assert pyramid.is_settled("t", [f"m{n}" for n in range(12)], 3, None)
+    assert pyramid.is_settled("t", [f"m{n}" for n in range(12)], 3)
     pyramid.tiers = {0: pyramid.tiers[0][1:], 1: []}  # as forgetting leaves it
     live = list(range(3, 12))
-    assert not pyramid.is_settled("t", [f"m{n}" for n in live], 3, None)
+    assert not pyramid.is_settled("t", [f"m{n}" for n in live], 3)
     made, _ = night(pyramid, live, FILLED)
     assert [group.tier for group in made] == [1]
-    assert pyramid.is_settled("t", [f"m{n}" for n in live], 3, None)
+    assert pyramid.is_settled("t", [f"m{n}" for n in live], 3)
 
 
 def test_short_groups_of_a_topic_fill_each_other_up_once_that_can_be_written() -> None:
