@@ -100,8 +100,8 @@ def explain_other_writer(now: str, named: str, *, is_rewritten: bool = False) ->
     """Return in one line why a run stops, and what to do."""
     how = "is being rewritten by" if is_rewritten else "was written by"
     return (
-        f"this memory {how} {now}, and the settings name {named}: name {now} (in llm, SLOWWAVE_LLM or --llm), or have "
-        f"it written anew by {named}: `slowwave run --rewrite`"
+        f"this memory {how} {now}, and the settings name {named}: name its writer (llm, SLOWWAVE_LLM or --llm), or "
+        f"have it written anew by {named}: `slowwave run --rewrite`"
     )
 
 

@@ -128,8 +128,8 @@ def test_another_writer_stops_before_any_work(
     versions = Store.open(store).read_versions([*RELEASED, MARKS])
     was = "rules" if first == RULES else "scripted"
     line = (
-        f"this memory was written by {was}, and the settings name {name}: name {was} (in llm, SLOWWAVE_LLM or --llm), "
-        f"or have it written anew by {name}: `slowwave run --rewrite`"
+        f"this memory was written by {was}, and the settings name {name}: name its writer (llm, SLOWWAVE_LLM or "
+        f"--llm), or have it written anew by {name}: `slowwave run --rewrite`"
     )
     other = settings(store, then)
     for run in (

@@ -95,7 +95,7 @@ def test_what_a_grown_session_lacks_is_foretold_by_its_own_groups(tmp_path: Path
     run_night([CHATS], settings(tmp_path / "s", models={"summaries": "off"}, **more))
     options = settings(tmp_path / "s", **more)
     plan = {line.step: line for line in plan_night([CHATS], options).lines}["rollup"]
-    counts = {step.step: step.counts for step in run_night([CHATS], options).steps}["rollup"]
+    counts = {step.step: step.counts for step in run_night([CHATS], options, rewrite=True).steps}["rollup"]
     topics = sum(row["scope"] == "topic" for row in Store.open(options.store).read(SUMMARIES).to_pylist())
     assert plan.requests == counts["scripted: requests"] - topics > 10
 
