@@ -46,9 +46,11 @@ def publish(
 
     A roll-back is no publication: after one, an unchanged night leaves it in force. `calibrate` is called with the
     release to be, only when there will be one, and gives what its row keeps in `calibration`; what it raises ends it.
+    Unless one is named, `writer` is that of the release before.
     """
     releases = read_releases(store)
     published = [r for r in releases if r.restores is None]
+    writer = writer or (published[-1].writer if published else None)
     same_writer = bool(published) and published[-1].writer == writer
     if same_writer and not any(_has_changes(store, table, published[-1]) for table in RELEASED if table not in UNREAD):
         return None

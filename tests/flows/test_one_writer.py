@@ -418,6 +418,7 @@ def test_what_is_forgotten_goes_while_the_model_is_away(
     monkeypatch.setattr(scripts, "faithful", scripts.absent)
     report, certificates = run_forget(Wanted(matches=("In town 0 I am allergic",)), settings(store))
     assert (len(certificates), report.release is None) == (1, False)
+    assert name_writers(store) == ["scripted", "scripted"]
     for table, column in ((OBSERVATIONS, "summary"), (TOPICS, "text"), (SUMMARIES, "text"), (PASSAGES, "text")):
         texts = Snapshot(store).read(table, [column])[column].to_pylist()
         assert not [text for text in texts if text and "In town 0 I am allergic" in text], table.name
