@@ -177,6 +177,8 @@ def test_of_21_everyday_prompts_those_that_ask_the_memory_are_answered(tmp_path:
     told = dict(zip(prompts, (text for _, text in ends), strict=True))
     assert {prompt: told[prompt] for prompt in SMALL_TALK} == dict.fromkeys(SMALL_TALK, "")
     assert [prompt for prompt, answer in QUESTIONS.items() if answer not in told[prompt]] == []
+    to_agents = [(["user-prompt"], {"cwd": "HERE", "prompt": one, "agent_id": "a1"}) for one in QUESTIONS]
+    assert call_each(to_agents, here, store) == [(0, "")] * len(QUESTIONS)
     unknown = [(["user-prompt"], {"cwd": "/somewhere/else", "prompt": one}) for one in QUESTIONS]
     assert call_each(unknown, here, store) == [(0, "")] * len(QUESTIONS)
 

@@ -223,3 +223,24 @@ def test_the_words_of_one_record_are_known_by_who_speaks() -> None:
         {"type": ["user"]},
     ):
         assert not holds_turn(other, HUMAN)
+
+
+def test_claude_codes_copies_of_what_it_sent_are_no_unread_words(tmp_path: Path) -> None:
+    common = {"sessionId": "s1", "cwd": "/home/ada/mill", "timestamp": "2026-11-20T10:00:00Z"}
+    said = {**common, "type": "user", "uuid": "u1", "message": {"role": "user", "content": "The lamp is green."}}
+    sent = {"type": "api-request-blob", "sessionId": "s1", "message": {"role": "user", "content": "The lamp is green."}}
+    settings = Settings(store=tmp_path / "store", encoder="hash-384", embeddings=False)
+    run_night([put(tmp_path / "s1.jsonl", (said, sent))], settings).check_complete()
+    store = Store.open(settings.store)
+    assert (store.count(MESSAGES), store.count(QUARANTINE)) == (1, 0)
+
+
+def test_words_of_an_unknown_kind_are_quarantined_if_nobody_else_speaks(tmp_path: Path) -> None:
+    common = {"sessionId": "s1", "cwd": "/home/ada/mill", "timestamp": "2026-11-20T10:00:00Z"}
+    unknown = {**common, "type": "prompt", "uuid": "u1", "prompt": "We decided that the lamp is green."}
+    answer = {"role": "assistant", "content": [{"type": "text", "text": "Noted."}]}
+    answered = {**common, "type": "assistant", "uuid": "a1", "message": answer}
+    settings = Settings(store=tmp_path / "store", encoder="hash-384", embeddings=False)
+    run_night([put(tmp_path / "s1.jsonl", (unknown, answered))], settings)
+    (row,) = Store.open(settings.store).read(QUARANTINE).to_pylist()
+    assert "the lamp is green" in row["excerpt"]

@@ -80,6 +80,8 @@ def _collect_told(
     prompt = " ".join(typed[:MOST_CHARS].split()) if isinstance(typed, str) else ""
     if given.get("source") == "resume" or (event == "user-prompt" and not prompt):
         return ""  # a resumed session has its briefing in its transcript
+    if event == "user-prompt" and given.get("agent_id"):
+        return ""  # Codex 0.171: a model wrote this prompt for its sub-agent
     from slowwave.context.handed_out import note_block
     from slowwave.flows.coverage import describe_backlog
     from slowwave.text.fence import fence_block

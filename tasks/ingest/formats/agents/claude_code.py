@@ -142,6 +142,8 @@ TYPES = frozenset(
         *("user", "assistant", "system", "summary", "attachment", "progress", "started", "result", "mode", "relocated"),
         *("custom-title", "ai-title", "last-prompt", "agent-name", "pr-link", "frame-link", "worktree-state"),
         *("queue-operation", "file-history-snapshot", "permission-mode", "bridge-session", "atis-latch"),
+        # Claude Code 2.1.332: copies of what was sent to the model, and sums of it
+        *("api-request", "api-request-shape", "api-request-blob", "tools-used", "cost-state"),
     }
 )
 _TEXT_SUBTYPES = (None, "away_summary", "local_command", "informational")
