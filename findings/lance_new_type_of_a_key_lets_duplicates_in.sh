@@ -2,7 +2,7 @@
 # pylance 14.0.2: `alter_columns` with a new type drops the column's metadata, and with it the primary key.
 #
 # One would guess: a column that gets a wider type (string to large_string) keeps what else was said of it: its metadata
-# (a unit, `lance-schema:unenforced-primary-key`) stays, as it does where the column gets a new name.
+# (a unit, `lance-schema:unenforced-primary-key`) stays, as it does if the column gets a new name.
 # What happens: a new type removes the field's metadata, without a word. For a key it is more than a comment: by the mark
 # Lance compares keys where two writers merge into one version. Without it the second `merge_insert` of the same new
 # keys commits too, and each key is in the table twice.

@@ -4,7 +4,7 @@
 # One would guess: an English encoder places Chinese or Thai badly, but two different sentences get two vectors.
 # What happens: its vocabulary has few Chinese characters, no Thai and no Burmese. Whatever it lacks is one and the same
 # [UNK]: a Chinese character each, a Thai phrase as a whole, since nothing splits it. "I like Beijing" and "I hate
-# Beijing" are the same tokens, so their vectors are equal to the bit and their cosine is 1.0, above any threshold: what
+# Beijing" are the same tokens, so they are one input and their cosine is 1.0, above any threshold: what
 # removes near duplicates removes one of them. Count [UNK] among the tokens before a vector is trusted.
 # Output seen:
 #   我喜欢北京 (I like Beijing) = 我讨厌北京 (I hate Beijing): ['我', '[UNK]', '[UNK]', '北', '京']

@@ -2,7 +2,7 @@
 # rapidfuzz 3.14.6: `utils.default_process` takes the vowels out of Hindi and Bengali words.
 #
 # One would guess: the processor lowers case and replaces punctuation by spaces; letters of any script stay.
-# What happens: vowel signs, tone marks and viramas (Unicode Mn and Mc) count as punctuation and become spaces. Words fall
+# What happens: vowel signs and viramas (Unicode Mn and Mc) count as punctuation and become spaces. Words fall
 # into single consonants, and words with other vowels become the same text: "my son is five" and "my daughter is five",
 # "day" and "poor", score 100 by every scorer. Whoever merges above a threshold merges opposite facts. NFC does
 # not help: these signs have no composed form. Python's own `\w` draws the same line: `re.findall(r"\w+", ...)` finds
