@@ -82,7 +82,7 @@ from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.settings import RecallSettings
 from slowwave.schemas.tables import CHAIN, MESSAGES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, Table
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
-from slowwave.text.words import extract_content_words, extract_stems, stem
+from slowwave.text.words import TERM, extract_content_words, extract_stems, stem
 
 T = TypeVar("T")
 
@@ -350,7 +350,8 @@ def order_by_change(view: View, hits: Sequence[Candidate], query: Query) -> list
     """Return rows in the order in which they are shown, marked with what changed them by the time asked about, and with
     the claims that hold in place of superseded ones.
 
-    What is superseded stands last, since the night's ledger says so. All else that orders them is a guess, and moves a
+    What is superseded stands last, since the night's ledger says so; before it a message that is the query word for
+    word, since it can tell nothing more. All else that orders them is a guess, and moves a
     row up by GUESS places at most: if it is relevant, and of the time that the query names, or names it; and among the
     first ABOUT to the best of the earlier ones that it changes.
     """
@@ -363,7 +364,7 @@ def order_by_change(view: View, hits: Sequence[Candidate], query: Query) -> list
         if earlier:
             reach = ABOUT if any(is_last[n] for n in earlier) else GUESS
             places[at] = max(places[earlier].min(), places[at] - reach) - 0.5
-    ordered = [rows[at] for at in np.lexsort((places, is_last))]
+    ordered = [rows[at] for at in np.lexsort((places, _mask_repeats(rows, query), is_last))]
     # summaries and topics tell behind each sentence what changed it by then
     for index, row in enumerate(ordered):
         if row.kind in GROUPS:
@@ -371,6 +372,13 @@ def order_by_change(view: View, hits: Sequence[Candidate], query: Query) -> list
             text = mark_changes(view.chains, row.text, scope, query.as_of, own)
             ordered[index] = replace(row, row={**row.row, "text": text})
     return ordered
+
+
+def _mask_repeats(rows: Sequence[Candidate], query: Query) -> Mask:
+    """Return which rows are messages that are the query word for word."""
+    asked = TERM.findall(query.text.casefold())
+    repeats = [row.kind == "message" and TERM.findall(row.text.casefold()) == asked for row in rows]
+    return np.array(repeats, dtype=bool)
 
 
 def _mask_timely(rows: Sequence[Candidate], query: Query) -> Mask:

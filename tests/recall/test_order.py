@@ -59,7 +59,8 @@ TEA = said("tea", "Tea is served at five.", 3)
         ([said("old", PORT, 2), said("new", "The API, since the proxy ends TLS: 9090.", 5)], {}, "old new"),
         ([said("old", PORT, 2), said("new", f"Since the proxy ends TLS: {NOW}", 5)], {}, "new old"),  # another figure
         ([said("old", PORT, 2), said("new", f"Since the proxy ends TLS: {PORT}", 5)], {}, "old new"),  # the same
-        ([said("ask", ASKED, 2), TEA], {}, "ask tea"),  # no guess at what only asks moves a row
+        ([said("ask", ASKED, 2), TEA], {}, "tea ask"),  # the query itself tells nothing
+        ([said("ask", f"I moved it. {ASKED}", 2), TEA], {}, "ask tea"),  # no guess at what only asks moves a row
         ([said("ask", ASKED, 2), GONE], {}, "ask old"),
         (
             [OLD, *[said(f"t{n}", "Tea.", 3) for n in range(6)], NEW],

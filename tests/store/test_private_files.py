@@ -40,7 +40,7 @@ def test_a_night_notes_talks_and_answers_leave_nothing_to_others(tmp_path: Path)
     assert note_hits(store / "default", memory.recall("Where do the readings go?"))
     assert memory.briefing().text
     kinds = {path.suffix for path in (tmp_path / "made").rglob("*")}
-    assert kinds >= {".lance", ".manifest", ".jsonl", ".sqlite", ".lock"}
+    assert kinds >= {".lance", ".manifest", ".jsonl", ".lock"}
     assert open_to_others(tmp_path / "made") == []
     assert os.umask(0o022) == 0o022  # the process's own again
 
