@@ -23,6 +23,7 @@ nothing under it.
 """
 
 import math
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -350,7 +351,7 @@ def order_by_change(view: View, hits: Sequence[Candidate], query: Query) -> list
     """Return rows in the order in which they are shown, marked with what changed them by the time asked about, and with
     the claims that hold in place of superseded ones.
 
-    What is superseded stands last, since the night's ledger says so; before it a message that is the query word for
+    What is superseded stands last, since the night's ledger says so; before it a message that asks the same word for
     word, since it can tell nothing more. All else that orders them is a guess, and moves a
     row up by GUESS places at most: if it is relevant, and of the time that the query names, or names it; and among the
     first ABOUT to the best of the earlier ones that it changes.
@@ -375,7 +376,9 @@ def order_by_change(view: View, hits: Sequence[Candidate], query: Query) -> list
 
 
 def _mask_repeats(rows: Sequence[Candidate], query: Query) -> Mask:
-    """Return which rows are messages that are the query word for word."""
+    """Return which rows are messages that ask the query's question word for word."""
+    if not unicodedata.name(query.text[-1:] or " ", "").endswith("QUESTION MARK"):
+        return np.zeros(len(rows), dtype=bool)
     asked = TERM.findall(query.text.casefold())
     repeats = [row.kind == "message" and TERM.findall(row.text.casefold()) == asked for row in rows]
     return np.array(repeats, dtype=bool)
