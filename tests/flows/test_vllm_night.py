@@ -98,18 +98,13 @@ def finished(night: "subprocess.Popen[str]", typed: str = "") -> str:
     return said
 
 
-SERVED = 0.75
-"""Share of valid answers through a server. It is sent no lengths of strings, under which xgrammar admits no escapes: of
-this model of half a billion parameters 14 of 16 answers end by themselves."""
-
-
-def check(store: Path, model: str, least: float = 0.9) -> None:
-    """What holds after a night, whatever the model said; at least so many of its answers are valid."""
+def check(store: Path, model: str) -> None:
+    """What holds after a night, whatever the model said."""
     texts = {row["message_id"]: row["text"] for row in rows(store, MESSAGES)}
     completions = rows(store, COMPLETIONS)
     valid = [c for c in completions if c["error"] is None]
     assert {c["error"] for c in completions} <= {None, *LASTING}
-    assert len(valid) >= least * len(completions)
+    assert len(valid) >= 0.9 * len(completions)
     assert all(isinstance(json.loads(str(c["text"])), dict) for c in valid)
     claims = rows(store, OBSERVATIONS)
     assert claims
@@ -166,7 +161,7 @@ def test_nights_through_a_server_that_is_killed_in_mid_batch_a_talk_and_a_reproc
         assert running.returncode in (0, 3), said[-4_000:]  # released; what was not answered waits for the next night
         wait_for(port, servers.enter_context(served(folder, port, WINDOW)))
         finished(night(transcripts, tmp_path, llm))
-        check(tmp_path, "tiny", SERVED)
+        check(tmp_path, "tiny")
         before = {row["summary_id"]: row for row in rows(tmp_path, SUMMARIES)}
         talk = start(["talk"], tmp_path, llm)
         told = finished(talk, "I moved the chart plotter to the aft cabin on Sunday.\nWhere is it now?\n/why\n/quit\n")
@@ -180,7 +175,7 @@ def test_nights_through_a_server_that_is_killed_in_mid_batch_a_talk_and_a_reproc
         after = {row["summary_id"]: row for row in rows(tmp_path, SUMMARIES)}
         mine = {key for key, row in before.items() if row["scope"] == "session"}
         assert {key: after[key] for key in mine} == {key: before[key] for key in mine}
-        check(tmp_path, "tiny", SERVED)
+        check(tmp_path, "tiny")
         for step in ("observe", "summaries"):  # from the answers that are kept: the same rows
             finished(start(["reprocess", step], tmp_path, llm))
         assert {row["summary_id"]: row["text"] for row in rows(tmp_path, SUMMARIES)} == {
