@@ -44,7 +44,7 @@ MOST_LISTED = 5
 """Rows that a message lists."""
 
 
-class Tables(Protocol):
+class ReadableTables(Protocol):
     """The tables of a space: their newest versions (`Store`) or those of a release (`Snapshot`, `View`)."""
 
     def read(self, table: Table, columns: list[str], where: pc.Expression | None = None) -> pa.Table:
@@ -60,7 +60,7 @@ class NamedRow(NamedTuple):
     native: str | None
 
 
-def find_named_rows(tables: Tables, name: str, kinds: Collection[str] = tuple(KINDS)) -> list[NamedRow]:
+def find_named_rows(tables: ReadableTables, name: str, kinds: Collection[str] = tuple(KINDS)) -> list[NamedRow]:
     """Return the rows that an id names: one that a row has whole is no cut one of others.
 
     Args:
@@ -87,7 +87,7 @@ def find_named_rows(tables: Tables, name: str, kinds: Collection[str] = tuple(KI
     return []
 
 
-def find_named_row(tables: Tables, name: str, kinds: Collection[str] = tuple(KINDS)) -> NamedRow | None:
+def find_named_row(tables: ReadableTables, name: str, kinds: Collection[str] = tuple(KINDS)) -> NamedRow | None:
     """Return the row that an id names; None if there is none.
 
     Raises:
@@ -99,7 +99,7 @@ def find_named_row(tables: Tables, name: str, kinds: Collection[str] = tuple(KIN
     return rows[0] if rows else None
 
 
-def find_sessions(tables: Tables, names: Collection[str], what: str = "session") -> set[str]:
+def find_sessions(tables: ReadableTables, names: Collection[str], what: str = "session") -> set[str]:
     """Return our ids of the sessions that ids name; one that several transcripts gave to a session means all of these.
 
     Raises:
@@ -125,7 +125,12 @@ def explain_several(rows: Sequence[NamedRow], name: str) -> str:
 
 
 def _find(
-    tables: Tables, kinds: Collection[str], name: str, *, whole: Collection[str] = (), begins: Collection[str] = ()
+    tables: ReadableTables,
+    kinds: Collection[str],
+    name: str,
+    *,
+    whole: Collection[str] = (),
+    begins: Collection[str] = (),
 ) -> list[NamedRow]:
     """Return rows of the kinds: with `whole` those that have just this id, their own or, of these kinds, their
     transcript's; with `begins` those whose own id begins so, or of these kinds their transcript's.
@@ -147,7 +152,7 @@ def _find(
     return rows
 
 
-def _find_in_session(tables: Tables, name: str) -> list[NamedRow]:
+def _find_in_session(tables: ReadableTables, name: str) -> list[NamedRow]:
     """Return the messages called SESSION/MESSAGE: by the session's id or its first characters, and the message's own id
     or the first characters of ours.
     """
@@ -162,7 +167,7 @@ def _find_in_session(tables: Tables, name: str) -> list[NamedRow]:
     return _read(tables, "message", inside & named)
 
 
-def _read(tables: Tables, kind: str, where: pc.Expression) -> list[NamedRow]:
+def _read(tables: ReadableTables, kind: str, where: pc.Expression) -> list[NamedRow]:
     table = KINDS[kind]
     columns = [table.key, "native_id"] if kind in NATIVE else [table.key]
     rows = tables.read(table, columns, where).to_pylist()

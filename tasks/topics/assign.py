@@ -23,7 +23,7 @@ from slowwave.tasks.progress import track_items
 from slowwave.tasks.topics.cluster import (
     BASE_PURPOSES,
     Bundle,
-    Limits,
+    TopicLimits,
     bisect_vectors,
     cluster_by_leader,
     match_base_topic,
@@ -66,7 +66,9 @@ def get_place(claim: Mapping[str, Any]) -> Place:
     return claim["workspace"] or "" if claim["pack"] == "coding" else None
 
 
-def assign(pending: pa.Table, topics: pa.Table, limits: Limits, key: str, placed: pa.Table | None = None) -> Assigned:
+def assign(
+    pending: pa.Table, topics: pa.Table, limits: TopicLimits, key: str, placed: pa.Table | None = None
+) -> Assigned:
     """Give each claim a topic.
 
     Args:
@@ -119,7 +121,9 @@ def resolve_topic(topic: str, into: Mapping[str, str]) -> str:
 class _Board:
     """Topics while claims are placed."""
 
-    def __init__(self, topics: pa.Table, limits: Limits, key: str, placed: pl.DataFrame, pending: pa.Table) -> None:
+    def __init__(
+        self, topics: pa.Table, limits: TopicLimits, key: str, placed: pl.DataFrame, pending: pa.Table
+    ) -> None:
         self.limits, self.key = limits, key
         rows = topics.drop_columns("centroid").to_pylist() or build_base_topics(key)
         self.known = {t["topic_id"]: t for t in rows}
@@ -226,7 +230,7 @@ def _make_bundle(rows: list[Row], vectors: Vectors) -> Bundle:
     return Bundle(first, vectors.astype(np.float64).sum(axis=0), len(rows), known=False)
 
 
-def find_oversized_topics(sizes: Mapping[str, int], everything: int, limits: Limits) -> list[str]:
+def find_oversized_topics(sizes: Mapping[str, int], everything: int, limits: TopicLimits) -> list[str]:
     """Return the topics that hold more than their share of all claims, the largest first."""
     largest = limits.compute_largest(everything)
     large = [topic for topic in sizes if sizes[topic] > largest]

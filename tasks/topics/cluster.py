@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits at which topics begin, merge and split, and a topic's speed (`docs/decisions/010-topics.md`).
+class TopicLimits:
+    """TopicLimits at which topics begin, merge and split, and a topic's speed (`docs/decisions/010-topics.md`).
 
     `bench/nights/topics.py` measures them.
     """
@@ -35,7 +35,7 @@ class Limits:
         return self.max_share * claims if claims >= self.min_to_split else float("inf")
 
 
-LIMITS = Limits()
+LIMITS = TopicLimits()
 """Those of the night. A change needs a new `VERSION` of `assign.py`, so that claims are assigned anew."""
 BASE_PURPOSES = {
     "self": "What the agent is told about itself: its name, its manner, its standing instructions",
@@ -108,7 +108,7 @@ def cluster_by_leader(vectors: npt.NDArray[np.float32], threshold: float) -> lis
     return groups
 
 
-def merge_bundles(bundles: list[Bundle], limits: Limits, largest: float) -> list[list[int]]:
+def merge_bundles(bundles: list[Bundle], limits: TopicLimits, largest: float) -> list[list[int]]:
     """Return which bundles become one, likest first, as lists of places; equal ones in order of place.
 
     Two groups together may have `largest` members.

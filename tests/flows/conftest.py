@@ -10,7 +10,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds
 from slowwave.tasks.topics import cluster
-from slowwave.tasks.topics.cluster import Limits
+from slowwave.tasks.topics.cluster import TopicLimits
 from tests.talk_files import write_talk
 
 GIVEN = {"ENCODER": "hash-384", "KEYWORDS__TOP": "0"}
@@ -42,7 +42,7 @@ def night_of_fifteen(night_of_twelve: Path) -> Path:
 def give(patch: pytest.MonkeyPatch) -> None:
     for name, value in GIVEN.items():
         patch.setenv(f"SLOWWAVE_{name}", value)
-    patch.setattr(cluster, "LIMITS", Limits(min_to_split=1_000))  # to cut topics in two takes as long as all else
+    patch.setattr(cluster, "LIMITS", TopicLimits(min_to_split=1_000))  # to cut topics in two takes as long as all else
 
 
 def restore(folder: Path, kept: str) -> Path:

@@ -32,7 +32,7 @@ from slowwave.tasks.publish.gates import Bounds, Changes, check_gates
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.summarize.coherence import Coherence
 from slowwave.tasks.topics import by_model, cluster
-from slowwave.tasks.topics.cluster import Limits
+from slowwave.tasks.topics.cluster import TopicLimits
 from tests.command_line import typed
 from tests.talk_files import write_talk
 
@@ -182,7 +182,7 @@ def test_a_model_whose_summaries_tell_nothing_or_whose_base_topic_holds_all_is_h
 ) -> None:
     monkeypatch.setattr(by_model, "SIZES", by_model.Sizes(batch=5))
     monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10, summaries=10))
-    monkeypatch.setattr(cluster, "LIMITS", Limits(min_to_split=1_000))
+    monkeypatch.setattr(cluster, "LIMITS", TopicLimits(min_to_split=1_000))
 
     def run(script: str, last: int) -> RunReport:
         store, llm = tmp_path / script[-6:], f"scripted:{script}"
@@ -234,7 +234,7 @@ def test_what_is_beyond_a_bound_is_told_and_nothing_of_too_few(changes: Changes,
 
 
 def test_a_night_that_loses_summaries_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "LIMITS", Limits(min_to_split=1_000))
+    monkeypatch.setattr(cluster, "LIMITS", TopicLimits(min_to_split=1_000))
     made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
     run_night([write_talk(tmp_path / "a.jsonl", 0, 24)], made)
     store = Store.open(made.store)

@@ -18,7 +18,7 @@ from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES
 from slowwave.store import Store
 from slowwave.tasks.summarize.mend import mend
 from slowwave.tasks.topics import cluster
-from slowwave.tasks.topics.cluster import Limits
+from slowwave.tasks.topics.cluster import TopicLimits
 from slowwave.text.pyramid import Group, GrowthResult, Member, Pyramid, Shape, grow, grow_by_tier, grow_many
 from tests.talk_files import chat
 
@@ -184,7 +184,7 @@ def test_a_message_taken_back_leaves_the_sessions_summaries(tmp_path: Path) -> N
 
 
 def test_a_claim_that_is_retired_leaves_its_topics_summaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "LIMITS", Limits(merge_at=-1, fold_at=-1))
+    monkeypatch.setattr(cluster, "LIMITS", TopicLimits(merge_at=-1, fold_at=-1))
     options = Settings(store=tmp_path / "s", encoder="hash-384", pyramid={"step": 3})
     run_night([chat(tmp_path, "a", 1, TEXTS)], options)
     store = Store.open(options.store)

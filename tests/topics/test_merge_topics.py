@@ -15,7 +15,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES, TOPIC_HISTORY, TOPICS
 from slowwave.store import Store
 from slowwave.tasks.topics import by_model, cluster
-from slowwave.tasks.topics.cluster import Limits
+from slowwave.tasks.topics.cluster import TopicLimits
 from tests.llm_scripts import ENTRY, FIRST_NEW, faithful, kind, material
 from tests.talk_files import chat, session
 
@@ -93,7 +93,7 @@ def test_topics_that_the_model_sees_are_one_become_one_and_stay_so(tmp_path: Pat
 def test_a_base_topic_that_a_model_puts_all_in_is_cut_as_the_model_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "LIMITS", Limits(min_to_split=10))
+    monkeypatch.setattr(cluster, "LIMITS", TopicLimits(min_to_split=10))
     said = [*TALK, *(f"My train to {town} leaves at {n} from platform {n}." for n, town in enumerate(
         ["Porto", "Braga", "Lisbon", "Faro", "Evora", "Aveiro", "Beja", "Viseu"], 3))]  # fmt: skip
     report, store = run(tmp_path, "selfish", said)
@@ -183,7 +183,7 @@ def _place(entries: list[int], topic: int) -> list[dict[str, int]]:
 
 
 def test_a_model_sees_names_purposes_samples_and_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "LIMITS", Limits(min_to_split=10, max_share=0.5))
+    monkeypatch.setattr(cluster, "LIMITS", TopicLimits(min_to_split=10, max_share=0.5))
     settings = Settings(store=tmp_path / "store", encoder="hash-384", llm=f"scripted:{__name__}:wired")
     for day, said in enumerate((FIRST, SECOND), 1):
         run_night([session(tmp_path, f"s{day}", day, [("user", text) for text in said])], settings)

@@ -33,7 +33,7 @@ from slowwave.tasks.topics.assign import assign, find_oversized_topics, split_to
 from slowwave.tasks.topics.cluster import (
     LIMITS,
     Bundle,
-    Limits,
+    TopicLimits,
     bisect_vectors,
     cluster_by_leader,
     match_base_topic,
@@ -47,7 +47,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"
 LABELLED = ROOT / "data" / "labelled" / "topics.tsv"
 START = datetime(2026, 11, 1, tzinfo=UTC)
-EAGER = Limits(merge_at=0, fold_at=0, max_share=0.1)
+EAGER = TopicLimits(merge_at=0, fold_at=0, max_share=0.1)
 """Topics merge at once and may not hold more than a tenth: so the samples have to be cut."""
 
 
@@ -98,9 +98,9 @@ def test_leaders_gather_in_order_and_average_link_joins_them() -> None:
     vectors = np.array([unit(1, 0), unit(0, 1), unit(1, 0.1), unit(0.1, 1)])
     assert cluster_by_leader(vectors, 0.9) == [[0, 2], [1, 3]]
     bundles = [Bundle(str(i), vector.astype(np.float64), 1, known=False) for i, vector in enumerate(vectors)]
-    assert merge_bundles(bundles, Limits(merge_at=0.9, fold_at=0.9), np.inf) == [[0, 2], [1, 3]]
-    assert merge_bundles(bundles, Limits(merge_at=-1, fold_at=-1), np.inf) == [[0, 1, 2, 3]]
-    assert len(merge_bundles(bundles, Limits(merge_at=-1, fold_at=-1), 3)) == 2  # no group may have more than 3
+    assert merge_bundles(bundles, TopicLimits(merge_at=0.9, fold_at=0.9), np.inf) == [[0, 2], [1, 3]]
+    assert merge_bundles(bundles, TopicLimits(merge_at=-1, fold_at=-1), np.inf) == [[0, 1, 2, 3]]
+    assert len(merge_bundles(bundles, TopicLimits(merge_at=-1, fold_at=-1), 3)) == 2  # no group may have more than 3
 
 
 def test_merging_by_kept_bests_is_the_same_as_looking_at_every_pair() -> None:
@@ -108,13 +108,13 @@ def test_merging_by_kept_bests_is_the_same_as_looking_at_every_pair() -> None:
     for _ in range(20):
         rows = chance.normal(size=(12, 5))
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        limits = Limits(merge_at=0.2, fold_at=0.1, small=3)
+        limits = TopicLimits(merge_at=0.2, fold_at=0.1, small=3)
         assert merge_bundles([Bundle(str(i), r, 1, known=False) for i, r in enumerate(rows)], limits, 7) == plainly(
             rows, limits, 7
         )
 
 
-def plainly(rows: np.ndarray, limits: Limits, largest: int) -> list[list[int]]:
+def plainly(rows: np.ndarray, limits: TopicLimits, largest: int) -> list[list[int]]:
     groups = [[i] for i in range(len(rows))]
     while True:
         best = None
@@ -131,7 +131,7 @@ def plainly(rows: np.ndarray, limits: Limits, largest: int) -> list[list[int]]:
 
 
 def test_two_topics_that_a_new_claim_joins_become_one_and_the_larger_keeps_its_name() -> None:
-    limits = Limits(threshold=0.95, merge_at=0.6, fold_at=0.6, small=1)
+    limits = TopicLimits(threshold=0.95, merge_at=0.6, fold_at=0.6, small=1)
     old = [topic("large", unit(1, 0), 4), topic("small", unit(0.8, 0.6), 2)]
     made = assign(table(claim(9, unit(0.9, 0.3))), pa.Table.from_pylist(old, schema=TOPICS.schema), limits, "k")
     assert made.merged == {"small": "large"}
@@ -168,7 +168,7 @@ def test_what_is_said_over_code_gathers_within_its_project_and_of_oneself_with_t
 
 
 def test_a_topic_with_too_much_of_everything_is_cut_and_the_larger_half_keeps_it() -> None:
-    limits = Limits(min_to_split=10)
+    limits = TopicLimits(min_to_split=10)
     assert find_oversized_topics({"a": 3, "b": 7}, 12, limits) == ["b"]
     assert find_oversized_topics({"a": 3, "b": 7}, 40, limits) == []
     rows = [claim(n, unit(1, 0.01 * n), topic_id="b") for n in range(5)]
@@ -287,7 +287,7 @@ def test_a_night_with_little_new_leaves_each_topic_as_near_to_others_as_all_of_t
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = [line.split("\t")[1] for line in LABELLED.read_text(encoding="utf-8").splitlines()]
-    monkeypatch.setattr(cluster, "LIMITS", Limits(merge_at=0.9, fold_at=0.9))
+    monkeypatch.setattr(cluster, "LIMITS", TopicLimits(merge_at=0.9, fold_at=0.9))
     options = Settings(store=tmp_path / "store", encoder="hash-384")
     for night, some in enumerate((told[:40], told[40:50], told[50:60])):
         talk = [("user", text) for text in some]
@@ -320,7 +320,7 @@ def test_a_topic_that_lost_a_claim_for_good_has_its_centre_and_text_anew(
 def test_a_lower_alpha_draws_centre_and_text_to_what_is_newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {}
     for alpha in (1.0, 0.2):
-        monkeypatch.setattr(cluster, "LIMITS", Limits(alpha=alpha, merge_at=-1, fold_at=-1))
+        monkeypatch.setattr(cluster, "LIMITS", TopicLimits(alpha=alpha, merge_at=-1, fold_at=-1))
         options = Settings(store=tmp_path / str(alpha), encoder="hash-384", pyramid={"max_words": [12]})
         told = [f"Our heron number {n} stands at the northern pond all day." for n in range(5)]
         run_night([session(tmp_path, "s1", 1, [("user", one) for one in told])], options)
