@@ -170,8 +170,8 @@ def measure_house(root: Path) -> dict[str, Any]:
     """Return the figures of one checkout, by name."""
     modules, counted = read_modules(root), count_modules(root)
     sums = counted.select(pl.col("nodes", "code", "modules", "numbers", "patterns").sum()).to_dicts()[0]
-    functions = counted["functions"].explode().drop_nulls()
-    classes = counted["classes"].explode().drop_nulls()
+    functions = pl.Series([nodes for listed in counted["functions"] for nodes in listed], dtype=pl.Int64)
+    classes = pl.Series([name for listed in counted["classes"] for name in listed], dtype=pl.String)
     return {
         "nodes": sums["nodes"],
         "nodes a line": round(sums["nodes"] / sums["code"], 2),

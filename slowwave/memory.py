@@ -31,7 +31,6 @@ from slowwave.schemas.errors import (
     NoRelease,
     StoreMissing,
     UsageError,
-    translate_read_errors,
 )
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
 from slowwave.schemas.places import find_working_copy
@@ -152,6 +151,15 @@ class Memory:
     def get_view(self) -> View:
         """Return the view that answers now: of the named release, else of the live one, also when that changes."""
         return self._live.get_current_view()
+
+    def read_release(self, read: Callable[[View], R]) -> R:
+        """Return what a function reads of the release in force; anew, of the next one, if a forgetting deletes that
+        release's files meanwhile.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        return self._live.retry_superseded(lambda: read(self.get_view()))
 
     @property
     def has_release(self) -> bool:
@@ -380,8 +388,7 @@ class Memory:
         """Return the last turns, newest first, of the live release: `slowwave.recall.views.recent.list_recent`."""
         from slowwave.recall.views.recent import list_recent
 
-        with translate_read_errors(self.root / self.space):
-            return list_recent(self.get_view(), n, workspace, keyword, tag)
+        return self.read_release(lambda view: list_recent(view, n, workspace, keyword, tag))
 
     def claims(self, limit: int | None = None, **filters: Unpack[ClaimFilters]) -> "list[Claim]":
         """Return the claims that hold, newest first, of the live release: `slowwave.recall.views.browse.list_claims`.
@@ -391,15 +398,13 @@ class Memory:
         """
         from slowwave.recall.views.browse import list_claims
 
-        with translate_read_errors(self.root / self.space):
-            return list_claims(self.get_view(), limit, **filters)
+        return self.read_release(lambda view: list_claims(view, limit, **filters))
 
     def topics(self, weeks: int = 12) -> "list[Theme]":
         """Return the live release's topics, the strongest first, with their claims a week (`list_themes`)."""
         from slowwave.recall.views.browse import list_themes
 
-        with translate_read_errors(self.root / self.space):
-            return list_themes(self.get_view(), weeks)
+        return self.read_release(lambda view: list_themes(view, weeks))
 
     def related(self, subject: str, depth: int = 1, *, limit: int | None = None) -> "list[Related]":
         """Return the claims that hang together with one, by its id; or that speak of a file, person, project or tool,
@@ -407,8 +412,7 @@ class Memory:
         """
         from slowwave.recall.views.related import find_related
 
-        with translate_read_errors(self.root / self.space):
-            return find_related(self.get_view(), subject, depth, limit)
+        return self.read_release(lambda view: find_related(view, subject, depth, limit))
 
     def habits(
         self, workspace: str | None = None, kind: str | None = None, files: Sequence[str] | str = ()
@@ -424,7 +428,8 @@ class Memory:
         from slowwave.recall.views.habits import find_habits
 
         anchored = anchor_workspace(workspace) if workspace is not None else None
-        return find_habits(self.get_view(), anchored, kind, (files,) if isinstance(files, str) else tuple(files))
+        paths = (files,) if isinstance(files, str) else tuple(files)
+        return self.read_release(lambda view: find_habits(view, anchored, kind, paths))
 
     def remember(
         self,
@@ -525,12 +530,12 @@ class Memory:
         Raises:
             StoreError: the store can't be read.
         """
+        return self._live.retry_superseded(partial(self._answer_once, kind, queries, automatic))
+
+    def _answer_once(self, kind: Literal["recall", "sessions"], queries: list[Query], automatic: bool) -> list[Any]:
+        """Return what `_answer` does, of the release that is in force now."""
         read_cost, folder = self._vectors.start_clock(kind), self.root / self.space
-        with (
-            self._notes.collect_answer_notes(),
-            translate_read_errors(folder),
-            open_memory_span("search_memory", folder) as count,
-        ):
+        with self._notes.collect_answer_notes(), open_memory_span("search_memory", folder) as count:
             answers = self._search_release(kind, queries, automatic)
             if kind == "recall" and self._live.named is None:
                 answers = [self._add_pending(*pair, automatic) for pair in zip(queries, answers, strict=True)]

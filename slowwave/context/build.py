@@ -38,7 +38,7 @@ from slowwave.recall.live import LiveRelease, Notes, QueryVectors
 from slowwave.recall.query import MAX_CHARS, build_query, parse_sessions, read_once, refuse_unknown_filters
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import place_query
-from slowwave.schemas.errors import UsageError, translate_read_errors
+from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.settings import ContextSettings, PyramidSettings, Settings
 from slowwave.schemas.vocabulary import Role, Status
@@ -130,7 +130,12 @@ def build_context(
     turns = [parse_turn(turn) for turn in conversation]
     read_cost = memory._vectors.start_clock("automatic" if automatic else "context", room)
     with memory._notes.collect_answer_notes():
-        ask = partial(_ask_others, memory, turns=turns, automatic=automatic, own=own_sessions, filters=filters)
+        own = read_once(own_sessions)
+        ask_once = partial(_ask_others, memory, turns=turns, automatic=automatic, own=own, filters=filters)
+
+        def ask(text: str) -> tuple[list[Line], Hits]:
+            return memory._live.retry_superseded(partial(ask_once, text))
+
         memories, hits = ask(query)
         before = next((text for role, text in reversed(turns) if role != Role.ASSISTANT and text.strip()), None)
         if not hits.confident and before is not None and is_follow_up(query):
@@ -208,22 +213,21 @@ def _collect_memories(
     if memory._live.view is None:
         return _tell_hits(hits), hits
     plain_query = build_query(query, settings.hits, ("message",), own_sessions=own, **filters)
-    with translate_read_errors(memory.root / memory.space):
-        view = memory.get_view()
-        # messages beside a plain question, with a model's claims; beside a report sentences of the likeliest sessions
-        if automatic:
-            hits = put_narration_last(view, hits)
-        plain_query = place_query(view, plain_query)
-        encode = partial(memory._vectors.encode_texts, view.release.encoder)
-        if len(set(plain_query.content_words)) <= DIRECT_WORDS:
-            messages = rank_messages(view, plain_query, hits)
-            if not messages or not view.has_model_claims:
-                return messages, hits
-            claims = recall(CLAIMS, ("observation",))
-            topics = rank_topics(recall(1, ("topic",)), plain_query)
-            return [*rank_claims(view, claims), *topics, *messages], hits
-        vector = encode([plain_query.text]).get(plain_query.text)
-        return rank_sentences(view, plain_query, vector, hits), hits
+    view = memory.get_view()
+    # messages beside a plain question, with a model's claims; beside a report sentences of the likeliest sessions
+    if automatic:
+        hits = put_narration_last(view, hits)
+    plain_query = place_query(view, plain_query)
+    encode = partial(memory._vectors.encode_texts, view.release.encoder)
+    if len(set(plain_query.content_words)) <= DIRECT_WORDS:
+        messages = rank_messages(view, plain_query, hits)
+        if not messages or not view.has_model_claims:
+            return messages, hits
+        claims = recall(CLAIMS, ("observation",))
+        topics = rank_topics(recall(1, ("topic",)), plain_query)
+        return [*rank_claims(view, claims), *topics, *messages], hits
+    vector = encode([plain_query.text]).get(plain_query.text)
+    return rank_sentences(view, plain_query, vector, hits), hits
 
 
 def _leave_out_turns(hits: Hits, turns: Sequence[Said]) -> Hits:

@@ -215,7 +215,8 @@ class Tools:
     ) -> dict[str, Any]:
         """Show a memory by its id: what it stands on, down to the messages, and what holds it."""
         with convert_to_tool_errors():
-            shown: dict[str, Any] = escape_values(show(self.open_memory().get_view(), id, depth).as_dict())
+            found = self.open_memory().read_release(lambda view: show(view, id, depth).as_dict())
+            shown: dict[str, Any] = escape_values(found)
             return shown
 
     def remember(

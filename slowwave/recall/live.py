@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from threading import Lock, local
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 import pyarrow.compute as pc
@@ -22,7 +22,7 @@ from slowwave.recall.query import Query, Vector, is_of_session
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.recall.retrieve.rows import build_path_variants
-from slowwave.schemas.errors import TROUBLE, EncoderFailed, translate_read_errors
+from slowwave.schemas.errors import READ_TROUBLE, TROUBLE, EncoderFailed, StoreUnreadable, translate_read_errors
 from slowwave.schemas.places import find_url
 from slowwave.schemas.tables import MESSAGES, RELEASES
 from slowwave.schemas.vocabulary import Role, Status
@@ -32,6 +32,8 @@ from slowwave.store.workspaces import find_workspaces
 from slowwave.text.words import compute_word_shares
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Notes:
@@ -121,6 +123,29 @@ class LiveRelease:
         if self._behind is not None:
             self._note(self._behind)
         return cast(View, self.view)
+
+    def retry_superseded(self, read: Callable[[], T]) -> T:
+        """Return what a function reads of the release in force; anew if a forgetting deleted that release's files
+        meanwhile, and a newer one is there.
+
+        Raises:
+            StoreUnreadable: no newer release is there.
+        """
+        with translate_read_errors(self.root / self.space):
+            while True:
+                view = self.view
+                try:
+                    return read()
+                except (*READ_TROUBLE, StoreUnreadable):
+                    if not self._is_superseded(view):
+                        raise
+
+    def _is_superseded(self, view: View | None) -> bool:
+        """Return True if a newer release than a view's is there, looked for at once; it answers from now on."""
+        with self._looking:
+            self._looked = -self.WAIT
+            self.view = self._find_newest()
+        return view is None or self.view.release.release_id != view.release.release_id
 
     def _find_newest(self) -> View:
         """Return the live release's view: the current one if it need not or cannot be looked for again."""

@@ -7,6 +7,7 @@ its id as tells it from all others of the store.
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from textwrap import shorten
 
 import pyarrow as pa
@@ -28,7 +29,6 @@ from slowwave.recall.hits import QUOTE_CHARS
 from slowwave.recall.live import read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.recall.release.view import View, mark_changes
-from slowwave.schemas.errors import translate_read_errors
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import EXTRACTIVE, MODEL_KEY, Role, Status, SummaryScope
 from slowwave.store.workspaces import anchor_workspace, require_workspaces
@@ -60,8 +60,8 @@ def build_briefing(
     with memory._notes.collect_answer_notes():
         anchored = anchor_workspace(workspace) if workspace else None
         own = parse_sessions(own_sessions)
-        with translate_read_errors(memory.root / memory.space):
-            kinds = collect_briefing_kinds(memory, anchored, own)
+        collect = partial(collect_briefing_kinds, memory, anchored, own)
+        kinds = memory._live.retry_superseded(collect)
         block = pack_briefing(kinds, room, count, format)
         notes = memory._notes.answer_notes
     return replace(block, notes=notes, cost=read_cost())
