@@ -30,10 +30,10 @@ from slowwave.context.packing import (
 )
 from slowwave.context.rendering import FORMATS, Format, Line, LineSource, Measure, Name, Part
 from slowwave.context.report import rank_sentences
-from slowwave.context.running import Said, find_own_sessions, fold_turns
+from slowwave.context.running import Said, find_own_sessions, fold_letters, fold_turns
 from slowwave.context.tokens import Tokenizer, cache_counts, replace_surrogates, resolve_tokenizer
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.recall.hits import Cost, Hit, Hits, fold_text
+from slowwave.recall.hits import Cost, Hit, Hits
 from slowwave.recall.live import LiveRelease, Notes, QueryVectors
 from slowwave.recall.query import MAX_CHARS, build_query, parse_sessions, read_once, refuse_unknown_filters
 from slowwave.recall.release.view import View
@@ -233,7 +233,7 @@ def _collect_memories(
 def _leave_out_turns(hits: Hits, turns: Sequence[Said]) -> Hits:
     """Return an answer without the messages that are word for word a turn of the running conversation."""
     said = {text for _, text in turns}
-    kept = [hit for hit in hits if fold_text(hit.text) not in said] if said else hits
+    kept = [hit for hit in hits if fold_letters(hit.text) not in said] if said else hits
     if len(kept) == len(hits):
         return hits
     best = max((hit.relevance or 0.0 for hit in kept), default=0.0)

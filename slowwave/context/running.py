@@ -1,11 +1,13 @@
 """Which past session is the conversation that is running: a night, or a hook, may have read it while it goes on.
 
-What a session says is compared with the turns of the conversation, as people typed it: whatever its case and spaces,
-with placeholders for secrets. A session is the conversation's own if its latest messages are turns of the conversation
-that follow one another, back to where one of the two begins. One message that both share is too little, unless it is
-all that the session holds: two sessions may both begin with "good morning".
+Messages are compared without case, blanks and ASCII's marks, so a client may change Markdown; secrets stand as
+placeholders. A session is the conversation's own if its latest messages are turns that follow one another, and either
+the run goes back to where the session or the turns begin, or it is RUN messages long. A client that compacts a
+conversation puts a summary before the turns it keeps. One message that both share is too little, unless the session
+holds no other: two sessions may both begin with "good morning".
 """
 
+import string
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -21,13 +23,22 @@ from slowwave.schemas.tables import MESSAGES
 from slowwave.schemas.vocabulary import Role
 from slowwave.text.redact import redact_text
 
+RUN = 4
+"""Messages in a row that no two conversations share by chance: two questions with their answers."""
+MARKS = str.maketrans("", "", string.punctuation + string.whitespace)
+
 Said = tuple[bool, str]
 """Whether an assistant said it, and the text as it is compared."""
 
 
 def fold_turns(turns: Sequence[tuple[str, str]]) -> list[Said]:
     """Return the turns that say something, of roles and texts."""
-    return [(role == Role.ASSISTANT, fold_text(redact_text(text))) for role, text in turns if text.strip()]
+    return [(role == Role.ASSISTANT, fold_letters(redact_text(text))) for role, text in turns if text.strip()]
+
+
+def fold_letters(text: str) -> str:
+    """Return a text in one case without ASCII's marks and blanks; only folded if it holds nothing else."""
+    return text.casefold().translate(MARKS) or fold_text(text)
 
 
 def find_own_sessions(
@@ -44,10 +55,14 @@ def is_same(said: Sequence[Said], turns: Sequence[Said]) -> bool:
 
 
 def _is_beginning(said: Sequence[Said], turns: Sequence[Said]) -> bool:
-    """Return True if the latest messages are turns that follow one another, back to where one of both begins."""
+    """Return True if the latest messages are turns that follow one another, back to where one of both begins or RUN
+    messages long.
+    """
     for stop in range(1, len(turns) + 1):
         count = min(stop, len(said))
         if (count > 1 or count == len(said) > 0) and list(said[-count:]) == list(turns[stop - count : stop]):
+            return True
+        if count > RUN and list(said[-RUN:]) == list(turns[stop - RUN : stop]):
             return True
     return False
 
@@ -60,9 +75,9 @@ def _read_sessions(view: View | None, space_dir: Path, sessions: Collection[str]
         rows = view.read(MESSAGES, ["session_id", "seq", "role", "text"], inside).sort_by("seq").to_pylist()
         for row in rows:
             if row["role"] in (Role.USER, Role.ASSISTANT) and row["text"].strip():
-                text = fold_text(row["text"])
+                text = fold_letters(row["text"])
                 said[view.native_sessions[row["session_id"]]].append((row["role"] == Role.ASSISTANT, text))
     for hit in read_unreleased(view, space_dir):
         if (session := hit.sources[0].session) in sessions:
-            said[session].append((hit.speaker == Role.ASSISTANT, fold_text(hit.text)))
+            said[session].append((hit.speaker == Role.ASSISTANT, fold_letters(hit.text)))
     return said

@@ -66,6 +66,7 @@ TURNS = [{"role": role, "content": text} for role, text in RUNNING]
         [*TURNS, {"role": "user", "content": "And the kiosk?"}, {"role": "assistant", "content": "It closes at six."}],
         TURNS[1:],  # its beginning was dropped
         [text for role, text in RUNNING if role == "user"],  # only what the person said
+        [{"role": role, "content": f"**{text}**"} for role, text in RUNNING],  # as a client shows it
     ],
 )
 def test_a_conversation_is_known_by_its_messages(memory: Memory, turns: Sequence[str]) -> None:
@@ -88,6 +89,14 @@ def test_a_session_is_a_conversation_whose_turns_end_with_its_own() -> None:
     assert not is_same(said, fold_turns([c, d]))  # one message is too little
     assert not is_same(said, fold_turns([a, b, d]))  # it went on otherwise
     assert not is_same([], fold_turns([a]))
+
+
+def test_a_compacted_conversation_is_known_by_four_turns_in_a_row() -> None:
+    said = [("user", "one"), ("assistant", "two"), ("user", "three"), ("assistant", "four"), ("user", "five")]
+    summary = ("user", "So far: one to four.")
+    assert is_same(fold_turns(said), fold_turns([summary, *said[1:]]))
+    assert not is_same(fold_turns(said), fold_turns([summary, *said[2:]]))  # three in a row may be chance
+    assert not is_same(fold_turns(said), fold_turns([summary, *said[:4]]))  # it went on otherwise
 
 
 @pytest.mark.parametrize("is_read", [False, True])
