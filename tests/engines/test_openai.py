@@ -41,6 +41,8 @@ def _short_waits_and_no_threads_left(monkeypatch: pytest.MonkeyPatch) -> Iterato
     assert not [t for t in set(threading.enumerate()) - before if t.name.startswith("slowwave")]
 
 
+SENTENCE = "Every station sends its readings at ten past the hour and the page draws them as one curve for each tide. "
+
 TROUBLES: dict[str, tuple[list[Any], str | None, int]] = {
     # what the server does request by request (the last for good), the error that is left, the requests it took
     "429 with a pause": ([Reply(status=429, headers={"Retry-After": "0"}), GOOD], None, 2),
@@ -67,8 +69,10 @@ TROUBLES: dict[str, tuple[list[Any], str | None, int]] = {
     "wrong schema": ([{"summary": "the cache moved"}], "schema", 1),
     "two answers in one": (['{"gist": "a"}{"gist": "b"}'], "not_json", 1),
     "ten times too long": ([Reply('{"gist": "' + "the cache moved and " * 400 + '"}', tokens=2000)], "runaway", 1),
-    "whitespace loop": ([Reply('{"gist": ' + "\n" * 600, finish="length")], "runaway", 1),
-    "phrase loop": ([Reply('{"gist": "' + "and so on " * 60, finish="length")], "runaway", 1),
+    "whitespace loop": ([Reply('{"gist": ' + "\n" * 600, finish="length")], "runaway", 2),
+    "phrase loop": ([Reply('{"gist": "' + "and so on " * 60, finish="length")], "runaway", 2),
+    "sentence loop": ([Reply('{"gist": "' + SENTENCE * 5, finish="length")], "runaway", 2),
+    "sentence loop, then whole": ([Reply('{"gist": "' + SENTENCE * 5, finish="length"), GOOD], None, 2),
     "refusal": (["I'm sorry, but I can't help with that."], "refusal", 1),
     "refusal in a field": ([{"gist": "I cannot assist with that request."}], "refusal", 1),
     "refusal by the API": ([Reply(refusal="No.")], "refusal", 1),
@@ -88,6 +92,14 @@ def test_each_trouble_ends_in_an_answer_or_a_named_error(name: str) -> None:
     assert (got.error, len(server.seen)) == (error, requests)
     assert got.value == (None if error else Gist(**GOOD))
     assert bool(got.reason) == bool(error)
+
+
+def test_what_went_in_circles_is_asked_again_with_a_penalty_for_repeated_tokens() -> None:
+    loop = Reply('{"gist": "' + SENTENCE * 5, finish="length")
+    with serving(lambda _, nth: GOOD if nth else loop) as server:
+        got = answers(CheckedLLM(openai(server.url)), [ask("q")])["q"]
+    assert (got.value, got.flags) == (Gist(**GOOD), ("retried",))
+    assert [request.get("frequency_penalty") for request in server.seen] == [None, 0.5]
 
 
 def test_the_pause_that_a_server_asks_for_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

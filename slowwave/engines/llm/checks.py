@@ -1,4 +1,5 @@
-"""Validation of answers: every completion is checked, and a cut or missing answer is requested once more.
+"""Validation of answers: every completion is checked, and one that was cut, went in circles or is missing is requested
+once more.
 
 `check_completion` turns what an engine generated into a completion with a value or an error; `CheckedLLM` does so for
 all that an engine gives, and yields exactly one completion a request: an answer to an unknown id and a second answer to
@@ -30,8 +31,10 @@ RUNAWAY = 4
 """An answer of more than this many times its token budget comes from a server that ignores budgets."""
 BYTES_A_TOKEN = 8
 """More bytes than this a token are not words: used where a server counts no tokens."""
-LOOP_TAIL, LOOP_PERIOD = 400, 80
-"""A text whose last 400 characters repeat with a period of up to 80 is in a loop."""
+LOOP_TAIL, LOOP_PERIOD, LOOP_TIMES = 400, 400, 3
+"""A text is in a loop if its last 400 characters or more repeat, three times or more, with a period of up to 400."""
+LOOP_PENALTY = 0.5
+"""Frequency penalty (as OpenAI's API defines it) of the second attempt at an answer that went in circles."""
 LONGEST_REFUSAL = 600
 """Characters from which a text that begins like a refusal is an answer."""
 Finding = tuple[ErrorKind, str]
@@ -52,7 +55,7 @@ REFUSAL = re.compile(
 
 
 class CheckedLLM(Layer):
-    """Completions of `inner`, checked. What was cut or left out is asked for once more, after all the others."""
+    """Completions of `inner`, checked. What was cut, went in circles or is missing is requested once more, at the end."""
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
         """Yield one completion a request: its value, or the error found in it.
@@ -63,25 +66,22 @@ class CheckedLLM(Layer):
         answers: dict[str, Completion] = {}
         try:
             for completion in self._complete_once(requests):
-                if completion.error in ("cut", "missing"):
+                if completion.error in ("cut", "missing") or is_in_circles(completion):
                     answers[completion.id] = completion
                 else:
                     yield completion
-            # What was cut gets a larger budget, unless the context window has no room for one.
             again: list[Request] = []
             waiting = [request for request in requests if request.id in answers]
             for request, used in zip(waiting, count_prompt_tokens(self, waiting), strict=True):
-                budget = request.max_tokens
-                if answers[request.id].error == "cut":
-                    budget = min(2 * budget, self.context_window - used)
-                if answers[request.id].error == "missing" or budget > request.max_tokens:
-                    again.append(replace(request, max_tokens=budget))
-                else:
+                second = _make_second_request(request, answers[request.id], self.context_window - used)
+                if second is None:
                     yield answers.pop(request.id)
+                else:
+                    again.append(second)
             for completion in self._complete_once(again):
                 yield _merge_attempts(answers.pop(completion.id), completion)
         except EngineUnavailable:
-            yield from (c for c in answers.values() if c.error == "cut")  # paid for, and of use up to the cut
+            yield from (c for c in answers.values() if c.error != "missing")  # paid for, and of use up to the cut
             raise
 
     def _complete_once(self, requests: Sequence[Request]) -> Iterator[Completion]:
@@ -93,6 +93,20 @@ class CheckedLLM(Layer):
                 yield check_completion(request, completion)
         for request in waiting.values():
             yield make_failure(request, "missing", "the engine gave no answer to this request", self)
+
+
+def _make_second_request(request: Request, first: Completion, room: int) -> Request | None:
+    """Return the request for the second attempt; None if it would be the first one again.
+
+    What was cut gets a larger budget if the context window has `room` (tokens) for one. What went in circles gets a
+    penalty for repeated tokens.
+    """
+    if first.error == "missing":
+        return request
+    if first.error == "runaway":
+        return replace(request, frequency_penalty=LOOP_PENALTY)
+    budget = min(2 * request.max_tokens, room)
+    return replace(request, max_tokens=budget) if budget > request.max_tokens else None
 
 
 def _merge_attempts(first: Completion, second: Completion) -> Completion:
@@ -204,12 +218,18 @@ def _explain_misfit(error: ValidationError, completion: Completion, text: str) -
     return "not_json", f"{first['msg']}: {text[:200]!r}"
 
 
+def is_in_circles(completion: Completion) -> bool:
+    """Return True if an answer ended because one phrase, or blanks, came over and over."""
+    return completion.error == "runaway" and (completion.finish_reason == "repetition" or is_looping(completion.text))
+
+
 def is_looping(text: str) -> bool:
-    """Return whether a text ends in one short phrase, or blanks, over and over."""
-    tail = text[-LOOP_TAIL:]
-    if len(tail) < LOOP_TAIL:
-        return False
-    return any(tail[period:] == tail[:-period] for period in range(1, LOOP_PERIOD + 1))
+    """Return True if a text ends in one phrase, or blanks, over and over."""
+    for period in range(1, LOOP_PERIOD + 1):
+        tail = text[-max(LOOP_TAIL, LOOP_TIMES * period) :]
+        if len(tail) >= max(LOOP_TAIL, LOOP_TIMES * period) and tail[period:] == tail[:-period]:
+            return True
+    return False
 
 
 def _extract_strings(value: Any) -> Iterator[str]:

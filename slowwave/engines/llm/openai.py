@@ -262,6 +262,8 @@ class OpenAIServer(LLM):
             body["seed"] = self.sampling.seed
         if self.sampling.repetition_penalty != 1.0:
             body["repetition_penalty"] = self.sampling.repetition_penalty
+        if request.frequency_penalty:
+            body["frequency_penalty"] = request.frequency_penalty
         if request.schema is not None:
             schema = {"name": "answer", "strict": True, "schema": request.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}

@@ -115,6 +115,9 @@ class Request:
     messages: tuple[Message, ...]
     answer: type[AnswerModel] | None = None
     max_tokens: int = 1_024
+    frequency_penalty: float = 0.0
+    """What a token's logit loses for each time that the token stands in the answer: for the second attempt at an answer
+    that went in circles."""
 
     @property
     def schema(self) -> JsonSchema | None:

@@ -227,6 +227,7 @@ class VLLMOffline(LLM):
             temperature=self.sampling.temperature,
             seed=self.sampling.seed if self.sampling.temperature else None,
             repetition_penalty=self.sampling.repetition_penalty,
+            frequency_penalty=request.frequency_penalty,
             max_tokens=request.max_tokens,
             structured_outputs=schema,
             repetition_detection=RepetitionDetectionParams(
