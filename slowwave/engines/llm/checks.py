@@ -55,7 +55,7 @@ REFUSAL = re.compile(
 
 
 class CheckedLLM(Layer):
-    """Completions of `inner`, checked. What was cut, went in circles or is missing is requested once more, at the end."""
+    """Completions of `inner`, checked. What was cut, missing or in circles is requested once more, at the end."""
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
         """Yield one completion a request: its value, or the error found in it.
