@@ -173,7 +173,7 @@ def test_requests_in_flight_while_the_budgets_name_is_learned_are_sent_again() -
     def answer(prompt: str, nth: int) -> Any:
         if nth:
             return GOOD
-        together.wait(10)
+        together.wait(PATIENCE)
         return Reply(status=400, body=b"use max_completion_tokens")
 
     with serving(answer) as server:

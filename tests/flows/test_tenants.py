@@ -3,13 +3,13 @@
 import asyncio
 import json
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.command_line import typed
 from tests.vllm_servers import free_port
+from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -101,8 +101,7 @@ def test_one_server_answers_each_key_from_its_own_space(tmp_path: Path) -> None:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        while not server.started:
-            time.sleep(0.05)
+        wait_until(lambda: server.started, every=0.02)
 
         async def ask(key: str) -> str:
             headers = {"Authorization": f"Bearer {key}"}

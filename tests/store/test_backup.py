@@ -28,6 +28,7 @@ from slowwave.store.crypt import MAGIC, find_encryption
 from slowwave.store.lock import writer_lock
 from tests.command_line import typed
 from tests.talk_files import session
+from tests.waiting import PATIENCE
 
 SAID = [("user", "I live in Porto with my sister Nina, and I prefer tea to coffee."), ("assistant", "Noted.")]
 OTHER = [("user", "I live in Oslo with my brother Ulrik, and I prefer milk to coffee."), ("assistant", "Noted.")]
@@ -333,7 +334,9 @@ def test_the_recipe_of_the_docs_moves_a_store_into_an_encrypted_folder(store: Pa
         # gocryptfs stays in the background, so it gets no pipe of this test
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         env = {**os.environ, "STORE": str(store)}
-        done = subprocess.run(["bash", "-c", line], env=env, input=phrase.encode(), timeout=60, check=False, **quiet)
+        done = subprocess.run(
+            ["bash", "-c", line], env=env, input=phrase.encode(), timeout=PATIENCE, check=False, **quiet
+        )
         return done.returncode
 
     try:

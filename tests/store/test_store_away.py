@@ -21,6 +21,7 @@ from slowwave.store.publishing import publish
 from tests.command_line import typed
 from tests.recall_store import add, build, message_rows
 from tests.talk_files import session
+from tests.waiting import PATIENCE
 
 SAID = [
     ("user", "I live in Porto with my sister Nina, and I prefer tea to coffee."),
@@ -165,14 +166,14 @@ def test_threads_do_not_mix_their_notes() -> None:
         with notes.collect_answer_notes():
             notes.add("of the other")
             inside.set()
-            first_done.wait(10)
+            first_done.wait(PATIENCE)
 
     with notes.collect_answer_notes():
         notes.add("mine")
         notes.add("mine")
         thread = threading.Thread(target=other)
         thread.start()
-        assert inside.wait(10)
+        assert inside.wait(PATIENCE)
         with notes.collect_answer_notes():  # part of this answer
             notes.add("more of mine")
     assert notes.last == ["mine", "more of mine"]

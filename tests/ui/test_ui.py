@@ -58,8 +58,7 @@ def serve(store: Path, **options: bool) -> Iterator[Served]:
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    while not server.started:
-        time.sleep(0.02)
+    wait_until(lambda: server.started, every=0.02)
     yield Served(f"http://127.0.0.1:{port}", app.state.explorer)
     server.should_exit = True
     thread.join(PATIENCE)
