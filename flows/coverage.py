@@ -11,13 +11,15 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pyarrow.compute as pc
 
-from slowwave.schemas.errors import TROUBLE
+from slowwave.schemas.errors import TROUBLE, UsageError
 from slowwave.schemas.places import PREFECT_SERVER
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import FILES, SESSIONS
+from slowwave.schemas.tables import FILES, OBSERVATIONS, RUNS, SESSIONS
+from slowwave.schemas.vocabulary import LATER, WRITERS, Status
 from slowwave.store.notes import find_journals
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
+from slowwave.text.words import count_noun
 
 
 def measure_coverage(settings: Settings) -> dict[str, Any]:
@@ -54,6 +56,74 @@ def measure_coverage(settings: Settings) -> dict[str, Any]:
         "lag": lag,
         "line": line,
     }
+
+
+def measure_waiting(settings: Settings) -> dict[str, Any]:
+    """Return the memory's writer, and what waits for it and why; and the same as a `line`.
+
+    Nothing waits for rules. What waits for a model: sessions for their claims, claims for a topic, sessions for their
+    summaries. Passages answer meanwhile.
+    """
+    # Here, since an install for reading alone lacks what they need.
+    from slowwave.tasks.llm.writer import asks_model, explain_other_writer, find_rewriter, find_writer, name_writer
+
+    store, live = Store.open(settings.store, settings.space), Snapshot(settings.store, settings.space).release
+    try:
+        writer, named = find_writer(store), name_writer(settings)
+    except UsageError as wrong:  # no such engine
+        return {"writer": live.writer, "line": f"{live.writer}: {wrong}"}
+    facts: dict[str, Any] = {"writer": writer, "named": named}
+    if writer and writer != named:
+        return facts | {"line": explain_other_writer(writer, named)}
+    line = f"{writer or named}"
+    if find_rewriter(store):
+        facts["rewrites"] = live.name
+        line += f", which writes the memory anew: {live.name}, by {live.writer}, answers until that is done"
+    if not asks_model(settings):
+        return facts | {"line": line}
+    counts, why = _count_waiting(settings), _explain_waiting(store)
+    some = [text for text, n in counts.items() if n]
+    line += f"; {' and '.join(some)} wait: {why}" if some else ""
+    return facts | {"waiting": dict(zip(("claims", "topics", "summaries"), counts.values(), strict=True)), "line": line}
+
+
+def _count_waiting(settings: Settings) -> dict[str, int]:
+    """Return what waits for the writer's model, in words, and how many: claims, topics, summaries."""
+    from slowwave.tasks.boilerplate.task import Mask
+    from slowwave.tasks.job import Job
+    from slowwave.tasks.llm.ask import close_models, get_model
+    from slowwave.tasks.observe.task import find_sessions_to_observe
+    from slowwave.tasks.summarize.task import compute_summaries_key, find_sessions_to_summarise
+    from slowwave.tasks.topics.task import compute_assign_key
+
+    job = Job(settings, "status")
+    try:
+        claims = find_sessions_to_observe(job, get_model(job, "extract"), Mask(job)).height
+        key, placed = compute_assign_key(job, get_model(job, "topics")), pc.field("assign_key")
+        active = pc.field("status") == Status.ACTIVE
+        topics = job.store.count(OBSERVATIONS, active & (placed.is_null() | (placed != key)))
+        key = compute_summaries_key(job, get_model(job, "summaries"))
+        summaries = find_sessions_to_summarise(job, key).height
+    finally:
+        close_models(job.run_id)
+    return {
+        f"claims of {count_noun(claims, 'session')}": claims,
+        f"topics of {count_noun(topics, 'claim')}": topics,
+        f"summaries of {count_noun(summaries, 'session')}": summaries,
+    }
+
+
+def _explain_waiting(store: Store) -> str:
+    """Return why something waits, as the last run found."""
+    from slowwave.tasks.job import parse_steps
+
+    runs = sorted(store.read(RUNS, ["started_at", "report"]).to_pylist(), key=lambda row: row["started_at"])
+    steps = [step for row in runs[-1:] for step in parse_steps(row["report"]) if step.step in WRITERS]
+    failed = [line for step in steps for line in step.failed]
+    if failed:
+        return failed[0]
+    spent = any(name.endswith(LATER) and n for step in steps for name, n in step.counts.items())
+    return "the token budget of the last night was spent" if spent else "the next night makes them"
 
 
 def describe_backlog(settings: Settings) -> str:

@@ -23,6 +23,7 @@ OVER_THE_STORE = {
     "slowwave.tasks.pending": "reads which sessions a step has not done, and marks them done",
     "slowwave.tasks.vectors": "looks up the vectors that the store keeps",
     "slowwave.tasks.llm.ask": "keeps a model's answers in the store before they are used",
+    "slowwave.tasks.llm.writer": "reads who wrote a memory, and clears its rows for another writer",
     "slowwave.tasks.ingest.store_messages": "writes down what reading gave",
     "slowwave.tasks.ingest.vault": "computes the vault's chains again, from its rows",
     "slowwave.tasks.publish.export": "streams a released table into a file",

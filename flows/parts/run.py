@@ -45,6 +45,7 @@ from slowwave.tasks.ingest.parsing.lines import LEFT
 from slowwave.tasks.isolate import WHOLE_STEP, is_lasting, note_failed_units
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_models
+from slowwave.tasks.llm.writer import settle_writer
 from slowwave.tasks.shards import HERE, Executor
 from slowwave.telemetry import open_span
 from slowwave.text.redact import redact_text
@@ -85,6 +86,7 @@ def open_run(
     call: Callable[..., Any] = operator.call,
     wait: float = 0,
     ray: str | None = None,
+    rewrite: bool | None = None,
     now: datetime | None = None,
 ) -> Iterator[tuple[Job, RunReport]]:
     """Hold the writer's lock for a run, and write its row at the end. `prepare` comes before Lance reads anything.
@@ -95,11 +97,14 @@ def open_run(
     nothing and asked nothing of a model leaves no row: no table gets a new version from it. Neither does what can't be
     done as it was put. One that failed leaves its error, one of which a part failed what that was.
 
+    `rewrite` is False for a run that makes claims, topics and summaries: it must have the memory's writer. With True
+    its own writer writes them anew (`slowwave.tasks.llm.writer`). None: the run makes none.
+
     Raises:
         StoreMissing: there is no such store or space, and `create` is off.
         StoreLocked: another run is at it.
         StoreUnreadable: the store is damaged.
-        UsageError: settings name a language model, a prompt or a pack that is not there.
+        UsageError: settings name a language model, a prompt or a pack that is not there, or another writer.
     """
     check_llm(settings)
     check_encrypted(settings)
@@ -132,6 +137,8 @@ def open_run(
             )
             since = datetime.fromisoformat(died.since)
             _write_run(store, died.run_id, died.kind, since, None, RunStatus.DIED, RunReport(died.run_id, died.kind))
+        if rewrite is not None:
+            report.notes += settle_writer(job, rewrite=rewrite)
         try:
             yield job, report
         except BaseException as error:
@@ -148,8 +155,10 @@ def open_run(
             _write_run(store, run_id, kind, started, datetime.now(UTC), report.status, report)
 
 
-def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args: Any) -> None:
-    """Run a step, and add its report. One that fails is noted, and what it wrote taken back but for what was read.
+def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args: Any) -> bool:
+    """Run a step, add its report, and return True if it was done.
+
+    One that fails is noted, and what it wrote taken back but for what was read.
 
     Raises:
         SlowwaveError: whatever was raised on purpose: it would be raised again.
@@ -171,6 +180,7 @@ def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args
     note_failed_units(job, done, WHOLE_STEP, failed)
     report.steps.append(done)
     release_memory()
+    return not failed
 
 
 def open_executor(shards: Path, ray: str | None) -> AbstractContextManager[Executor]:

@@ -170,9 +170,9 @@ def open_memory(store: Path | None, space: str | None, release: str | None = Non
 
 
 def start_small_night(transcript: Path, given: dict[str, Any]) -> None:
-    """Distil a session that has ended, without a model, in a process that outlives this one."""
+    """Take in a session that has ended, without asking a model, in a process that outlives this one."""
     # -P: a folder that a client works in may hold a module of any name.
-    words = [sys.executable, "-P", "-m", "slowwave", "run", str(transcript), "--background", "--llm", "off"]
+    words = [sys.executable, "-P", "-m", "slowwave", "run", str(transcript), "--background"]
     words += [word for name, value in given.items() if name in ("store", "space") for word in (f"--{name}", value)]
     night = subprocess.Popen(words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
     night.returncode = 0  # nobody waits for it: Python would warn of that

@@ -330,11 +330,12 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
     """Return the lines of `status`: each with its heading and the values that it is made of."""
     from slowwave.cli.agents.client_files import OURS, Client, list_client_files
     from slowwave.cli.schedule import find_schedule
-    from slowwave.flows.coverage import find_next_night, measure_coverage
+    from slowwave.flows.coverage import find_next_night, measure_coverage, measure_waiting
     from slowwave.text.marked import read_as_it_is
 
     # what the lines are made of
     coverage, night = measure_coverage(settings), find_schedule() or find_next_night()
+    writing = measure_waiting(settings)
     waits = Counter(row["reason"] for row in _list_quarantine(settings, False).rows)
     reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))
     space = next(row for row in _list_spaces(settings, False).rows if row["space"] == settings.space)
@@ -353,6 +354,7 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
             space,
         ),
         ("encrypted", _describe_encryption(settings, kind), kind),
+        ("writer", writing["line"], writing),
         ("encoder", settings.encoder, settings.encoder),
         ("model", settings.llm, settings.llm),
         ("hooks", ", ".join(hooked) or "none: `slowwave install claude-code`, codex or cursor", hooked),

@@ -35,14 +35,10 @@ Paths = Annotated[
     list[Path] | None, typer.Argument(help="Files, folders or s3:// prefixes; default: installed tools' transcripts.")
 ]
 LlmOption = Annotated[
-    str | None, typer.Option("--llm", help="Language model: off, vllm:MODEL, openai:MODEL@URL, … > extractive.")
+    str | None, typer.Option("--llm", help="Language model: off, vllm:MODEL, openai:MODEL@URL, or several with >.")
 ]
 MaxTokens = Annotated[
     int | None, typer.Option("--max-tokens", help="Most tokens that this run may use; it then stops cleanly.")
-]
-EngineOption = Annotated[
-    str | None,
-    typer.Option("--engine", help="extractive: redo a model's output without a model; by default it is kept."),
 ]
 GistsOption = Annotated[str | None, typer.Option("--gists", help="off, extractive, llm or truncated.")]
 LOG = logging.getLogger(__name__)
@@ -51,20 +47,11 @@ SPACE = "{space}"
 STEPS = "read, passages, gists, boilerplate, habits, observe, dedupe, supersede, relate, assign, topics or summaries."
 
 
-def _add_model_options(
-    given: dict[str, Any], llm: str | None, max_tokens: int | None, engine: str | None = None, **more: Any
-) -> dict[str, Any]:
-    """Return the settings given, and those that options name; `--llm` is the model of every task.
-
-    Raises:
-        UsageError: a model and none.
-    """
-    if engine == "extractive" and llm not in (None, "off"):
-        raise UsageError("--engine extractive is without a model: leave --llm out")
+def _add_model_options(given: dict[str, Any], llm: str | None, max_tokens: int | None, **more: Any) -> dict[str, Any]:
+    """Return the settings given, and those that options name; `--llm` is the model of every task."""
     named = {
         "llm": llm,
         "models": None if llm is None else dict.fromkeys(("extract", "summaries", "topics", "judge", "talk"), ""),
-        "engine": engine,
         "model": None if max_tokens is None else {"max_tokens": max_tokens},
         **more,
     }
@@ -89,9 +76,10 @@ def run(
     ] = False,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
-    engine: Annotated[
-        str | None, typer.Option(help="extractive: redo a model's output without a model. ray: compute on Ray.")
-    ] = None,
+    rewrite: Annotated[
+        bool, typer.Option("--rewrite", help="Have another writer (--llm) write claims, topics and summaries anew.")
+    ] = False,
+    engine: Annotated[str | None, typer.Option(help="ray: compute on Ray.")] = None,
     gists: GistsOption = None,
     embeddings: Annotated[
         bool | None, typer.Option("--embeddings/--no-embeddings", help="Make vectors; without, recall is full text.")
@@ -112,23 +100,30 @@ def run(
     nothing was released.
     """
     # settings of this run
-    if engine not in (None, "best", "extractive", "ray") or (address and engine != "ray"):
-        raise UsageError("--engine is best, extractive or ray, and --address goes with ray alone")
+    if engine not in (None, "ray") or (address and engine != "ray"):
+        raise UsageError("--engine is ray, and --address goes with it alone")
+    if rewrite and background:
+        raise UsageError("--rewrite asks the memory's writer, and --background asks no model: leave one out")
     ray = (address or os.environ.get("RAY_ADDRESS") or "local") if engine == "ray" else None
-    given = _add_model_options(
-        given, llm, max_tokens, None if ray else engine, gists=gists, embeddings=embeddings, redact=redact
-    )
+    given = _add_model_options(given, llm, max_tokens, gists=gists, embeddings=embeddings, redact=redact)
     # several spaces, each with a night of its own, or one
     if all_spaces or len(space or ()) > 1:
         if background or (all_spaces and space):
             raise UsageError("--all-spaces goes without --space, and several spaces without --background")
-        raise typer.Exit(_run_each(given, paths or [], space or [], prefect=prefect, ray=ray))
+        raise typer.Exit(_run_each(given, paths or [], space or [], prefect=prefect, ray=ray, rewrite=rewrite))
     here = load_settings(**given).space
-    return _run_one(given, [Path(str(path).replace(SPACE, here)) for path in paths or []], prefect, background, ray)
+    own_paths = [Path(str(path).replace(SPACE, here)) for path in paths or []]
+    return _run_one(given, own_paths, prefect, background, ray, rewrite=rewrite)
 
 
 def _run_each(
-    given: dict[str, Any], paths: list[Path], spaces: list[str], *, prefect: bool | None, ray: str | None
+    given: dict[str, Any],
+    paths: list[Path],
+    spaces: list[str],
+    *,
+    prefect: bool | None,
+    ray: str | None,
+    rewrite: bool,
 ) -> int:
     """Run a night of each space, whoever has waited longest first; return the exit status: the gravest.
 
@@ -151,7 +146,7 @@ def _run_each(
         try:
             with report_errors():
                 own_paths = [Path(str(path).replace(SPACE, name)) for path in paths]
-                if report := _run_one(given | {"space": name}, own_paths, prefect, False, ray):
+                if report := _run_one(given | {"space": name}, own_paths, prefect, False, ray, rewrite=rewrite):
                     print_report(report)
                     ended.add(HELD if report.held else INCOMPLETE if report.failures else 0)
         except typer.Exit as failed:
@@ -164,7 +159,13 @@ def _run_each(
 
 
 def _run_one(
-    given: dict[str, Any], paths: list[Path], prefect: bool | None, background: bool, ray: str | None
+    given: dict[str, Any],
+    paths: list[Path],
+    prefect: bool | None,
+    background: bool,
+    ray: str | None,
+    *,
+    rewrite: bool = False,
 ) -> "RunReport | None":
     settings = load_settings(**given)
     if background and not settings.same_day:
@@ -178,17 +179,17 @@ def _run_one(
         from slowwave.store.lock import wait_alone
 
         with wait_alone(settings.store / settings.space, str(absolute)) as alone:
-            return run_night(absolute, settings, wait=600, ray=ray) if alone else None
+            return run_night(absolute, settings, wait=600, ray=ray, same_day=True) if alone else None
     if find_server(prefect):
         import_prefect_quietly()
         from slowwave.flows.prefect import run_night_under_prefect
 
-        report = run_night_under_prefect([str(path) for path in absolute], given, ray)
+        report = run_night_under_prefect([str(path) for path in absolute], given, ray, rewrite=rewrite)
     else:
         with show_loading():
             from slowwave.flows.nightly import run_night
 
-        report = run_night(absolute, settings, ray=ray)
+        report = run_night(absolute, settings, ray=ray, rewrite=rewrite)
     # What it brought, for a terminal.
     from slowwave.store import Store
 
@@ -279,20 +280,18 @@ def reprocess(
     until: Annotated[datetime | None, typer.Option(help="Sessions that began before this day.")] = None,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
-    engine: EngineOption = None,
     gists: GistsOption = None,
 ) -> "RunReport":
     """Redo a step and what depends on it, or fill in what it lacks.
 
-    Steps after it only redo what changed; without --llm a model's output is kept. `topics` are made again from all
-    sessions; `assign` places the claims of some sessions in the existing topics.
+    Steps after it only redo what changed. `topics` are made again from all sessions; `assign` places the claims of some
+    sessions in the existing topics. Another writer than the memory's is refused: `slowwave run --rewrite` changes it.
     """
     with show_loading():
-        from slowwave.flows.reprocess import OF_THE_STEP, Selection, list_masters, run_reprocess
+        from slowwave.flows.reprocess import Selection, list_masters, run_reprocess
 
     chosen = Selection(tuple(session or ()), workspace, since, until)
-    given = _add_model_options(given, llm, max_tokens, engine, gists=gists)
-    settings = load_settings(**given)
+    settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
     # fill in what is missing, and print the summaries
     if missing:
         report = run_reprocess(step, chosen, settings, missing=True)
@@ -304,6 +303,4 @@ def reprocess(
         if step == "summaries" and not summaries:
             OUT.print("There are no summaries: there are no messages, or the model could not be reached.")
         return report
-    # redo the step; later steps have their usual settings
-    usual = load_settings(**{name: value for name, value in given.items() if name not in OF_THE_STEP})
-    return run_reprocess(step, chosen, settings, usual=usual)
+    return run_reprocess(step, chosen, settings)

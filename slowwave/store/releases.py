@@ -51,6 +51,7 @@ class Release:
     encoder: str | None
     restores: str | None
     calibration: str | None = None
+    writer: str | None = None
 
     @property
     def name(self) -> str:

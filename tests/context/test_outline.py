@@ -60,7 +60,7 @@ def sum_up(request: Request) -> object:
 
 
 def test_a_fact_stated_once_in_a_talk_is_told_in_the_next_by_its_gist(tmp_path: Path) -> None:
-    model = f"scripted:{__name__}:sum_up > extractive"
+    model = f"scripted:{__name__}:sum_up"
     settings = Settings(
         store=tmp_path / "store",
         encoder="hash-384",
