@@ -83,6 +83,16 @@ def test_rooms_side_by_side_import_one_another_in_one_direction() -> None:
     assert {(name_room(a), b) for a, b in find_edges("web", "mcp") if b in ("chat", "cli")} == set()
 
 
+def test_nobody_imports_the_command() -> None:
+    assert [edge for edge in find_edges(*{name_room(module) for module in MODULES} - {"cli"}) if edge[1] == "cli"] == [
+        ("slowwave.__main__", "cli")
+    ]
+
+
+def test_the_flows_know_nobody_who_shows_them() -> None:
+    assert [edge for edge in find_edges("flows") if edge[1] in ("cli", "mcp", "ui", "chat", "web")] == []
+
+
 def test_steps_know_neither_the_flows_nor_those_who_ask() -> None:
     above = {"flows", "cli", "mcp", "chat", "web", "memory", "context"}
     assert [edge for edge in find_edges("tasks") if edge[1] in above] == []

@@ -217,7 +217,7 @@ def briefing(
     In the folder of a known project it is about that project. The output stays the same until the next release, apart
     from a first line where transcripts have waited for more than a day.
     """
-    from slowwave.flows.coverage import describe_backlog
+    from slowwave.flows.status import describe_backlog
 
     project = None if everything else workspace or find_project(memory)
     room = budget and max(0, budget - FENCE_TOKENS)

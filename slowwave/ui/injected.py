@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from slowwave.context.build import Context
 from slowwave.context.projects.briefing import collect_briefing_kinds, pack_briefing
 from slowwave.context.tokens import resolve_tokenizer
-from slowwave.flows.coverage import describe_backlog
+from slowwave.flows.status import describe_backlog
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
 from slowwave.recall.views.compare import compare_releases, read_decisions

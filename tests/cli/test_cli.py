@@ -16,8 +16,8 @@ import pytest
 from lancedb.expr import col, lit
 
 from slowwave import Filters
-from slowwave.cli.inspect import LEDGERS
 from slowwave.cli.main import COMMANDS, RENAMED, context, recall
+from slowwave.flows.ledgers import LEDGERS
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.tables import MESSAGES, RELEASED, SESSIONS

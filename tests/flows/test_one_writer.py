@@ -20,13 +20,13 @@ from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.llm.cache import CachedLLM
 from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
-from slowwave.flows.coverage import measure_waiting
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.plan import plan_night
 from slowwave.flows.reprocess import Selection, run_reprocess
+from slowwave.flows.status import measure_waiting
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (

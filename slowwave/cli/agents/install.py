@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from slowwave.cli.agents.client_files import Client, ClientFile, list_client_files
 from slowwave.cli.common import OUT, command
+from slowwave.flows.parts.client_files import Client, ClientFile, list_client_files
 from slowwave.schemas.errors import name_install
 from slowwave.text.marked import read_as_it_is, write_whole
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from slowwave.schemas.errors import UsageError
-from slowwave.text.marked import HASH_MARKS, remove_marked, replace_marked
+from slowwave.text.marked import HASH_MARKS, read_as_it_is, remove_marked, replace_marked
 
 SERVER = "slowwave"
 KEPT = ".bak"
@@ -167,6 +167,12 @@ def list_client_files(
     start = {"command": _join([*command, "hook", "session-start", *more]), "timeout": SECONDS}
     hooks = {**CURSORS, "hooks": {"sessionStart": [start]}}
     return [ClientFile(cursor / "hooks.json", hooks), ClientFile(cursor / "mcp.json", {"mcpServers": {SERVER: server}})]
+
+
+def find_hooked_clients() -> list[str]:
+    """Return the clients in whose own settings our hooks are."""
+    hooks = {str(client): list_client_files(client, None, ["slowwave"], ())[0].path for client in Client}
+    return [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]
 
 
 def _join(words: Sequence[str]) -> str:

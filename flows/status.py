@@ -1,25 +1,108 @@
-"""Coverage: which transcripts a memory has read, and when a night reads the rest."""
+"""The status of a memory as data: what it covers, what waits, its runs and its place on this machine.
+
+`slowwave status`, the pages and the MCP server show it.
+"""
 
 import json
 import os
 import time
+from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.request import ProxyHandler, Request, build_opener
 
+import orjson
 import pyarrow.compute as pc
 
+from slowwave.flows.ledgers import Row, list_quarantine, list_runs, measure_spaces
+from slowwave.flows.parts.client_files import find_hooked_clients
+from slowwave.flows.parts.schedule import find_schedule
 from slowwave.schemas.errors import TROUBLE, UsageError
-from slowwave.schemas.places import PREFECT_SERVER
+from slowwave.schemas.places import PREFECT_SERVER, name_place
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, OBSERVATIONS, RUNS, SESSIONS
-from slowwave.schemas.vocabulary import LATER, WRITERS, Status
+from slowwave.schemas.vocabulary import LATER, WRITERS, RunStatus, Status
+from slowwave.store.crypt import is_locked
 from slowwave.store.notes import find_journals
-from slowwave.store.releases import Snapshot
+from slowwave.store.releases import Release, Snapshot
 from slowwave.store.store import Store
 from slowwave.text.words import count_noun
+
+UNFINISHED = "forgetting"
+"""Heading of a forgetting that a killed run left unfinished."""
+
+
+class StatusLine(NamedTuple):
+    """One line of the status: its heading, its text, and the values that the text is made of."""
+
+    heading: str
+    text: str
+    value: Any
+
+
+def collect_status(settings: Settings) -> list[StatusLine]:
+    """Return the lines of the status, the coverage first.
+
+    Raises:
+        StoreMissing, NoRelease: there is no memory yet.
+        StoreUnreadable: it is damaged.
+    """
+    coverage, night = measure_coverage(settings), find_schedule() or find_next_night()
+    writing = measure_waiting(settings)
+    waits = Counter(row["reason"] for row in list_quarantine(settings, False).rows)
+    reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))
+    space = next(row for row in measure_spaces(settings, False).rows if row["space"] == settings.space)
+    last = next(iter(list_runs(settings, False).rows), {})
+    place = name_place(settings.store / settings.space)
+    hooked = find_hooked_clients()
+    return [
+        StatusLine("memory", coverage["line"], coverage),
+        *_list_unfinished(settings),
+        StatusLine("quarantine", f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}", waits),
+        StatusLine("last run", _describe_run(last) if last else "none is noted", last),
+        StatusLine("next night", night or "none is planned: `slowwave schedule install`", night),
+        StatusLine("store", f"{place}, {space['bytes'] / 1e6:,.1f} MB, live {space['release']}", space),
+        StatusLine("encrypted", _describe_encryption(settings, space["encrypted"]), space["encrypted"]),
+        StatusLine("writer", writing["line"], writing),
+        StatusLine("encoder", settings.encoder, settings.encoder),
+        StatusLine("model", settings.llm, settings.llm),
+        StatusLine("hooks", ", ".join(hooked) or "none: `slowwave install claude-code`, codex or cursor", hooked),
+    ]
+
+
+def _describe_encryption(settings: Settings, kind: str | None) -> str:
+    """Return how the store's disk is encrypted, or that an encrypted folder beside the store is not mounted."""
+    if is_locked(settings.store):
+        return "no: an encrypted folder beside the store is not mounted in its place, see docs/install.md"
+    return f"by {kind}, unlocked" if kind else "not known to be: see docs/install.md"
+
+
+def _list_unfinished(settings: Settings) -> list[StatusLine]:
+    """Return a line for each forgetting that a killed run left; none if there is none."""
+    from slowwave.tasks.forget.lineage import read_plans
+
+    return [
+        StatusLine(
+            UNFINISHED,
+            f"{plan.run_id} of {plan.at[:16].replace('T', ' ')} UTC is not finished: the next `slowwave run`, or any "
+            "other command that writes, finishes it first",
+            {"run_id": plan.run_id, "at": plan.at, "by": plan.why, "erased": plan.erased},
+        )
+        for plan in read_plans(settings.store / settings.space)
+    ]
+
+
+def _describe_run(run: Row) -> str:
+    """Return a run's time, status and output; the error of one that failed."""
+    report, names = orjson.loads(run.pop("report")), {"read": "messages", "observe": "claims"}
+    steps = report.get("steps", [])  # of a broken report that was forgotten nothing is left
+    made = [f"{step['rows_out']:,} {names[step['step']]}" for step in steps if step["step"] in names]
+    made += [f"{step['counts']['superseded']:,} changed" for step in steps if "superseded" in step["counts"]]
+    why = report.get("notes", [])[-1:] if run["status"] == RunStatus.FAILED or not made else made
+    reasons = f": {', '.join(why)}" if why else ""
+    return f"{run['kind']} {run['started_at']:%Y-%m-%d %H:%M} UTC, {run['status']}{reasons}"
 
 
 def measure_coverage(settings: Settings) -> dict[str, Any]:
@@ -64,19 +147,24 @@ def measure_waiting(settings: Settings) -> dict[str, Any]:
     Nothing waits for rules. What waits for a model: sessions for their claims, claims for a topic, sessions for their
     summaries. Passages answer meanwhile.
     """
+    live = Snapshot(settings.store, settings.space).release
+    try:
+        return _describe_writer(settings, live)
+    except UsageError as wrong:  # settings name no engine, prompt or pack there is
+        return {"writer": live.writer, "line": f"{live.writer}: {wrong}"}
+
+
+def _describe_writer(settings: Settings, live: Release) -> dict[str, Any]:
     # Here, since an install for reading alone lacks what they need.
     from slowwave.tasks.llm.writer import asks_model, explain_other_writer, find_rewriter, find_writer, name_writer
 
-    store, live = Store.open(settings.store, settings.space), Snapshot(settings.store, settings.space).release
-    try:
-        writer, named = find_writer(store), name_writer(settings)
-    except UsageError as wrong:  # no such engine
-        return {"writer": live.writer, "line": f"{live.writer}: {wrong}"}
+    store = Store.open(settings.store, settings.space)
+    writer, named, rewriter = find_writer(store), name_writer(settings), find_rewriter(store)
     facts: dict[str, Any] = {"writer": writer, "named": named}
     if writer and writer != named:
-        return facts | {"line": explain_other_writer(writer, named)}
+        return facts | {"line": explain_other_writer(writer, named, is_rewritten=rewriter not in (None, live.writer))}
     line = f"{writer or named}"
-    if find_rewriter(store):
+    if rewriter:
         facts["rewrites"] = live.name
         line += f", which writes the memory anew: {live.name}, by {live.writer}, answers until that is done"
     if not asks_model(settings):
