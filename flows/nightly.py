@@ -74,7 +74,7 @@ def run_night(
     settings: Settings,
     call: Callable[..., Any] = operator.call,
     wait: float = 0,
-    ray: str | None = None,
+    executor: str | None = None,
     *,
     rewrite: bool = False,
     same_day: bool = False,
@@ -88,7 +88,7 @@ def run_night(
         settings: of the night.
         call: how a step is run.
         wait: seconds to wait for a run under way.
-        ray: "local" or a cluster's address: Ray then computes what costs most.
+        executor: a plugin that computes what costs most, as `ray` or `ray:ADDRESS`.
         rewrite: let the writer that the settings name write the memory anew, if another one wrote it.
         same_day: ask no model. Where one writes the memory, what is read answers by its passages, and its claims wait.
         now: the run's clock, else the machine's time.
@@ -107,7 +107,7 @@ def run_night(
 
     open_night = partial(open_run, "nightly", settings, prepare, create=True)
     writes = None if same_day else rewrite
-    with open_night(call=call, wait=wait, ray=ray, rewrite=writes, now=now) as (job, report):
+    with open_night(call=call, wait=wait, executor=executor, rewrite=writes, now=now) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         set_aside_candidate(job, report)
         erase_plans(job, report)

@@ -24,8 +24,8 @@ from slowwave.flows.nightly import collect_transcript_roots
 from slowwave.schemas.settings import LLMSettings, ModelTask, Settings
 from slowwave.schemas.tables import FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS
 from slowwave.schemas.vocabulary import Status, is_turn
-from slowwave.store.bucket.working_copy import refresh
 from slowwave.store.notes import find_journals
+from slowwave.store.place import find_place
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.gists.task import compute_gists_key
 from slowwave.tasks.ingest.parsing.records import Limits
@@ -164,7 +164,7 @@ def plan_night(paths: list[Path], settings: Settings) -> Estimate:
         UsageError: the settings name a language model, a prompt or a pack that does not exist.
     """
     check_llm(settings)
-    refresh(settings.store / settings.space)
+    find_place(settings.store).pull(settings.space)
     with tempfile.TemporaryDirectory() as empty:
         exists = (settings.store / settings.space / "releases.lance").is_dir()
         job = Job(settings if exists else settings.model_copy(update={"store": Path(empty)}), "plan")

@@ -163,12 +163,12 @@ def _should_retry(task: Any, task_run: Any, state: Any) -> bool:
 
 
 def _do_night(
-    paths: list[str] | None, overrides: dict[str, Any] | None, ray: str | None, tasks: TaskRunner, *, rewrite: bool
+    paths: list[str] | None, overrides: dict[str, Any] | None, executor: str | None, tasks: TaskRunner, *, rewrite: bool
 ) -> RunReport:
     """Return the report of a night whose steps are tasks. The flow's run is named by it, and has it as an artifact."""
     try:
         given = [Path(path) for path in paths or []]
-        report = run_night(given, make_settings(overrides or {}), tasks, ray=ray, rewrite=rewrite)
+        report = run_night(given, make_settings(overrides or {}), tasks, executor=executor, rewrite=rewrite)
     except Exception:
         if tasks.failed is None:
             name_flow_run("failed", RunStatus.FAILED)
@@ -185,7 +185,7 @@ def _do_night(
 def nightly(
     paths: list[str] | None = None,
     overrides: dict[str, Any] | None = None,
-    ray: str | None = None,
+    executor: str | None = None,
     rewrite: bool = False,
 ) -> RunReport:
     """Run a night under Prefect, its report kept as an artifact.
@@ -193,13 +193,13 @@ def nightly(
     Args:
         paths: files and folders to read; none: the transcripts of the tools installed for this user.
         overrides: settings by name, over those of the file and the environment.
-        ray: "local" or the address of a Ray cluster, which then computes what costs most.
+        executor: a plugin that computes what costs most, as `ray` or `ray:ADDRESS`.
         rewrite: let the writer that the settings name write the memory anew, if another one wrote it.
 
     Raises:
         NightIncomplete: a step failed, or a session in it; what was left is released. So the flow's run ends as Failed.
     """
-    return _do_night(paths, overrides, ray, TaskRunner(), rewrite=rewrite).check_complete()
+    return _do_night(paths, overrides, executor, TaskRunner(), rewrite=rewrite).check_complete()
 
 
 @flow(name="reprocess", validate_parameters=False)
@@ -231,7 +231,7 @@ def export(to: str, form: str = "parquet", overrides: dict[str, Any] | None = No
 
 
 def run_night_under_prefect(
-    paths: list[str], overrides: dict[str, Any], ray: str | None = None, *, rewrite: bool = False
+    paths: list[str], overrides: dict[str, Any], executor: str | None = None, *, rewrite: bool = False
 ) -> RunReport:
     """Return the report of a run of `nightly`; of a plain night, if Prefect fails before the night has ended.
 
@@ -241,13 +241,13 @@ def run_night_under_prefect(
     reports, tasks = list[RunReport](), TaskRunner()
 
     @hide_words
-    def do_night(paths: list[str], overrides: dict[str, Any], ray: str | None, rewrite: bool) -> RunReport:
-        reports.append(_do_night(paths, overrides, ray, tasks, rewrite=rewrite))
+    def do_night(paths: list[str], overrides: dict[str, Any], executor: str | None, rewrite: bool) -> RunReport:
+        reports.append(_do_night(paths, overrides, executor, tasks, rewrite=rewrite))
         return reports[-1].check_complete()
 
     try:
         with restore_words():
-            return Flow(do_night, name=nightly.name, validate_parameters=False)(paths, overrides, ray, rewrite)
+            return Flow(do_night, name=nightly.name, validate_parameters=False)(paths, overrides, executor, rewrite)
     except NightIncomplete as incomplete:
         return incomplete.report
     except PrefectFailed as failed:
@@ -258,7 +258,7 @@ def run_night_under_prefect(
         if reports:
             return tasks.note_failure(reports[-1])
         given = [Path(path) for path in paths]
-        return tasks.note_failure(run_night(given, make_settings(overrides), ray=ray, rewrite=rewrite))
+        return tasks.note_failure(run_night(given, make_settings(overrides), executor=executor, rewrite=rewrite))
 
 
 def save_artifact(report: RunReport, key: str, description: str) -> None:

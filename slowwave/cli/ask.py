@@ -185,10 +185,10 @@ def context(
     # begin to search the web
     results = None
     if web:
-        from slowwave.web.search import AwaitedWeb, WebSearch
+        from slowwave.schemas.plugins import load_plugin
 
         settings = memory.settings.web.model_copy(update={"enabled": True})
-        results = AwaitedWeb(WebSearch(settings, names=memory.list_people()), query, asked_for=True)
+        results = load_plugin("slowwave.web", "search", "web")(settings, memory.list_people(), query)
     # pack the block, with the web's answer
     block = memory.context(
         query,

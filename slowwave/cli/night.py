@@ -25,6 +25,7 @@ from slowwave.cli.common import (
 )
 from slowwave.cli.under_prefect import find_server, import_prefect_quietly
 from slowwave.schemas.errors import UsageError
+from slowwave.schemas.plugins import find_plugins
 from slowwave.text.fence import escape_line, escape_text
 from slowwave.text.words import count_noun
 
@@ -79,14 +80,14 @@ def run(
     rewrite: Annotated[
         bool, typer.Option("--rewrite", help="Have another writer (--llm) write claims, topics and summaries anew.")
     ] = False,
-    engine: Annotated[str | None, typer.Option(help="ray: compute on Ray.")] = None,
+    engine: Annotated[str | None, typer.Option(help="ray, or another plugin: compute there.")] = None,
     gists: GistsOption = None,
     embeddings: Annotated[
         bool | None, typer.Option("--embeddings/--no-embeddings", help="Make vectors; without, recall is full text.")
     ] = None,
     redact: Annotated[bool | None, typer.Option("--redact/--no-redact", help="Replace secrets before storing.")] = None,
     address: Annotated[
-        str | None, typer.Option(help="Ray cluster for --engine ray; default: RAY_ADDRESS, else this machine.")
+        str | None, typer.Option(help="Cluster for --engine; default for ray: RAY_ADDRESS, else this machine.")
     ] = None,
     space: SpacesOption = None,
     all_spaces: Annotated[bool, typer.Option("--all-spaces", help="Run a night of every space in the store.")] = False,
@@ -100,20 +101,23 @@ def run(
     nothing was released.
     """
     # settings of this run
-    if engine not in (None, "ray") or (address and engine != "ray"):
-        raise UsageError("--engine is ray, and --address goes with it alone")
+    if address and not engine:
+        raise UsageError("--address goes with --engine alone")
+    if engine and engine not in find_plugins("slowwave.executors"):
+        raise UsageError(f"--engine is {' or '.join(find_plugins('slowwave.executors')) or 'of a plugin'}")
     if rewrite and background:
         raise UsageError("--rewrite asks the memory's writer, and --background asks no model: leave one out")
-    ray = (address or os.environ.get("RAY_ADDRESS") or "local") if engine == "ray" else None
+    executor = f"{engine}:{address or ''}" if engine else None
     given = _add_model_options(given, llm, max_tokens, gists=gists, embeddings=embeddings, redact=redact)
     # several spaces, each with a night of its own, or one
     if all_spaces or len(space or ()) > 1:
         if background or (all_spaces and space):
             raise UsageError("--all-spaces goes without --space, and several spaces without --background")
-        raise typer.Exit(_run_each(given, paths or [], space or [], prefect=prefect, ray=ray, rewrite=rewrite))
+        ended = _run_each(given, paths or [], space or [], prefect=prefect, executor=executor, rewrite=rewrite)
+        raise typer.Exit(ended)
     here = load_settings(**given).space
     own_paths = [Path(str(path).replace(SPACE, here)) for path in paths or []]
-    return _run_one(given, own_paths, prefect, background, ray, rewrite=rewrite)
+    return _run_one(given, own_paths, prefect, background, executor, rewrite=rewrite)
 
 
 def _run_each(
@@ -122,7 +126,7 @@ def _run_each(
     spaces: list[str],
     *,
     prefect: bool | None,
-    ray: str | None,
+    executor: str | None,
     rewrite: bool,
 ) -> int:
     """Run a night of each space, whoever has waited longest first; return the exit status: the gravest.
@@ -146,7 +150,7 @@ def _run_each(
         try:
             with report_errors():
                 own_paths = [Path(str(path).replace(SPACE, name)) for path in paths]
-                if report := _run_one(given | {"space": name}, own_paths, prefect, False, ray, rewrite=rewrite):
+                if report := _run_one(given | {"space": name}, own_paths, prefect, False, executor, rewrite=rewrite):
                     print_report(report)
                     ended.add(HELD if report.held else INCOMPLETE if report.failures else 0)
         except typer.Exit as failed:
@@ -163,7 +167,7 @@ def _run_one(
     paths: list[Path],
     prefect: bool | None,
     background: bool,
-    ray: str | None,
+    executor: str | None,
     *,
     rewrite: bool = False,
 ) -> "RunReport | None":
@@ -179,17 +183,17 @@ def _run_one(
         from slowwave.store.lock import wait_alone
 
         with wait_alone(settings.store / settings.space, str(absolute)) as alone:
-            return run_night(absolute, settings, wait=600, ray=ray, same_day=True) if alone else None
+            return run_night(absolute, settings, wait=600, executor=executor, same_day=True) if alone else None
     if find_server(prefect):
         import_prefect_quietly()
         from slowwave.flows.prefect import run_night_under_prefect
 
-        report = run_night_under_prefect([str(path) for path in absolute], given, ray, rewrite=rewrite)
+        report = run_night_under_prefect([str(path) for path in absolute], given, executor, rewrite=rewrite)
     else:
         with show_loading():
             from slowwave.flows.nightly import run_night
 
-        report = run_night(absolute, settings, ray=ray, rewrite=rewrite)
+        report = run_night(absolute, settings, executor=executor, rewrite=rewrite)
     # What it brought, for a terminal.
     from slowwave.store import Store
 
@@ -206,7 +210,7 @@ def _list_transcripts(paths: list[Path]) -> list[Path]:
         NoSuchPath: a path does not exist, or is a pipe or a device.
     """
     with show_loading():
-        from slowwave.store.bucket.objects import fetch_transcripts
+        from slowwave.store.place import fetch_transcripts
         from slowwave.tasks.ingest.formats.registry import check_paths
 
     return check_paths(fetch_transcripts(path).expanduser().absolute() for path in paths)
@@ -227,7 +231,7 @@ def plan(
     """
     with show_loading():
         from slowwave.flows.plan import plan_night
-        from slowwave.store.bucket.objects import fetch_transcripts
+        from slowwave.store.place import fetch_transcripts
 
     settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
     estimate = plan_night([fetch_transcripts(path).expanduser().absolute() for path in paths or []], settings)

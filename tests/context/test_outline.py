@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from slowwave import Memory
-from slowwave.chat.talk import Conversation
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.llm.protocol import Completion, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
+from slowwave.plugins.talk.talk import Conversation
 from slowwave.schemas.settings import ContextSettings, RecallSettings, Settings
 from slowwave.store.notes import Journal, find_journals
 from tests.llm_scripts import kind, material

@@ -21,13 +21,13 @@ from typing import Generic, TypeVar
 from pydantic import Field
 
 from slowwave.engines.llm.protocol import LLM, AnswerModel, Request
+from slowwave.plugins.talk.web.engines import WebEngine, WebResult, WebTrouble, make_engines
+from slowwave.plugins.talk.web.pages import fill_page_texts
+from slowwave.plugins.talk.web.scrub import scrub_personal_data
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.settings import WebSettings
 from slowwave.text.fence import fence_entries
 from slowwave.text.words import TERM
-from slowwave.web.engines import WebEngine, WebResult, WebTrouble, make_engines
-from slowwave.web.pages import fill_page_texts
-from slowwave.web.scrub import scrub_personal_data
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -186,3 +186,8 @@ class AwaitedWeb(BackgroundCall[WebAnswer]):
     def __iter__(self) -> Iterator[WebResult]:
         """Yield the results, best first."""
         return iter(self.answer.results)
+
+
+def begin_search(settings: WebSettings, names: Sequence[str], query: str) -> AwaitedWeb:
+    """Return the web's answer to a query that was asked for, once it is there; the names are not sent."""
+    return AwaitedWeb(WebSearch(settings, names=names), query, asked_for=True)

@@ -12,14 +12,14 @@ import typer
 from slowwave.cli.common import ERR, OUT, command, load_settings, start_small_night
 
 if TYPE_CHECKING:
-    from slowwave.chat.talk import Conversation
     from slowwave.context.conversation import Recalled, Turns
     from slowwave.context.rendering import Line
     from slowwave.engines.encoders.protocol import Encoder
     from slowwave.engines.llm.protocol import LLM
     from slowwave.memory import Memory
+    from slowwave.plugins.talk.talk import Conversation
+    from slowwave.plugins.talk.web.search import WebSearch
     from slowwave.schemas.settings import Settings
-    from slowwave.web.search import WebSearch
 
 HELP = """/why     what the last answer was given: web results, memories, earlier turns, and what was left out
 /memory  what is in mind: summaries of this conversation, level by level, and its turns, the strongest first
@@ -43,9 +43,9 @@ def talk(
 
     When it ends, the conversation is distilled in the background, or by the next night if `same_day` is off.
     """
-    from slowwave.chat.talk import Conversation
     from slowwave.engines.llm.select import FORMS, select_llm
     from slowwave.memory import settle_project
+    from slowwave.plugins.talk.talk import Conversation
     from slowwave.schemas.errors import UsageError
     from slowwave.store.crypt import check_encrypted
     from slowwave.store.notes import Journal
@@ -106,7 +106,7 @@ def _build_web_search(settings: "Settings", llm: "LLM", names: list[str]) -> "We
     if not settings.web.enabled:
         return None
     from slowwave.engines.llm.select import select_llm
-    from slowwave.web.search import WebSearch, make_llm_judge
+    from slowwave.plugins.talk.web.search import WebSearch, make_llm_judge
 
     judge = (select_llm(settings.web.judge, settings.model) if settings.web.judge else None) or llm
     return WebSearch(settings.web, make_llm_judge(judge), names=names)

@@ -1,4 +1,4 @@
-"""A conversation with a language model that remembers: no terminal in it (that is `slowwave/cli/talk.py`).
+"""A conversation with a language model that remembers: no terminal in it (that is `slowwave/plugins/talk/command.py`).
 
     talk = Conversation(select_llm(settings.llm), Memory.open(), settings)
     for piece in talk.say("Why did we leave Redis?"): print(piece, end="")
@@ -26,6 +26,7 @@ from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import LLM, EngineUnavailable, Message, Request
 from slowwave.memory import Memory
+from slowwave.plugins.talk.web.search import AwaitedWeb, BackgroundCall, WebAnswer, WebSearch
 from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import Journal
@@ -33,7 +34,6 @@ from slowwave.text.fence import fence_block, fence_entries, format_entry
 from slowwave.text.pyramid import Draft, summarize_draft
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import ASKS, extract_content_words, is_follow_up
-from slowwave.web.search import AwaitedWeb, BackgroundCall, WebAnswer, WebSearch
 
 LOG = logging.getLogger(__name__)
 

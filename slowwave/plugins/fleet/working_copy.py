@@ -2,7 +2,7 @@
 
 A writer holds a lease and renews it; one that has ended without a word loses it after `LEASE`. Whoever takes it raises
 the epoch, and only a writer whose pointer still stands makes anything live. What another wrote stays unnamed, and goes
-after `SPARED`. A store that is in no bucket is left alone by all of these functions.
+after `SPARED`.
 """
 
 import logging
@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from filelock import FileLock, Timeout
 
-from slowwave.schemas.errors import StoreError, StoreLocked, StoreUnreadable, StoreUnwritable, UsageError
-from slowwave.schemas.places import find_url
+from slowwave.plugins.fleet.objects import FILES, Bucket, Fenced, Pointer, do_for_each, fetch_objects
+from slowwave.schemas.errors import StoreError, StoreLocked, StoreUnreadable, StoreUnwritable
 from slowwave.schemas.tables import RELEASES
-from slowwave.store.bucket.objects import FILES, Bucket, Fenced, Pointer, do_for_each
 from slowwave.store.manifest import (
     FOLDER,
     MANIFEST_FILE,
@@ -47,6 +46,7 @@ LEFT_OUT = (RECORD, "writer.json")
 """Parts of a space's folder that are this machine's alone, with locks and unfinished files."""
 LEASE, SPARED, EVERY = timedelta(minutes=2), timedelta(hours=1), timedelta(seconds=10)
 """How long a lease is not renewed, a file that nothing ever named is kept, a reader does not look again."""
+TAKEN_OVER = "another machine took over, and nothing of this run is live: the next run goes on from what is"
 _looked: dict[Path, float] = {}
 _held: set[Path] = set()
 """Spaces that this process writes."""
@@ -83,15 +83,96 @@ class Lease:
                 self.put()
 
 
-def refresh(folder: Path) -> None:
-    """Bring a space's copy up to what is live in its bucket, unless it is written here just now. Where the bucket can't
-    be reached, the copy answers.
+class BucketPlace:
+    """A store in a bucket, by the folder of its copies and its address."""
+
+    def __init__(self, root: Path, url: str) -> None:
+        self.root, self.url = root, url
+
+    def pull(self, space: str | None = None) -> None:
+        """Bring a space's copy up to what is live in its bucket, unless it is written here just now; of no space, all.
+
+        Raises:
+            StoreUnreadable: the bucket can't be reached, and there is no copy: else the copy answers.
+        """
+        if space is not None:
+            return _refresh(self.root / space)
+        bucket = Bucket(self.root, self.url)
+        with bucket.translate_errors():
+            prefixes = bucket.obs.list_with_delimiter(bucket.objects)["common_prefixes"]
+        for name in prefixes:
+            _refresh(self.root / Path(name).name)
+
+    @contextmanager
+    def lease(self, space: str, run_id: str, kind: str, wait: float = 0) -> Iterator[None]:
+        """Hold the lease of a space, begin with what is live, and make live what stands here at the end. A run of
+        the kind `forget` also deletes what the bucket has that no release refers to; one of the kind `note` does not
+        wait.
+
+        Raises:
+            StoreLocked: another machine writes it.
+            StoreUnwritable: the bucket can't be reached; or another took over meanwhile.
+        """
+        # the lease: a note waits for nobody
+        folder, is_note = self.root / space, kind == "note"
+        bucket = Bucket(folder, retries=2 if is_note else 10)
+        with _lock_copy(folder, 0 if is_note else 600):
+            _held.add(folder)
+            try:
+                with bucket.translate_errors(StoreUnwritable):
+                    lease = _take_lease(bucket, f"run {run_id} on {socket.gethostname()}", wait)
+                try:
+                    with bucket.translate_errors(StoreUnwritable):
+                        _pull(bucket, lease.pointer)
+                    yield
+                    with bucket.translate_errors(StoreUnwritable):
+                        _publish(bucket, lease, everything=kind == "forget")
+                except Fenced:
+                    raise StoreUnwritable(folder, TAKEN_OVER) from None
+                except BaseException:
+                    with suppress(Fenced, *bucket.trouble):
+                        lease.end()
+                    raise
+            finally:
+                _held.discard(folder)
+
+    def push(self, space: str) -> None:
+        """Bring up what was noted here, unless a run is in progress: the next run here, or note, does it then."""
+        if not (self.root / space / "writer.json").exists():
+            with suppress(StoreError, Timeout), self.lease(space, "that takes a note", "note"):
+                pass
+
+    def find_damage(self, space: str) -> list[Damage]:
+        """Return the files of a space that the bucket lacks, or has with another length."""
+        folder = self.root / space
+        bucket = Bucket(folder)
+        with bucket.translate_errors():
+            there = {name.removeprefix(FILES): entry["size"] for name, entry in bucket.list_objects(FILES).items()}
+        files = _read_record(folder)[1].items()
+        return [
+            Damage("the bucket", name, "is gone or cut") for name, (size, digest) in files if there.get(digest) != size
+        ]
+
+    def fetch(self) -> Path:
+        """Return the folder with what lies below the address. What is gone there is gone from the folder.
+
+        Raises:
+            UsageError: nothing lies there.
+            StoreUnreadable: the bucket can't be reached.
+        """
+        return fetch_objects(self.root, self.url)
+
+
+def _refresh(folder: Path) -> None:
+    """Bring a space's copy up to what is live in its bucket, unless it is written here just now.
+
+    If the bucket can't be reached, the copy answers.
 
     Raises:
         StoreUnreadable: it can't be reached, and there is no copy.
     """
     now, last = time.monotonic(), _looked.get(folder)
-    if not find_url(folder.parent) or folder in _held or (last and now - last < EVERY.total_seconds()):
+    if folder in _held or (last and now - last < EVERY.total_seconds()):
         return
     has_copy = has_table(folder, RELEASES.name)
     bucket = Bucket(folder, retries=2 if has_copy else 5)
@@ -105,81 +186,6 @@ def refresh(folder: Path) -> None:
             raise
         LOG.warning("%s: answered from the copy on this machine", trouble)
     _looked[folder] = now
-
-
-def refresh_spaces(root: Path) -> None:
-    """Bring the copies of all spaces of a store up to what is live."""
-    if url := find_url(root):
-        bucket = Bucket(root, url)
-        with bucket.translate_errors():
-            prefixes = bucket.obs.list_with_delimiter(bucket.objects)["common_prefixes"]
-        for name in prefixes:
-            refresh(root / Path(name).name)
-
-
-@contextmanager
-def share(folder: Path, run_id: str, kind: str, wait: float = 0) -> Iterator[None]:
-    """Hold the lease of a space, begin with what is live, and make live what stands here at the end. A run of
-    the kind `forget` also deletes what the bucket has that no release refers to; one of the kind `note` does not wait.
-
-    Raises:
-        StoreLocked: another machine writes it.
-        StoreUnwritable: the bucket can't be reached; or another took over meanwhile.
-    """
-    if not find_url(folder.parent):
-        yield
-        return
-    # the lease: a note waits for nobody
-    is_note = kind == "note"
-    bucket = Bucket(folder, retries=2 if is_note else 10)
-    with _lock_copy(folder, 0 if is_note else 600):
-        _held.add(folder)
-        try:
-            with bucket.translate_errors(StoreUnwritable):
-                lease = _take_lease(bucket, f"run {run_id} on {socket.gethostname()}", wait)
-            try:
-                with bucket.translate_errors(StoreUnwritable):
-                    _pull(bucket, lease.pointer)
-                yield
-                with bucket.translate_errors(StoreUnwritable):
-                    _publish(bucket, lease, everything=kind == "forget")
-            except Fenced:
-                why = "another machine took over, and nothing of this run is live: the next run goes on from what is"
-                raise StoreUnwritable(folder, why) from None
-            except BaseException:
-                with suppress(Fenced, *bucket.trouble):
-                    lease.end()
-                raise
-        finally:
-            _held.discard(folder)
-
-
-def send_up(folder: Path) -> None:
-    """Bring up what was noted here, unless the space is written just now: the next run here, or note, does then."""
-    if find_url(folder.parent) and not (folder / "writer.json").exists():
-        with suppress(StoreError, Timeout), share(folder, "that takes a note", "note"):
-            pass
-
-
-def find_bucket_damage(folder: Path) -> list[Damage]:
-    """Return the files of a space that the bucket lacks, or has with another length."""
-    if not find_url(folder.parent):
-        return []
-    bucket = Bucket(folder)
-    with bucket.translate_errors():
-        there = {name.removeprefix(FILES): entry["size"] for name, entry in bucket.list_objects(FILES).items()}
-    files = _read_record(folder)[1].items()
-    return [Damage("the bucket", name, "is gone or cut") for name, (size, digest) in files if there.get(digest) != size]
-
-
-def refuse_bucket(store: Path, what: str) -> None:
-    """Refuse what can't be done with a store in a bucket.
-
-    Raises:
-        UsageError: it is in one.
-    """
-    if url := find_url(store):
-        raise UsageError(f"{what}, and {url} is in a bucket: nothing was done")
 
 
 @contextmanager

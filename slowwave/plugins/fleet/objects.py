@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import orjson
 
 from slowwave.schemas.errors import StoreUnreadable, StoreUnwritable, UsageError, name_install
-from slowwave.schemas.places import find_url, find_working_copy, read_url
+from slowwave.schemas.places import find_url
 from slowwave.store.private import make_private_folder, replace_file
 
 if TYPE_CHECKING:
@@ -157,16 +157,13 @@ def _pick_version(meta: Any) -> "UpdateVersion":
     return {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}  # type: ignore[return-value]
 
 
-def fetch_transcripts(address: Path) -> Path:
-    """Return a folder with what lies below an address; a path as it is. What is gone there is gone from the folder.
+def fetch_objects(folder: Path, url: str) -> Path:
+    """Return the folder with what lies below an address. What is gone there is gone from the folder.
 
     Raises:
         UsageError: nothing lies there.
         StoreUnreadable: the bucket can't be reached.
     """
-    if (url := read_url(address)) is None:
-        return address
-    folder = find_working_copy(url, "transcripts")
     bucket, noted = Bucket(folder, url), folder.with_name(f"{folder.name}.json")
     fetched = orjson.loads(noted.read_bytes()) if noted.exists() else {}
     with bucket.translate_errors():

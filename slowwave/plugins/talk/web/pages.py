@@ -16,9 +16,9 @@ from urllib.request import getproxies
 import httpx
 
 from slowwave.engines.http import LOOPBACK
+from slowwave.plugins.talk.web.engines import AGENT, TIMEOUT, WebResult, WebTrouble, read_bounded, strip_markup
 from slowwave.schemas.errors import name_install
 from slowwave.schemas.settings import WebSettings
-from slowwave.web.engines import AGENT, TIMEOUT, WebResult, WebTrouble, read_bounded, strip_markup
 
 HTML = frozenset({"text/html", "application/xhtml+xml", ""})
 INWARD = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "fec0::/10")))
