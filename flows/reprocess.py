@@ -39,7 +39,6 @@ from slowwave.schemas.tables import (
 from slowwave.schemas.vocabulary import Status, SummaryScope
 from slowwave.store.names import find_sessions
 from slowwave.store.store import Store
-from slowwave.store.workspaces import require_workspaces
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.ingest.task import read_transcripts
@@ -47,6 +46,7 @@ from slowwave.tasks.relate.task import name_unit
 from slowwave.tasks.summarize.task import roll_up
 from slowwave.text.dates import convert_to_utc
 from slowwave.text.pyramid import compute_master_id
+from slowwave.text.workspaces import require_workspaces
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(.+)")
 """With one slash where it was taken for a path, as command lines do."""
 SCHEMES = ("s3", "gs", "az")
-"""Schemes of addresses, beside those that other packages' places add (`slowwave/schemas/plugins.py`)."""
+"""Schemes of addresses, beside those that other packages' places add (docs/plugins.md)."""
 PREFECT_SERVER = "http://127.0.0.1:4200/api"
 """The Prefect server of `make serve`."""
 
@@ -31,9 +31,9 @@ def read_url(path: Path | str) -> str | None:
 def _is_scheme(name: str) -> bool:
     if name in SCHEMES:
         return True
-    from slowwave.schemas.plugins import find_plugins  # of no use for a path or one of the usual addresses
+    from importlib.metadata import entry_points  # of no use for a path or one of the usual addresses
 
-    return name in find_plugins("slowwave.places")
+    return name in entry_points(group="slowwave.places").names
 
 
 def find_working_copy(store: Path | str, kind: str = "stores") -> Path:

@@ -12,7 +12,7 @@ from tests.bench_inputs import ROOT
 
 MODULES = read_modules(ROOT)
 IMPORTS = read_imports(MODULES)
-LAYERS = ["schemas", "text", "engines", "store", "recall", "context", "memory", "mcp cli ui", "plugins"]
+LAYERS = ["schemas", "text", "engines", "store", "recall", "context", "memory", "mcp cli ui"]
 """Each may import those to its left and, of its own place, `cli` the server of MCP."""
 PIPELINE = ("tasks", "flows")
 BIGGEST_FOLDER = 16

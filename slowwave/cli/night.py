@@ -103,8 +103,8 @@ def run(
     # settings of this run
     if address and not engine:
         raise UsageError("--address goes with --engine alone")
-    if engine and engine not in find_plugins("slowwave.executors"):
-        raise UsageError(f"--engine is {' or '.join(find_plugins('slowwave.executors')) or 'of a plugin'}")
+    if engine and engine not in (known := sorted(find_plugins("slowwave.executors"))):
+        raise UsageError(f"--engine is {' or '.join(known) or 'the name of a plugin, and none is installed'}")
     if rewrite and background:
         raise UsageError("--rewrite asks the memory's writer, and --background asks no model: leave one out")
     executor = f"{engine}:{address or ''}" if engine else None

@@ -36,6 +36,8 @@ DIRECT_WORDS = 16
 all over."""
 FADES = 1.3
 """Power of a message's place among the hits by which it is the less likely to answer."""
+LEAST = 0.02
+"""Of the likeliest session's probability: messages of less likely sessions are no part of a report's block."""
 OTHERS, FOLLOWS = 0.3, 0.6
 """Of the likelihood, for a message that another said than the question names; and of that of a message which asks
 something, for what was said next."""
@@ -89,9 +91,10 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
 
 
 def weigh_by_session(view: View, query: Query, vector: Vector | None, lines: Sequence[Line]) -> list[Line]:
-    """Return a report's messages, weighed by the probability that the report is about their session, likeliest first.
+    """Return the messages of the likeliest sessions, weighed by the probability that the report is about the session.
 
-    In a session they stay in their order. A message that no night has read yet keeps its likelihood.
+    The likeliest come first; those of one session stay in their order. A message that no night has read yet keeps its
+    likelihood.
 
     Args:
         view: the release.
@@ -106,12 +109,16 @@ def weigh_by_session(view: View, query: Query, vector: Vector | None, lines: Seq
     ids = read_session_ids(view, [number for number, _ in ranked])
     native = [view.native_sessions.get(key, key) for key in ids]
     probabilities = dict(zip(native, (probability for _, probability in ranked), strict=True))
+    least = LEAST * max(probabilities.values(), default=0.0)
     places = Counter[str | None]()
     weighed = []
     for line in lines:
         session = line.source.session
-        if session in probabilities:
-            line = replace(line, relevance=probabilities[session] * float(1 + places[session]) ** -FADES)
+        probability = probabilities.get(session or "")
+        if probability is not None and probability < least:
+            continue
+        if probability is not None:
+            line = replace(line, relevance=probability * float(1 + places[session]) ** -FADES)
             places[session] += 1
         weighed.append(line)
     return sorted(weighed, key=lambda line: -line.relevance)

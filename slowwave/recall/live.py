@@ -28,8 +28,8 @@ from slowwave.schemas.tables import MESSAGES, RELEASES
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.store.notes import read_written
 from slowwave.store.place import find_place
-from slowwave.store.workspaces import find_workspaces
 from slowwave.text.words import compute_word_shares
+from slowwave.text.workspaces import find_workspaces
 
 LOG = logging.getLogger(__name__)
 

@@ -44,12 +44,12 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
 
     The holder file says who writes. It is removed when all that was written is synced, so one that is still there when
     the lock is free belongs to a run that was killed; where the machine was started since, power may have been lost,
-    and the tables go back to what was synced. If the store lies elsewhere (`place.py`), it is held there too, and what was
-    written is live once it is let go.
+    and the tables go back to what was synced. If the store lies elsewhere (`place.py`), the lock is held there too, and
+    what was written is live once it is released.
 
     Raises:
         StoreLocked: another process, or another thread of this one, holds it; or another machine.
-        StoreUnwritable: there is no room, or no right; or what was written can't be synced, or brought to where the store lies.
+        StoreUnwritable: there is no room, or no right; or what was written can't be synced, or brought up.
     """
     lock, path = hold_lock(space_dir, wait), space_dir / HOLDER_FILE
     try:

@@ -19,8 +19,8 @@ from slowwave.schemas.tables import TOPICS
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
-from slowwave.store.workspaces import anchor_workspace
 from slowwave.text.fence import fence_block
+from slowwave.text.workspaces import anchor_workspace
 from slowwave.ui.page import ROWS, After, Data, Explorer, Page, explain_hit
 
 MISSED = 8

@@ -55,7 +55,7 @@ def uninstall(client: ClientArgument, dry_run: DryRun = False, project: OfProjec
 
 
 def _list_files(client: Client, project: bool, given: dict[str, Any]) -> list[ClientFile]:
-    from slowwave.store.workspaces import find_project_root
+    from slowwave.text.workspaces import find_project_root
 
     here = Path.cwd()
     folder = (find_project_root(here) or here) if project else None

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from slowwave.tasks.ingest.formats.chats import Chat, ChatFormat, Fields, get, get_id, get_objects, get_text
+from slowwave.plugins.formats.chats import Chat, ChatFormat, Fields, get, get_id, get_objects, get_text
 from slowwave.tasks.ingest.parsing.lines import has_leading_keys, parse_object
 from slowwave.tasks.ingest.parsing.records import (
     Block,

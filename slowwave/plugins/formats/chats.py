@@ -1,4 +1,4 @@
-"""Chats that are lists of messages: OpenAI's lines, ShareGPT, Claude.ai, Gemini, Cursor, OpenHands and SWE-agent.
+"""Chats that are lists of messages: OpenAI's lines, Claude.ai, Gemini and Cursor.
 
 Each format is a `ChatFormat`: `open` finds a conversation's messages, the row says where a message has its role, id and
 time, and `parse` makes its blocks. What a format has of its own stands below its heading. `READERS`, at the end, has a
@@ -8,14 +8,10 @@ row a format too: the first whose `sniff` takes a file reads it.
 import mimetypes
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from html.parser import HTMLParser
 from itertools import chain, count
 from pathlib import Path
-
-import orjson
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.ingest.parsing.lines import (
@@ -27,7 +23,6 @@ from slowwave.tasks.ingest.parsing.lines import (
 )
 from slowwave.tasks.ingest.parsing.records import (
     Block,
-    BlockType,
     Head,
     Inactive,
     Limits,
@@ -43,7 +38,6 @@ from slowwave.tasks.ingest.parsing.records import (
 )
 from slowwave.tasks.ingest.parsing.unread import leave_out
 from slowwave.tasks.ingest.parsing.values import (
-    clean_text,
     coerce_dict,
     coerce_id,
     coerce_list,
@@ -216,84 +210,6 @@ def _parse_openai(fields: Fields, role: Role) -> list[Block] | None:
 
 
 OPENAI = ChatFormat(open=_open_openai, parse=_parse_openai, time=_TIMES, speaker="name")
-
-
-# ShareGPT: `{id, conversations: [{from, value}]}`; values may be HTML. Long chats were split over several entries with
-# ids `x_0`, `x_1`, …: they are one session again, `x`, whose message ids are `part:position`. There are no times.
-
-_PART = re.compile(r"(.+)_(\d+)\Z", re.DOTALL)
-# Only a value that is HTML from its first tag to its last: a mention of a tag stays as it was written.
-_HTML = re.compile(
-    r"\s*<(?:div|p|ol|ul|pre|h[1-6]|table|blockquote|span|section)\b[^>]*>.*</[a-z][a-z0-9]*>\s*\Z", re.S | re.I
-)
-_BREAKS = re.compile("p|div|br|li|pre|tr|table|ol|ul|blockquote|section|h[1-6]")
-_SILENT = ("script", "style", "button", "svg")
-
-
-def _open_sharegpt(path: Path, number: int, fields: Fields) -> Chat:
-    """Return the conversation of an entry, or its part of one."""
-    turns = fields.get("conversations")
-    named = get_id(fields, "id") or compute_content_id(encode_json(turns))
-    part = _PART.match(named)
-    session, before = (part[1], f"{part[2]}:") if part else (named, "")
-    positions = (f"{before}{position}" for position in count())
-    about = Session(session, title=get_text(fields, "title"))
-    return Chat(about, turns, None, positions, text=lambda said, role: clean_text(strip_html(said)))
-
-
-def _parse_sharegpt(fields: Fields, role: Role) -> list[Block] | None:
-    value, called = fields.get("value"), fields.get("from") == "function_call"
-    if not isinstance(value, str):
-        return None
-    kind: BlockType = "tool_result" if role == "tool" else "tool_call" if called else "text"
-    return [Block(kind, value)] if value.strip() else []
-
-
-def strip_html(value: str) -> str:
-    """Return the text of a value that is HTML as a whole; any other value as it is, also one that leaves a comment, a
-    script or a button open.
-    """
-    if "<" not in value or not _HTML.match(value):
-        return value
-    reader = _HtmlText()
-    reader.feed(value)
-    is_open = reader.silent or reader.cdata_elem or value.rfind("<!--") > value.rfind("-->")
-    reader.close()
-    if is_open:  # what never ends would take all words after it
-        return value
-    lines = [line.rstrip() for line in "".join(reader.pieces).split("\n")]
-    return "\n".join(line for line, above in zip(lines, ["", *lines], strict=False) if line or above).strip()
-
-
-class _HtmlText(HTMLParser):
-    """Text of an HTML fragment, a line break at each block, without buttons ("Copy code"), scripts and styles."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pieces: list[str] = []
-        self.silent = 0
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.silent += tag in _SILENT
-        self.pieces += ["\n"] if _BREAKS.fullmatch(tag) else []
-
-    def handle_endtag(self, tag: str) -> None:
-        self.silent -= self.silent > 0 and tag in _SILENT
-        self.pieces += ["\n"] if _BREAKS.fullmatch(tag) else []
-
-    def handle_data(self, data: str) -> None:
-        self.pieces += [] if self.silent else [data]
-
-
-SHAREGPT = ChatFormat(
-    open=_open_sharegpt,
-    parse=_parse_sharegpt,
-    role="from",
-    roles={
-        **dict.fromkeys(("gpt", "chatgpt", "bing", "bard", "claude", "function_call"), "assistant"),
-        **dict.fromkeys(("observation", "function_response"), "tool"),
-    },
-)
 
 
 # Claude.ai's export. A message's `content` is what was said; its `text` is a rendering that may differ, and serves only
@@ -495,160 +411,7 @@ CURSOR = ChatFormat(
 )
 
 
-# OpenHands: an array of events, or a run's object with the events in it. An event is an action of a person or the
-# agent, or the observation that an earlier action caused.
-
-_NOISE = ("change_agent_state", "agent_state_changed", "recall", "null", "condensation", "condensation_request")
-"""Actions and observations of the program itself."""
-_BESIDES = ("thought", "image_urls", "file_urls", "wait_for_response", "impl_source", "translated_ipython_code")
-"""Of an action's arguments, those that are no argument of its tool."""
-
-
-def _read_openhands(path: Path, limits: Limits) -> Iterator[Record]:
-    """Yield records in order of the events; `line` is an event's number, or its run's."""
-    session: Session | None = None
-    for item in iter_documents(path, limits):
-        if isinstance(item, Rejected):
-            yield item
-            continue
-        number, fields = item
-        run = next((fields[key] for key in ("history", "trajectory") if fields.get(key) is not None), None)
-        events = [fields] if run is None else [coerce_dict(event) for event in coerce_list(run)]
-        if session is None or run is not None:
-            named = get_id(fields, "instance_id") or name_by_file(path, 1 if run is None else number)
-            began = get_text(events[0], "timestamp") if events else None
-            # Every run's file is called alike: its beginning tells it from another.
-            session = Session(f"{named}@{began}" if began and name_by_file(path) == "trajectory" else named)
-            yield session
-        for position, event in enumerate(events, number if run is None else 0):
-            if folder := get_text(event, "extras.repo_directory"):
-                yield Session(session.native_id, workspace=folder)
-            yield OPENHANDS.parse_message(Chat(session), f"#{position}", event, number)
-
-
-def _tell_speaker(event: Fields) -> Fields | str:
-    """Return an event with the role of who speaks in it; of the program's own, its kind."""
-    action, kind = get_text(event, "action"), get_text(event, "action", "observation")
-    role = "system" if action == "system" else "user" if event.get("source") == "user" else "assistant"
-    return kind if kind in _NOISE else {**event, "role": role if action else "tool" if kind else None}
-
-
-def _parse_openhands(event: Fields, role: Role) -> list[Block]:
-    kind, args = get_text(event, "action", "observation"), coerce_dict(event.get("args"))
-    if role == "tool":
-        code = get(event, "extras.metadata.exit_code")
-        code = get(event, "extras.exit_code") if code is None else code
-        failed = True if kind == "error" else code != 0 if isinstance(code, int) else None
-        called = get_id(event, "tool_call_metadata.tool_call_id", "cause")
-        return [Block("tool_result", get_text(event, "content", "message") or "", kind, called, failed)]
-    if kind in ("message", "system"):
-        images = [Block("image") for _ in coerce_list(args.get("image_urls"))]
-        return [*(parse_blocks(get_text(event, "args.content", "message")) or []), *images]
-    thought = (get_text(args, "final_thought", "thought") or "").strip()
-    if kind == "think":
-        return [Block("thinking", thought)] if thought else []
-    own = encode_json({key: value for key, value in args.items() if key not in _BESIDES})
-    name = get_text(event, "tool_call_metadata.function_name") or kind
-    called = get_id(event, "tool_call_metadata.tool_call_id", "id")
-    return [*(parse_blocks(thought) or []), Block("tool_call", own, name, called)]
-
-
-OPENHANDS = ChatFormat(parse=_parse_openhands, adapt=_tell_speaker, notes=_NOISE, time=("timestamp",))
-
-
-# SWE-agent's runs (`.traj`) and mini-swe-agent's (`.traj.json`): one document a run, written again at each step. Its
-# `history` (mini: `messages`) is what was said; `trajectory` tells the same steps, and is read where there is no
-# history. What the program asks first is its template around a task: the task is the person's, where the file names the
-# template.
-
-_TASK = re.compile(r"\{\{-?\s*(?:task|problem_statement)\s*-?\}\}")
-_JINJA = re.compile(r"\{[{%]")
-_BEGINNING = 3
-"""Messages by which a run is known beside its name: the rules, the task and the first answer."""
-
-
-def _open_run(path: Path, number: int, run: Fields) -> Chat:
-    """Return the run, by its file's name and a hash of its beginning: runs of one task have files of one name."""
-    turns = get_objects(run, "history") or get_objects(run, "messages")
-    for step in get_objects(run, "trajectory") if not turns else []:
-        turns += [{**step, "role": "assistant", "content": step.get("response")}]
-        turns += [{"role": "tool", "content": step.get("observation")}]
-    # After the first answer the user's words are what the commands printed.
-    answer = next((n for n, message in enumerate(turns) if message.get("role") == "assistant"), len(turns))
-    messages = [
-        {**message, "role": "tool"} if n > answer and message.get("role") == "user" else message
-        for n, message in enumerate(turns)
-    ]
-    name = path.name.split(".traj")[0]
-    beginning = [encode_json(message.get("content")) for message in turns[:_BEGINNING]]
-    # The folder the agent worked in; mini's containers hold any project in one folder, which says nothing.
-    state = next((step.get("state") for step in get_objects(run, "trajectory")), None)
-    with suppress(orjson.JSONDecodeError):
-        state = orjson.loads(state) if isinstance(state, str) else state
-    container = get(run, "info.config.environment.image")
-    own = None if container else get_text(run, "info.config.environment.cwd")
-    workspace = get_text(coerce_dict(state), "working_dir") or own
-    session = Session(f"{name}@{compute_content_id(*beginning)[:12]}", workspace, name)
-    # What stands before a task in the first question, and the first line after it; empty where unknown.
-    before, *after = _TASK.split(get_text(run, "info.config.agent.instance_template") or "", maxsplit=1)
-    around = "", ""
-    if after and not _JINJA.search(before):
-        around = before.lstrip(), _JINJA.split(after[0].strip(), maxsplit=1)[0].split("\n")[0].strip()
-    return Chat(session, messages or None, text=partial(_extract_task, around))
-
-
-def _extract_task(around: tuple[str, str], text: str, role: Role) -> str:
-    """Return the task alone, where what stands around it is known and found."""
-    before, after = around
-    if role != "user" or not before or not text.startswith(before):
-        return text
-    task = text[len(before) :]
-    return (task[: task.index(after)] if after and after in task else task).strip()
-
-
-def _add_calls(message: Fields) -> Fields | str:
-    """Return a message with the commands of a model that writes them into its text as calls."""
-    if message.get("is_demo") is True or message.get("role") == "exit":
-        return "exit" if message.get("role") == "exit" else "demonstration"
-    actions = get_objects(message, "extra.actions") or [{"command": message.get("action")}]
-    commands = [text for action in actions if (text := (get_text(action, "command") or "").strip())]
-    calls = [{"name": "bash", "input": {"command": command}} for command in commands]
-    return {**message, "tool_calls": coerce_list(message.get("tool_calls")) or calls}
-
-
-SWE_AGENT = ChatFormat(
-    open=_open_run,
-    parse=_parse_openai,
-    adapt=_add_calls,
-    notes=("exit", "demonstration"),
-    id="",
-    time=("extra.timestamp", "extra.response.created"),
-)
-
 READERS = (
-    Reader(
-        "swe-agent",
-        starts_with(
-            "trajectory observation response",
-            "history role agent",
-            "info submission model_stats",
-            "info mini_version",
-            "messages trajectory_format",
-        ),
-        SWE_AGENT.read,
-        version=3,
-        files=("*.traj", "*.traj.*"),
-    ),
-    Reader(
-        "openhands",
-        starts_with(
-            "id timestamp source message args",
-            "instance_id history source action",
-            "trajectory timestamp source action",
-        ),
-        _read_openhands,
-        version=3,
-    ),
     Reader(
         "cursor",
         _sniff_cursor,
@@ -664,6 +427,5 @@ READERS = (
         lies_below((".gemini/tmp",), "*/chats/**/*.json", "*/chats/**/*.jsonl"),
         version=2,
     ),
-    Reader("sharegpt", starts_with("conversations from value"), SHAREGPT.read, version=2),
     Reader("openai-chat", _sniff_openai, OPENAI.read, version=2),
 )

@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from slowwave.tasks.ingest.formats.chats import Chat, ChatFormat, Fields, get, get_id, get_objects, get_text
+from slowwave.plugins.formats.chats import Chat, ChatFormat, Fields, get, get_id, get_objects, get_text
 from slowwave.tasks.ingest.parsing.lines import has_leading_keys
 from slowwave.tasks.ingest.parsing.records import Block, Head, Reader, Role, Session
 from slowwave.tasks.ingest.parsing.values import (
