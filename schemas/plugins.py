@@ -6,7 +6,7 @@
 | `slowwave.commands` | a function: a command, called as the entry is |
 | `slowwave.places` | a class that makes a `Place`: where a store of this scheme (`s3`) lies |
 | `slowwave.executors` | a function that opens an `Executor`: where a run's shards are computed |
-| `slowwave.web` | a class that searches the web; the entry `search` counts |
+| `slowwave.web` | a function that begins a web search; the entry `search` counts |
 """
 
 from functools import cache
@@ -21,9 +21,11 @@ OWN = "slowwave.plugins."
 
 @cache
 def find_plugins(group: str) -> dict[str, EntryPoint]:
-    """Return a group's entries by name. Another package's entry counts before slowwave's own of the same name."""
-    entries = sorted(entry_points(group=group), key=lambda entry: not entry.value.startswith(OWN))
-    return {entry.name: entry for entry in entries}
+    """Return a group's entries by name, other packages' first; one of theirs replaces slowwave's own of its name."""
+    found: dict[str, EntryPoint] = {}
+    for entry in sorted(entry_points(group=group), key=lambda entry: entry.value.startswith(OWN)):
+        found.setdefault(entry.name, entry)
+    return found
 
 
 def load_plugin(group: str, name: str, extra: str = "") -> Any:
@@ -40,7 +42,8 @@ def load_plugin(group: str, name: str, extra: str = "") -> Any:
     entry = find_plugins(group).get(name)
     if entry is None:
         known = ", ".join(find_plugins(group)) or "none is installed"
-        raise UsageError(f"no package adds {name!r} to {group}: {known} (`pip install -e .` adds slowwave's own)")
+        again = "slowwave's own come with its installation: install it again"
+        raise UsageError(f"no package adds {name!r} to {group}: {known} ({again})")
     try:
         return entry.load()
     except ModuleNotFoundError as missing:

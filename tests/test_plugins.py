@@ -101,6 +101,25 @@ def test_a_command_a_place_and_an_executor_that_packages_add(site: Path, tmp_pat
     assert helped.index("Plugins") < helped.index("people")
 
 
+ORDER = """
+from slowwave.schemas.plugins import find_plugins
+from slowwave.tasks.ingest.formats.registry import load_readers
+
+names = [reader.name for reader in load_readers()]
+print(names[0], names.index("openai-chat") < names.index("claude-code"), names[-1])
+print(find_plugins("slowwave.executors")["ray"].value, find_plugins("slowwave.executors")["threads"].value)
+"""
+
+
+def test_another_packages_entry_counts_before_slowwaves_own(site: Path) -> None:
+    install(site, "own_ray", "[slowwave.executors]\nray = acme_threads:open_threads\n", "")
+    told = call(site, "-c", ORDER)
+    assert told.stdout.splitlines() == [
+        "acme True generic",  # a package's reader, then our plugins', then the core's, the generic one last
+        "acme_threads:open_threads acme_threads:open_threads",
+    ], told.stderr
+
+
 def test_what_no_package_adds_is_an_error_in_a_line(site: Path, tmp_path: Path) -> None:
     refused = call(site, "-m", "slowwave", "run", tmp_path, "--plain", "--engine", "fibres")
     assert (refused.returncode, refused.stderr) == (1, "slowwave: --engine is ray or threads\n")
