@@ -9,7 +9,8 @@ from typing import Any
 import typer
 
 from slowwave.cli.common import SHARED
-from slowwave.cli.main import COMMANDS, RENAMED, app
+from slowwave.cli.main import COMMANDS, GROUP, PLUGINS, RENAMED, app, make_plugin_command
+from slowwave.schemas.plugins import find_plugins
 
 HEAD = """# The commands
 
@@ -34,6 +35,9 @@ def render_reference() -> str:
         lines += [f"## {heading}\n"]
         for command in commands:
             lines += [*_render_command(known[command.__name__]), ""]
+    lines += [f"## {PLUGINS}\n"]
+    for name in sorted(find_plugins(GROUP)):
+        lines += [*_render_command(make_plugin_command(name)), ""]
     renamed = ", ".join(f"`{theirs}` is `{ours}`" for theirs, ours in RENAMED.items())
     return "\n".join(lines) + f"\nNames from other memories: {renamed}.\n{EXIT}"
 

@@ -91,7 +91,7 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
     if CANDIDATE in names:
         decided = settings.gates.model_copy(update={"max_rejected": 1.0, "max_tokens": 0})
         settings = settings.model_copy(update={"gates": decided})
-    with open_run("exclude", settings) as (job, report):
+    with open_run("exclude", settings, rewrite=False) as (job, report):
         finish_forgettings(job, report)
         if CANDIDATE in names and not is_held(job.store):
             raise UsageError("nothing is held back")
@@ -126,7 +126,7 @@ def run_include(names: Sequence[str], settings: Settings) -> RunReport:
         StoreLocked: another run holds the store.
     """
     plain = _review_notes(names, settings, "confirmed")
-    with open_run("include", settings) as (job, report):
+    with open_run("include", settings, rewrite=False) as (job, report):
         finish_forgettings(job, report)
         excluded = {row["row_id"]: row for row in job.store.read(EXCLUSIONS).to_pylist()}
         left_out = {key: row for key, row in excluded.items() if row["kind"] == CLAIM}

@@ -27,10 +27,10 @@ from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.journal import Export, note_export
 from slowwave.store.releases import Snapshot
-from slowwave.store.workspaces import anchor_workspace, require_workspaces
 from slowwave.tasks.publish.export import FORMATS, MANIFEST, write_table
 from slowwave.tasks.publish.graph import write_graph
 from slowwave.tasks.publish.learnings import CITED, SCHEMA, build_learnings, render_markdown, select_learnings
+from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 GRAPH = "graphml"
 RELEASE = "{release}"

@@ -87,7 +87,7 @@ def run_forget(
     take_in_notes(settings)
     with (
         open_memory_span("delete_memory", settings.store / settings.space) as count_records,
-        open_run("forget", settings) as (job, report),
+        open_run("forget", settings, rewrite=False) as (job, report),
     ):
         select_messages(job.store, wanted)  # what can't be is an error before anything is erased
         erase_plans(job, report)
@@ -134,7 +134,7 @@ def take_in_notes(settings: Settings) -> None:
         StoreMissing: there is no such store or space.
         StoreLocked: a run is at it.
     """
-    with open_run("forget", settings) as (job, report):
+    with open_run("forget", settings, rewrite=False) as (job, report):
         run_step(job, report, read_transcripts, find_journals(job.store.dir))
 
 

@@ -135,7 +135,7 @@ def _label(name: str, about: str, label: str, values: Mapping[str, float]) -> Me
 def _measure_runs(
     settings: Settings, runs: Sequence[dict[str, Any]], reports: Sequence[Sequence[StepReport]]
 ) -> Iterator[Metric]:
-    from slowwave.flows.coverage import measure_coverage  # which a run, that writes metrics, has no use for before
+    from slowwave.flows.status import measure_coverage  # which a run, that writes metrics, has no use for before
 
     ends = [row["ended_at"] for row in runs if row["status"] == RunStatus.DONE and row["ended_at"]]
     good = {(): ends[-1].replace(tzinfo=UTC).timestamp()} if ends else {}

@@ -11,7 +11,7 @@ it, none is run. A step that fails, or a session in it, stops neither the others
 
 import operator
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cache, partial
@@ -24,11 +24,12 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES, open_run, run_step
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings
-from slowwave.schemas.tables import FILES, FORGOTTEN, QUARANTINE, RELEASES, RUNS, SESSIONS, TABLES
-from slowwave.schemas.vocabulary import RunStatus
+from slowwave.schemas.tables import FILES, FORGOTTEN, MARKS, QUARANTINE, RELEASES, RUNS, SESSIONS, TABLES
+from slowwave.schemas.vocabulary import LATER, RULES, WRITERS, RunStatus
 from slowwave.store.manifest import check_newest_whole, list_state
 from slowwave.store.notes import find_journals
 from slowwave.store.private import replace_file
+from slowwave.store.publishing import find_writer as find_released_writer
 from slowwave.tasks.boilerplate.task import find_boilerplate
 from slowwave.tasks.dedupe.task import dedupe_observations
 from slowwave.tasks.forget.lineage import read_plans
@@ -38,6 +39,8 @@ from slowwave.tasks.habits.task import find_habits
 from slowwave.tasks.ingest.formats.registry import check_paths, find_installed, list_searched
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job, StepReport
+from slowwave.tasks.llm.ask import NIGHTLY
+from slowwave.tasks.llm.writer import end_rewrite, find_rewriter, find_writer
 from slowwave.tasks.observe.task import observe_sessions
 from slowwave.tasks.passages.task import write_passages
 from slowwave.tasks.publish.task import find_run_release, publish_release
@@ -48,7 +51,8 @@ from slowwave.tasks.topics.task import assign_topics
 from slowwave.tasks.vectors import is_encoder_away
 from slowwave.telemetry import open_span
 
-STEPS: tuple[Callable[[Job], StepReport], ...] = (
+Step = Callable[[Job], StepReport]
+STEPS: tuple[Step, ...] = (
     write_passages,
     write_gists,
     find_boilerplate,
@@ -61,6 +65,8 @@ STEPS: tuple[Callable[[Job], StepReport], ...] = (
     roll_up,
 )
 """Between reading and the release."""
+TAKING_IN: tuple[Step, ...] = (write_passages, find_boilerplate, find_habits)
+"""Those that make a new session's passages answer, and ask no model."""
 
 
 def run_night(
@@ -68,14 +74,27 @@ def run_night(
     settings: Settings,
     call: Callable[..., Any] = operator.call,
     wait: float = 0,
-    ray: str | None = None,
+    executor: str | None = None,
+    *,
+    rewrite: bool = False,
+    same_day: bool = False,
     now: datetime | None = None,
 ) -> RunReport:
     """Run a night over the paths; with no path, over the transcripts of the installed tools. A run under way is waited
-    for so many seconds. With `ray`, "local" or a cluster's address, Ray computes what costs most. `now` is the run's
-    clock, else the machine's time.
+    for so many seconds.
+
+    Args:
+        paths: files and folders to read.
+        settings: of the night.
+        call: how a step is run.
+        wait: seconds to wait for a run under way.
+        executor: a plugin that computes what costs most, as `ray` or `ray:ADDRESS`.
+        rewrite: let the writer that the settings name write the memory anew, if another one wrote it.
+        same_day: ask no model. Where one writes the memory, what is read answers by its passages, and its claims wait.
+        now: the run's clock, else the machine's time.
 
     Raises:
+        UsageError: another writer wrote the memory, and `rewrite` is off.
         ClusterFailed: there is no such cluster, or none of its machines can do the work.
         NoSuchPath: a path does not exist, or is a pipe or a device.
         StoreLocked: another run is at it.
@@ -86,7 +105,9 @@ def run_night(
         idle = is_settled(settings, list_outside(folder)) and not settings.retention.has_limits
         check_newest_whole(folder, READ) if idle else check_all()
 
-    with open_run("nightly", settings, prepare, create=True, call=call, wait=wait, ray=ray, now=now) as (job, report):
+    open_night = partial(open_run, "nightly", settings, prepare, create=True)
+    writes = None if same_day else rewrite
+    with open_night(call=call, wait=wait, executor=executor, rewrite=writes, now=now) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         set_aside_candidate(job, report)
         erase_plans(job, report)
@@ -102,15 +123,22 @@ def run_night(
             return report
         check_all()
         set_aside_floods(job, report, paths)
-        run_steps_after_read(job, report, gated=not read_plans(job.store.dir))
+        steps = choose_same_day_steps(job) if same_day else STEPS
+        run_steps_after_read(job, report, steps, gated=not read_plans(job.store.dir))
         if seal_plans(job):
             report.release = find_live(job.store)
         note_settled(job, report, outside)
     return report
 
 
+def choose_same_day_steps(job: Job) -> Sequence[Step]:
+    """Return the steps of a run that asks no model: all of them where no model has a part in the memory."""
+    named = any(job.settings.get_llm(task) != "off" for task in NIGHTLY)
+    return STEPS if not named and find_writer(job.store) in (None, RULES) else TAKING_IN
+
+
 def run_steps_after_read(
-    job: Job, report: RunReport, *, gated: bool = True, jobs: Mapping[Callable[[Job], StepReport], Job] | None = None
+    job: Job, report: RunReport, steps: Sequence[Step] = STEPS, *, gated: bool = True, whole: bool = True
 ) -> None:
     """Run everything after reading, on whatever lacks it: the part that every kind of run shares.
 
@@ -119,21 +147,39 @@ def run_steps_after_read(
     Args:
         job: the run.
         report: of the run.
+        steps: of STEPS those to run.
         gated: outside the bounds of `gates` the live release stays. Off where a loss is what a person asks for, or
             where damage has taken the rows already.
-        jobs: by step, the job of one that is run under other settings than the rest.
+        whole: release a memory that is being rewritten only if nothing of it waits. Off where damage may have taken
+            the release before.
     """
-    # the steps in order
-    for step in STEPS:
-        step_job = (jobs or {}).get(step, job)
-        if step is not write_gists or step_job.settings.gists != "off":
-            run_step(step_job, report, step)
+    done = [run_step(job, report, step) for step in steps if step is not write_gists or job.settings.gists != "off"]
     # a release, without what a forgetting erased
-    if read_plans(job.store.dir):
+    if forgets := bool(read_plans(job.store.dir)):
         rewrite_store(job)
+    complete = all(done) and set(steps) >= set(STEPS[STEPS.index(observe_sessions) :])
+    publish_run(job, report, gated=gated, complete=complete, whole=whole and not forgets)
+
+
+def publish_run(job: Job, report: RunReport, *, gated: bool = True, complete: bool, whole: bool = True) -> None:
+    """Publish what the run made. A memory that is being rewritten keeps its release before until it is `complete`:
+    every step of its writer was done and nothing waits.
+
+    With `whole` off it is published all the same. A rewrite passes the gates: that other claims stand is its purpose.
+    """
+    rewriter, live = find_rewriter(job.store), find_released_writer(job.store)
+    counts = [pair for step in report.steps if step.step in WRITERS for pair in step.counts.items()]
+    complete = complete and not any(n for name, n in counts if name.endswith(LATER))
+    if rewriter and live and whole and not complete:
+        why = f"{rewriter} has not written the whole memory yet: the release before answers, the next night goes on"
+        report.steps.append(StepReport("publish", failed=[why]))
+        return
     with open_span("slowwave.step", **{"slowwave.step.name": "publish"}):
-        report.steps.append(job.call(publish_release, job, gated))
+        done = job.call(publish_release, job, gated and not (rewriter and live))
+    report.steps.append(done)
     report.release = find_run_release(job)
+    if rewriter and not done.held and (complete or not live):
+        end_rewrite(job.store)
 
 
 def collect_transcript_roots() -> list[Path]:
@@ -141,7 +187,7 @@ def collect_transcript_roots() -> list[Path]:
     return [path for _, path in find_installed(Path.home())]
 
 
-READ = tuple(table.name for table in (RUNS, RELEASES, FILES, SESSIONS, QUARANTINE, FORGOTTEN))
+READ = tuple(table.name for table in (RUNS, RELEASES, MARKS, FILES, SESSIONS, QUARANTINE, FORGOTTEN))
 """Tables that are read though nothing is new: the bytes of all others are compared when something is."""
 SETTLED = "settled"
 """File of a space: a hash of all that its last night read, written where that night left nothing to be done."""

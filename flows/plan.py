@@ -23,9 +23,9 @@ from slowwave.engines.llm.protocol import EngineUnavailable, Request, count_temp
 from slowwave.flows.nightly import collect_transcript_roots
 from slowwave.schemas.settings import LLMSettings, ModelTask, Settings
 from slowwave.schemas.tables import FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS
-from slowwave.schemas.vocabulary import SHARED, Status, is_turn
-from slowwave.store.bucket.working_copy import refresh
+from slowwave.schemas.vocabulary import Status, is_turn
 from slowwave.store.notes import find_journals
+from slowwave.store.place import find_place
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.gists.task import compute_gists_key
 from slowwave.tasks.ingest.parsing.records import Limits
@@ -34,20 +34,19 @@ from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import TranscriptScan, find_pending
 from slowwave.tasks.job import Job, StepReport, parse_steps, parse_usage
 from slowwave.tasks.llm.ask import NIGHTLY, Model, check_llm, close_models, find_answered, get_model
+from slowwave.tasks.llm.writer import explain_other_writer, find_writer, name_writer
 from slowwave.tasks.observe import by_model as extract
-from slowwave.tasks.observe.task import compute_observations_key
+from slowwave.tasks.observe.task import find_sessions_to_observe
 from slowwave.tasks.pending import (
     find_missing_messages,
-    find_pending_sessions,
     read_inactive_ids,
     read_spoken_messages,
     split_batches,
 )
-from slowwave.tasks.summarize.task import compute_summaries_key
+from slowwave.tasks.summarize.task import compute_summaries_key, find_sessions_to_summarise
 from slowwave.tasks.supersede.judge import PAIRS_AT_ONCE
 from slowwave.tasks.supersede.task import compute_supersede_key, find_claims_to_judge, read_doubts
 from slowwave.tasks.topics.task import compute_assign_key
-from slowwave.tasks.vectors import describe_encoder
 
 MESSAGES_AT_ONCE = 20_000
 
@@ -165,7 +164,7 @@ def plan_night(paths: list[Path], settings: Settings) -> Estimate:
         UsageError: the settings name a language model, a prompt or a pack that does not exist.
     """
     check_llm(settings)
-    refresh(settings.store / settings.space)
+    find_place(settings.store).pull(settings.space)
     with tempfile.TemporaryDirectory() as empty:
         exists = (settings.store / settings.space / "releases.lance").is_dir()
         job = Job(settings if exists else settings.model_copy(update={"store": Path(empty)}), "plan")
@@ -181,6 +180,9 @@ def _plan_job(job: Job, paths: list[Path]) -> Estimate:
     estimate = Estimate(", ".join(names) or "no language model")
     if not models:
         estimate.notes.append("llm is off: claims, topics and summaries are made without a model and cost nothing")
+    now, named = find_writer(job.store), name_writer(job.settings)
+    if now and now != named:
+        estimate.notes.append(explain_other_writer(now, named))
     planner = Planner(job, models, estimate)
     for messages in _read_pending_messages(job, models.get("extract")):
         planner.add(messages)
@@ -283,8 +285,7 @@ class Planner:
         if model := self.models.get("gists"):
             counts["gists"] = find_missing_messages(job.store, spoken, GISTS, compute_gists_key(job, model)).height
         if model := self.models.get("rollup"):
-            key, encoder = compute_summaries_key(job, model), describe_encoder(job.settings)
-            sessions = find_pending_sessions(job.store, "rollup", key, None, encoder).filter(pl.col("source") != SHARED)
+            sessions = find_sessions_to_summarise(job, compute_summaries_key(job, model))
             counts["rollup"] = spoken.join(sessions, on="session_id", how="semi").height
         columns = ["observation_id", "session_id", "status", "assign_key"]
         claims = pl.DataFrame(job.store.read(OBSERVATIONS, columns)).filter(others)
@@ -374,7 +375,7 @@ def add_costs(estimate: Estimate, settings: LLMSettings, measured: MeasuredUsage
 def _read_pending_messages(job: Job, model: Model | None) -> Iterator[pa.Table]:
     """Yield the messages in the vault of the sessions that a night would distil."""
     mask = Mask(job)
-    pending = find_pending_sessions(job.store, "observe", compute_observations_key(job, model), mask.by_session)
+    pending = find_sessions_to_observe(job, model, mask)
     gone = pa.array(sorted(read_inactive_ids(job.store)), pa.string())
     for group in split_batches(pending, MESSAGES_AT_ONCE):
         rows = job.store.read_ids(MESSAGES, group["session_id"].to_list(), by="session_id")

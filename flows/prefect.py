@@ -26,7 +26,7 @@ from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import NightIncomplete, RunReport
 from slowwave.flows.parts.run import STEP_NAMES
-from slowwave.flows.reprocess import OF_THE_STEP, make_selection, run_reprocess
+from slowwave.flows.reprocess import make_selection, run_reprocess
 from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import make_settings
 from slowwave.schemas.vocabulary import UI_PORT, RunStatus
@@ -163,11 +163,12 @@ def _should_retry(task: Any, task_run: Any, state: Any) -> bool:
 
 
 def _do_night(
-    paths: list[str] | None, overrides: dict[str, Any] | None, ray: str | None, tasks: TaskRunner
+    paths: list[str] | None, overrides: dict[str, Any] | None, executor: str | None, tasks: TaskRunner, *, rewrite: bool
 ) -> RunReport:
     """Return the report of a night whose steps are tasks. The flow's run is named by it, and has it as an artifact."""
     try:
-        report = run_night([Path(p) for p in paths or []], make_settings(overrides or {}), tasks, ray=ray)
+        given = [Path(path) for path in paths or []]
+        report = run_night(given, make_settings(overrides or {}), tasks, executor=executor, rewrite=rewrite)
     except Exception:
         if tasks.failed is None:
             name_flow_run("failed", RunStatus.FAILED)
@@ -182,19 +183,23 @@ def _do_night(
 @flow(name="nightly", validate_parameters=False)
 @hide_words
 def nightly(
-    paths: list[str] | None = None, overrides: dict[str, Any] | None = None, ray: str | None = None
+    paths: list[str] | None = None,
+    overrides: dict[str, Any] | None = None,
+    executor: str | None = None,
+    rewrite: bool = False,
 ) -> RunReport:
     """Run a night under Prefect, its report kept as an artifact.
 
     Args:
         paths: files and folders to read; none: the transcripts of the tools installed for this user.
         overrides: settings by name, over those of the file and the environment.
-        ray: "local" or the address of a Ray cluster, which then computes what costs most.
+        executor: a plugin that computes what costs most, as `ray` or `ray:ADDRESS`.
+        rewrite: let the writer that the settings name write the memory anew, if another one wrote it.
 
     Raises:
         NightIncomplete: a step failed, or a session in it; what was left is released. So the flow's run ends as Failed.
     """
-    return _do_night(paths, overrides, ray, TaskRunner()).check_complete()
+    return _do_night(paths, overrides, executor, TaskRunner(), rewrite=rewrite).check_complete()
 
 
 @flow(name="reprocess", validate_parameters=False)
@@ -205,9 +210,8 @@ def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dic
     Raises:
         NightIncomplete: as `nightly`.
     """
-    given, tasks = overrides or {}, TaskRunner()
-    usual = make_settings({name: value for name, value in given.items() if name not in OF_THE_STEP})
-    report = run_reprocess(step, make_selection(selection or {}), make_settings(given), usual, call=tasks)
+    tasks = TaskRunner()
+    report = run_reprocess(step, make_selection(selection or {}), make_settings(overrides or {}), call=tasks)
     save_artifact(report, "reprocess-report", "What was done again")
     return tasks.note_failure(report).check_complete()
 
@@ -226,7 +230,9 @@ def export(to: str, form: str = "parquet", overrides: dict[str, Any] | None = No
     return export_tables(make_settings(overrides or {}), Path(to), form)
 
 
-def run_night_under_prefect(paths: list[str], overrides: dict[str, Any], ray: str | None = None) -> RunReport:
+def run_night_under_prefect(
+    paths: list[str], overrides: dict[str, Any], executor: str | None = None, *, rewrite: bool = False
+) -> RunReport:
     """Return the report of a run of `nightly`; of a plain night, if Prefect fails before the night has ended.
 
     Raises:
@@ -235,13 +241,13 @@ def run_night_under_prefect(paths: list[str], overrides: dict[str, Any], ray: st
     reports, tasks = list[RunReport](), TaskRunner()
 
     @hide_words
-    def do_night(paths: list[str], overrides: dict[str, Any], ray: str | None) -> RunReport:
-        reports.append(_do_night(paths, overrides, ray, tasks))
+    def do_night(paths: list[str], overrides: dict[str, Any], executor: str | None, rewrite: bool) -> RunReport:
+        reports.append(_do_night(paths, overrides, executor, tasks, rewrite=rewrite))
         return reports[-1].check_complete()
 
     try:
         with restore_words():
-            return Flow(do_night, name=nightly.name, validate_parameters=False)(paths, overrides, ray)
+            return Flow(do_night, name=nightly.name, validate_parameters=False)(paths, overrides, executor, rewrite)
     except NightIncomplete as incomplete:
         return incomplete.report
     except PrefectFailed as failed:
@@ -249,8 +255,10 @@ def run_night_under_prefect(paths: list[str], overrides: dict[str, Any], ray: st
         if reports and tasks.failed:
             return reports[-1]  # which says so already
         tasks.failed = failed
-        report = reports[-1] if reports else run_night([Path(p) for p in paths], make_settings(overrides), ray=ray)
-        return tasks.note_failure(report)
+        if reports:
+            return tasks.note_failure(reports[-1])
+        given = [Path(path) for path in paths]
+        return tasks.note_failure(run_night(given, make_settings(overrides), executor=executor, rewrite=rewrite))
 
 
 def save_artifact(report: RunReport, key: str, description: str) -> None:

@@ -8,7 +8,7 @@ the same has the same ids, so nothing after it is done again.
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -18,13 +18,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.flows.nightly import STEPS, run_steps_after_read
+from slowwave.flows.nightly import publish_run, run_steps_after_read
 from slowwave.flows.parts.finish import finish_forgettings
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import STEP_NAMES, open_run, run_step
+from slowwave.flows.parts.run import open_run, run_step
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import ModelTask, Settings
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     FILES,
     GISTS,
@@ -39,18 +39,14 @@ from slowwave.schemas.tables import (
 from slowwave.schemas.vocabulary import Status, SummaryScope
 from slowwave.store.names import find_sessions
 from slowwave.store.store import Store
-from slowwave.store.workspaces import require_workspaces
 from slowwave.tasks.dedupe.pairs import set_columns
+from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.ingest.task import read_transcripts
-from slowwave.tasks.job import Job, StepReport
-from slowwave.tasks.llm.ask import get_model, keeps_model_rows
-from slowwave.tasks.pending import is_made_by_model
-from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.relate.task import name_unit
 from slowwave.tasks.summarize.task import roll_up
-from slowwave.tasks.topics.task import assign_topics
 from slowwave.text.dates import convert_to_utc
 from slowwave.text.pyramid import compute_master_id
+from slowwave.text.workspaces import require_workspaces
 
 
 @dataclass(frozen=True)
@@ -99,69 +95,64 @@ def make_selection(given: Mapping[str, Any]) -> Selection:
     return Selection(**values)
 
 
-def _blank(store: Store, table: Table, rows: pa.Table, column: str = "step_key", *, keep: bool = False) -> None:
-    """Clear the step key of rows (with `keep` of those that no model made); they stand until others replace them."""
-    if keep:
-        rows = rows.filter(pc.invert(is_made_by_model(rows[column])).combine_chunks().fill_null(True))
+def _blank(store: Store, table: Table, rows: pa.Table, column: str = "step_key") -> None:
+    """Clear the step key of rows; they stand until others replace them."""
     store.merge(table, set_columns(rows, **{column: None if table.schema.field(column).nullable else ""}))
 
 
-def _blank_marks(step: str, store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
-    """Forget that the step was done with the chosen sessions; that a model did it is known on."""
+def _blank_marks(step: str, store: Store, chosen: pl.DataFrame) -> None:
+    """Forget that the step was done with the chosen sessions."""
     ids = chosen["session_id"].to_list()
     _blank(store, MARKS, store.read_ids(MARKS, ids, by="unit_id", where=pc.field("step") == step), "input_key")
 
 
-def _blank_rows(table: Table, store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
+def _blank_rows(table: Table, store: Store, chosen: pl.DataFrame) -> None:
     """Forget under which settings the rows made of the chosen sessions' messages were made."""
-    _blank(store, table, store.read_ids(table, chosen["session_id"].to_list(), by="session_id"), keep=keep)
+    _blank(store, table, store.read_ids(table, chosen["session_id"].to_list(), by="session_id"))
 
 
-def _blank_claims(column: str, store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
+def _blank_claims(column: str, store: Store, chosen: pl.DataFrame) -> None:
     """Clear `column`, a step's key, in the chosen sessions' claims and in all that repeat them or are repeated."""
     names = ["observation_id", "canonical_id"]
     own = store.read_ids(OBSERVATIONS, chosen["session_id"].to_list(), names, by="session_id")
     heads = set(pc.coalesce(own["canonical_id"], own["observation_id"]).to_pylist())
     repeats = store.read_ids(OBSERVATIONS, heads, names, by="canonical_id")["observation_id"].to_pylist()
     standing = pc.field(column).is_valid() & pc.field("status").isin([Status.ACTIVE, Status.DUPLICATE])
-    _blank(store, OBSERVATIONS, store.read_ids(OBSERVATIONS, heads.union(repeats), where=standing), column, keep=keep)
+    _blank(store, OBSERVATIONS, store.read_ids(OBSERVATIONS, heads.union(repeats), where=standing), column)
 
 
-def _forget_files(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
+def _forget_files(store: Store, chosen: pl.DataFrame) -> None:
     store.delete_ids(FILES, chosen["path"].unique().to_list())
 
 
-def _forget_related(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
+def _forget_related(store: Store, chosen: pl.DataFrame) -> None:
     """Forget that the claims of the chosen sessions' workspaces were related."""
     units = {name_unit(workspace) for workspace in chosen["workspace"]}
     store.delete_ids(MARKS, [compute_content_id("relate", unit) for unit in sorted(units)])
 
 
-def _blank_summaries(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
+def _blank_summaries(store: Store, chosen: pl.DataFrame) -> None:
     """Forget the chosen sessions' summaries; with every session chosen, the topics' too."""
-    _blank_marks("rollup", store, chosen, keep=keep)
+    _blank_marks("rollup", store, chosen)
     theirs = pc.field("scope_id").isin(chosen["session_id"].to_list())
     if chosen.height == store.count(SESSIONS):
         theirs |= pc.field("scope") == SummaryScope.TOPIC
-    _blank(store, SUMMARIES, store.read(SUMMARIES, where=theirs), keep=keep)
+    _blank(store, SUMMARIES, store.read(SUMMARIES, where=theirs))
 
 
-def _forget_topics(store: Store, chosen: pl.DataFrame, *, keep: bool) -> None:
-    """Count the topics, their history and their summaries as never made, but for a model's; observations stay.
+def _forget_topics(store: Store, chosen: pl.DataFrame) -> None:
+    """Count the topics, their history and their summaries as never made; observations stay.
 
     Raises:
         UsageError: not every session is chosen.
     """
     if chosen.height != store.count(SESSIONS):
         raise UsageError("topics are made anew from all sessions: `assign` places the claims of some of them again")
-    _blank_claims("assign_key", store, chosen, keep=keep)
-    events = store.read(TOPIC_HISTORY, [TOPIC_HISTORY.key, "step_key"]).to_pylist()
-    again = [row[TOPIC_HISTORY.key] for row in events if not (keep and is_made_by_model(row["step_key"]))]
-    store.delete_ids(TOPIC_HISTORY, again)
-    _blank(store, SUMMARIES, store.read(SUMMARIES, where=pc.field("scope") == SummaryScope.TOPIC), keep=keep)
+    _blank_claims("assign_key", store, chosen)
+    store.delete_ids(TOPIC_HISTORY, store.read(TOPIC_HISTORY, [TOPIC_HISTORY.key])[TOPIC_HISTORY.key].to_pylist())
+    _blank(store, SUMMARIES, store.read(SUMMARIES, where=pc.field("scope") == SummaryScope.TOPIC))
 
 
-Step = Callable[[Job], StepReport]
 FORGET: dict[str, Callable[..., None]] = {
     "read": _forget_files,
     "passages": partial(_blank_rows, PASSAGES),
@@ -174,32 +165,15 @@ FORGET: dict[str, Callable[..., None]] = {
     "topics": _forget_topics,
     "summaries": _blank_summaries,
 }
-"""Steps that can be done again, and how each forgets; with `keep` what a language model made stands."""
-TASKS: dict[str, ModelTask] = {
-    "gists": "extract", "observe": "extract", "supersede": "judge", "assign": "topics",
-    "topics": "topics", "summaries": "summaries",
-}  # fmt: skip
-"""The model's task in each step."""
-OF_THE_STEP = ("llm", "models", "engine", "gists")
-"""Settings of a command that say how the named step is done again; the steps that it leaves alone have the usual."""
-STEP_OF = {STEP_NAMES[step.__name__]: step for step in STEPS} | {"topics": assign_topics, "summaries": roll_up}
-"""The step of the night that does it."""
-ALONE = ("passages", "gists", "habits")
-"""Steps on which no other depends; on another one all after it do."""
-
-
-def _find_independent_steps(step: str) -> list[Step]:
-    """Return the steps of the night that do not depend on the one that is done again."""
-    if step in ALONE:
-        return [other for other in STEPS if other is not STEP_OF[step]]
-    return list(STEPS[: STEPS.index(STEP_OF[step])]) if step in STEP_OF else []
+"""Steps that can be done again, and how each forgets."""
+STEP_OF = {"gists": write_gists, "summaries": roll_up}
+"""Steps that can be filled in where they lack."""
 
 
 def run_reprocess(
     step: str,
     selection: Selection,
     settings: Settings,
-    usual: Settings | None = None,
     *,
     missing: bool = False,
     call: Callable[..., Any] = operator.call,
@@ -209,14 +183,13 @@ def run_reprocess(
     Args:
         step: one of `FORGET`.
         selection: its sessions.
-        settings: how the step, and what depends on it, is done.
-        usual: settings of the steps that do not depend on it: they finish what a run that was killed left, and make
-            nothing anew by another model. None: `settings`.
+        settings: of the run; they name the memory's writer.
         missing: do it where it lacks, and forget nothing: what the night would write, now. Of gists and summaries.
         call: how a step is run.
 
     Raises:
-        UsageError: an unknown step, session or workspace, a selection without a session, or gists that are off.
+        UsageError: an unknown step, session or workspace, a selection without a session, gists that are off, or another
+            writer than the memory's.
         StoreLocked: another run is at it.
     """
     if step not in FORGET:
@@ -225,7 +198,7 @@ def run_reprocess(
         raise UsageError(f"nothing called {step!r} can be filled in: gists and summaries can")
     if step == "gists" and settings.gists == "off":
         raise UsageError("gists are off: set SLOWWAVE_GISTS, or name a strategy with --gists")
-    with open_run("reprocess", settings, call=call) as (job, report):
+    with open_run("reprocess", settings, call=call, rewrite=False) as (job, report):
         finish_forgettings(job, report)
         # 1. Which sessions, and what of them is counted as never done.
         chosen = selection.select_sessions(job.store)
@@ -233,19 +206,16 @@ def run_reprocess(
             raise UsageError("no session is chosen: none in the vault is of that workspace and time")
         if not missing:
             report.notes.append(f"{chosen.height} sessions chosen for {step}")
-            model = get_model(job, TASKS[step]) if step in TASKS else None
-            FORGET[step](job.store, chosen, keep=step in TASKS and keeps_model_rows(job, model))
+            FORGET[step](job.store, chosen)
         # 2. The step, and what depends on it; on some nothing does.
         if step == "read":
             paths = [path for path in map(Path, chosen["path"].unique().sort().to_list()) if path.exists()]
             run_step(job, report, read_transcripts, paths)
         if step == "gists" or missing:
-            done = job.call(STEP_OF[step], job, frozenset(chosen["session_id"]))
-            report.steps += [done, job.call(publish_release, job)]
-            report.release = find_run_release(job)
+            report.steps.append(job.call(STEP_OF[step], job, frozenset(chosen["session_id"])))
+            publish_run(job, report, complete=False)
         else:
-            other = replace(job, settings=usual or settings)
-            run_steps_after_read(job, report, jobs=dict.fromkeys(_find_independent_steps(step), other))
+            run_steps_after_read(job, report)
     return report
 
 

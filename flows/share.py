@@ -21,10 +21,10 @@ from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.private import make_files_private, make_private_folder, replace_file
 from slowwave.store.store import Store
-from slowwave.store.workspaces import settle_workspace
 from slowwave.tasks.ingest.formats.own.export import FOLDER, WITHDRAWN, read_claims, read_learnings
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message
 from slowwave.tasks.publish.learnings import SCHEMA
+from slowwave.text.workspaces import settle_workspace
 
 _NAME = re.compile(r"[\w.-]{1,64}")
 

@@ -23,8 +23,8 @@ SlowwaveError
 ├── NightIncomplete        a step failed, or a session in it; the rest is released (slowwave.flows.parts.report)
 ├── Unquoted               what Prefect is told of an error (slowwave.flows.prefect)
 ├── PrefectFailed          Prefect can't run something, or not note it (slowwave.flows.prefect)
-├── ClusterFailed          no Ray at an address, or no machine there that can do the work (slowwave.flows.on_ray)
-├── WebTrouble             a search or a page can't be had (slowwave.web.engines)
+├── ClusterFailed          no Ray at an address, or no machine there that can do it (slowwave.plugins.fleet.on_ray)
+├── WebTrouble             a search or a page can't be had (slowwave.plugins.talk.web.engines)
 └── UsageError             a request that can't be carried out as put
 """
 

@@ -1,7 +1,7 @@
 """Where things lie: the user's cache, Prefect's server, and the folder here that stands for a store in a bucket.
 
 A bucket (`s3://bucket/prefix`, gs and az alike) is worked on in a copy, in a folder that is named after it. So whoever
-is given a store gets a folder, and `store/bucket/` finds the bucket by its name.
+is given a store gets a folder, and `slowwave/store/place.py` finds the bucket by its name.
 """
 
 import os
@@ -9,8 +9,10 @@ import re
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-URL = re.compile(r"(s3|gs|az):/+(.+)")
+URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(.+)")
 """With one slash where it was taken for a path, as command lines do."""
+SCHEMES = ("s3", "gs", "az")
+"""Schemes of addresses, beside those that other packages' places add (docs/plugins.md)."""
 PREFECT_SERVER = "http://127.0.0.1:4200/api"
 """The Prefect server of `make serve`."""
 
@@ -23,7 +25,15 @@ def find_cache_folder() -> Path:
 def read_url(path: Path | str) -> str | None:
     """Return the address of a bucket, or of a prefix in one; None for a path."""
     match = URL.fullmatch(str(path))
-    return f"{match[1]}://{match[2].rstrip('/')}" if match else None
+    return f"{match[1]}://{match[2].rstrip('/')}" if match and _is_scheme(match[1]) else None
+
+
+def _is_scheme(name: str) -> bool:
+    if name in SCHEMES:
+        return True
+    from importlib.metadata import entry_points  # of no use for a path or one of the usual addresses
+
+    return name in entry_points(group="slowwave.places").names
 
 
 def find_working_copy(store: Path | str, kind: str = "stores") -> Path:

@@ -151,7 +151,6 @@ class WebSettings(Section):
     )
 
 
-Engine = Literal["best", "extractive"]
 ModelTask = Literal["extract", "summaries", "topics", "judge", "talk"]
 GistStrategy = Literal["off", "extractive", "llm", "truncated"]
 
@@ -331,10 +330,6 @@ class Settings(BaseSettings):
     )
     space: str = Field("default", pattern=SPACE_NAME, description="The space (user or tenant); no query crosses it.")
     llm: str = Field("off", description="Language model: off, vllm:MODEL, openai:MODEL@URL, or a chain joined by >.")
-    engine: Engine = Field(
-        "best",
-        description="Without a model: best leaves what a model made as it is; extractive makes it again without one.",
-    )
     models: ModelsSettings = ModelsSettings()
     encoder: str = Field(
         "all-MiniLM-L6-v2", description="Sentence-transformers model: path, package or hub name; or openai:MODEL@URL."
@@ -344,7 +339,9 @@ class Settings(BaseSettings):
         "off", description="How each message is summarised in a sentence, for `recent`, `show` and exports."
     )
     same_day: bool = Field(
-        True, description="Distil a session when it ends (hooks, `talk`), in the background and without a model."
+        True,
+        description="Take a session in when it ends (hooks, `talk`), in the background: distilled by rules; where a "
+        "model writes the memory, its words answer at once and its claims wait for the night.",
     )
     redact: bool = Field(True, description="Replace secrets by typed placeholders before anything is stored.")
     model: LLMSettings = LLMSettings()
@@ -366,8 +363,7 @@ class Settings(BaseSettings):
 
     def get_llm(self, task: ModelTask) -> str:
         """Return the language model that a task is done with, as `llm` names it."""
-        without = self.engine == "extractive" and task != "talk"
-        return "off" if without else getattr(self.models, task) or self.llm
+        return getattr(self.models, task) or self.llm
 
     @classmethod
     def settings_customise_sources(

@@ -440,11 +440,9 @@ MARKS = Table(
     fields=(
         string_field("mark_id"),  # hash of step and unit
         string_field("step", null=False),
-        string_field("unit_id", null=False),  # a session_id
+        string_field("unit_id", null=False),  # a session_id; of the step `writer` "memory"
         string_field("input_key", null=False),  # hash of the step's key and of the unit's content when it was done
         string_field("note"),  # why there is no output, where that is so
-        string_field("model_input"),  # hash of the unit's content when a language model did it; null: none did
-        string_field("model_head"),  # the session's head_hash then: what came later no model has seen
     ),
 )
 
@@ -547,6 +545,7 @@ RELEASES = Table(
         string_field("encoder"),  # the model every vector was made with
         string_field("restores"),  # the release a roll-back went back to
         string_field("calibration"),  # JSON: what known negatives reach in each table, the scale of relevance
+        string_field("writer"),  # who made its claims, topics and summaries: "rules" or a language model
     ),
 )
 

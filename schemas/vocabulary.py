@@ -146,6 +146,12 @@ def count_turns(rows: Iterable[Mapping[str, Any]]) -> int:
 
 MODEL_KEY = "llm:"
 """Prefix of a step's key if a language model does the step."""
+LATER = " left for another night"
+"""Suffix of a step's counts of what its model has not answered."""
+WRITERS = ("observe", "assign", "rollup")
+"""Steps by which a writer makes claims, topics and summaries, by their names in a report."""
+RULES = "rules"
+"""The writer of a memory that no language model writes."""
 EXTRACTIVE = "extractive"
 """Observer of the claims that no model made."""
 SHARED = "shared"

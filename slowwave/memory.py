@@ -38,8 +38,8 @@ from slowwave.schemas.settings import Settings
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.notes import find_journals, read_written
 from slowwave.store.releases import Release
-from slowwave.store.workspaces import anchor_workspace, find_workspaces, require_workspaces, settle_workspace
 from slowwave.telemetry import open_memory_span
+from slowwave.text.workspaces import anchor_workspace, find_workspaces, require_workspaces, settle_workspace
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context, Turn

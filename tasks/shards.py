@@ -1,4 +1,4 @@
-"""Shards of a step's input, and where they are computed: in this process, or on Ray (`slowwave/flows/on_ray.py`).
+"""Shards of a step's input, and where they are computed: in this process, or where a plugin does it, as on Ray.
 
 The costly parts of a night (sentences to claims, texts to vectors, claims to keywords, pairs of claims to scores) are
 pure functions of Arrow tables. Rows are dealt into shards by a hash of their session (text, claim), and the number of

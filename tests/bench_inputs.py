@@ -13,7 +13,7 @@ Words = list[object]
 
 def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     """What each measurement is called with, and what its answer then holds."""
-    talk, talk2 = decided(folder, 13), decided(folder, 4)
+    talk = decided(folder, 13)
     ferry = some(folder, "amendments_fresh.jsonl", slice(22))
     pay = some(folder, "amendments_fresh4.jsonl", slice(24))
     told, pairs, boat = locomo(folder), some(folder, "pairs.tsv", slice(4, 12)), asked_by_id(folder)
@@ -44,7 +44,6 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
         "fit.changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
         "fit.prompts": [([], "writer c")],
-        "fit.statements": [([talk, talk2, "--store", folder / "fit"], "did not see")],
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
         "house": [([modules(folder)], "longest chain")],
         "recall.outline": [([told, "--budgets", 300, *PLAIN], "in order")],

@@ -103,6 +103,17 @@ def faithful(request: Request) -> Any:
     return {"new_topics": [topic], "placements": [{"entry": n, "topic": first} for n in entries]}
 
 
+def another(request: Request) -> Any:
+    """Another model, which words its claims otherwise."""
+    answer = faithful(request)
+    if kind(request) == "claims":
+        return {"claims": [{**one, "summary": f"It was told that {one['quote']}"} for one in answer["claims"]]}
+    return answer
+
+
+another.model = "another"  # type: ignore[attr-defined]
+
+
 def refusing(request: Request) -> Any:
     """A model that declines everything."""
     return "I'm sorry, but I can't help with that."

@@ -5,11 +5,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
-from slowwave.cli.main import app
+from slowwave.cli.main import GROUP, app, make_plugin_command
+from slowwave.schemas.plugins import find_plugins
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "data" / "README.md"])
@@ -65,9 +67,15 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def list_commands() -> dict[str, Any]:
+    """All commands by name, the plugins' among them."""
+    own = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    return {name: make_plugin_command(name) for name in find_plugins(GROUP)} | own
+
+
 @named
 def test_every_command_that_is_named_exists_with_its_options(document: Path) -> None:
-    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    known = list_commands()
     for code in code_of(document):
         for name, rest in COMMAND.findall(code):
             assert name in known, code

@@ -12,8 +12,8 @@ from tests.bench_inputs import ROOT
 
 MODULES = read_modules(ROOT)
 IMPORTS = read_imports(MODULES)
-LAYERS = ["schemas", "text", "engines", "store", "recall", "context", "memory", "web chat", "mcp cli ui"]
-"""Each may import those to its left and, of its own place, `chat` the web and `cli` the server of MCP."""
+LAYERS = ["schemas", "text", "engines", "store", "recall", "context", "memory", "mcp cli ui"]
+"""Each may import those to its left and, of its own place, `cli` the server of MCP."""
 PIPELINE = ("tasks", "flows")
 BIGGEST_FOLDER = 16
 """Modules of the fullest folder, `__init__` among them; what is more goes into folders by subject."""
@@ -23,6 +23,7 @@ OVER_THE_STORE = {
     "slowwave.tasks.pending": "reads which sessions a step has not done, and marks them done",
     "slowwave.tasks.vectors": "looks up the vectors that the store keeps",
     "slowwave.tasks.llm.ask": "keeps a model's answers in the store before they are used",
+    "slowwave.tasks.llm.writer": "reads who wrote a memory, and clears its rows for another writer",
     "slowwave.tasks.ingest.store_messages": "writes down what reading gave",
     "slowwave.tasks.ingest.vault": "computes the vault's chains again, from its rows",
     "slowwave.tasks.publish.export": "streams a released table into a file",
@@ -79,11 +80,34 @@ def test_a_layer_imports_only_those_below_it(layer: int) -> None:
 
 
 def test_rooms_side_by_side_import_one_another_in_one_direction() -> None:
-    assert {(name_room(a), b) for a, b in find_edges("web", "mcp") if b in ("chat", "cli")} == set()
+    assert {(name_room(a), b) for a, b in find_edges("mcp") if b == "cli"} == set()
+
+
+def test_the_core_imports_no_plugin() -> None:
+    core = {name_room(module) for module in MODULES} - {"plugins"}
+    assert [edge for edge in find_edges(*core) if edge[1] == "plugins"] == []
+
+
+def test_plugins_do_not_import_one_another() -> None:
+    plugins = {
+        name: name.split(".")[2] for name in MODULES if name.startswith("slowwave.plugins.") and "." in name[17:]
+    }
+    for module, plugin in plugins.items():
+        others = [one for one in ALL_IMPORTS[module] if one.startswith("slowwave.plugins.")]
+        assert {one.split(".")[2] for one in others} <= {plugin}, module
+
+
+def test_nobody_imports_the_command() -> None:
+    others = {name_room(module) for module in MODULES} - {"cli", "plugins"}  # a plugin adds a command with its means
+    assert [edge for edge in find_edges(*others) if edge[1] == "cli"] == [("slowwave.__main__", "cli")]
+
+
+def test_the_flows_know_nobody_who_shows_them() -> None:
+    assert [edge for edge in find_edges("flows") if edge[1] in ("cli", "mcp", "ui", "plugins")] == []
 
 
 def test_steps_know_neither_the_flows_nor_those_who_ask() -> None:
-    above = {"flows", "cli", "mcp", "chat", "web", "memory", "context"}
+    above = {"flows", "cli", "mcp", "ui", "plugins", "memory", "context"}
     assert [edge for edge in find_edges("tasks") if edge[1] in above] == []
     assert {module for module, room in find_edges("tasks") if room == "recall"} == set(OF_RECALL)
 

@@ -89,7 +89,6 @@ def test_the_wheel_holds_every_file_of_the_four_folders_and_slowwave_alone_on_to
         "schemas/py.typed",
         "tasks/supersede/changes.onnx",
         "tasks/llm/prompts/extract.md",
-        "context/weights.json",
     ):
         assert f"slowwave/{data}" in modules(wheel)
 

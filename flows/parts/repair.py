@@ -93,7 +93,7 @@ def run_repair(settings: Settings) -> RunReport:
         indexes.extend(find_broken_indexes(damage))
         _salvage(folder, damage, done, notes)
 
-    with open_run("repair", settings, prepare, create=True) as (job, report):
+    with open_run("repair", settings, prepare, create=True, rewrite=False) as (job, report):
         mend_releases(job.store)
         # What the sessions' rows say, before anything is read again.
         before = pl.DataFrame(job.store.read(SESSIONS, ["session_id", "native_id", "path", "messages"]))
@@ -113,7 +113,7 @@ def run_repair(settings: Settings) -> RunReport:
         if done or indexes:
             with suppress(StoreError):  # of a live release that is damaged itself
                 set_aside_candidate(job, report)
-            run_steps_after_read(job, report, gated=False)  # what is lost was lost to the damage
+            run_steps_after_read(job, report, gated=False, whole=False)  # what is lost was lost to the damage
         dropped = drop_unreadable(job.store)
         finish_forgettings(job, report)
         notes += [line for name, salvaged in done.items() for line in _tell_lost(job.store, name, salvaged, before)]
@@ -181,7 +181,7 @@ def _forget_made(store: Store, lost: set[str]) -> None:
         return
     chosen = Selection().select_sessions(store)
     for step in sorted({step for name in lost for step in STEPS_OF.get(name, ())}):
-        FORGET[step](store, chosen, keep=False)
+        FORGET[step](store, chosen)
 
 
 def _tell_lost(store: Store, table: str, done: Salvaged, before: pl.DataFrame) -> Iterator[str]:

@@ -13,7 +13,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, KINDS, Difference, compare_claims
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL
-from slowwave.schemas.vocabulary import RunStatus
+from slowwave.schemas.vocabulary import LATER, RunStatus
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release, Snapshot, is_dropped
 from slowwave.store.store import Store
@@ -25,8 +25,6 @@ from slowwave.text.words import count_noun
 
 USAGE = ("requests", "cache hits", "prompt tokens", "prefix-cache tokens", "answer tokens")
 REDACTED = "redacted "
-LATER = " left for another night"
-"""The counts of items that a step's model has not answered."""
 INDENT = " " * len("Learnt: ")
 LOST = frozenset(KINDS) - {"added", "returned"}
 """The possible fates of an earlier claim."""
@@ -106,7 +104,9 @@ class RunReport:
         """Return one sentence: what is live now."""
         unread = "; ".join(line for step in self.steps for line in step.unread)
         failed = any(step.failed for step in self.steps)
-        but = " Not everything was done: `slowwave inspect runs` has why." if failed else ""
+        waits = any(n for step in self.steps for name, n in step.counts.items() if name.endswith(LATER))
+        where = "`slowwave status` has what waits and why" if waits else "`slowwave inspect runs` has why"
+        but = f" Not everything was done: {where}." if failed else ""
         but += f" Nothing was read from {escape_line(unread)}." if unread else ""
         if self.held:
             return (

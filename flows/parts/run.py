@@ -1,7 +1,6 @@
 """A run from its start to its row in `runs`: the lock, how its steps are called, and a trace of whatever went wrong."""
 
 import operator
-import os
 import secrets
 import shutil
 import tempfile
@@ -17,8 +16,9 @@ import pyarrow.compute as pc
 
 from slowwave.flows.metrics import write_metrics_after
 from slowwave.flows.parts.report import RunReport
-from slowwave.schemas.errors import StoreError, UsageError, name_install
+from slowwave.schemas.errors import StoreError, UsageError
 from slowwave.schemas.places import name_place
+from slowwave.schemas.plugins import load_plugin
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     ACTIONS,
@@ -45,6 +45,7 @@ from slowwave.tasks.ingest.parsing.lines import LEFT
 from slowwave.tasks.isolate import WHOLE_STEP, is_lasting, note_failed_units
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import check_llm, close_models
+from slowwave.tasks.llm.writer import settle_writer
 from slowwave.tasks.shards import HERE, Executor
 from slowwave.telemetry import open_span
 from slowwave.text.redact import redact_text
@@ -84,22 +85,26 @@ def open_run(
     create: bool = False,
     call: Callable[..., Any] = operator.call,
     wait: float = 0,
-    ray: str | None = None,
+    executor: str | None = None,
+    rewrite: bool | None = None,
     now: datetime | None = None,
 ) -> Iterator[tuple[Job, RunReport]]:
     """Hold the writer's lock for a run, and write its row at the end. `prepare` comes before Lance reads anything.
-    `call` runs each step; a run under way is waited for so many seconds. With `ray`, "local" or a cluster's address,
-    Ray computes what it can. `now` is the run's clock, else the machine's time.
+    `call` runs each step; a run under way is waited for so many seconds. `executor` names a plugin
+    that computes what it can (`open_executor`). `now` is the run's clock, else the machine's time.
 
     What a run before it left torn is mended first, so whoever writes looks at the tables inside. A run that changed
     nothing and asked nothing of a model leaves no row: no table gets a new version from it. Neither does what can't be
     done as it was put. One that failed leaves its error, one of which a part failed what that was.
 
+    `rewrite` is False for a run that makes claims, topics and summaries: it must have the memory's writer. With True
+    its own writer writes them anew (`slowwave.tasks.llm.writer`). None: the run makes none.
+
     Raises:
         StoreMissing: there is no such store or space, and `create` is off.
         StoreLocked: another run is at it.
         StoreUnreadable: the store is damaged.
-        UsageError: settings name a language model, a prompt or a pack that is not there.
+        UsageError: settings name a language model, a prompt or a pack that is not there, or another writer.
     """
     check_llm(settings)
     check_encrypted(settings)
@@ -118,9 +123,9 @@ def open_run(
         open_span(name, **{"slowwave.run.id": run_id}) as set_attribute,
         make_files_private(),
         writer_lock(folder := settings.store / settings.space, run_id, kind, wait) as died,
-        open_executor(folder / "shards", ray) as executor,
+        open_executor(folder / "shards", executor) as opened,
     ):
-        job = Job(settings, run_id, executor, call, started)
+        job = Job(settings, run_id, opened, call, started)
         prepare(folder)
         report.notes += (
             [] if has_table(folder, RELEASES.name) else [f"there was no store at {name_place(folder)}: it is made"]
@@ -132,6 +137,8 @@ def open_run(
             )
             since = datetime.fromisoformat(died.since)
             _write_run(store, died.run_id, died.kind, since, None, RunStatus.DIED, RunReport(died.run_id, died.kind))
+        if rewrite is not None:
+            report.notes += settle_writer(job, rewrite=rewrite)
         try:
             yield job, report
         except BaseException as error:
@@ -148,8 +155,10 @@ def open_run(
             _write_run(store, run_id, kind, started, datetime.now(UTC), report.status, report)
 
 
-def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args: Any) -> None:
-    """Run a step, and add its report. One that fails is noted, and what it wrote taken back but for what was read.
+def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args: Any) -> bool:
+    """Run a step, add its report, and return True if it was done.
+
+    One that fails is noted, and what it wrote taken back but for what was read.
 
     Raises:
         SlowwaveError: whatever was raised on purpose: it would be raised again.
@@ -171,30 +180,27 @@ def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args
     note_failed_units(job, done, WHOLE_STEP, failed)
     report.steps.append(done)
     release_memory()
+    return not failed
 
 
-def open_executor(shards: Path, ray: str | None) -> AbstractContextManager[Executor]:
-    """Return a run's executor: Ray, or this process, which removes results that a killed run on Ray left.
+def open_executor(shards: Path, spec: str | None) -> AbstractContextManager[Executor]:
+    """Return a run's executor: a plugin's, else this process, which removes results that a killed run elsewhere left.
+
+    Args:
+        shards: folder in which an executor may keep results until the run has ended.
+        spec: a name of the group `slowwave.executors`, and an address behind a colon if it takes one: `ray`,
+            `ray:10.0.0.7:6379`.
 
     Raises:
-        UsageError: Ray is not installed.
+        UsageError: no installed package adds it.
         ClusterFailed: there is no cluster at the address.
     """
-    if ray is None:
+    if spec is None:
         shutil.rmtree(shards, ignore_errors=True)
         return nullcontext(HERE)
-    os.environ |= {  # Ray reads these when it is imported; the last makes what it starts listen on loopback alone
-        "RAY_AUTH_MODE": "token",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-    }
-    if ray == "local":
-        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    try:
-        from slowwave.flows.on_ray import open_ray
-    except ModuleNotFoundError as missing:
-        raise UsageError(f"this needs Ray: {name_install('ray')}") from missing
-    return open_ray(shards, ray)
+    name, _, address = spec.partition(":")
+    executor: AbstractContextManager[Executor] = load_plugin("slowwave.executors", name)(shards, address)
+    return executor
 
 
 def is_held(store: Store) -> bool:

@@ -185,10 +185,10 @@ def context(
     # begin to search the web
     results = None
     if web:
-        from slowwave.web.search import AwaitedWeb, WebSearch
+        from slowwave.schemas.plugins import load_plugin
 
         settings = memory.settings.web.model_copy(update={"enabled": True})
-        results = AwaitedWeb(WebSearch(settings, names=memory.list_people()), query, asked_for=True)
+        results = load_plugin("slowwave.web", "search", "web")(settings, memory.list_people(), query)
     # pack the block, with the web's answer
     block = memory.context(
         query,
@@ -217,7 +217,7 @@ def briefing(
     In the folder of a known project it is about that project. The output stays the same until the next release, apart
     from a first line where transcripts have waited for more than a day.
     """
-    from slowwave.flows.coverage import describe_backlog
+    from slowwave.flows.status import describe_backlog
 
     project = None if everything else workspace or find_project(memory)
     room = budget and max(0, budget - FENCE_TOKENS)

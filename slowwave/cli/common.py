@@ -9,11 +9,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import DEVNULL
-from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,7 +22,7 @@ from rich.text import Text
 from slowwave.schemas.errors import SlowwaveError, name_install
 from slowwave.schemas.filters import spell_out_filters
 from slowwave.schemas.places import find_working_copy
-from slowwave.text.fence import escape_control, escape_line
+from slowwave.text.fence import escape_control, escape_line, format_cell
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
@@ -170,9 +168,9 @@ def open_memory(store: Path | None, space: str | None, release: str | None = Non
 
 
 def start_small_night(transcript: Path, given: dict[str, Any]) -> None:
-    """Distil a session that has ended, without a model, in a process that outlives this one."""
+    """Take in a session that has ended, without asking a model, in a process that outlives this one."""
     # -P: a folder that a client works in may hold a module of any name.
-    words = [sys.executable, "-P", "-m", "slowwave", "run", str(transcript), "--background", "--llm", "off"]
+    words = [sys.executable, "-P", "-m", "slowwave", "run", str(transcript), "--background"]
     words += [word for name, value in given.items() if name in ("store", "space") for word in (f"--{name}", value)]
     night = subprocess.Popen(words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
     night.returncode = 0  # nobody waits for it: Python would warn of that
@@ -266,12 +264,6 @@ def print_table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> 
     for row in rows:
         table.add_row(*map(format_cell, row.values()))
     OUT.print(table)
-
-
-def format_cell(value: object) -> str:
-    """Return a value as a table shows it."""
-    forms = {datetime: "{:%Y-%m-%d %H:%M:%S}", int: "{:,}", float: "{:,.1f}", NoneType: ""}
-    return escape_line(forms.get(type(value), "{}").format(value))
 
 
 def print_notes(notes: Iterable[str]) -> None:

@@ -1,5 +1,6 @@
 """The `slowwave` command: `slowwave --help` lists what there is."""
 
+import logging
 from typing import Annotated, Any
 
 import typer
@@ -17,10 +18,11 @@ from slowwave.cli.releases import diff, exclude, include, promote, rollback
 from slowwave.cli.schedule import schedule
 from slowwave.cli.show import show
 from slowwave.cli.store import backup, check, export, import_learnings, restore
-from slowwave.cli.talk import talk
+from slowwave.schemas.plugins import find_plugins, load_plugin
 
+LOG = logging.getLogger(__name__)
 COMMANDS = {
-    "Every day": (run, schedule, status, plan, recall, recent, context, briefing, show, ui, report, remember, talk),
+    "Every day": (run, schedule, status, plan, recall, recent, context, briefing, show, ui, report, remember),
     "Where agents look": (mcp, install, uninstall, skill, project),
     "Undo and redo": (diff, rollback, promote, exclude, include, forget, reprocess),
     "Keep": (export, import_learnings, check, backup, restore),
@@ -42,14 +44,47 @@ RENAMED = {
 """Commands as other memories call them, and what does the same here."""
 
 
+GROUP, PLUGINS = "slowwave.commands", "Plugins"
+"""Group of the commands that packages add, and the heading that they are listed under."""
+
+
 class Commands(TyperGroup):
-    """The commands; for one by another's name the answer says what it is called here."""
+    """The commands; for one by another's name the answer says what it is called here.
+
+    A plugin's command is loaded when it is called or listed.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, the plugins' last."""
+        own = super().list_commands(ctx)
+        return [*own, *sorted(find_plugins(GROUP).keys() - set(own))]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name; None if there is none."""
+        if (own := super().get_command(ctx, cmd_name)) is not None or cmd_name not in find_plugins(GROUP):
+            return own
+        try:
+            return make_plugin_command(cmd_name)
+        except Exception as broken:  # deliberately broad: importing a package can raise anything
+            LOG.warning("the command %r can't be loaded: %s: %s", cmd_name, type(broken).__name__, broken)
+            return None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first argument names."""
         if args and args[0] in RENAMED:
             ctx.fail(f"`slowwave {args[0]}` is called `slowwave {RENAMED[args[0]]}`.")
         return super().resolve_command(ctx, args)
+
+
+def make_plugin_command(name: str) -> Any:
+    """Return the command that a plugin's function makes.
+
+    Raises:
+        UsageError: a package that it needs is missing.
+    """
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name, rich_help_panel=PLUGINS)(load_plugin(GROUP, name))
+    return typer.main.get_command(alone)
 
 
 app = typer.Typer(

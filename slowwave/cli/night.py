@@ -25,6 +25,7 @@ from slowwave.cli.common import (
 )
 from slowwave.cli.under_prefect import find_server, import_prefect_quietly
 from slowwave.schemas.errors import UsageError
+from slowwave.schemas.plugins import find_plugins
 from slowwave.text.fence import escape_line, escape_text
 from slowwave.text.words import count_noun
 
@@ -35,14 +36,10 @@ Paths = Annotated[
     list[Path] | None, typer.Argument(help="Files, folders or s3:// prefixes; default: installed tools' transcripts.")
 ]
 LlmOption = Annotated[
-    str | None, typer.Option("--llm", help="Language model: off, vllm:MODEL, openai:MODEL@URL, … > extractive.")
+    str | None, typer.Option("--llm", help="Language model: off, vllm:MODEL, openai:MODEL@URL, or several with >.")
 ]
 MaxTokens = Annotated[
     int | None, typer.Option("--max-tokens", help="Most tokens that this run may use; it then stops cleanly.")
-]
-EngineOption = Annotated[
-    str | None,
-    typer.Option("--engine", help="extractive: redo a model's output without a model; by default it is kept."),
 ]
 GistsOption = Annotated[str | None, typer.Option("--gists", help="off, extractive, llm or truncated.")]
 LOG = logging.getLogger(__name__)
@@ -51,20 +48,11 @@ SPACE = "{space}"
 STEPS = "read, passages, gists, boilerplate, habits, observe, dedupe, supersede, relate, assign, topics or summaries."
 
 
-def _add_model_options(
-    given: dict[str, Any], llm: str | None, max_tokens: int | None, engine: str | None = None, **more: Any
-) -> dict[str, Any]:
-    """Return the settings given, and those that options name; `--llm` is the model of every task.
-
-    Raises:
-        UsageError: a model and none.
-    """
-    if engine == "extractive" and llm not in (None, "off"):
-        raise UsageError("--engine extractive is without a model: leave --llm out")
+def _add_model_options(given: dict[str, Any], llm: str | None, max_tokens: int | None, **more: Any) -> dict[str, Any]:
+    """Return the settings given, and those that options name; `--llm` is the model of every task."""
     named = {
         "llm": llm,
         "models": None if llm is None else dict.fromkeys(("extract", "summaries", "topics", "judge", "talk"), ""),
-        "engine": engine,
         "model": None if max_tokens is None else {"max_tokens": max_tokens},
         **more,
     }
@@ -89,16 +77,17 @@ def run(
     ] = False,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
-    engine: Annotated[
-        str | None, typer.Option(help="extractive: redo a model's output without a model. ray: compute on Ray.")
-    ] = None,
+    rewrite: Annotated[
+        bool, typer.Option("--rewrite", help="Have another writer (--llm) write claims, topics and summaries anew.")
+    ] = False,
+    engine: Annotated[str | None, typer.Option(help="ray, or another plugin: compute there.")] = None,
     gists: GistsOption = None,
     embeddings: Annotated[
         bool | None, typer.Option("--embeddings/--no-embeddings", help="Make vectors; without, recall is full text.")
     ] = None,
     redact: Annotated[bool | None, typer.Option("--redact/--no-redact", help="Replace secrets before storing.")] = None,
     address: Annotated[
-        str | None, typer.Option(help="Ray cluster for --engine ray; default: RAY_ADDRESS, else this machine.")
+        str | None, typer.Option(help="Cluster for --engine; default for ray: RAY_ADDRESS, else this machine.")
     ] = None,
     space: SpacesOption = None,
     all_spaces: Annotated[bool, typer.Option("--all-spaces", help="Run a night of every space in the store.")] = False,
@@ -112,23 +101,33 @@ def run(
     nothing was released.
     """
     # settings of this run
-    if engine not in (None, "best", "extractive", "ray") or (address and engine != "ray"):
-        raise UsageError("--engine is best, extractive or ray, and --address goes with ray alone")
-    ray = (address or os.environ.get("RAY_ADDRESS") or "local") if engine == "ray" else None
-    given = _add_model_options(
-        given, llm, max_tokens, None if ray else engine, gists=gists, embeddings=embeddings, redact=redact
-    )
+    if address and not engine:
+        raise UsageError("--address goes with --engine alone")
+    if engine and engine not in (known := sorted(find_plugins("slowwave.executors"))):
+        raise UsageError(f"--engine is {' or '.join(known) or 'the name of a plugin, and none is installed'}")
+    if rewrite and background:
+        raise UsageError("--rewrite asks the memory's writer, and --background asks no model: leave one out")
+    executor = f"{engine}:{address or ''}" if engine else None
+    given = _add_model_options(given, llm, max_tokens, gists=gists, embeddings=embeddings, redact=redact)
     # several spaces, each with a night of its own, or one
     if all_spaces or len(space or ()) > 1:
         if background or (all_spaces and space):
             raise UsageError("--all-spaces goes without --space, and several spaces without --background")
-        raise typer.Exit(_run_each(given, paths or [], space or [], prefect=prefect, ray=ray))
+        ended = _run_each(given, paths or [], space or [], prefect=prefect, executor=executor, rewrite=rewrite)
+        raise typer.Exit(ended)
     here = load_settings(**given).space
-    return _run_one(given, [Path(str(path).replace(SPACE, here)) for path in paths or []], prefect, background, ray)
+    own_paths = [Path(str(path).replace(SPACE, here)) for path in paths or []]
+    return _run_one(given, own_paths, prefect, background, executor, rewrite=rewrite)
 
 
 def _run_each(
-    given: dict[str, Any], paths: list[Path], spaces: list[str], *, prefect: bool | None, ray: str | None
+    given: dict[str, Any],
+    paths: list[Path],
+    spaces: list[str],
+    *,
+    prefect: bool | None,
+    executor: str | None,
+    rewrite: bool,
 ) -> int:
     """Run a night of each space, whoever has waited longest first; return the exit status: the gravest.
 
@@ -151,7 +150,7 @@ def _run_each(
         try:
             with report_errors():
                 own_paths = [Path(str(path).replace(SPACE, name)) for path in paths]
-                if report := _run_one(given | {"space": name}, own_paths, prefect, False, ray):
+                if report := _run_one(given | {"space": name}, own_paths, prefect, False, executor, rewrite=rewrite):
                     print_report(report)
                     ended.add(HELD if report.held else INCOMPLETE if report.failures else 0)
         except typer.Exit as failed:
@@ -164,7 +163,13 @@ def _run_each(
 
 
 def _run_one(
-    given: dict[str, Any], paths: list[Path], prefect: bool | None, background: bool, ray: str | None
+    given: dict[str, Any],
+    paths: list[Path],
+    prefect: bool | None,
+    background: bool,
+    executor: str | None,
+    *,
+    rewrite: bool = False,
 ) -> "RunReport | None":
     settings = load_settings(**given)
     if background and not settings.same_day:
@@ -178,17 +183,17 @@ def _run_one(
         from slowwave.store.lock import wait_alone
 
         with wait_alone(settings.store / settings.space, str(absolute)) as alone:
-            return run_night(absolute, settings, wait=600, ray=ray) if alone else None
+            return run_night(absolute, settings, wait=600, executor=executor, same_day=True) if alone else None
     if find_server(prefect):
         import_prefect_quietly()
         from slowwave.flows.prefect import run_night_under_prefect
 
-        report = run_night_under_prefect([str(path) for path in absolute], given, ray)
+        report = run_night_under_prefect([str(path) for path in absolute], given, executor, rewrite=rewrite)
     else:
         with show_loading():
             from slowwave.flows.nightly import run_night
 
-        report = run_night(absolute, settings, ray=ray)
+        report = run_night(absolute, settings, executor=executor, rewrite=rewrite)
     # What it brought, for a terminal.
     from slowwave.store import Store
 
@@ -205,7 +210,7 @@ def _list_transcripts(paths: list[Path]) -> list[Path]:
         NoSuchPath: a path does not exist, or is a pipe or a device.
     """
     with show_loading():
-        from slowwave.store.bucket.objects import fetch_transcripts
+        from slowwave.store.place import fetch_transcripts
         from slowwave.tasks.ingest.formats.registry import check_paths
 
     return check_paths(fetch_transcripts(path).expanduser().absolute() for path in paths)
@@ -226,7 +231,7 @@ def plan(
     """
     with show_loading():
         from slowwave.flows.plan import plan_night
-        from slowwave.store.bucket.objects import fetch_transcripts
+        from slowwave.store.place import fetch_transcripts
 
     settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
     estimate = plan_night([fetch_transcripts(path).expanduser().absolute() for path in paths or []], settings)
@@ -279,20 +284,18 @@ def reprocess(
     until: Annotated[datetime | None, typer.Option(help="Sessions that began before this day.")] = None,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
-    engine: EngineOption = None,
     gists: GistsOption = None,
 ) -> "RunReport":
     """Redo a step and what depends on it, or fill in what it lacks.
 
-    Steps after it only redo what changed; without --llm a model's output is kept. `topics` are made again from all
-    sessions; `assign` places the claims of some sessions in the existing topics.
+    Steps after it only redo what changed. `topics` are made again from all sessions; `assign` places the claims of some
+    sessions in the existing topics. Another writer than the memory's is refused: `slowwave run --rewrite` changes it.
     """
     with show_loading():
-        from slowwave.flows.reprocess import OF_THE_STEP, Selection, list_masters, run_reprocess
+        from slowwave.flows.reprocess import Selection, list_masters, run_reprocess
 
     chosen = Selection(tuple(session or ()), workspace, since, until)
-    given = _add_model_options(given, llm, max_tokens, engine, gists=gists)
-    settings = load_settings(**given)
+    settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
     # fill in what is missing, and print the summaries
     if missing:
         report = run_reprocess(step, chosen, settings, missing=True)
@@ -304,6 +307,4 @@ def reprocess(
         if step == "summaries" and not summaries:
             OUT.print("There are no summaries: there are no messages, or the model could not be reached.")
         return report
-    # redo the step; later steps have their usual settings
-    usual = load_settings(**{name: value for name, value in given.items() if name not in OF_THE_STEP})
-    return run_reprocess(step, chosen, settings, usual=usual)
+    return run_reprocess(step, chosen, settings)

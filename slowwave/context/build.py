@@ -3,10 +3,10 @@
     block = Memory.open().context("why does the import fail?", budget=500)
     block.text, block.tokens, block.parts
 
-The order is web, memories, conversation; in each part what is more relevant stands nearer to the end, where the query
-comes. But beside a direct question the memories are recall's best messages, whole, the best first (`direct.py`). Each
-part has its share of the budget; what one doesn't use goes to the others. What does not fit whole is cut
-between sentences (`packing.py`), with an ellipsis where something is left out; turns without room are summed up.
+The order is web, memories, conversation. Web results and turns that are more relevant stand nearer to the end, where
+the query comes; memories are recall's best messages, whole, the best first (`direct.py`). Each part has its share of
+the budget; what one doesn't use goes to the others. What does not fit whole is cut between sentences (`packing.py`),
+with an ellipsis where something is left out; turns without room are summed up.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,18 +18,24 @@ from typing import Protocol, Unpack
 
 from slowwave.context.active import format_turn
 from slowwave.context.conversation import TITLE, Turns
-from slowwave.context.direct import DIRECT_WORDS, put_narration_last, rank_claims, rank_messages, rank_topics, tell_hit
+from slowwave.context.direct import (
+    DIRECT_WORDS,
+    put_narration_last,
+    rank_claims,
+    rank_messages,
+    rank_topics,
+    tell_hit,
+    weigh_by_session,
+)
 from slowwave.context.packing import (
     allot_outline,
     arrange_by_time,
     arrange_lines,
-    cover_words,
     make_line,
     pack_lines,
     select_outline,
 )
 from slowwave.context.rendering import FORMATS, Format, Line, LineSource, Measure, Name, Part
-from slowwave.context.report import rank_sentences
 from slowwave.context.running import Said, find_own_sessions, fold_letters, fold_turns
 from slowwave.context.tokens import Tokenizer, cache_counts, replace_surrogates, resolve_tokenizer
 from slowwave.engines.encoders.protocol import Encoder
@@ -214,20 +220,20 @@ def _collect_memories(
         return _tell_hits(hits), hits
     plain_query = build_query(query, settings.hits, ("message",), own_sessions=own, **filters)
     view = memory.get_view()
-    # messages beside a plain question, with a model's claims; beside a report sentences of the likeliest sessions
     if automatic:
         hits = put_narration_last(view, hits)
     plain_query = place_query(view, plain_query)
-    encode = partial(memory._vectors.encode_texts, view.release.encoder)
-    if len(set(plain_query.content_words)) <= DIRECT_WORDS:
-        messages = rank_messages(view, plain_query, hits)
-        if not messages or not view.has_model_claims:
-            return messages, hits
-        claims = recall(CLAIMS, ("observation",))
-        topics = rank_topics(recall(1, ("topic",)), plain_query)
-        return [*rank_claims(view, claims), *topics, *messages], hits
-    vector = encode([plain_query.text]).get(plain_query.text)
-    return rank_sentences(view, plain_query, vector, hits), hits
+    messages = rank_messages(view, plain_query, hits)
+    # a report's messages by their sessions too
+    if messages and len(set(plain_query.content_words)) > DIRECT_WORDS:
+        vectors = memory._vectors.encode_texts(view.release.encoder, [plain_query.text])
+        messages = weigh_by_session(view, plain_query, vectors.get(plain_query.text), messages)
+    # a model's claims before them
+    if not messages or not view.has_model_claims:
+        return messages, hits
+    claims = recall(CLAIMS, ("observation",))
+    topics = rank_topics(recall(1, ("topic",)), plain_query)
+    return [*rank_claims(view, claims), *topics, *messages], hits
 
 
 def _leave_out_turns(hits: Hits, turns: Sequence[Said]) -> Hits:
@@ -263,8 +269,7 @@ def assemble_context(
     """Return the block, at most `budget` tokens by `count`.
 
     Args:
-        memories: messages that may answer, the likeliest first; beside a report those of the likeliest sessions, with
-            what their words are worth.
+        memories: messages that may answer, the likeliest first.
         web: results, each with `url`, `title` and `text`, as attributes or keys; the best one first.
         conversation: turns, the latest last.
         encoder: by whose vectors the turns are called up; None: by their words alone.
@@ -280,9 +285,7 @@ def assemble_context(
     packers = dict[Name, Packer]()
     if results := make_web_lines(web):
         packers["web"] = lambda room: pack_lines(results, query, room - TITLE, measure)[::-1]  # the best last
-    if any(line.worths for line in memories):
-        packers["memories"] = lambda room: cover_words(memories, room, measure)
-    elif memories:
+    if memories:
         packers["memories"] = lambda room: _pack_messages(memories, query, room, measure)
     # a conversation's turns, the latest before older ones that the query calls up
     if parsed := [parse_turn(turn) for turn in conversation]:

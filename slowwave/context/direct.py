@@ -1,12 +1,16 @@
-"""A plain question's block: a model's claims that answer, then recall's best messages whole, the likeliest first.
+"""A block's memories: a model's claims that answer, then recall's best messages whole, the likeliest first.
 
 A message is shown as it stands, since a figure or a date stays beside what it is of; of a long one the passage that was
 found, or as many of its sentences as there is room for. How likely one answers falls with its place among recall's
 hits, and further where the question names a speaker and somebody else said it. What was said next to one that asks may
 be the answer too. Sentences that stand above word for word are left out. One that a later claim has changed is left out
 where that was found too; else it tells what the later one says, as one that perhaps is changed does.
+
+A long report of a case, such as a bug, shares words with the talk that settled it all over the session, seldom within
+one message. So its messages are ranked by the probability of their sessions first (`weigh_by_session`).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,10 +21,12 @@ import pyarrow.compute as pc
 from slowwave.context.packing import make_line
 from slowwave.context.rendering import Line, LineSource, Speaker
 from slowwave.recall.hits import Hit, Hits, has_words
-from slowwave.recall.query import Query
+from slowwave.recall.query import Query, Vector
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import THEN, View, format_later
 from slowwave.recall.retrieve.rows import mask_allowed_passages
+from slowwave.recall.sessions import rank_sessions, read_session_ids
+from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.text.words import extract_stems
@@ -30,6 +36,8 @@ DIRECT_WORDS = 16
 all over."""
 FADES = 1.3
 """Power of a message's place among the hits by which it is the less likely to answer."""
+LEAST = 0.02
+"""Of the likeliest session's probability: messages of less likely sessions are no part of a report's block."""
 OTHERS, FOLLOWS = 0.3, 0.6
 """Of the likelihood, for a message that another said than the question names; and of that of a message which asks
 something, for what was said next."""
@@ -80,6 +88,40 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
     for line in sorted(lines, key=lambda line: -line.relevance):
         best.setdefault((line.source.session, line.source.message), line)
     return list(best.values())
+
+
+def weigh_by_session(view: View, query: Query, vector: Vector | None, lines: Sequence[Line]) -> list[Line]:
+    """Return the messages of the likeliest sessions, weighed by the probability that the report is about the session.
+
+    The likeliest come first; those of one session stay in their order. A message that no night has read yet keeps its
+    likelihood.
+
+    Args:
+        view: the release.
+        query: the report.
+        vector: the report's; None without an encoder.
+        lines: messages, the likeliest first.
+    """
+    try:
+        ranked = rank_sessions(view, query, vector, view.has_full_text(PASSAGES))
+    except READ_TROUBLE:  # recall has met it before, and noted it
+        ranked = rank_sessions(view, query, vector, full_text=False)
+    ids = read_session_ids(view, [number for number, _ in ranked])
+    native = [view.native_sessions.get(key, key) for key in ids]
+    probabilities = dict(zip(native, (probability for _, probability in ranked), strict=True))
+    least = LEAST * max(probabilities.values(), default=0.0)
+    places = Counter[str | None]()
+    weighed = []
+    for line in lines:
+        session = line.source.session
+        probability = probabilities.get(session or "")
+        if probability is not None and probability < least:
+            continue
+        if probability is not None:
+            line = replace(line, relevance=probability * float(1 + places[session]) ** -FADES)
+            places[session] += 1
+        weighed.append(line)
+    return sorted(weighed, key=lambda line: -line.relevance)
 
 
 def tell_hit(hit: Hit, relevance: float = 1.0) -> Line:

@@ -1,10 +1,7 @@
 """Which lines to show within a budget of tokens, and how much of each.
 
-Lines beside a plain question are shown whole, the likeliest first (`pack_lines`); of a long one stand as many sentences
-in a row as there is room for. Lines beside a report are cut to the sentences that cover most of what is likely to
-matter (`cover_words`): each word matters with some probability, its worth, and counts once, where it is worth most.
-That is weighted maximum coverage under a budget, greedy by worth per token (Lin & Bilmes: Multi-document summarization
-via budgeted maximization of submodular functions, NAACL 2010).
+Lines are shown whole, the likeliest first (`pack_lines`); of a long one stand as many sentences in a row as there is
+room for.
 
 A block has an outline too (`select_outline`): what persons brought up, a short line each, in the order of time. A
 question that one message answers needs none. One whose evidence is spread over many ("in what order …", "how many …",
@@ -137,53 +134,6 @@ def shorten(line: Line, query_words: Collection[str], limit: int, measure: Measu
             break
         longest = cut
     return longest
-
-
-def cover_words(lines: Sequence[Line], budget: int, measure: Measure) -> list[Line]:
-    """Return the lines cut to the sentences that cover most of what their words are worth, in the lines' order; the
-    part that they make has at most `budget` tokens.
-    """
-    # what each sentence costs, and what comes with the first of a line or of a group
-    left = {(n, at) for n, line in enumerate(lines) for at, worths in enumerate(line.worths) if worths}
-    prices = {(n, at): measure.count(f" {OMITTED} {lines[n].pieces[at]}") for n, at in left}
-    tags = [measure.count_line(replace(line, text="")) for line in lines]
-    headings = {line.source.group: measure.count_heading(line.source) for line in lines}
-    chosen, covered = list[tuple[int, int]](), dict[str, float]()
-    begun, groups, spent = set[int](), set[object](), 0
-
-    def compute_gain(key: tuple[int, int]) -> float:
-        """Return a sentence's gain per token; 0 if it does not fit."""
-        n, at = key
-        group = lines[n].source.group
-        price = max(1, prices[key] + (0 if n in begun else tags[n]) + (0 if group in groups else headings[group]))
-        if spent + price > budget:
-            return 0.0
-        return sum(max(0.0, worth - covered.get(word, 0.0)) for word, worth in lines[n].worths[at].items()) / price
-
-    # the sentence that adds most per token, while any fits; the whole is counted, not its parts
-    while gains := {key: gain for key in left if (gain := compute_gain(key)) > 0}:
-        best = max(gains, key=lambda key: (gains[key], -key[0], -key[1]))
-        left = gains.keys() - {best}
-        tokens = measure.count_part("memories", _show_chosen(lines, [*chosen, best]))
-        if tokens <= budget:
-            chosen.append(best)
-            spent = tokens
-            begun.add(best[0])
-            groups.add(lines[best[0]].source.group)
-            for word, worth in lines[best[0]].worths[best[1]].items():
-                covered[word] = max(covered.get(word, 0.0), worth)
-    return _show_chosen(lines, chosen)
-
-
-def _show_chosen(lines: Sequence[Line], chosen: Collection[tuple[int, int]]) -> list[Line]:
-    """Return the lines of which a sentence is chosen, an ellipsis between two where one is left out."""
-    cut = []
-    for n in sorted({n for n, _ in chosen}):
-        places = sorted(at for line, at in chosen if line == n)
-        pieces = lines[n].pieces
-        inner = [pieces[at] if at in places else OMITTED for at in range(places[0], places[-1] + 1)]
-        cut.append(show_pieces(lines[n], inner))
-    return cut
 
 
 def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:

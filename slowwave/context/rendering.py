@@ -16,7 +16,7 @@ other sessions, so that `slowwave show` finds it; the parts of the block have al
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import groupby
 from typing import Literal
@@ -81,8 +81,6 @@ class Line:
     """The parts of the text that somebody said, if it has more than those."""
     pieces: tuple[str, ...] = ()
     """The sentences that it may be cut to, an ellipsis where something is left out."""
-    worths: tuple[Mapping[str, float], ...] = field(default=(), compare=False)
-    """Beside a report: how likely each word of each piece matters."""
     later: str = ""
     """What is later known of it, in brackets; empty where it holds."""
     score: float | None = None

@@ -14,7 +14,7 @@ from itertools import groupby, zip_longest
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Unpack, cast, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Unpack, cast, get_type_hints
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -33,19 +33,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from slowwave.context.build import Context as Block
 from slowwave.context.handed_out import note_block, note_hits, note_listed
-from slowwave.flows.coverage import describe_backlog
+from slowwave.flows.status import describe_backlog
 from slowwave.mcp.short_hits import RecallResult, fit_answer, fit_hits, shorten_habit
 from slowwave.memory import Memory, settle_project
 from slowwave.recall.views.show import rate_memory, show
-from slowwave.schemas.errors import READ_TROUBLE, SlowwaveError, UsageError, explain_invalid, format_error, name_install
+from slowwave.schemas.errors import READ_TROUBLE, SlowwaveError, UsageError, explain_invalid, format_error
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, spell_out_filters
+from slowwave.schemas.plugins import load_plugin
 from slowwave.schemas.settings import Settings
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.notes import write_note
 from slowwave.text.fence import FENCE_TOKENS, escape_line, escape_values, fence_block
-
-if TYPE_CHECKING:
-    from slowwave.web.search import AwaitedWeb
 
 LOG = logging.getLogger(__name__)
 INSTRUCTIONS = (
@@ -290,7 +288,7 @@ class Tools:
                 self._memory = Memory.open(self.settings.store, self.settings.space)
             return self._memory
 
-    def _search_web(self, memory: Memory, query: str) -> "AwaitedWeb":
+    def _search_web(self, memory: Memory, query: str) -> Any:
         """Begin to search the web, without the names of those whom the memory knows.
 
         Raises:
@@ -298,11 +296,7 @@ class Tools:
         """
         if not self.settings.web.enabled:
             raise UsageError("web search is off here (the setting web.enabled): ask without it")
-        try:
-            from slowwave.web.search import AwaitedWeb, WebSearch
-        except ModuleNotFoundError as missing:  # serving a memory needs none of the web's packages
-            raise UsageError(f"web search needs {missing.name}: {name_install('web')}") from missing
-        return AwaitedWeb(WebSearch(self.settings.web, names=memory.list_people()), query, asked_for=True)
+        return load_plugin("slowwave.web", "search", "web")(self.settings.web, memory.list_people(), query)
 
     def _render_block(self, block: Block, web: str = "") -> str:
         """Return the block's text, fenced; note that it was handed out."""

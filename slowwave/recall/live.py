@@ -26,10 +26,10 @@ from slowwave.schemas.errors import READ_TROUBLE, TROUBLE, EncoderFailed, StoreU
 from slowwave.schemas.places import find_url
 from slowwave.schemas.tables import MESSAGES, RELEASES
 from slowwave.schemas.vocabulary import Role, Status
-from slowwave.store.bucket.working_copy import refresh
 from slowwave.store.notes import read_written
-from slowwave.store.workspaces import find_workspaces
+from slowwave.store.place import find_place
 from slowwave.text.words import compute_word_shares
+from slowwave.text.workspaces import find_workspaces
 
 LOG = logging.getLogger(__name__)
 
@@ -169,7 +169,7 @@ class LiveRelease:
     def _read_stamp(self) -> int:
         """Return the time when a row was last added to the releases; 0 where there are none."""
         if self._is_in_bucket:
-            refresh(self.root / self.space)
+            find_place(self.root).pull(self.space)
         versions = self.root / self.space / f"{RELEASES.name}.lance" / "_versions"
         return versions.stat().st_mtime_ns if versions.is_dir() else 0
 

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from slowwave.recall.hits import Kind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When
-from slowwave.store.workspaces import anchor_workspace
 from slowwave.text.dates import (
     Date,
     DateMentions,
@@ -31,6 +30,7 @@ from slowwave.text.dates import (
 )
 from slowwave.text.full_text import is_left_out
 from slowwave.text.words import TERM, extract_content_words, extract_distinct_words, extract_stems
+from slowwave.text.workspaces import anchor_workspace
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -20,10 +20,10 @@ import zstandard
 
 from slowwave.schemas.errors import StoreUnreadable, UsageError
 from slowwave.schemas.settings import SPACE_NAME
-from slowwave.store.bucket.working_copy import refuse_bucket
 from slowwave.store.crypt import MAGIC, VARIABLE, decrypt, encrypt
 from slowwave.store.lock import HOLDER_FILE, writer_lock
 from slowwave.store.manifest import PIECE, measure_file, sync_changes
+from slowwave.store.place import refuse_copy
 from slowwave.store.private import make_files_private, make_private_folder
 from slowwave.store.releases import load_releases
 from slowwave.store.repair import check_store
@@ -80,7 +80,7 @@ def restore(root: Path, space: str | None, file: Path, key: str | None = None) -
         UsageError: the file is none, was altered or cut, the passphrase is wrong, or there is such a space already. The
             store is as it was.
     """
-    refuse_bucket(root, "a backup is restored into a folder: name one with --store")
+    refuse_copy(root, "a backup is restored into a folder: name one with --store")
     if not file.is_file():
         raise UsageError(f"{file} is no file")
     with make_files_private():

@@ -9,7 +9,7 @@ from typing import IO
 
 from slowwave.schemas.errors import ENCRYPTED, UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.store.bucket.working_copy import refuse_bucket
+from slowwave.store.place import refuse_copy
 
 MAGIC = b"age-encryption.org/v1\n"
 VARIABLE, COMMAND = "SLOWWAVE_BACKUP_KEY", "SLOWWAVE_BACKUP_KEY_COMMAND"
@@ -118,7 +118,7 @@ def check_encrypted(settings: Settings, folder: Path | None = None) -> None:
             f"moved. `gocryptfs {store}{ENCRYPTED} {store}` unlocks it; docs/install.md says how to end a move"
         )
     if settings.storage.require_encrypted:
-        refuse_bucket(folder, "storage.require_encrypted asks for a disk that is known to be encrypted")
+        refuse_copy(folder, "storage.require_encrypted asks for a disk that is known to be encrypted")
     if settings.storage.require_encrypted and find_encryption(folder) is None:
         raise UsageError(f"nothing is written to {folder}: no encryption is known there (storage.require_encrypted)")
 

@@ -15,9 +15,9 @@ from filelock import FileLock, Timeout
 
 from slowwave.schemas.errors import StoreError, StoreLocked, StoreUnwritable, format_error, translate_write_errors
 from slowwave.schemas.tables import RELEASES
-from slowwave.store.bucket.working_copy import share
 from slowwave.store.journal import format_now
 from slowwave.store.manifest import begin_sync, go_back_to_synced, mark_synced, read_boot
+from slowwave.store.place import find_place
 from slowwave.store.private import make_private_folder, replace_file
 
 LOCK_FILE = "writer.lock"
@@ -44,16 +44,16 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
 
     The holder file says who writes. It is removed when all that was written is synced, so one that is still there when
     the lock is free belongs to a run that was killed; where the machine was started since, power may have been lost,
-    and the tables go back to what was synced. Of a store in a bucket it is held there too, and what was written is live
-    once it is let go.
+    and the tables go back to what was synced. If the store lies elsewhere (`place.py`), the lock is held there too, and
+    what was written is live once it is released.
 
     Raises:
         StoreLocked: another process, or another thread of this one, holds it; or another machine.
-        StoreUnwritable: there is no room, or no right; or what was written can't be synced, or brought into the bucket.
+        StoreUnwritable: there is no room, or no right; or what was written can't be synced, or brought up.
     """
     lock, path = hold_lock(space_dir, wait), space_dir / HOLDER_FILE
     try:
-        with share(space_dir, run_id, kind, wait):
+        with find_place(space_dir.parent).lease(space_dir.name, run_id, kind, wait):
             try:
                 with translate_write_errors(space_dir):
                     left, died = path.exists(), _read_holder(space_dir)
@@ -101,7 +101,7 @@ def remove_space(space_dir: Path) -> None:
     """
     lock, last = hold_lock(space_dir), {f"{RELEASES.name}.lance": 0, LOCK_FILE: 1}
     try:
-        with share(space_dir, "forget", "forget"), translate_write_errors(space_dir):
+        with find_place(space_dir.parent).lease(space_dir.name, "forget", "forget"), translate_write_errors(space_dir):
             for path in sorted(space_dir.iterdir(), key=lambda path: last.get(path.name, -1)):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             space_dir.rmdir()

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Literal
 
 from slowwave.schemas.errors import UsageError
-from slowwave.store.bucket.working_copy import send_up
 from slowwave.store.journal import Review, append, append_lines, format_line, format_now, parse_line, read
+from slowwave.store.place import find_place
 from slowwave.store.private import make_private_folder
 from slowwave.telemetry import open_memory_span
 
@@ -117,7 +117,7 @@ def write_note(
         make_private_folder(path.parent)
         append_lines(path, lines + answer, durable=True)
         count_records(1)
-    send_up(space_dir)
+    find_place(space_dir.parent).push(space_dir.name)
     return session
 
 
@@ -212,4 +212,4 @@ def review_note(space_dir: Path, note: Note, verdict: Verdict) -> None:
         StoreUnwritable: the folder takes no more.
     """
     append(space_dir, Review(format_now(), note.id, verdict))
-    send_up(space_dir)
+    find_place(space_dir.parent).push(space_dir.name)

@@ -32,19 +32,32 @@ def read_releases(store: Store) -> list[Release]:
     return parse_releases(store.read(RELEASES))
 
 
+def find_writer(store: Store) -> str | None:
+    """Return the writer of the last release that is no roll-back; None where there is none."""
+    return next((release.writer for release in reversed(read_releases(store)) if release.restores is None), None)
+
+
 def publish(
-    store: Store, run_id: str, encoder: str | None, calibrate: Callable[[Release], str | None] | None = None
+    store: Store,
+    run_id: str,
+    encoder: str | None,
+    calibrate: Callable[[Release], str | None] | None = None,
+    writer: str | None = None,
 ) -> Release | None:
-    """Pin every table's newest version and make that live; None when nothing changed since the last publication.
+    """Pin every table's newest version and make that live; None when nothing changed since the last publication, the
+    writer included.
 
     A roll-back is no publication: after one, an unchanged night leaves it in force. `calibrate` is called with the
     release to be, only when there will be one, and gives what its row keeps in `calibration`; what it raises ends it.
+    Unless one is named, `writer` is that of the release before.
     """
     releases = read_releases(store)
     published = [r for r in releases if r.restores is None]
-    if published and not any(_has_changes(store, table, published[-1]) for table in RELEASED if table not in UNREAD):
+    writer = writer or (published[-1].writer if published else None)
+    same_writer = bool(published) and published[-1].writer == writer
+    if same_writer and not any(_has_changes(store, table, published[-1]) for table in RELEASED if table not in UNREAD):
         return None
-    draft = _draft_release(store, releases, run_id, encoder)
+    draft = replace(_draft_release(store, releases, run_id, encoder), writer=writer)
     if not published and not any(draft.counts.values()):
         return None  # a first run that found nothing to read
     return _add_release(store, releases, replace(draft, calibration=calibrate(draft)) if calibrate else draft)
@@ -104,7 +117,7 @@ def roll_back(store: Store, name: str, run_id: str) -> Release:
     if old.release_id in (releases[-1].release_id, releases[-1].restores):
         raise UsageError(f"{name} is live already: nothing was done")
     draft = _draft_release(store, releases, run_id, old.encoder, old.versions)
-    again = replace(draft, counts=old.counts, restores=old.release_id, calibration=old.calibration)
+    again = replace(draft, counts=old.counts, restores=old.release_id, calibration=old.calibration, writer=old.writer)
     return _add_release(store, releases, again)
 
 

@@ -25,7 +25,6 @@ from slowwave.schemas.errors import (
 )
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.tables import RELEASES, TABLES, Table
-from slowwave.store.bucket.working_copy import refresh, refresh_spaces
 from slowwave.store.manifest import (
     check_ledger_whole,
     check_release_files,
@@ -36,6 +35,7 @@ from slowwave.store.manifest import (
     list_release_manifests,
     list_versions,
 )
+from slowwave.store.place import find_place
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Release:
     encoder: str | None
     restores: str | None
     calibration: str | None = None
+    writer: str | None = None
 
     @property
     def name(self) -> str:
@@ -60,7 +61,7 @@ class Release:
 
 def list_spaces(root: Path) -> list[str]:
     """Return the spaces of a store: those without a release, then those whose last is oldest."""
-    refresh_spaces(root)
+    find_place(root).pull()
     folders = [folder for folder in root.glob("*/") if has_table(folder, RELEASES.name)]
     last = {folder.name: (folder / f"{RELEASES.name}.lance" / "_versions").stat().st_mtime_ns for folder in folders}
     return sorted(last, key=lambda name: (last[name], name))
@@ -74,7 +75,7 @@ def load_releases(folder: Path) -> list[Release]:
         StoreUnreadable: what is there is broken.
         SchemaMismatch: another version of slowwave wrote it.
     """
-    refresh(folder)
+    find_place(folder.parent).pull(folder.name)
     last = find_last_known(folder)
     if not has_table(folder, RELEASES.name):
         check_ledger_whole(folder, 0, last)

@@ -31,7 +31,6 @@ from slowwave.schemas.tables import (
     VECTOR_DIM,
     Table,
 )
-from slowwave.store.bucket.working_copy import find_bucket_damage, refresh
 from slowwave.store.manifest import (
     FOLDER,
     INDEXES,
@@ -55,6 +54,7 @@ from slowwave.store.manifest import (
     settle_release_manifests,
     write_release_manifest,
 )
+from slowwave.store.place import find_place
 from slowwave.store.private import replace_file
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release, is_dropped, make_ledger_rows, read_ledger
@@ -88,7 +88,8 @@ def check_store(folder: Path, *, read: bool = True) -> Checked:
     Raises:
         StoreMissing: there is no such store or space.
     """
-    refresh(folder)
+    place = find_place(folder.parent)
+    place.pull(folder.name)
     if not any(folder.glob("*.lance")):
         raise StoreMissing(folder)
     numbers, damage = list_release_manifests(folder), [*find_newest_damage(folder, read=read)]
@@ -103,7 +104,7 @@ def check_store(folder: Path, *, read: bool = True) -> Checked:
     pinned = [release for release in releases.values() if not is_dropped(folder, release)]
     damage += [broken for release in pinned for broken in _find_broken_tags(folder, release)]
     tagged = {release.number for release in pinned if _get_tag(folder, MESSAGES.name, release.name).exists()}
-    return Checked([*damage, *find_bucket_damage(folder)], len(numbers), len(tagged.difference(numbers)))
+    return Checked([*damage, *place.find_damage(folder.name)], len(numbers), len(tagged.difference(numbers)))
 
 
 def find_release_damage(folder: Path, releases: dict[int, Release], *, read: bool = True) -> list[Damage]:

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import BadRows, StoreMissing, translate_read_errors, translate_write_errors
 from slowwave.schemas.tables import PASSAGES, RELEASES, TABLES, VECTOR, VECTOR_DIM, Table
-from slowwave.store.bucket.working_copy import refresh
 from slowwave.store.manifest import (
     check_ledger_whole,
     check_not_torn,
@@ -27,6 +26,7 @@ from slowwave.store.manifest import (
     identify_newest_version,
     restore_last_whole,
 )
+from slowwave.store.place import find_place
 from slowwave.store.private import close_to_others, make_private_folder
 from slowwave.store.releases import check_columns, check_tables_exist, load_releases
 
@@ -68,7 +68,7 @@ class Store:
             SchemaMismatch: another version of slowwave wrote a table.
         """
         directory = root / space
-        refresh(directory)
+        find_place(root).pull(space)
         if has_table(directory, RELEASES.name):
             made = load_releases(directory)
         else:

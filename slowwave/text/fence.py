@@ -10,6 +10,8 @@ Four things keep a text from steering whoever reads it; none goes by what the te
 import json
 import re
 from collections.abc import Sequence
+from datetime import datetime
+from types import NoneType
 from typing import Any
 from unicodedata import category
 
@@ -47,6 +49,12 @@ def escape_control(text: str) -> str:
 def escape_line(text: str) -> str:
     """Return a name, an id, a title or a text as it may stand in a line: one line, no template's marks."""
     return escape_control(neutralize_template_marks(" ".join(text.split())))
+
+
+def format_cell(value: object) -> str:
+    """Return a value as a table shows it, in one line."""
+    forms = {datetime: "{:%Y-%m-%d %H:%M:%S}", int: "{:,}", float: "{:,.1f}", NoneType: ""}
+    return escape_line(forms.get(type(value), "{}").format(value))
 
 
 def escape_text(text: str) -> str:

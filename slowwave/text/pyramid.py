@@ -67,8 +67,6 @@ class Group:
     sealed: bool = True
     stale: bool = False
     """True if the text was written for other members, or for other texts of the members."""
-    key: str | None = None
-    """The step key under which an earlier night wrote it."""
 
     def compute_id(self, scope: str, scope_id: str) -> str:
         """Return the group's id: a hash of its members, or the session's id for its master."""
@@ -107,29 +105,28 @@ class Pyramid:
         used = max((group.seq for group in self.tiers.get(tier, [])), default=-1)
         return 1 + max(used, self.highest.get(tier, -1))
 
-    def is_settled(self, topic: str, members: Iterable[str], size: int, key: str | None) -> bool:
+    def is_settled(self, topic: str, members: Iterable[str], size: int) -> bool:
         """Return True if mending and growing a topic's pyramid without a master would change nothing.
 
         Args:
             topic: the topic's id.
             members: ids of all live members of tier 0.
             size: the number of members of a full group.
-            key: the current step key.
         """
         if self.master:
             return False
         level = set(members)
         tier = 0
         while level or self.tiers.get(tier):
-            if not self._is_tier_settled(tier, level, size, key):
+            if not self._is_tier_settled(tier, level, size):
                 return False
             level = {group.compute_id("topic", topic) for group in self.tiers.get(tier, [])}
             tier += 1
         return True
 
-    def _is_tier_settled(self, tier: int, level: set[str], size: int, key: str | None) -> bool:
+    def _is_tier_settled(self, tier: int, level: set[str], size: int) -> bool:
         groups = self.tiers.get(tier, [])
-        if any(group.stale or group.key != key for group in groups):
+        if any(group.stale for group in groups):
             return False
         if len({group.seq for group in groups}) < len(groups):
             return False
@@ -394,6 +391,6 @@ def build_summary_row(
         "last_at": group.last_at,
         "workspace": about.get("workspace"),
         "vector": None,
-        "step_key": group.key or key,
+        "step_key": key,
         "stale": group.stale,
     }

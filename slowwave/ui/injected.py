@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from slowwave.context.build import Context
 from slowwave.context.projects.briefing import collect_briefing_kinds, pack_briefing
 from slowwave.context.tokens import resolve_tokenizer
-from slowwave.flows.coverage import describe_backlog
+from slowwave.flows.status import describe_backlog
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
 from slowwave.recall.views.compare import compare_releases, read_decisions
@@ -19,8 +19,8 @@ from slowwave.schemas.tables import TOPICS
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
-from slowwave.store.workspaces import anchor_workspace
 from slowwave.text.fence import fence_block
+from slowwave.text.workspaces import anchor_workspace
 from slowwave.ui.page import ROWS, After, Data, Explorer, Page, explain_hit
 
 MISSED = 8

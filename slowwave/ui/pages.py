@@ -8,8 +8,8 @@ from typing import Annotated, Any, Unpack
 
 import pyarrow.compute as pc
 
-from slowwave.cli.common import format_cell
-from slowwave.cli.inspect import LEDGERS, collect_status
+from slowwave.flows.ledgers import LEDGERS
+from slowwave.flows.status import collect_status
 from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.views.browse import list_claims
 from slowwave.recall.views.compare import read_decisions
@@ -20,6 +20,7 @@ from slowwave.schemas.tables import GISTS, MERGES, MESSAGES, OBSERVATIONS, SESSI
 from slowwave.schemas.vocabulary import LedgerKind, Status, name_speaker
 from slowwave.store.journal import Rating, read
 from slowwave.store.store import Store
+from slowwave.text.fence import format_cell
 from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, explain_hit, find_row, read_rows
 
 SHOWN_CHARS = 1_500
@@ -207,8 +208,7 @@ def show_tonight(at: Explorer, run: Annotated[str, "A run's id, or its first cha
 
 def show_coverage(at: Explorer) -> Data:
     """Return what is covered, what is in quarantine, how the last night went, and when the next one is."""
-    rows = collect_status(at.settings)
-    facts = {heading: {"line": line, "value": value} for heading, line, value in rows}
+    facts = {row.heading: {"line": row.text, "value": row.value} for row in collect_status(at.settings)}
     return {"status": facts, "ledgers": LISTED, "newest": _list_newest(at, "", "", {}, 8)}
 
 

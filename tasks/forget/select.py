@@ -21,9 +21,9 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS, Table
 from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.names import find_named_row, find_sessions
 from slowwave.store.store import Store
-from slowwave.store.workspaces import anchor_workspace, find_by_last_parts, match_workspaces, require_workspaces
 from slowwave.text.dates import convert_to_utc
 from slowwave.text.fence import CONTROLS, neutralize_template_marks
+from slowwave.text.workspaces import anchor_workspace, find_by_last_parts, match_workspaces, require_workspaces
 
 ESCAPED = re.compile(r'\\(?:u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*|["\\/bfnrt])')
 """JSON's escapes; two numbers in a row may be one letter."""

@@ -26,6 +26,7 @@ from slowwave.tasks.forget.select import list_unmatched, select_due_messages
 from slowwave.tasks.forget.stages import erase
 from slowwave.tasks.ingest.storable import AHEAD
 from slowwave.tasks.job import Job, StepReport, report_step
+from slowwave.tasks.llm.writer import find_writer
 
 
 def forget_due(job: Job, now: datetime | None = None) -> StepReport:
@@ -81,7 +82,8 @@ def release_rest(job: Job) -> None:
     before = read_releases(job.store)
     scale = before[-1].calibration if before else None
     encoder = hide_url(job.settings.encoder) if job.settings.embeddings else None
-    publish(job.store, job.run_id, before[-1].encoder if before else encoder, lambda draft: scale)
+    writer = find_writer(job.store)
+    publish(job.store, job.run_id, before[-1].encoder if before else encoder, lambda draft: scale, writer)
 
 
 def drop_old(job: Job) -> None:

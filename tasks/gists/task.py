@@ -7,7 +7,6 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slowwave.engines.llm.protocol import Completion, Request
 from slowwave.schemas.errors import EncoderFailed
@@ -15,9 +14,9 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import GISTS, MESSAGES
 from slowwave.tasks.gists.gists import VERSION, Gist, build_gists, find_own_gist
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.llm.ask import Model, Unusable, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
+from slowwave.tasks.llm.ask import Model, Unusable, compute_model_key, get_model, quarantine_rejected
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
-from slowwave.tasks.pending import find_missing_messages, is_made_by_model, read_inactive_ids, read_spoken_messages
+from slowwave.tasks.pending import find_missing_messages, read_inactive_ids, read_spoken_messages
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.summarize import by_model
 from slowwave.tasks.vectors import describe_encoder, encode_as_kept, get_encoder_if_there, give_up_encoder
@@ -34,11 +33,7 @@ def write_gists(job: Job, sessions: frozenset[str] | None = None) -> StepReport:
         key = compute_gists_key(job, model)
         taken_back = job.store.read_ids(GISTS, sorted(read_inactive_ids(job.store)), ["message_id"])
         job.store.delete_ids(GISTS, taken_back["message_id"].to_pylist())
-        gists = None
-        if keeps_model_rows(job, model):
-            gists = (pc.field("strategy") == "llm") | is_made_by_model(pc.field("step_key"))
-            report.counts["gists that a model wrote, left as they are"] = job.store.count(GISTS, gists)
-        pending = find_missing_messages(job.store, read_spoken_messages(job.store), GISTS, key, gists)
+        pending = find_missing_messages(job.store, read_spoken_messages(job.store), GISTS, key)
         if sessions is not None:
             pending = pending.filter(pl.col("session_id").is_in(sorted(sessions)))
         report.rows_in = pending.height
@@ -61,17 +56,21 @@ def compute_gists_key(job: Job, model: Model | None) -> str:
 
 
 def _write_gist_batch(job: Job, batch: pl.DataFrame, key: str, model: Model | None, report: StepReport) -> int:
-    """Write a batch's gists; those made without a missing model or encoder have a key that is pending next night."""
+    """Write a batch's gists; those made without a missing model or encoder have a key that is pending next night.
+
+    A gist alone falls back to rules while the model can't answer: it is shown beside its message and nothing rests on
+    it.
+    """
     table = job.store.read_ids(MESSAGES, batch["message_id"].to_list(), COLUMNS).sort_by("message_id")
     rows = {row["message_id"]: row for row in table.to_pylist() if row["text"].strip()}
     own = {message: gist for message, row in rows.items() if (gist := find_own_gist(row["blocks"] or ()))}
     others = {message: row for message, row in rows.items() if message not in own}
-    made, waiting, degraded = _ask_model(job, others, model, report) if model else ({}, set(), set())
+    made, waiting = _ask_model(job, others, model, report) if model else ({}, set())
     made |= own
-    left = [message for message in rows if message not in made and message not in waiting]
+    left = [message for message in rows if message not in made]
     gists, is_away = _make_gists(job, [rows[message]["text"] for message in left], report)
     made |= dict(zip(left, gists, strict=True))
-    later = degraded.union(left if is_away else ())
+    later = waiting.union(left if is_away else ())
     keys = {message: compute_content_id(key, "degraded") if message in later else key for message in made}
     table = pa.Table.from_pylist(
         [{**rows[message], **asdict(gist), "step_key": keys[message]} for message, gist in made.items()],
@@ -81,11 +80,9 @@ def _write_gist_batch(job: Job, batch: pl.DataFrame, key: str, model: Model | No
     return job.store.merge_changed(GISTS, table)
 
 
-def _ask_model(
-    job: Job, rows: Mapping[str, Row], model: Model, report: StepReport
-) -> tuple[dict[str, Gist], set[str], set[str]]:
-    """Return the model's gists that say what their messages say; messages whose gists wait for another night; and those
-    whose gists are made without the model for now. Other answers go to quarantine, but for what was over the budget.
+def _ask_model(job: Job, rows: Mapping[str, Row], model: Model, report: StepReport) -> tuple[dict[str, Gist], set[str]]:
+    """Return the model's gists that say what their messages say, and the messages of which it is asked again another
+    night. Other answers go to quarantine.
     """
     items = {f"{i}/gist": row for i, row in rows.items() if by_model.needs_gist(row, job.settings.extract)}
 
@@ -95,8 +92,8 @@ def _ask_model(
     answers = model.ask("gists", items, build, _read_gist)
     quarantine_rejected(job.store, "gists", answers.rejected, rows, report)
     report.counts["gists left for another night"] += len(answers.waiting)
-    waiting, degraded = ({items[name]["message_id"] for name in names} for names in (answers.waiting, answers.degraded))
-    return {items[name]["message_id"]: gist for name, gist in answers.values.items()}, waiting, degraded
+    waiting = {items[name]["message_id"] for name in answers.waiting}
+    return {items[name]["message_id"]: gist for name, gist in answers.values.items()}, waiting
 
 
 def _read_gist(row: Row, completion: Completion) -> Gist:

@@ -16,7 +16,15 @@ import pyarrow as pa
 
 from slowwave.engines.llm.budget import Budget
 from slowwave.engines.llm.cache import compute_completion_id
-from slowwave.engines.llm.protocol import LASTING, Completion, EngineUnavailable, ModelNotServed, Request, make_failure
+from slowwave.engines.llm.protocol import (
+    LASTING,
+    Completion,
+    EngineUnavailable,
+    ErrorKind,
+    ModelNotServed,
+    Request,
+    make_failure,
+)
 from slowwave.engines.llm.select import ChainLLM, select_llm
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
@@ -28,11 +36,14 @@ from slowwave.tasks.job import Job, StepReport, compute_step_key
 from slowwave.tasks.llm.library import Library, Rejected
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.quarantine import build_quarantine_row, update_quarantine
+from slowwave.text.words import count_noun
 
 T = TypeVar("T")
 V = TypeVar("V")
 NIGHTLY: tuple[ModelTask, ...] = ("extract", "judge", "topics", "summaries")
 """The tasks of a model in a night."""
+NOBODY_ASKED: frozenset[ErrorKind] = frozenset({"unavailable", "budget"})
+"""Errors of requests that reached no model: nothing is wrong with them, so none is quarantined."""
 SESSIONS_MESSAGES = 50_000
 """Messages of the sessions whose answers are held at once: the model leaves the GPU after each such group."""
 
@@ -75,15 +86,9 @@ class Answers(Generic[V]):
     errors: dict[str, Completion] = field(default_factory=dict)
     """Completions that say nothing of use."""
     waiting: set[str] = field(default_factory=set)
-    """Of these, those to be asked again another night, before which nothing is done about their items."""
+    """Of these, those to be asked again another night: nothing is written for their items before."""
     rejected: list[Rejected] = field(default_factory=list)
     """Answers for quarantine."""
-
-    @property
-    def degraded(self) -> set[str]:
-        """Of the errors those that don't wait and don't last: done without the model, until it is asked again."""
-        lasting = {i for i, c in self.errors.items() if c.error is None or c.error in LASTING}
-        return self.errors.keys() - self.waiting - lasting
 
 
 def explain_error(completion: Completion) -> str:
@@ -101,11 +106,15 @@ class Model:
     """What is in no report yet, by model: `MODEL: prompt tokens` and so on. A kept answer costs nothing."""
     noted: int = 0
     """Notes of the engines that are in a report already."""
+    unanswered: list[Completion] = field(default_factory=list)
+    """Requests that failed for now, the spent budget apart, and are in no report yet."""
 
     def compute_identity(self) -> str:
-        """Return a model's identity in a step's key: engines, models and sampling, not servers' addresses."""
-        engines = (f"{e.name} {e.model} {e.sampling}" for e in self.llm.engines)
-        return compute_content_id("llm", *engines, str(self.llm.extractive))
+        """Return the model's identity in a step's key: the chain's first model and its sampling.
+
+        Neither the engine nor the server that runs it is part of it, nor are the models that stand in for it.
+        """
+        return compute_content_id("llm", self.llm.model, str(self.llm.sampling))
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return tokens of each text by the model's tokenizer."""
@@ -117,8 +126,6 @@ class Model:
         items: Mapping[str, T],
         build: Callable[[Sequence[T]], Sequence[Request]],
         read: Callable[[T, Completion], V],
-        *,
-        patient: bool = False,
     ) -> "Answers[V]":
         """Put items to the model, and return what became of each: every step that asks a model does so here.
 
@@ -127,7 +134,6 @@ class Model:
             items: by the ids of their requests.
             build: makes the requests.
             read: makes of an item and its answer what the step is after; raises `Unusable` where it is nothing.
-            patient: whether what goes wrong for now waits for another night, though work may be done without a model.
         """
         answers, given = Answers[V](), dict[str, Completion]()
         if not items:
@@ -155,12 +161,10 @@ class Model:
                     answers.rejected.append(Rejected(name, str(unusable), completion.text))
                 continue
             answers.errors[name] = completion
-            postponed = completion.error not in LASTING and (
-                patient or completion.error == "budget" or not self.llm.extractive
-            )
-            if postponed:
+            if completion.error not in LASTING:
                 answers.waiting.add(name)
-            if completion.error != "budget" and not (postponed and patient):  # else it is the next night's turn
+                self.unanswered += [completion] if completion.error != "budget" else []
+            if completion.error not in NOBODY_ASKED:
                 answers.rejected.append(Rejected(name, explain_error(completion), completion.text))
         return answers
 
@@ -174,16 +178,21 @@ class Model:
     def record_usage(self, report: StepReport) -> None:
         """Write what the model cost since the last time into a step's report, by model.
 
-        An engine that does not know its model has failed; so have all that are down, where nothing takes their place.
+        An engine that does not know its model has failed. So have the others if none is left, and if the last one could
+        not answer some requests.
         """
         report.counts.update(self.costs)
         self.costs.clear()
         notes, down = self.llm.notes[self.noted :], self.llm.down.values()
         self.noted += len(notes)
-        alone = len(down) == len(self.llm.engines) and not self.llm.extractive
+        alone = len(down) == len(self.llm.engines)
         failed = {str(error) for error in down if alone or isinstance(error, ModelNotServed)}
         for note in dict.fromkeys(notes):
             (report.failed if note in failed else report.notes).append(note)
+        if self.unanswered and not alone:
+            many = count_noun(len(self.unanswered), "request")
+            report.failed.append(f"{self.llm.model} left {many} unanswered: {explain_error(self.unanswered[0])}")
+        self.unanswered.clear()
 
 
 def find_answered(store: Store, requests: Sequence[Request], model: Model) -> set[str]:
@@ -216,11 +225,6 @@ def get_model(job: Job, task: ModelTask) -> Model | None:
         if model and other != spec:
             model.llm.free_gpu()
     return models[spec]
-
-
-def keeps_model_rows(job: Job, model: Model | None) -> bool:
-    """Return whether a step leaves what a language model made as it is: it has none, and was not told otherwise."""
-    return model is None and job.settings.engine == "best"
 
 
 def close_models(run_id: str) -> None:
@@ -258,9 +262,9 @@ def resolve_pack_names(settings: Settings) -> list[str]:
 
 
 def compute_model_key(model: Model, step: str, version: int, prompts: Iterable[str], *parts: str) -> str:
-    """Return what of a step's key comes from the model: engine, sampling, prompts, and the settings in `parts`.
+    """Return a step's key if a model does the step: the model, its sampling, prompts, and the settings in `parts`.
 
-    It says itself that a model made what bears it (`slowwave.tasks.pending.is_made_by_model`).
+    It begins with `MODEL_KEY`, by which readers tell a model's summaries.
     """
     what = model.compute_identity(), model.library.compute_digest(prompts)
     return MODEL_KEY + compute_step_key(step, version, *what, *parts)

@@ -6,8 +6,8 @@ first chunk and changed in the fifth must not survive as two claims: of a sessio
 claims in order of speech and names those to drop, each with the claim that stands instead. It writes nothing itself, so
 every claim that stays keeps its own verified quote. All first prompts go out in one call, all second ones in another.
 
-What no model answered is made extractively where the chain ends in `extractive`, message by message of just the parts
-that failed; else it is quarantined. A session whose answers are still to be had is left for another night whole.
+A part that the model fails for good is quarantined, and the session's other parts count. A session whose answers are
+still to be had waits for another night whole: nothing of it is written.
 """
 
 from collections import defaultdict
@@ -20,8 +20,7 @@ from pydantic import Field
 
 from slowwave.engines.llm.protocol import AnswerModel, Completion, EngineUnavailable, Message, Request
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings, Settings
-from slowwave.schemas.tables import MESSAGES
-from slowwave.schemas.vocabulary import Origin, count_turns
+from slowwave.schemas.vocabulary import count_turns
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.ask import Model, explain_error
 from slowwave.tasks.llm.chunks import Counter as TokenCounter
@@ -39,7 +38,6 @@ from slowwave.tasks.llm.library import (
     list_requests,
 )
 from slowwave.tasks.observe.coding import is_coding
-from slowwave.tasks.observe.observe import observe
 from slowwave.text.fence import fence_entries, format_entry
 
 VERSION = 4
@@ -242,19 +240,18 @@ class ExtractionResult:
     """Session to why there is no claim, or less than there could be."""
     pending: dict[str, str] = field(default_factory=dict)
     """Session to why it waits for another night: nothing of it is written."""
-    degraded: set[str] = field(default_factory=set)
-    """Sessions done without the model for now: it is asked again another night."""
     rejected: list[Rejected] = field(default_factory=list)
 
 
 def extract_claims(messages: pa.Table, settings: Settings, model: Model, report: StepReport) -> ExtractionResult:
     """Return claims of every session in `messages` (rows of MESSAGES, the active ones, of whole sessions)."""
-    # what to ask; without a model's window, the sessions are read without it
+    # what to ask; if no engine tells its window, every session waits
     try:
         window = model.llm.context_window
         plan = plan_requests(messages, settings.observe, settings.extract, model.library, model.count, window)
     except EngineUnavailable as error:
-        done = _observe_without_model(messages, settings, model, f"{error}")
+        sessions = sorted(set(messages["session_id"].to_pylist()))
+        done = ExtractionResult(pending=dict.fromkeys(sessions, f"{error}"))
         _count_outcomes(done, report)
         return done
     spoken = (turn.row["text"] for part in plan.parts for turn in part.chunk.turns)
@@ -282,18 +279,12 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
             continue
         if failed:
             kinds = ", ".join(sorted({str(error.error) for error in failed.values()}))
-            how = "extractive" if model.llm.extractive else "left out"
-            done.notes[session] = f"{len(failed)} of {len(parts)} parts {how}, or as far as the answer came: {kinds}"
-        if failed.keys() & answers.degraded:
-            done.degraded.add(session)
+            done.notes[session] = f"{len(failed)} of {len(parts)} parts left out, or as far as the answer came: {kinds}"
         for part in parts:
             if part.request.id in failed:
-                # the claims before a cut, else extractive ones, if these may be
                 answer = failed[part.request.id]
-                made = read(part, answer) if answer.error == "cut" else ParsedClaims()
-                if not made.claims and model.llm.extractive:
-                    made.claims = _observe_part(part, settings)
-                answers.values[part.request.id] = made
+                # of a cut answer the claims before the cut
+                answers.values[part.request.id] = read(part, answer) if answer.error == "cut" else ParsedClaims()
         reads[session] = drop_repeated_claims((part.request.id, answers.values[part.request.id]) for part in parts)
     # sessions of several parts are asked which claims say the same, or were taken back
     many = {session for session, read_ in reads.items() if len(by_session[session]) > 1 and len(read_.claims) > 1}
@@ -326,38 +317,7 @@ def _consolidate_claims(
             continue
         good = [(q, answers.values[q.request.id]) for q in questions_here if q.request.id in answers.values]
         final[session] = apply_drops(reads[session], good)
-        if names & answers.degraded:
-            done.degraded.add(session)
     return final
-
-
-def _observe_part(part: Part, settings: Settings) -> list[dict[str, Any]]:
-    """Return claims of one part's messages without the model, as rows of claims.SCHEMA with their places."""
-    rows = {turn.row["message_id"]: dict(turn.row) for turn in part.chunk.turns}
-    table = pa.Table.from_pylist(list(rows.values()), schema=MESSAGES.schema)
-    seen = observe(table, settings.observe, min_messages=1)
-    claims: list[dict[str, Any]] = seen.claims.to_pylist()
-    for claim in claims:
-        row = rows[claim["message_ids"][0]]
-        start = max(0, row["text"].find(claim["quote"]))
-        claim |= {"span": (start, start + len(claim["quote"])), "place": (row["seq"], start)}
-        claim["by_person"] = row["origin"] == Origin.HUMAN
-    return claims
-
-
-def _observe_without_model(messages: pa.Table, settings: Settings, model: Model, why: str) -> ExtractionResult:
-    """Return every session extractively, or left for another night, since no engine can be had."""
-    done = ExtractionResult()
-    sessions = sorted(set(messages["session_id"].to_pylist()))
-    if not model.llm.extractive:
-        done.pending = dict.fromkeys(sessions, why)
-        done.rejected = [Rejected(f"{session}/all", why, "") for session in sessions]
-        return done
-    seen = observe(messages, settings.observe)
-    done.claims = seen.claims.to_pylist()
-    done.notes = {**dict.fromkeys(sessions, f"extractive: {why}"), **seen.skipped}
-    done.degraded = set(sessions)
-    return done
 
 
 def _count_outcomes(done: ExtractionResult, report: StepReport) -> None:
@@ -365,4 +325,3 @@ def _count_outcomes(done: ExtractionResult, report: StepReport) -> None:
     report.counts["claims kept"] += len(done.claims)
     report.counts["claims and parts rejected"] += len(done.rejected)
     report.counts["sessions left for another night"] += len(done.pending)
-    report.counts["sessions done without the model"] += len(done.degraded)

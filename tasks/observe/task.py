@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import EXTRACTIVE, MASKED, SHARED, WITHDRAWALS, WITHDRAWN, Origin, Status
+from slowwave.schemas.vocabulary import MASKED, SHARED, WITHDRAWALS, WITHDRAWN, Origin, Status
 from slowwave.tasks.boilerplate.task import Mask, find_masked_claims, restore_verbatim_quotes
 from slowwave.tasks.dedupe.normalise import normalise_claim
 from slowwave.tasks.gists.keywords import extract_keywords
@@ -22,7 +22,6 @@ from slowwave.tasks.llm.ask import (
     Model,
     compute_model_key,
     get_model,
-    keeps_model_rows,
     quarantine_rejected,
     resolve_pack_names,
 )
@@ -32,7 +31,7 @@ from slowwave.tasks.observe.by_model import ExtractionResult, extract_claims
 from slowwave.tasks.observe.exclusions import add_exclusions, remove_excluded_claims
 from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, SCHEMA, compute_observe_key, observe
 from slowwave.tasks.observe.shared import build_shared_claims
-from slowwave.tasks.pending import find_pending_sessions, is_made_by_model, mark_sessions_done, split_batches
+from slowwave.tasks.pending import find_pending_sessions, mark_sessions_done, split_batches
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.shards import ShardStep, spread
 from slowwave.tasks.vector_columns import build_vector_matrix
@@ -55,18 +54,11 @@ CLAIM = (*COLUMNS, *GATE_COLUMNS, "keywords", "stems", "vector", "step_key")
 
 
 def observe_sessions(job: Job) -> StepReport:
-    """Distil claims from each session whose messages changed since it was last observed.
-
-    Without a model what one distilled stays, and claims are made of the messages alone that it has not seen.
-    """
+    """Distil claims from each session whose messages changed since it was last observed."""
     with report_step("observe") as report:
         model = get_model(job, "extract")
-        key = compute_observations_key(job, model)
-        mask = Mask(job)
-        keep = keeps_model_rows(job, model)
-        basis = compute_step_key("observe", 1, job.settings.keywords, describe_encoder(job.settings))
-        also = add_exclusions(mask.by_session, job.store.read(EXCLUSIONS))
-        sessions = find_pending_sessions(job.store, "observe", key, also, basis, keep=keep)
+        mask, key = Mask(job), compute_observations_key(job, model)
+        sessions = find_sessions_to_observe(job, model, mask)
         # claims of a night without an encoder are encoded; the next steps look at them as if they were new
         filled = job.store.read_ids(OBSERVATIONS, fill_missing_vectors(job, OBSERVATIONS, "summary", report))
         if filled.num_rows:
@@ -76,9 +68,6 @@ def observe_sessions(job: Job) -> StepReport:
                 for row in add_keywords(job, filled, report).to_pylist()
             ]
             job.store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
-        if keep:
-            of_model = job.store.read(OBSERVATIONS, ["session_id"], is_made_by_model(pc.field("step_key")))
-            report.counts["sessions whose claims a model made, left as they are"] = len(of_model["session_id"].unique())
         report.rows_in = sessions.height
         with show_progress("observe", sessions.height) as advance:
             failed: dict[str, Exception] = {}
@@ -93,6 +82,12 @@ def observe_sessions(job: Job) -> StepReport:
         note_failed_units(job, report, "session", failed)
         report.counts["echoes of recall left out"] = mask.echoes
     return report
+
+
+def find_sessions_to_observe(job: Job, model: Model | None, mask: Mask) -> pl.DataFrame:
+    """Return the sessions whose claims are to be made, as `find_pending_sessions` does."""
+    also = add_exclusions(mask.by_session, job.store.read(EXCLUSIONS))
+    return find_pending_sessions(job.store, "observe", compute_observations_key(job, model), also)
 
 
 def compute_observations_key(job: Job, model: Model | None) -> str:
@@ -117,42 +112,34 @@ def _observe_group(
     is_given = pc.equal(live["source"], SHARED)  # by another memory
     live, given = live.filter(pc.invert(is_given)), live.filter(is_given)
     shown = mask.mask_messages(live)
-    keep = keeps_model_rows(job, model)
-    distilled: set[str] = set()
-    if keep:  # messages that a model has distilled, of sessions whose `model_head` says so
-        heads = job.store.read_ids(MESSAGES, group["model_head"].drop_nulls().to_list(), by="hash").to_pylist()
-        last = {row["session_id"]: row["seq"] for row in heads}
-        rows = live.select(["message_id", "session_id", "seq"]).to_pylist()
-        distilled = {row["message_id"] for row in rows if row["seq"] <= last.get(row["session_id"], -1)}
-        shown = shown.filter(pc.invert(pc.is_in(shown["message_id"], pa.array(sorted(distilled), pa.string()))))
     seen = _extract_group_claims(job, shown, model, report)
+    waiting = pa.array(sorted(seen.pending), pa.string())
     stored = job.store.read_ids(OBSERVATIONS, ids, by="session_id")
-    better = set(stored.filter(pc.not_equal(stored["observer"], EXTRACTIVE))["session_id"].to_pylist())
-    waiting = sorted({*seen.pending, *(seen.degraded & better)})
-    report.counts["sessions left as a model made them until it is back"] += len(seen.degraded & better)
-    stored = stored.filter(pc.invert(pc.is_in(stored["session_id"], pa.array(waiting, pa.string()))))
+    waits = pc.is_in(stored["session_id"], waiting)
+    stored, late = stored.filter(pc.invert(waits)), stored.filter(waits)
     claims_said = restore_verbatim_quotes(build_claims_table(seen.claims), shown, live)
     claims = pa.concat_tables([claims_said, build_claims_table(build_shared_claims(given))])
-    claims = claims.filter(pc.invert(pc.is_in(claims["session_id"], pa.array(waiting, pa.string()))))
-    made = build_observation_rows(job, claims, stored, key, report)
-    # beside those of messages that a model has seen, with their vectors by the encoder of now
-    rows = [
-        row
-        for row in stored.to_pylist()
-        if row["reason"] not in WITHDRAWALS and distilled.issuperset(row["message_ids"])
-    ]
-    before = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
-    filled = attach_vectors_if_there(job, before, "summary", report)
-    now = pa.concat_tables([made, before if is_encoder_away(job) else filled])
-    now = remove_excluded_claims(now, job.store.read(EXCLUSIONS))
+    claims = claims.filter(pc.invert(pc.is_in(claims["session_id"], waiting)))
+    now = build_observation_rows(job, claims, stored, key, report)
+    exclusions = job.store.read(EXCLUSIONS)
+    now = remove_excluded_claims(now, exclusions)
     fresh = select_changed_rows(now, stored, find_masked_claims(stored, shown, live))
+    # a session that waits for the model keeps its claims, but for those that a person or the transcript took back
+    standing = remove_excluded_claims(_select_standing_claims(late, live), exclusions)
+    fresh = pa.concat_tables([fresh, select_changed_rows(standing, late)])
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
     report.counts["claims withdrawn"] += pc.sum(pc.is_in(fresh["reason"], pa.array(WITHDRAWALS))).as_py() or 0
     if model:
-        quarantine_rejected(job.store, "observe", seen.rejected, set(ids) - set(waiting), report)
-    done = group.filter(~pl.col("session_id").is_in(waiting))
-    notes, degraded = seen.notes, seen.degraded
-    mark_sessions_done(job.store, "observe", done, by_model=bool(model), keep=keep, notes=notes, degraded=degraded)
+        quarantine_rejected(job.store, "observe", seen.rejected, set(ids) - set(seen.pending), report)
+    done = group.filter(~pl.col("session_id").is_in(sorted(seen.pending)))
+    mark_sessions_done(job.store, "observe", done, seen.notes)
+
+
+def _select_standing_claims(claims: pa.Table, live: pa.Table) -> pa.Table:
+    """Return the claims that are not withdrawn and whose messages all still count."""
+    there = set(live["message_id"].to_pylist())
+    rows = zip(claims["reason"].to_pylist(), claims["message_ids"].to_pylist(), strict=True)
+    return claims.filter(pa.array([why not in WITHDRAWALS and there.issuperset(ids) for why, ids in rows], pa.bool_()))
 
 
 def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report: StepReport) -> ExtractionResult:

@@ -14,7 +14,7 @@ from slowwave.recall.retrieve.candidates import POOLS
 from slowwave.recall.views.compare import COLUMNS, compare_claims
 from slowwave.schemas.errors import EncoderFailed, EncoderNotFound
 from slowwave.schemas.tables import COMPLETIONS, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
-from slowwave.schemas.vocabulary import MODEL_KEY, Status
+from slowwave.schemas.vocabulary import Status
 from slowwave.store.indexes import count_unindexed, find_index
 from slowwave.store.manifest import list_pinned_files
 from slowwave.store.publishing import publish, read_releases
@@ -22,7 +22,8 @@ from slowwave.store.releases import Release, Snapshot
 from slowwave.store.store import Store
 from slowwave.store.upkeep import compact_store, drop_old_versions
 from slowwave.tasks.job import Job, StepReport, report_step
-from slowwave.tasks.pending import is_made_by_model, read_inactive_ids
+from slowwave.tasks.llm.writer import find_writer, name_writer
+from slowwave.tasks.pending import read_inactive_ids
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.publish.gates import Changes, ReleaseHeld, check_gates, check_nearest
 from slowwave.tasks.quarantine import collect_quarantined
@@ -62,7 +63,8 @@ def publish_release(job: Job, gated: bool = True) -> StepReport:
         advance(1)
         encoder = hide_url(job.settings.encoder) if job.settings.embeddings else None
         try:
-            release = publish(job.store, job.run_id, encoder, prepare)
+            writer = find_writer(job.store) or name_writer(job.settings)
+            release = publish(job.store, job.run_id, encoder, prepare, writer)
         except ReleaseHeld as held:
             report.held = held.reasons
             return report
@@ -109,7 +111,7 @@ def _collect_changes(job: Job, live: Release, draft: Release) -> Changes:
     columns = list(dict.fromkeys((*COLUMNS, "step_key", "message_ids", "assign_key", *OF_USE)))
     old, new = before.read(OBSERVATIONS, columns), store.read(OBSERVATIONS, columns)
     was, now = pl.DataFrame(old), pl.DataFrame(new)
-    holds, by_model = pl.col("status") == Status.ACTIVE, pl.col("assign_key").str.starts_with(MODEL_KEY)
+    holds, settings = pl.col("status") == Status.ACTIVE, job.settings
 
     # 1. What became of claims, and how many fewer there are where they were chosen anew.
     of_anew = pl.col("session_id").is_in(
@@ -125,12 +127,13 @@ def _collect_changes(job: Job, live: Release, draft: Release) -> Changes:
     fresh = now.filter(holds, ~of_anew, ~pl.col("observation_id").is_in(was.filter(holds)["observation_id"].implode()))
     junk = fresh.filter(pl.any_horizontal(pl.col(name) == pl.lit(False) for name in OF_USE))["summary"]
     since = store.read(COMPLETIONS, ["prompt_tokens", "completion_tokens"], pc.field("created_at") > live.created_at)
-    placed = now.filter(by_model).join(was.filter(by_model), on="observation_id", how="anti")
+    is_placed = pl.col("assign_key").is_not_null() & (settings.get_llm("topics") != "off")
+    placed = now.filter(is_placed).join(was.filter(is_placed), on="observation_id", how="anti")
 
     # 3. Summaries that a model wrote since, and what lost all of its own.
     earlier = before.read(SUMMARIES, ["summary_id", "text", "scope_id"])
     texts = set(zip(earlier["summary_id"].to_pylist(), earlier["text"].to_pylist(), strict=True))
-    rows = store.read(SUMMARIES, [*MEASURED, "stale"], is_made_by_model(pc.field("step_key"))).to_pylist()
+    rows = store.read(SUMMARIES, [*MEASURED, "stale"]).to_pylist() if settings.get_llm("summaries") != "off" else []
     written = [row for row in rows if (row["summary_id"], row["text"]) not in texts and not row["stale"]]
     there = {key for table in (SESSIONS, TOPICS) for key in store.read(table, [table.key])[table.key].to_pylist()}
     had = there.intersection(earlier["scope_id"].to_pylist())
@@ -145,7 +148,7 @@ def _collect_changes(job: Job, live: Release, draft: Release) -> Changes:
         junk=junk.to_list(),
         tokens=sum(pc.sum(since[name]).as_py() or 0 for name in since.column_names),
         base_share=measure_base_share(store) if placed.height else 0.0,
-        summaries=measure_summaries(store, written, job.settings.pyramid.sum_window),
+        summaries=measure_summaries(store, written, settings.pyramid.sum_window),
         summarised=(len(had), len(had.difference(store.read(SUMMARIES, ["scope_id"])["scope_id"].to_pylist()))),
     )
 

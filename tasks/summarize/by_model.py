@@ -26,7 +26,6 @@ from slowwave.tasks.llm.ask import Model, Unusable
 from slowwave.tasks.llm.chunks import Counter, split_text
 from slowwave.tasks.llm.fence import LEFT_OUT, has_injection, mask_injections
 from slowwave.tasks.llm.library import TEMPLATE_TOKENS, Library, Rejected, limit_answer
-from slowwave.tasks.pending import is_made_by_model
 from slowwave.tasks.summarize.coherence import Coherence, Shown, measure_coherence
 from slowwave.text.fence import format_entry
 from slowwave.text.pyramid import MASTER, Draft, Member, summarize_draft
@@ -200,10 +199,7 @@ class SummaryWriter:
         self.rejected: list[Rejected] = []
 
     def write(self, drafts: list[Draft]) -> list[str | None]:
-        """Return a text for each draft: the model's, or an extractive one where it failed.
-
-        None where it has to wait, or where a model's words stand.
-        """
+        """Return a text for each draft: the model's, or None if it waits; members' sentences if it failed for good."""
         by_name = {format_summary_id(draft): draft for draft in drafts}
         long = {name: draft for name, draft in by_name.items() if not is_single_message(draft)}
         answers = self.model.ask("summaries", long, self._build_requests, self._read_summary)
@@ -237,7 +233,8 @@ class SummaryWriter:
         return self.topics.get(draft.scope_id) or TopicInfo("unnamed", "what its entries have in common")
 
     def _write_without_model(self, draft: Draft, waits: bool) -> str | None:
-        if waits or (draft.previous and is_made_by_model(draft.previous.key)):
+        """Return None if the model is asked again; else the members' own sentences, on which the groups above rest."""
+        if waits:
             return None
         self.report.counts["summaries made without the model"] += 1
         return summarize_draft(draft, self.get_words(draft.tier))

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,14 +24,11 @@ from slowwave.tasks.llm.ask import (
     Model,
     compute_model_key,
     get_model,
-    keeps_model_rows,
     quarantine_rejected,
 )
 from slowwave.tasks.observe.worth import WORTH_FILE
 from slowwave.tasks.pending import (
     find_pending_sessions,
-    is_current,
-    is_made_by_model,
     mark_sessions_done,
     read_inactive_ids,
     split_batches,
@@ -62,7 +59,7 @@ MESSAGES_AT_ONCE = 2_000
 SMALL = 3
 """Claims of a topic from which a model sums them up before there is a group of them."""
 MEMBER = ["observation_id", "topic_id", "summary", "speaker", "observed_at"]
-GROUP = ["scope_id", "tier", "seq", "text", "member_ids", "first_at", "last_at", "sealed", "stale", "step_key"]
+GROUP = ["scope_id", "tier", "seq", "text", "member_ids", "first_at", "last_at", "sealed", "stale"]
 PARTS = pa.list_(pa.struct([("text", pa.string()), ("speaker", pa.string())]))
 DRAFTS = pa.schema(
     [("place", pa.int64()), ("scope_id", pa.string()), ("words", pa.int64()), ("members", PARTS), ("context", PARTS)]
@@ -81,7 +78,7 @@ class Scope:
     """The `title` and `workspace` of its summaries."""
     pyramid: Pyramid
     before: Mapping[str, Group]
-    """Its groups by id as they are stored, without their keys."""
+    """Its groups by id as they are stored."""
     lost: int
     """The number of groups that lost a member, or whose members changed."""
     growth: Growth
@@ -108,23 +105,17 @@ class TopicTalk:
 def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
     """Seal and summarise what is complete; summaries made under other settings go when theirs stand.
 
-    Without a model, what one wrote stays; where it lost a member it is stale, and waits for a model.
     With `only`, the sessions of these ids alone, and no topic.
     """
     with report_step("rollup") as report:
         model = get_model(job, "summaries")
-        keep = keeps_model_rows(job, model)
         key = compute_summaries_key(job, model)
-        basis = describe_encoder(job.settings)
         fill_missing_vectors(job, SUMMARIES, "text", report)
-        every = find_pending_sessions(job.store, "rollup", key, None, basis, keep=keep)
-        pending = every = every.filter(pl.col("source") != SHARED)  # single sentences: nothing to sum up
+        pending = every = find_sessions_to_summarise(job, key)
         if only is not None:
             pending = pending.filter(pl.col("session_id").is_in(sorted(only)))
         report.counts["sessions summarised"] = pending.height
-        talk = (
-            _read_topic_talk(job, key, by_model=model is not None, keep=keep) if only is None else TopicTalk({}, {}, {})
-        )
+        talk = _read_topic_talk(job, key, by_model=model is not None) if only is None else TopicTalk({}, {}, {})
         report.rows_in = sum(claims.height for claims in talk.claims.values())
         waiting, failed = _grow_all(job, key, pending, model, report, talk)
         of_sessions = {unit: error for unit, error in failed.items() if unit not in talk.claims}
@@ -133,8 +124,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
             of_topics = {unit: error for unit, error in failed.items() if unit in talk.claims}
             note_failed_units(job, report, "topic", of_topics)
         waiting |= failed.keys()
-        other = ~is_current(pc.field("step_key"), key, keep=keep)
-        old = job.store.read(SUMMARIES, ["summary_id", "scope_id"], other).to_pylist()
+        old = job.store.read(SUMMARIES, ["summary_id", "scope_id"], pc.field("step_key") != key).to_pylist()
         done = [
             r["summary_id"] for r in old if r["scope_id"] not in waiting and (only is None or r["scope_id"] in only)
         ]
@@ -149,10 +139,15 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
             rows = [{**row, "text": texts[row["topic_id"]]} for row in job.store.read_ids(TOPICS, texts).to_pylist()]
             job.store.merge_changed(TOPICS, pa.Table.from_pylist(rows, schema=TOPICS.schema))
         report.counts["summaries that wait for a model"] = job.store.count(SUMMARIES, pc.field("stale"))
-        if keep:
-            of_models = job.store.count(SUMMARIES, is_made_by_model(pc.field("step_key")))
-            report.counts["summaries that a model wrote, left as they are"] = of_models
     return report
+
+
+def find_sessions_to_summarise(job: Job, key: str) -> pl.DataFrame:
+    """Return the sessions whose summaries are to be made, as `find_pending_sessions` does.
+
+    Claims that another memory gave are single sentences: there is nothing to sum up.
+    """
+    return find_pending_sessions(job.store, "rollup", key).filter(pl.col("source") != SHARED)
 
 
 def compute_summaries_key(job: Job, model: Model | None) -> str:
@@ -174,19 +169,17 @@ def _grow_all(
     the summaries are encoded.
     """
     narrator = SummaryWriter(job, model, report, load_topic_info(job.store)) if model else None
-    keep = keeps_model_rows(job, model)
     gone = read_inactive_ids(job.store)
     waiting: set[str] = set()
 
     def grow_some(ids: Sequence[str]) -> None:
         sessions = pending.filter(pl.col("session_id").is_in(ids))
-        of_sessions = load_session_scopes(job, sessions, gone, key, whole=model is not None, keep=keep)
-        small = SMALL if model or keep else 0
-        scopes = [*_build_topic_scopes(job, talk, ids, small, by_model=model is not None), *of_sessions]
+        of_sessions = load_session_scopes(job, sessions, gone, key, whole=model is not None)
+        scopes = [*_build_topic_scopes(job, talk, ids, by_model=model is not None), *of_sessions]
         late = _grow_and_store(job, key, scopes, narrator, report)
         waiting.update(late)
         done = sessions.filter(~pl.col("session_id").is_in(sorted(late)))
-        mark_sessions_done(job.store, "rollup", done, by_model=model is not None, keep=keep)
+        mark_sessions_done(job.store, "rollup", done)
 
     groups = split_batches(pending, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE * job.executor.at_once)
     batches = [group["session_id"].to_list() for group in groups]
@@ -216,10 +209,8 @@ def _grow_and_store(
     masters = {scope.id: scope.master_text for scope in scopes}
 
     def extract(drafts: list[Draft]) -> list[str | None]:
-        theirs = [d.previous is not None and is_made_by_model(d.previous.key) for d in drafts]
-        small = [d.scope == SummaryScope.TOPIC and d.tier == MASTER for d in drafts]  # its few claims say it themselves
         texts = [masters.get(d.scope_id) if d.tier == MASTER else None for d in drafts]
-        left = [at for at, text in enumerate(texts) if not (theirs[at] or small[at] or text)]
+        left = [at for at, text in enumerate(texts) if not text]
         rows = [
             {"place": at, "scope_id": drafts[at].scope_id, "words": get_words(drafts[at].tier)}
             | {"members": _list_parts(drafts[at].members), "context": _list_parts(drafts[at].context)}
@@ -228,7 +219,7 @@ def _grow_and_store(
         step = ShardStep("summaries", key, WRITTEN, write_shard)
         for row in spread(job.executor, step, pa.Table.from_pylist(rows, schema=DRAFTS), "scope_id").to_pylist():
             texts[row["place"]] = row["text"]
-        return [None if a or b else text for a, b, text in zip(theirs, small, texts, strict=True)]
+        return texts
 
     grown = grow_many([scope.growth for scope in scopes], narrator.write if narrator else extract)
     titles = narrator.titles if narrator else {}
@@ -237,7 +228,7 @@ def _grow_and_store(
     waiting: set[str] = set()
     for scope, result in zip(scopes, grown, strict=True):
         now = scope.collect_groups()
-        made = {group_id: g for group_id, g in now.items() if replace(g, key=None) != scope.before.get(group_id)}
+        made = {group_id: g for group_id, g in now.items() if g != scope.before.get(group_id)}
         if not result.complete:  # what is new waits until all of it can be had; what was mended does not
             places = {(group.tier, group.seq) for group in scope.before.values()}
             made = {group_id: group for group_id, group in made.items() if (group.tier, group.seq) in places}
@@ -298,8 +289,12 @@ def load_topic_info(store: Store) -> dict[str, TopicInfo]:
     return {topic["topic_id"]: TopicInfo(topic["name"], topic["purpose"]) for topic in topics}
 
 
-def build_topic_shape(settings: PyramidSettings, small: int = 0, *, by_model: bool = False) -> Shape:
-    """Return groups of `step` at every tier; by a model also a summary over all from `small` claims on."""
+def build_topic_shape(settings: PyramidSettings, *, by_model: bool = False) -> Shape:
+    """Return groups of `step` at every tier; by a model also a summary over all from SMALL claims on.
+
+    Of a topic that rules write there is none: its few claims say it themselves.
+    """
+    small = SMALL if by_model else 0
     return Shape(first=settings.step, above=settings.step, small=small, master=by_model)
 
 
@@ -318,17 +313,17 @@ def build_session_shape(settings: PyramidSettings, *, by_model: bool = False) ->
     )
 
 
-def _read_topic_talk(job: Job, key: str, *, by_model: bool, keep: bool) -> TopicTalk:
+def _read_topic_talk(job: Job, key: str, *, by_model: bool) -> TopicTalk:
     """Return every topic that may have a summary: it holds enough claims, or one of claims that went. Without a model
     those whose summaries would stay as they are are left out.
     """
     step = job.settings.pyramid.step
     claims = pl.DataFrame(job.store.read(OBSERVATIONS, MEMBER, pc.field("status") == Status.ACTIVE))
     claims = claims.drop_nulls("topic_id").sort("observed_at", "observation_id", nulls_last=True)
-    sealed = _load_sealed_pyramids(job, "topic", key, keep=keep)
+    sealed = _load_sealed_pyramids(job, "topic", key)
     members = dict(claims.group_by("topic_id").agg("observation_id").iter_rows())
     if not by_model:
-        settled = {t for t, pyramid in sealed.items() if pyramid.is_settled(t, members.get(t, ()), step, key)}
+        settled = {t for t, pyramid in sealed.items() if pyramid.is_settled(t, members.get(t, ()), step)}
         claims = claims.filter(~pl.col("topic_id").is_in([*settled]))
         sealed = {topic: pyramid for topic, pyramid in sealed.items() if topic not in settled}
     enough = pl.len().over("topic_id") >= (min(SMALL, step) if by_model else step)
@@ -338,8 +333,8 @@ def _read_topic_talk(job: Job, key: str, *, by_model: bool, keep: bool) -> Topic
     return TopicTalk(by_topic | {topic: claims.clear() for topic in sealed if topic not in by_topic}, names, sealed)
 
 
-def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str], small: int, *, by_model: bool) -> list[Scope]:
-    """Return the topics among some ids, from `small` claims on (0: none) with a summary over all of it."""
+def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str], *, by_model: bool) -> list[Scope]:
+    """Return the topics among some ids."""
     scopes: list[Scope] = []
     for topic in ids:
         if topic not in talk.claims:
@@ -347,7 +342,7 @@ def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str], small: in
         members = [Member(r[0], r[2], r[4], speaker=r[3]) for r in talk.claims[topic].select(MEMBER).iter_rows()]
         about = {"title": talk.names.get(topic), "workspace": None}
         pyramid = talk.sealed.get(topic, Pyramid()).copy()
-        shape = build_topic_shape(job.settings.pyramid, small, by_model=by_model)
+        shape = build_topic_shape(job.settings.pyramid, by_model=by_model)
         scopes.append(_build_scope("topic", topic, about, pyramid, members, shape))
     return scopes
 
@@ -357,7 +352,7 @@ def _build_scope(
 ) -> Scope:
     """Return the topic or session with its lost members removed, ready to grow."""
     built = Scope(scope, scope_id, about, pyramid, {}, 0, grow_by_tier(pyramid, members, shape, scope, scope_id))
-    built.before = {name: replace(group, key=None) for name, group in built.collect_groups().items()}
+    built.before = built.collect_groups()
     built.lost = mend(pyramid, members, scope, scope_id)
     return built
 
@@ -371,9 +366,7 @@ def build_session_members(rows: Sequence[Mapping[str, Any]], texts: Sequence[str
     return [Member(r["message_id"], text, r["ts"], speaker=r["speaker"]) for r, text in zip(rows, texts, strict=True)]
 
 
-def load_session_scopes(
-    job: Job, group: pl.DataFrame, gone: set[str], key: str, *, whole: bool, keep: bool
-) -> list[Scope]:
+def load_session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str, *, whole: bool) -> list[Scope]:
     """Return the sessions of a group, by their `whole` messages or by what of them is worth remembering."""
     columns = ["message_id", "session_id", "text", "ts", "speaker", "seq", "origin", "blocks"]
     spoken = pc.field("origin").isin([*map(str, SPOKEN)])
@@ -384,7 +377,7 @@ def load_session_scopes(
     for row in messages.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist():
         by_session[row["session_id"]].append(row)
     # What each says without a model: title, master summary, and texts of messages.
-    sealed = _load_sealed_pyramids(job, "session", key, group["session_id"], keep=keep)
+    sealed = _load_sealed_pyramids(job, "session", key, group["session_id"])
     shape, words = build_session_shape(job.settings.pyramid, by_model=whole), job.settings.pyramid.get_words(MASTER)
     step = ShardStep("sessions", key, TOLD, partial(weigh_shard, every=shape.first, words=words))
     weighed = messages.schema.empty_table() if whole else messages
@@ -401,16 +394,14 @@ def load_session_scopes(
     return scopes
 
 
-def _load_sealed_pyramids(
-    job: Job, scope: str, key: str, ids: Iterable[str] | None = None, *, keep: bool
-) -> dict[str, Pyramid]:
-    """Return the stored pyramids of this key (and, with `keep`, of models), by topic or session."""
-    where = (pc.field("scope") == scope) & is_current(pc.field("step_key"), key, keep=keep)
+def _load_sealed_pyramids(job: Job, scope: str, key: str, ids: Iterable[str] | None = None) -> dict[str, Pyramid]:
+    """Return the stored pyramids of this key, by topic or session."""
+    where = (pc.field("scope") == scope) & (pc.field("step_key") == key)
     rows = pl.DataFrame(job.store.read(SUMMARIES, GROUP, where))
     if ids is not None:
         rows = rows.filter(pl.col("scope_id").is_in(list(ids)))
     pyramids: dict[str, Pyramid] = {}
-    rows = rows.sort("scope_id", "tier", "seq", pl.col("step_key") == key)
+    rows = rows.sort("scope_id", "tier", "seq")
     for row in rows.iter_rows(named=True):
         pyramid = pyramids.setdefault(row["scope_id"], Pyramid())
         if row["tier"] == MASTER:
@@ -422,5 +413,5 @@ def _load_sealed_pyramids(
 
 def _build_group(row: dict[str, Any]) -> Group:
     names = ("text", "first_at", "last_at", "sealed")
-    own = {name: row[name] for name in names} | {"stale": bool(row["stale"]), "key": row["step_key"]}
+    own = {name: row[name] for name in names} | {"stale": bool(row["stale"])}
     return Group(row["tier"], row["seq"], tuple(row["member_ids"]), **own)

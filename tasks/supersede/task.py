@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES, Table
-from slowwave.schemas.vocabulary import MODEL_KEY, LedgerKind, Status
+from slowwave.schemas.vocabulary import LedgerKind, Status
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.dedupe.task import CANONICAL, SCOPE, add_vectors, build_scope, read_undone_pairs
 from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped, report_step
-from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows, quarantine_rejected
+from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, quarantine_rejected
 from slowwave.tasks.llm.library import index_questions, list_requests
 from slowwave.tasks.pending import mark_done, read_claim_speakers
 from slowwave.tasks.supersede import judge
@@ -62,7 +62,7 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     # what is new, or waits for the model
     model = get_model(job, "judge") if job.settings.supersede.pairs else None
     key, doubts = compute_supersede_key(job, model), read_doubts(job.store)
-    fresh = find_claims_to_judge(job.store, key, doubts, keep=keeps_model_rows(job, model))
+    fresh = find_claims_to_judge(job.store, key, doubts)
     report.rows_in = len(fresh)
     if not fresh:
         return
@@ -138,9 +138,9 @@ def read_doubts(store: Store) -> Doubts:
     return {(row["loser_id"], row["winner_id"]): dict(row["scores"])["likely"] for row in rows}
 
 
-def find_claims_to_judge(store: Store, key: str, doubts: Doubts, *, keep: bool = False) -> set[str]:
+def find_claims_to_judge(store: Store, key: str, doubts: Doubts) -> set[str]:
     """Return the ids of the claims that nobody has judged under this key, and of those whose successor, or what they
-    were linked to, no longer stands. With `keep` those that a model has judged count as judged.
+    were linked to, no longer stands.
     """
     rows = pl.DataFrame(store.read(OBSERVATIONS, STANDING))
     active, by = pl.col("status") == Status.ACTIVE, pl.col("superseded_by")
@@ -148,8 +148,6 @@ def find_claims_to_judge(store: Store, key: str, doubts: Doubts, *, keep: bool =
     standing_ids = rows.filter(active | retired | (pl.col("status") == Status.DUPLICATE))["observation_id"]
     lost = retired & ~by.is_in(standing_ids.implode())
     unjudged = (active | retired) & pl.col("supersede_key").ne_missing(key)
-    if keep:
-        unjudged &= ~pl.col("supersede_key").fill_null("").str.starts_with(MODEL_KEY)
     standing = {*rows.filter(active)["observation_id"]} if doubts else set()
     unlinked = {pair[0] for pair in doubts if not standing.issuperset(pair)}
     return {*rows.filter(lost | unjudged)["observation_id"], *unlinked}
@@ -162,7 +160,7 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
 
     def ask(pairs: Sequence[Pair]) -> list[Answered | None]:
         questions = build_questions(name_speakers(job.store, pairs), model.library)
-        reply = model.ask("supersede", index_questions(questions), list_requests, read, patient=True)
+        reply = model.ask("supersede", index_questions(questions), list_requests, read)
         quarantine_rejected(job.store, "supersede", reply.rejected, reply.values, report)
         answers = {ids: answered for batch in reply.values.values() for ids, answered in batch.items()}
         return [
@@ -182,8 +180,7 @@ def name_speakers(store: Store, pairs: Sequence[Pair]) -> list[Pair]:
 
 def compute_judge_key(job: Job, model: Model) -> str:
     """Return the key of what a model's answer about a pair depends on, beside the pair."""
-    key = compute_model_key(model, "judge", judge.VERSION, judge.PROMPTS, str(job.settings.supersede.trust))
-    return key.removeprefix(MODEL_KEY)
+    return compute_model_key(model, "judge", judge.VERSION, judge.PROMPTS, str(job.settings.supersede.trust))
 
 
 def compute_supersede_key(job: Job, model: Model | None = None) -> str:
@@ -191,7 +188,7 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
     key = compute_step_key("supersede", 1, VERSION, digest_shipped(CHANGES_FILE), describe_encoder(job.settings))
     if model is None:
         return key
-    return MODEL_KEY + compute_content_id(key, compute_judge_key(job, model))
+    return compute_content_id(key, compute_judge_key(job, model))
 
 
 def find_settled_doubts(store: Store, ledger: pa.Table, elsewhere: Set[str]) -> list[str]:

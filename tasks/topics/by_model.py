@@ -285,10 +285,10 @@ def _count_fitting(shown: Sequence[str], room: int, count: Counter) -> int:
 def place_by_model(
     job: Job, pending: pa.Table, topics: pa.Table, key: str, model: Model, report: StepReport
 ) -> Assigned:
-    """Return topics for the pending claims: the model's, or by likeness where it failed; those that have to wait are
-    left out.
+    """Return topics for the pending claims; those that wait for the model are left out.
 
-    In and out as in `slowwave.tasks.topics.assign.assign`.
+    A claim that the model saw and put nowhere is placed by likeness: asked again, it would be put nowhere again. In and
+    out as in `slowwave.tasks.topics.assign.assign`.
     """
     rows = sort_by_time(pending)
     board = Board(_build_board_topics(job.store, topics), SAMPLES)
@@ -363,7 +363,7 @@ def find_merges_by_model(job: Job, model: Model, report: StepReport) -> dict[str
         window = model.llm.context_window
         return [build_merge_request(topics, model.library, model.count, window) for topics in some]
 
-    answers = model.ask("topics", {name_merge(topics): topics}, build, read_merges, patient=True)
+    answers = model.ask("topics", {name_merge(topics): topics}, build, read_merges)
     quarantine_rejected(job.store, "assign", answers.rejected, answers.values, report)
     return None if answers.waiting else dict(*answers.values.values())
 
@@ -380,7 +380,7 @@ def split_by_model(job: Job, model: Model, topic: str, key: str, report: StepRep
         batches.extend(board.build_split(topic, claims, model.library, model.count, window) for claims in some)
         return list_requests(batches)
 
-    answers = model.ask("topics", {name_split(topic): rows}, build, lambda _, answer: answer, patient=True)
+    answers = model.ask("topics", {name_split(topic): rows}, build, lambda _, answer: answer)
     quarantine_rejected(job.store, "assign", answers.rejected, answers.values, report)
     for batch, answer in zip(batches, answers.values.values(), strict=False):
         board.apply_answer(batch, answer)

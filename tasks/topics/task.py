@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,13 +11,13 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MARKS, MESSAGES, OBSERVATIONS, TOPIC_HISTORY, TOPICS
-from slowwave.schemas.vocabulary import MODEL_KEY, Origin, Status
+from slowwave.schemas.vocabulary import Origin, Status
 from slowwave.store.journal import Recall, read
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, keeps_model_rows
-from slowwave.tasks.pending import hash_rows, is_current, is_made_by_model, mark_done
+from slowwave.tasks.llm.ask import Model, compute_model_key, get_model
+from slowwave.tasks.pending import hash_rows, mark_done
 from slowwave.tasks.topics import by_model, cluster
 from slowwave.tasks.topics.assign import (
     PLACED,
@@ -57,16 +56,11 @@ def assign_topics(job: Job) -> StepReport:
     """Place the claims that have no topic under these settings; new topics are written before their claims."""
     with report_step("assign") as report:
         model = get_model(job, "topics")
-        keep = keeps_model_rows(job, model)
         key = compute_assign_key(job, model)
         active, placed_by = pc.field("status") == Status.ACTIVE, pc.field("assign_key")
-        placed = active & is_current(placed_by, key, keep=keep)
-        waiting = active & (placed_by.is_null() | ~is_current(placed_by, key, keep=keep))
+        placed, waiting = active & (placed_by == key), active & (placed_by.is_null() | (placed_by != key))
         report.rows_in = job.store.count(OBSERVATIONS, waiting)
-        refresh = partial(refresh_topics, job, key, keep=keep, by_model=model is not None)
-        if keep:
-            of_model = job.store.count(OBSERVATIONS, active & is_made_by_model(placed_by))
-            report.counts["claims that a model placed, left there"] = of_model
+        refresh = partial(refresh_topics, job, key, by_model=model is not None)
         if report.rows_in:
             live = refresh(named=False)  # claims retired since weigh in no centre; where none was, its mark ends it
             pending, settled = job.store.read(OBSERVATIONS, where=waiting), job.store.read(OBSERVATIONS, PLACED, placed)
@@ -75,7 +69,6 @@ def assign_topics(job: Job) -> StepReport:
                 assigned = place_by_model(job, pending, live_topics, key, model, report)
             else:
                 assigned = assign(_mark_agents(job.store, pending), live_topics, cluster.LIMITS, key, settled)
-                assigned = replace(assigned, merged=_drop_models_topics(assigned.merged, live_topics))
             del pending  # with its vectors: writing takes as much memory again
             _add_missing(job.store, assigned.topics)
             report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, assigned, key))
@@ -153,12 +146,6 @@ def measure_base_share(store: Store) -> float:
     largest: int = max((row["size"] for row in rows if row["base"]), default=0)
     everything: int = sum(row["size"] for row in rows)
     return largest / max(1, everything)
-
-
-def _drop_models_topics(merged: Mapping[str, str], topics: pa.Table) -> dict[str, str]:
-    """Return the merges without those of topics that a model keeps apart."""
-    keys = dict(zip(topics["topic_id"].to_pylist(), topics["step_key"].to_pylist(), strict=True))
-    return {old: new for old, new in merged.items() if not is_made_by_model(keys[old])}
 
 
 def compute_assign_key(job: Job, model: Model | None) -> str:
@@ -251,22 +238,22 @@ def write_history(store: Store, events: list[Row]) -> None:
     store.merge_changed(TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema))
 
 
-def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = False, named: bool = True) -> set[str]:
+def refresh_topics(job: Job, key: str, *, by_model: bool = False, named: bool = True) -> set[str]:
     """Make name, purpose, text, figures, samples and centroid of every topic what the claims placed in it say.
 
     Only active claims that were placed under this key count. A topic without any is removed, the base topics apart, and
-    those of claims that wait to be placed anew: it stays as it was until they are. `by_model`: a topic that a model
-    opened keeps name and purpose; with `keep` so does every one of a model's, and what one placed counts too. Unless it
-    is `named`, names and overlaps wait for the next call. Returns the topics that count.
+    those of claims that wait to be placed anew: it stays as it was until they are. `by_model`: a topic that the model
+    opened keeps name and purpose. Unless it is `named`, names and overlaps wait for the next call. Returns the topics
+    that count.
     """
     # the claims that are placed; where they, and the tables, are as they were, nothing is done
     store = job.store
     active = (pc.field("status") == Status.ACTIVE) & pc.field("topic_id").is_valid()
     waited_for = set(store.read(OBSERVATIONS, ["topic_id"], active)["topic_id"].unique().to_pylist())
-    placed = store.read(OBSERVATIONS, SAID, active & is_current(pc.field("assign_key"), key, keep=keep))
+    placed = store.read(OBSERVATIONS, SAID, active & (pc.field("assign_key") == key))
     claims = pl.DataFrame(placed).sort("observed_at", "observation_id", nulls_last=True)
     del placed
-    state = repr((key, keep, by_model, sorted(filter(None, waited_for)), hash_rows(claims)))
+    state = repr((key, by_model, sorted(filter(None, waited_for)), hash_rows(claims)))
     marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "assign").to_pylist()
     if {"unit_id": NAMED, "input_key": _compute_state_key(store, state)} in marks:
         return {
@@ -278,17 +265,16 @@ def refresh_topics(job: Job, key: str, *, keep: bool = False, by_model: bool = F
     stored = store.read(TOPICS)
     before, figures = pl.DataFrame(stored.drop_columns("centroid")), measure_topics(claims)
     uses = count_uses((recall.ids for recall in read(store.dir, Recall)), claims)
-    of_model = before["step_key"].str.starts_with(MODEL_KEY) & keep
     now = before.drop(figures.columns[1:]).join(figures, on="topic_id", how="left", maintain_order="left")
     now = now.with_columns(
         *(pl.col(name).fill_null(pl.lit(value)) for name, value in NO_CLAIMS.items()),
-        step_key=pl.when(of_model).then("step_key").otherwise(pl.lit(key)),
+        step_key=pl.lit(key),
         uses=pl.col("topic_id").replace_strict(uses, default=0, return_dtype=pl.Int64),
     )
-    # names; the base topics' stay, and so do those that a model gave
+    # names; the base topics' stay, and so do those that the model gave
     if named:
         opened = (make_topic_id(name) == topic for name, topic in before.select("name", "topic_id").iter_rows())
-        theirs = before["base"] | of_model | (pl.Series(opened, dtype=pl.Boolean) & by_model)
+        theirs = before["base"] | (pl.Series(opened, dtype=pl.Boolean) & by_model)
         unchanged = {*before.filter(theirs)["topic_id"]}
         names = [(topic, *name) for topic, name in name_topics(claims).items() if topic not in unchanged]
         now = now.update(pl.DataFrame(names, dict.fromkeys(NAMES, pl.String), orient="row"), on="topic_id")

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import bench.all
-import bench.fit.statements
 import bench.house
 import bench.nights.tiny_models
 import bench.recall.scale
@@ -77,7 +76,6 @@ def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.recall.scale, "SWAPS", 1)
     monkeypatch.setattr(bench.recall.scale, "PAUSE", 0.05)
     monkeypatch.setattr(bench.nights.tiny_models, "CACHE", folder / "models")
-    monkeypatch.setattr(bench.fit.statements, "ENCODER", "hash-384")
     monkeypatch.setattr(bench.house, "SAMPLES", ROOT / "data" / "samples" / "codex")
     monkeypatch.setattr(
         vectors, "load_shared_encoder", vectors.load_shared_encoder

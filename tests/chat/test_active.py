@@ -3,9 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from slowwave.chat.talk import estimate_effect
 from slowwave.context.active import ActiveMemory
 from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.plugins.talk.talk import estimate_effect
 from slowwave.schemas.settings import ActiveSettings
 
 TALK = (

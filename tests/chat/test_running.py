@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.chat.talk import summarize_drafts
 from slowwave.context.conversation import TEMPLATE_TOKENS, RunningSummary, Turns, build_conversation_shape
 from slowwave.context.packing import OMITTED
 from slowwave.context.rendering import TITLES, Measure
@@ -12,6 +11,7 @@ from slowwave.context.tokens import count_bytes_by_four
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
+from slowwave.plugins.talk.talk import summarize_drafts
 from slowwave.schemas.settings import ActiveSettings, ContextSettings, PyramidSettings
 from slowwave.text.pyramid import MASTER, Member, Pyramid, grow
 

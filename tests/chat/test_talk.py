@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from slowwave.chat.talk import INSTRUCTIONS, Conversation
 from slowwave.cli.main import app
 from slowwave.context.conversation import TEMPLATE_TOKENS
 from slowwave.engines.encoders.protocol import HashEncoder
@@ -17,13 +16,14 @@ from slowwave.engines.llm.protocol import EngineUnavailable, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
+from slowwave.plugins.talk.talk import INSTRUCTIONS, Conversation
+from slowwave.plugins.talk.web.engines import WebResult
+from slowwave.plugins.talk.web.search import Verdict, WebSearch
 from slowwave.recall.views.show import show
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ContextSettings, Settings, TalkSettings, WebSettings
 from slowwave.store.journal import hash_span, load_recalled_spans
 from slowwave.store.notes import Journal, find_journals, write_note
-from slowwave.web.engines import WebResult
-from slowwave.web.search import Verdict, WebSearch
 from tests.talk_files import session
 
 CHAT = [
@@ -101,7 +101,7 @@ def test_a_long_conversation_fits_a_small_window_and_fills_it(
     kept = [("user", f"Tide gauge readings of {place} are kept in the {place}'s red folder.") for place in places]
     night(settings.store, session(tmp_path, "s-2", 2, kept))
     model = ScriptedLLM(lambda request: "wall " * (17 * len(request.messages) % 200), context_window=1_280)
-    monkeypatch.setattr("slowwave.chat.talk.TURNS_SHARE", 1.0)
+    monkeypatch.setattr("slowwave.plugins.talk.talk.TURNS_SHARE", 1.0)
     shares = ContextSettings(talk=TalkSettings(answer_tokens=256))
     small = settings.model_copy(update={"context": shares})
     talk = Conversation(model, Memory.open(settings.store), small, encoder=HashEncoder())
@@ -123,7 +123,7 @@ def test_the_block_keeps_to_its_share_of_the_window(settings: Settings, monkeypa
     tokens = []
     for share in (0.01, 1.0):
         llm = ScriptedLLM(echo, context_window=2_048)
-        monkeypatch.setattr("slowwave.chat.talk.BLOCK_SHARE", share)
+        monkeypatch.setattr("slowwave.plugins.talk.talk.BLOCK_SHARE", share)
         talk = Conversation(llm, Memory.open(settings.store), settings)
         "".join(talk.say(CHAT[0][1]))
         assert talk.recalled is not None

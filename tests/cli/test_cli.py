@@ -16,8 +16,8 @@ import pytest
 from lancedb.expr import col, lit
 
 from slowwave import Filters
-from slowwave.cli.inspect import LEDGERS
 from slowwave.cli.main import COMMANDS, RENAMED, context, recall
+from slowwave.flows.ledgers import LEDGERS
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.tables import MESSAGES, RELEASED, SESSIONS
@@ -162,8 +162,9 @@ def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:
         (("check", "--store", tmp_path / "none"), "no store at"),
         (("run", SAMPLES, "--plain", "--gists", "nice", "--store", tmp_path / "s"), "setting gists"),
         (("run", SAMPLES, "--plain", "--space", "../up", "--store", tmp_path / "s"), "setting space"),
-        (("run", SAMPLES, "--plain", "--engine", "rya", "--store", tmp_path / "s"), "extractive or ray"),
-        (("run", SAMPLES, "--plain", "--address", "a:1", "--store", tmp_path / "s"), "with ray alone"),
+        (("run", SAMPLES, "--plain", "--engine", "rya", "--store", tmp_path / "s"), "--engine is ray"),
+        (("run", SAMPLES, "--plain", "--address", "a:1", "--store", tmp_path / "s"), "goes with it alone"),
+        (("run", SAMPLES, "--plain", "--llm", "scripted > extractive", "--store", tmp_path / "s"), "one writer"),
     ):
         result = typed(*words)
         assert result.exit_code == 1, words

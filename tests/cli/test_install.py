@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slowwave.cli.agents.client_files import KEPT, Client
+from slowwave.flows.parts.client_files import KEPT, Client
 from tests.command_line import typed
 
 EXAMPLES = Path(__file__).parents[2] / "deployments" / "hooks"

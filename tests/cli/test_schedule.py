@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.cli.main import app
-from slowwave.cli.schedule import find_schedule
+from slowwave.flows.parts.schedule import find_schedule
 
 CRONTAB = '#!/bin/sh\nif [ "$1" = -l ]; then cat "$HOME/tab" 2>/dev/null || { echo "no crontab" >&2; exit 1; }; '
 CRONTAB += 'else cat > "$HOME/tab"; fi\n'

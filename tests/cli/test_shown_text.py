@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slowwave.cli.ask import format_hit
-from slowwave.cli.inspect import LEDGERS
+from slowwave.flows.ledgers import LEDGERS
 from slowwave.flows.nightly import run_night
 from slowwave.mcp.server import Tools
 from slowwave.recall.hits import Fragment, Hit, Source

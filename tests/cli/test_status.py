@@ -59,7 +59,7 @@ def add_transcript(home: Path, hours: int) -> None:
 def test_it_says_what_waits_and_the_briefing_opens_with_it_after_a_day(home: Path) -> None:
     assert typed("install", "codex").exit_code == 0
     told = typed("status")
-    assert (told.exit_code, told.output.count("\n")) == (0, 9)
+    assert (told.exit_code, told.output.count("\n")) == (0, 10)
     assert "Covers 6 of 6 transcripts (6 sessions), up to 2026-11-02 " in told.output
     assert "1: 1 torn line: the JSON object does not end" in told.output
     assert "nightly" in told.output

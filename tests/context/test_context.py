@@ -1,11 +1,9 @@
 """Context blocks: packing within any budget, the order, the sources; a real night's store under them."""
 
 import json
-import math
 import os
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,17 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.context.build import Context, assemble_context
-from slowwave.context.packing import cover_words, make_line, show_pieces
+from slowwave.context.packing import make_line
 from slowwave.context.projects.briefing import collect_facts
-from slowwave.context.rendering import Format, Line, LineSource, Measure
-from slowwave.context.report import (
-    SENTENCE_SIGNS,
-    PastMessage,
-    _select_around_hits,
-    compute_sentence_signs,
-    extract_sentences,
-    score_session,
-)
+from slowwave.context.rendering import Format, Line, LineSource
 from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
@@ -85,11 +75,15 @@ def said(texts: list[str]) -> list[Line]:
     return [make_line(text, LineSource("s", f"m{n}", n), 1 / (1 + n)) for n, text in enumerate(texts)]
 
 
-def test_the_amended_decision_is_kept_when_there_is_little_room(memory: Memory) -> None:
-    block = memory.context(REPORT, 60)
-    assert "20 percent" in block.text  # the last word
-    assert "5 percent" not in block.text
-    assert block.tokens == MINILM(block.text) <= 60
+def test_a_reports_block_holds_whole_messages_of_its_session_and_keeps_figures_that_were_given_anew(
+    memory: Memory,
+) -> None:
+    block = memory.context(REPORT, 400)
+    (part,) = block.parts
+    told = [line.text for line in part.lines if line.source.session == "import-7"]
+    assert told == [text for _, text in TALK]  # 5 percent and, below it, 20 percent, the last word
+    assert part.lines[0].source.session == "import-7"  # the likeliest session first
+    assert block.tokens == MINILM(block.text) <= 400
 
 
 def test_every_line_names_its_message_under_its_session_and_day(memory: Memory) -> None:
@@ -200,91 +194,6 @@ def test_a_briefing_tells_a_persons_words_and_no_agents_account_of_them(tmp_path
     run_night([talk], Settings(store=tmp_path / "store", encoder="hash-384"))
     (fact,) = collect_facts(Memory.open(tmp_path / "store").get_view())
     assert (fact.text, fact.source.by or fact.source.speaker) == (own, "person")
-
-
-def test_a_superseded_claim_is_left_out_and_a_figure_that_gets_another_value_too() -> None:
-    said = ["URLs must be valid for 15 minutes.", "The cache is Redis.", "URLs must be valid for 6 hours."]
-    talk = heard([(True, text) for text in said])
-    talk[1] = replace(talk[1], superseded=("", "The cache is Redis"))
-    found = score_session(talk, 0.9)
-    assert [one.text for one in found] == ["URLs must be valid for … minutes", "URLs must be valid for 6 hours"]
-    assert "15" not in found[0].worths
-
-
-def heard(turns: list[tuple[bool, str]]) -> list[PastMessage]:
-    return [
-        PastMessage(f"m{n}", LineSource("s", f"m{n}", n, by="person" if human else "model"), text)
-        for n, (human, text) in enumerate(turns)
-    ]
-
-
-def test_of_a_long_session_what_is_nearest_to_a_hit_is_read_or_else_its_end() -> None:
-    talk = heard([(True, f"Message {n}.") for n in range(9)])
-    for hits, seqs in (({"m2"}, [1, 2, 3]), ({"m0", "m8"}, [0, 1, 8]), (set(), [6, 7, 8])):
-        assert [message.source.seq for message in _select_around_hits(talk, hits, 3)] == seqs
-
-
-def test_words_that_several_messages_hold_are_worth_more() -> None:
-    talk = [(True, "Which store?"), (True, "Use RocksDB with pictures."), (False, "The RocksDB store is set up.")]
-    found = score_session(heard(talk), 0.9)
-    assert found[1].worths["rocksdb"] > found[1].worths["pictures"]
-    assert all(0 < worth < 0.9 for one in found for worth in one.worths.values())
-
-
-def test_side_talk_is_told_by_words_that_no_other_message_holds() -> None:
-    talk = [
-        (True, "Sessions of the editor must be locked."),
-        (False, "I'd lock editor sessions for 20 minutes. I left a Grafana annotation on the rollout."),
-        (True, "Agreed, lock them, 20 minutes."),
-        (False, "Locked. CI passes."),
-    ]
-    messages = heard(talk)
-    quotes = {0: "must be locked", 1: "I'd lock editor sessions for 20 minutes. I left"}  # a part of one, and more
-    messages = [replace(one, claims=((quotes[n], None),) if n in quotes else ()) for n, one in enumerate(messages)]
-    signs = compute_sentence_signs(messages, extract_sentences(messages))
-    told = {name: signs[:, n].tolist() for n, name in enumerate(SENTENCE_SIGNS)}
-    assert told["claim"] == [1, 1, 0, 0, 0, 0]
-    assert told["opens"] == [1, 0, 0, 0, 0, 0]
-    assert told["said before"] == pytest.approx([0, 0.4, 0, 1, 1, 0])  # the editor and its sessions were named before
-    assert told["shared"] == pytest.approx([0.75, 1, 0, 1, 1, 0])  # both sides say "locked", "sessions", "editor"
-    assert told["figures"] == pytest.approx([0, math.log(2), 0, math.log(2), 0, 0])  # the 20 minutes
-    assert told["number"] == [0, 0, 1, 0, 0, 1]
-    assert told["long"] == pytest.approx([math.log(4 / 5), 0, 0, math.log(4 / 5), 0, 0])  # 4, 9, 4, 3 words; a person's
-    found = score_session(messages, 0.9)
-    assert found[1].relevance > found[2].relevance
-
-
-@pytest.mark.parametrize(
-    "later",
-    [
-        "30 seconds is the time of the backups.",
-        "Is 30 seconds too short for anyone?",
-        "60 seconds was too much for us so we stay with 30 seconds.",
-        "Log the 30 seconds too and the retries.",
-    ],
-)
-def test_a_figure_that_is_only_named_again_stays(later: str) -> None:
-    found = score_session(heard([(True, "Payments time out after 30 seconds."), (True, later)]), 0.9)
-    assert found[0].text == "Payments time out after 30 seconds"
-
-
-def test_a_report_is_told_by_sentences_that_say_something_new_within_the_budget() -> None:
-    measure, sources = Measure(len), [LineSource("s", f"m{n}", n) for n in range(3)]
-    worths = ({"port": 0.9, "9090": 0.9}, {"port": 0.8, "9090": 0.8}, {"utc": 0.3})
-    texts = ("The port is 9090.", "So 9090 is our port.", "Times are UTC.")
-    lines = [Line(text, source, pieces=(text,)) for text, source in zip(texts, sources, strict=True)]
-    lines = [replace(line, worths=(some,)) for line, some in zip(lines, worths, strict=True)]
-
-    def show(budget: int, some: list[Line] = lines) -> list[str]:
-        chosen = cover_words(some, budget, measure)
-        assert measure.count_part("memories", chosen) <= budget
-        return [line.text for line in chosen]
-
-    assert show(9_999) == [texts[0], texts[2]]  # room or not
-    assert show(45) == [texts[0]]
-    assert show(10) == []
-    whole = replace(show_pieces(lines[0], texts), worths=worths)
-    assert show(9_999, [whole]) == ["The port is 9090. … Times are UTC."]
 
 
 TEXT = st.text(max_size=200) | st.sampled_from([text for _, text in TALK]) | st.just("word " * 60 + "end. Next one.")

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from slowwave import Memory
-from slowwave.chat.talk import Conversation
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.llm.protocol import Completion, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
+from slowwave.plugins.talk.talk import Conversation
 from slowwave.schemas.settings import ContextSettings, RecallSettings, Settings
 from slowwave.store.notes import Journal, find_journals
 from tests.llm_scripts import kind, material
@@ -60,7 +60,7 @@ def sum_up(request: Request) -> object:
 
 
 def test_a_fact_stated_once_in_a_talk_is_told_in_the_next_by_its_gist(tmp_path: Path) -> None:
-    model = f"scripted:{__name__}:sum_up > extractive"
+    model = f"scripted:{__name__}:sum_up"
     settings = Settings(
         store=tmp_path / "store",
         encoder="hash-384",

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from slowwave import Memory
-from slowwave.chat.talk import Conversation
 from slowwave.context.build import Context
 from slowwave.context.running import fold_turns, is_same
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
+from slowwave.plugins.talk.talk import Conversation
 from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import find_journals

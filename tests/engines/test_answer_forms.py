@@ -12,7 +12,7 @@ from pydantic import Field
 
 from slowwave.engines.llm.checks import check_completion
 from slowwave.engines.llm.protocol import KEYWORDS, AnswerModel, Completion, Request, build_json_schema
-from slowwave.web.search import Verdict
+from slowwave.plugins.talk.web.search import Verdict
 from tests.llm.test_golden_prompts import PROMPTS
 
 FORMS: dict[str, Any] = {name: ask().answer for name, ask in PROMPTS.items()} | {"web": Verdict}

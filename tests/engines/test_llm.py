@@ -268,18 +268,17 @@ def scripted_gist(request: Request) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("spec", "names", "extractive"),
+    ("spec", "names"),
     [
-        ("off", [], True),
-        ("extractive", [], True),
-        ("vllm:Qwen/Qwen3-4B", ["vllm"], False),
-        ("vllm:a->scripted -> extractive", ["vllm", "scripted"], True),
-        ("vllm:/m > openai:qwen3:4b@http://127.0.0.1:1/v1 → extractive", ["vllm", "openai"], True),
+        ("off", []),
+        ("vllm:Qwen/Qwen3-4B", ["vllm"]),
+        ("vllm:a->scripted", ["vllm", "scripted"]),
+        ("vllm:/m > openai:qwen3:4b@http://127.0.0.1:1/v1 → scripted", ["vllm", "openai", "scripted"]),
     ],
 )
-def test_engines_are_chosen_by_name(spec: str, names: list[str], extractive: bool) -> None:
+def test_engines_are_chosen_by_name(spec: str, names: list[str]) -> None:
     chain = select_llm(spec, LLMSettings(max_tokens=10), DictCache())
-    assert ([e.name for e in chain.engines], chain.extractive) == (names, extractive) if chain else names == []
+    assert [e.name for e in chain.engines] == names if chain else names == []
 
 
 def test_a_function_of_ones_own_is_an_engine() -> None:

@@ -325,7 +325,7 @@ def test_an_answer_comes_in_pieces_or_an_error_says_why_not(name: str) -> None:
 def test_a_chain_goes_on_to_the_next_before_the_first_word() -> None:
     here = Reply(events=[*events("Here"), "[DONE]"])
     with serving(lambda *_: Reply(status=500)) as broken, serving(lambda *_: here) as server:
-        chain = select_llm(f"openai:fake@{broken.url} > openai:fake@{server.url} > extractive")
+        chain = select_llm(f"openai:fake@{broken.url} > openai:fake@{server.url}")
         assert chain
         assert [list(chain.stream(make_user_prompt("?"), 50)) for _ in range(2)] == [["Here"]] * 2
         assert len(broken.seen) == 1

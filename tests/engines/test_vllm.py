@@ -179,7 +179,7 @@ def test_a_model_without_a_template_starts_no_engine(tmp_path: Path, monkeypatch
     starts: list[int] = []
     monkeypatch.setattr(VLLMOffline, "_start_engine", lambda _: starts.append(1))
     llm = VLLMOffline(str(make_toy_model(tmp_path / "model", "none")), SETTINGS)
-    model = Model(ChainLLM([CheckedLLM(llm)], extractive=True), Library(None))
+    model = Model(ChainLLM([CheckedLLM(llm)]), Library(None))
 
     def ask(sessions: Sequence[str]) -> None:
         model.ask("observe", {s: s for s in sessions}, lambda some: notes(len(some)), lambda _, answer: answer)

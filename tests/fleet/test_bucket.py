@@ -24,9 +24,9 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.repair import run_repair
 from slowwave.flows.parts.run import open_run
 from slowwave.memory import Memory
+from slowwave.plugins.fleet import working_copy
 from slowwave.schemas.errors import StoreLocked, StoreMissing, StoreUnreadable, StoreUnwritable
 from slowwave.schemas.settings import Settings
-from slowwave.store.bucket import working_copy
 from slowwave.store.lock import remove_space
 from slowwave.store.publishing import read_releases, roll_back
 from slowwave.store.releases import list_spaces, load_releases
@@ -45,7 +45,7 @@ from hashlib import sha256
 from pathlib import Path
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.store.bucket import working_copy
+from slowwave.plugins.fleet import working_copy
 
 end = working_copy.Lease.end
 

@@ -13,9 +13,9 @@ import pytest
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.run import open_run
 from slowwave.memory import Memory
+from slowwave.plugins.fleet import working_copy
 from slowwave.schemas.errors import StoreLocked, StoreUnwritable
 from slowwave.schemas.settings import Settings
-from slowwave.store.bucket import working_copy
 from tests.fleet.buckets import BUCKET, KEYS, read_all
 from tests.killed_nights import SMALL, digests
 from tests.talk_files import session

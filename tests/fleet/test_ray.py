@@ -32,8 +32,8 @@ import psutil  # noqa: E402  # Ray brings it
 import ray  # noqa: E402
 from ray.cluster_utils import Cluster  # noqa: E402
 
-from slowwave.flows import on_ray  # noqa: E402
-from slowwave.flows.on_ray import RayExecutor  # noqa: E402
+from slowwave.plugins.fleet import on_ray  # noqa: E402
+from slowwave.plugins.fleet.on_ray import RayExecutor  # noqa: E402
 
 pytestmark = [
     pytest.mark.fleet,
@@ -148,7 +148,7 @@ def test_any_cluster_gives_the_tables_of_a_plain_night(
     """On 1, 2, 3 and 4 machines with 1, 2, 3 and 7 cores in all."""
     for cores in added:
         grow(cores)
-    run_night([SAMPLES], Settings(store=tmp_path, **SMALL), ray="auto").check_complete()
+    run_night([SAMPLES], Settings(store=tmp_path, **SMALL), executor="ray:auto").check_complete()
     assert digests(tmp_path) == undisturbed
     assert {name.split("-")[0] for name in written} == {
         "changes",
@@ -226,11 +226,11 @@ def test_a_model_answers_from_an_actor_which_may_die_twice(
         deaths.mkdir()
         monkeypatch.setattr(sys.modules[__name__], "DEATHS", [str(deaths), dies])
         model = {**SMALL, "gists": "llm", "llm": f"scripted:{__name__}:dying"}
-        report = run_night([SAMPLES], Settings(store=store, **model), ray=ray_at)
+        report = run_night([SAMPLES], Settings(store=store, **model), executor=ray_at and f"ray:{ray_at}")
         assert len([*deaths.iterdir()]) == dies
         if dies == 3:
             assert any("its actor on Ray is gone" in line for line in report.failures)
-            report = run_night([SAMPLES], Settings(store=store, **model), ray=ray_at)
+            report = run_night([SAMPLES], Settings(store=store, **model), executor=ray_at and f"ray:{ray_at}")
         report.check_complete()
         made[dies] = digests(store)
     assert made[2] == made[0]
@@ -250,7 +250,7 @@ def die(*args):  # every shard of the step is there, nothing is written
 
 append = Store.append
 Store.append = lambda self, table, rows: die() if table.name == "passages" else append(self, table, rows)
-run_night([SAMPLES], Settings(store=Path(sys.argv[1]), **SMALL), ray=sys.argv[2])
+run_night([SAMPLES], Settings(store=Path(sys.argv[1]), **SMALL), executor=f"ray:{sys.argv[2]}")
 """
 
 
@@ -261,7 +261,7 @@ def test_a_night_killed_before_it_commits_computes_no_shard_twice(
     assert subprocess.run(words, timeout=300).returncode == -signal.SIGKILL
     kept = {path.name for path in (tmp_path / "default" / "shards").glob("encode-*.arrow")}
     assert kept
-    run_night([SAMPLES], Settings(store=tmp_path, **SMALL), ray="auto").check_complete()
+    run_night([SAMPLES], Settings(store=tmp_path, **SMALL), executor="ray:auto").check_complete()
     assert not kept.intersection(written)
     assert digests(tmp_path) == undisturbed
 

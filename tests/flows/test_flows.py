@@ -78,7 +78,7 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(server: None, tmp_pa
         nights = {run.name: set(run.tags) for run in runs if run.name.startswith(night)}
         assert nights == {night + news: {"of mine", "done"}, f"{night}nothing new": {"unchanged"}}
         tasks = client.read_task_runs()
-        assert len(tasks) == 12 + 1 + 10  # a night without news only reads; `gists` are of a night's step alone
+        assert len(tasks) == 12 + 1 + 11  # a night without news only reads; a reprocessing reads nothing
         assert {run.name.rsplit("-", 1)[0] for run in tasks} == {step.step for step in report.steps}
         shown = client.read_artifacts()
         assert any("Released r1: " in str(one.data) for one in shown)

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 import yaml
 
-from slowwave.flows.coverage import find_next_night
+from slowwave.flows.status import find_next_night
 from slowwave.store import Store
 from slowwave.store.publishing import read_releases
 from tests.vllm_servers import free_port

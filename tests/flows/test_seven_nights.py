@@ -15,11 +15,10 @@ from slowwave.engines.llm.protocol import Request
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
-from slowwave.schemas.vocabulary import SPOKEN, Status
+from slowwave.schemas.vocabulary import MODEL_KEY, SPOKEN, Status
 from slowwave.store import Store
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
-from slowwave.tasks.pending import is_made_by_model
 from tests.killed_nights import SAMPLES
 from tests.llm_scripts import FIRST_NEW, faithful, kind, material
 
@@ -96,7 +95,7 @@ def do_nights(settings: Settings, folder: Path, nights: int) -> Iterator[dict[st
             "failures": report.failures + report.held,
             "claims": claims,
             "summaries": len(summaries),
-            "by_model": sum(is_made_by_model(row["step_key"]) for row in summaries),
+            "by_model": sum(row["step_key"].startswith(MODEL_KEY) for row in summaries),
             "stale": sum(bool(row["stale"]) for row in summaries),
             "largest group": max(len(row["member_ids"]) for row in of_topics) if of_topics else 0,
             "base_share": max((r["size"] for r in store.read(TOPICS).to_pylist() if r["base"]), default=0) / claims,

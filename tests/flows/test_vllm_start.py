@@ -48,13 +48,13 @@ def night(root: Path, llm: str) -> RunReport:
     [TypeError("an unexpected keyword"), KeyError("qwen9"), AssertionError(), Exception("vLLM's own"), MemoryError()],
     ids=lambda error: type(error).__name__,
 )
-def test_an_engine_that_does_not_start_is_started_once_and_the_night_goes_on_without(
+def test_an_engine_that_does_not_start_is_started_once_and_the_next_one_answers(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(select, "VLLMOffline", Unstartable)
     monkeypatch.setattr(Unstartable, "starts", 0)
     monkeypatch.setattr(Unstartable, "error", error)
-    report = night(tmp_path, "vllm:some/model > extractive")
+    report = night(tmp_path, "vllm:some/model > scripted:tests.llm_scripts:faithful")
     assert (Unstartable.starts, report.failures) == (1, [])
     notes = [note for step in report.steps for note in step.notes if "some/model" in note]
     assert notes == [f"vllm:some/model is unavailable: {format_exception_only(error)[-1].strip()}"]
@@ -77,4 +77,4 @@ def test_ctrl_c_during_the_start_ends_the_night(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(select, "VLLMOffline", Unstartable)
     monkeypatch.setattr(Unstartable, "error", KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        night(tmp_path, "vllm:some/model > extractive")
+        night(tmp_path, "vllm:some/model")

@@ -81,7 +81,7 @@ def test_a_models_gist_is_held_to_its_message(tmp_path: Path) -> None:
     said = [f"From now on we keep 12 backups in {town}." for town in ("Porto", "Faro", "Evora", "Braga")]
     lines = [{"session_id": "s", "message_id": text[-6:-1], "role": "user", "content": text} for text in [*said, "👍"]]
     (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    model = {"llm": f"scripted:{__name__}:answer > extractive", "gists": "llm", "extract": {"gist_words": 5}}
+    model = {"llm": f"scripted:{__name__}:answer", "gists": "llm", "extract": {"gist_words": 5}}
     run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store", encoder="hash-384", **model))
     store = Store.open(tmp_path / "store")
     assert {(row["strategy"], row["summary"]) for row in store.read(GISTS).to_pylist()} == {

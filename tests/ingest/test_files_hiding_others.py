@@ -11,7 +11,6 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, QUARANTINE
 from slowwave.store import Store
-from slowwave.tasks.ingest.formats.chats import strip_html
 from slowwave.tasks.ingest.formats.left_out import LeftOut
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
 from slowwave.tasks.ingest.parsing.records import HUMAN
@@ -165,12 +164,6 @@ def test_a_tag_that_a_person_names_takes_no_words_up_to_the_next_block() -> None
     assert strip_tags(told, ["system-reminder"]) == "Why is <system-reminder> here? Remove it.  Thanks."
     assert strip_tags("a <x>b <x>c</x> d</x> e", ["x"]) == "a  e"
     assert extract_tag_body("named <b> only, <b>meant</b>", "b") == "meant"
-
-
-@pytest.mark.parametrize("opened", ["<!-- ", "<button>", "<script>"])
-def test_html_that_leaves_a_block_open_is_kept_as_it_is(opened: str) -> None:
-    value = f"<div>a</div>{opened}<p>words</p>"
-    assert strip_html(value) == value
 
 
 TURN = "---\n\n_**User (2026-05-01 10:0{}Z)**_\n\n{}\n\n---\n\n_**Assistant (default)**_\n\n{}\n\n"

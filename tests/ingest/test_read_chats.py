@@ -78,45 +78,12 @@ def test_lines_of_an_agent_that_speak_of_a_chats_keys_are_no_chat(line: str, tmp
     assert detect_reader(put(tmp_path / "s.jsonl", f"{line}\n{line}\n")).name in ("claude-code", "codex", "pi")
 
 
-def test_of_a_run_in_a_container_or_without_its_template_nothing_is_guessed(tmp_path: Path) -> None:
-    run = json.loads((TRANSCRIPTS / "swe-agent/run.traj.json").read_text())
-    run["info"]["config"] = {"environment": {"cwd": "/testbed", "image": "docker.io/some:latest"}}
-    session, _, task, *_ = read(put(tmp_path / "run.traj.json", run))
-    assert isinstance(session, Session)
-    assert session.workspace is None
-    assert getattr(task, "text", "").startswith("Please solve this issue: The gauge lags.")
-
-
 def test_a_chat_without_an_id_is_known_by_its_content_wherever_it_stands(tmp_path: Path) -> None:
     def list_sessions(*talks: str) -> list[str]:
         lines = tuple({"messages": [{"role": "user", "content": talk}]} for talk in talks)
         return [message.session for message in read_messages(put(tmp_path / "c.jsonl", lines))]
 
     assert list_sessions("a", "b")[1] == list_sessions("b")[0]
-
-
-def test_runs_of_one_task_are_sessions_of_their_own_and_one_that_grows_stays_one(tmp_path: Path) -> None:
-    run = json.loads((TRANSCRIPTS / "swe-agent/tide-1.traj").read_text())
-    asked, answered, later = run["history"][:3], run["history"][3], run["history"][4:]
-
-    def name(*history: object) -> str:
-        return read_rows(put(tmp_path / "tide-1.traj", {**run, "history": history})).split()[1]
-
-    other = answered | {"content": "I search."}
-    assert name(*asked, answered) == name(*asked, answered, *later)
-    assert name(asked[0], asked[2], answered) != name(asked[0], asked[2], other)
-
-
-def test_two_openhands_runs_of_one_instance_are_two_sessions(tmp_path: Path) -> None:
-    events = json.loads((TRANSCRIPTS / "openhands/trajectory-7.json").read_text())
-    later = [events[0] | {"timestamp": "2026-02-02T08:00:00"}, *events[1:]]
-    runs: list[Any] = [events, later, {"instance_id": "tide-1", "history": events}]
-    paths = [put(tmp_path / str(number) / "trajectory.json", run) for number, run in enumerate(runs)]
-    assert [read_rows(path).split()[1] for path in paths] == [
-        "trajectory@2026-02-01T00:14:00",
-        "trajectory@2026-02-02T08:00:00",
-        "tide-1@2026-02-01T00:14:00",
-    ]
 
 
 # Arrays of conversations that are spoilt.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from slowwave.tasks.ingest.formats.agents import markdown
+from slowwave.plugins.formats import markdown
 from slowwave.tasks.ingest.formats.registry import detect_reader
 from slowwave.tasks.ingest.parsing.lines import read_head
 from slowwave.tasks.ingest.parsing.records import Limits, Message, Record, Rejected, Session

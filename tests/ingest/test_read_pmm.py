@@ -13,8 +13,8 @@ import pytest
 from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
+from slowwave.plugins.formats import pmm
 from slowwave.schemas.settings import Settings
-from slowwave.tasks.ingest.formats import pmm
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Rejected, Session
 from tests.transcript_rows import put, read, read_messages
 

@@ -100,10 +100,18 @@ def test_a_foreign_or_broken_database_is_unknown(tmp_path: Path, table: str) -> 
 
 
 def test_folders_are_searched_and_junk_is_left_out(tmp_path: Path) -> None:
-    names = ("b/one.jsonl", "b/two.jsonl.zst", "a.json", "z/c.parquet", "z/d.sqlite", "tide-1.traj")
+    names = ("b/one.jsonl", "b/two.jsonl.zst", "a.json", "z/c.parquet", "z/d.sqlite")
     markdown = (".aider.chat.history.md", ".specstory/history/2025-04-29_18-49-x.md")
     wanted = [put(tmp_path / name) for name in (*names, *markdown, "s1.jsonl.deleted.2026-01-01T00-00-00Z.zst")]
-    for junk in (".git/x.jsonl", "node_modules/p/x.json", "d.sqlite-wal", "d.sqlite-shm", "readme.md", "sessions.json"):
+    for junk in (
+        ".git/x.jsonl",
+        "node_modules/p/x.json",
+        "d.sqlite-wal",
+        "d.sqlite-shm",
+        "readme.md",
+        "sessions.json",
+        "tide-1.traj",
+    ):
         put(tmp_path / junk)
     put(tmp_path / "agent-x.meta.json")
     put(tmp_path / ".aider.input.history")

@@ -34,9 +34,6 @@ EXPORTS = {
     **{name: SAMPLES / name / "conversations.json" for name in ("chatgpt", "claude-ai")},
     "gemini": CHATS / "gemini/studio.json",
     "opencode": CHATS / "opencode/ses_1.json",
-    "openhands": CHATS / "openhands/trajectory-7.json",
-    "sharegpt": CHATS / "sharegpt/sg.json",
-    "swe-agent": CHATS / "swe-agent/run.traj.json",
 }
 READ = {reader.name: reader.read for reader in load_readers()}
 DEEP: Any = json.loads("[" * 900 + "]" * 900)

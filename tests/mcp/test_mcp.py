@@ -23,13 +23,13 @@ from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
 from mcp_types import CallToolResult, TextContent
 
-from slowwave.chat.talk import Conversation
 from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.mcp.server import ByKey, Tools, make_server
 from slowwave.memory import Memory
+from slowwave.plugins.talk.talk import Conversation
 from slowwave.recall.views.show import show
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
 from slowwave.schemas.settings import Settings

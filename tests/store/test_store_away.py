@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from slowwave.chat.talk import Conversation
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
+from slowwave.plugins.talk.talk import Conversation
 from slowwave.recall.live import LiveRelease, Notes
 from slowwave.schemas.errors import StoreMissing, StoreUnreadable
 from slowwave.schemas.settings import Settings

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from slowwave.schemas.errors import UsageError
-from slowwave.store.workspaces import (
+from slowwave.text.workspaces import (
     anchor_workspace,
     find_project_root,
     find_workspaces,

@@ -93,10 +93,10 @@ def test_a_pyramid_is_settled_exactly_if_a_night_would_change_nothing(nights: li
         lost |= set(going)
         live = [n for n in range(total) if n not in lost]
         level = [f"m{n}" for n in live]
-        settled = pyramid.is_settled("t", level, 3, None)
+        settled = pyramid.is_settled("t", level, 3)
         assert settled == (night(pyramid, live) == ([], []))
-        assert pyramid.is_settled("t", level, 3, None)
-        assert not pyramid.is_settled("t", [*level, "new", "newer", "newest"], 3, None)
+        assert pyramid.is_settled("t", level, 3)
+        assert not pyramid.is_settled("t", [*level, "new", "newer", "newest"], 3)
         for _, groups in sorted(pyramid.tiers.items()):
             held = [m for g in groups for m in g.members]
             assert len(held) == len(set(held))
@@ -109,13 +109,13 @@ def test_a_pyramid_is_settled_exactly_if_a_night_would_change_nothing(nights: li
 def test_a_topic_that_lost_a_group_and_what_stood_above_it_is_not_settled() -> None:
     pyramid = Pyramid()
     night(pyramid, list(range(12)))
-    assert pyramid.is_settled("t", [f"m{n}" for n in range(12)], 3, None)
+    assert pyramid.is_settled("t", [f"m{n}" for n in range(12)], 3)
     pyramid.tiers = {0: pyramid.tiers[0][1:], 1: []}  # as forgetting leaves it
     live = list(range(3, 12))
-    assert not pyramid.is_settled("t", [f"m{n}" for n in live], 3, None)
+    assert not pyramid.is_settled("t", [f"m{n}" for n in live], 3)
     made, _ = night(pyramid, live)
     assert [group.tier for group in made] == [1]
-    assert pyramid.is_settled("t", [f"m{n}" for n in live], 3, None)
+    assert pyramid.is_settled("t", [f"m{n}" for n in live], 3)
 
 
 def test_groups_that_lost_members_stay_short_and_late_members_open_the_next_one() -> None:

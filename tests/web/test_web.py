@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.scripted import ScriptedLLM
+from slowwave.plugins.talk.web.engines import WebEngine, WebTrouble, make_engines
+from slowwave.plugins.talk.web.pages import fetch_page_text, shorten_text
+from slowwave.plugins.talk.web.scrub import scrub_personal_data
+from slowwave.plugins.talk.web.search import Verdict, WebSearch, make_llm_judge
 from slowwave.schemas.settings import Settings, WebSettings
-from slowwave.web.engines import WebEngine, WebTrouble, make_engines
-from slowwave.web.pages import fetch_page_text, shorten_text
-from slowwave.web.scrub import scrub_personal_data
-from slowwave.web.search import Verdict, WebSearch, make_llm_judge
 from tests.web_server import STORY, Web, serving
 
 
@@ -70,7 +70,7 @@ def test_snippets_alone_and_the_query_without_personal_data(web: Web) -> None:
 
 def test_google_gets_its_key_as_a_header(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLOWWAVE_GOOGLE_KEY", "the-key")
-    monkeypatch.setattr("slowwave.web.engines.GOOGLE_URL", f"{web.url}/customsearch/v1")
+    monkeypatch.setattr("slowwave.plugins.talk.web.engines.GOOGLE_URL", f"{web.url}/customsearch/v1")
     chosen = WebSettings(enabled=True, engines=("google",), google_cx="cx1", pages=False)
     found = WebSearch(chosen).search("latest harbour fees")
     assert [one.text for one in found.results] == ["snippet of fees", "snippet of gone", "snippet of image"]

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from slowwave.chat.talk import Conversation
 from slowwave.cli.main import app
-from slowwave.cli.talk import _build_web_search
 from slowwave.context.build import Context, assemble_context
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import Request
@@ -20,9 +18,11 @@ from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
 from slowwave.mcp.server import Tools
 from slowwave.memory import Memory
+from slowwave.plugins.talk.command import _build_web_search
+from slowwave.plugins.talk.talk import Conversation
+from slowwave.plugins.talk.web.engines import WebResult
+from slowwave.plugins.talk.web.search import Verdict, WebSearch
 from slowwave.schemas.settings import Settings
-from slowwave.web.engines import WebResult
-from slowwave.web.search import Verdict, WebSearch
 from tests.waiting import PATIENCE
 from tests.web_server import Web, serving
 
@@ -111,12 +111,12 @@ def test_what_one_lacks_the_others_fill() -> None:
 
 
 def test_who_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slowwave.chat.talk.PACKING_SECONDS", 0.5)
+    monkeypatch.setattr("slowwave.plugins.talk.talk.PACKING_SECONDS", 0.5)
     talk = ask(Remembering(seconds=5), Slow(), memory=0.2)
     assert shown(talk) == (False, True, True)
     assert talk.recalled
     assert talk.recalled.reason == "memory took longer than 0.2 s"
-    monkeypatch.setattr("slowwave.chat.talk.PACKING_SECONDS", PATIENCE)
+    monkeypatch.setattr("slowwave.plugins.talk.talk.PACKING_SECONDS", PATIENCE)
     talk = ask(Remembering(), Slow(5), web=0.2)
     assert shown(talk) == (True, False, True)
     assert talk.recalled

@@ -135,7 +135,7 @@ def _find_places(memory: "Memory", workspace: str | None, *, needed: bool = True
     Raises:
         UsageError: the memory does not know it.
     """
-    from slowwave.store.workspaces import anchor_workspace, require_workspaces
+    from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
     project = workspace or find_project(memory)
     if project is None and needed:
@@ -149,7 +149,7 @@ def _find_file(to: Target, places: tuple[str, ...]) -> Path:
     Raises:
         UsageError: its folder is not on this machine.
     """
-    from slowwave.store.workspaces import find_project_root, find_workspaces
+    from slowwave.text.workspaces import find_project_root, find_workspaces
 
     folder = Path.cwd() if find_workspaces(".", places) else next(filter(Path.is_dir, map(Path, places)), None)
     if folder is None:

@@ -83,7 +83,7 @@ def _collect_told(
     if event == "user-prompt" and given.get("agent_id"):
         return ""  # Codex 0.171: a model wrote this prompt for its sub-agent
     from slowwave.context.handed_out import note_block
-    from slowwave.flows.coverage import describe_backlog
+    from slowwave.flows.status import describe_backlog
     from slowwave.text.fence import fence_block
 
     memory = open_memory(store, space)

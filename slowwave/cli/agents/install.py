@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from slowwave.cli.agents.client_files import Client, ClientFile, list_client_files
 from slowwave.cli.common import OUT, command
+from slowwave.flows.parts.client_files import Client, ClientFile, list_client_files
 from slowwave.schemas.errors import name_install
 from slowwave.text.marked import read_as_it_is, write_whole
 
@@ -55,7 +55,7 @@ def uninstall(client: ClientArgument, dry_run: DryRun = False, project: OfProjec
 
 
 def _list_files(client: Client, project: bool, given: dict[str, Any]) -> list[ClientFile]:
-    from slowwave.store.workspaces import find_project_root
+    from slowwave.text.workspaces import find_project_root
 
     here = Path.cwd()
     folder = (find_project_root(here) or here) if project else None

@@ -31,8 +31,8 @@ from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.recall.release.view import View, mark_changes
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import EXTRACTIVE, MODEL_KEY, Role, Status, SummaryScope
-from slowwave.store.workspaces import anchor_workspace, require_workspaces
 from slowwave.text.pyramid import MASTER
+from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 MOST_LINES = 200
 """Lines that are looked at of each kind: the foremost ones."""

@@ -1,14 +1,15 @@
 """The LLM that settings name, with every layer around it, and the chain in which a later engine answers for an earlier.
 
-    off                                        no LLM: everything is extractive
+    off                                        no LLM: everything is made by rules
     vllm:<folder or hub name>                  in this process
     openai:<model>@<url>                       any OpenAI-compatible server
     scripted                                   the fake that ships: the emptiest answer each schema allows
-    scripted:<module>:<function>               the fake that ships: what the function makes of each request
-    vllm:… > openai:… > extractive             a chain: what one can't answer the next one is asked
+    scripted:<module>:<function>               the fake that ships: what the function makes of each request; it plays
+                                               the model that its attribute `model` names, if it has one
+    vllm:… > openai:…                          a chain: what one can't answer the next one is asked
 
-`->` and `→` are the same as `>`. At the end of a chain `extractive` says that what no model answered is made without
-one; without it, such work is quarantined with its reason and tried again in the next night.
+`->` and `→` are the same as `>`. A chain is one writer (`slowwave.tasks.llm.writer`): its later models stand in for the
+first one. What none of them can answer now waits for another night.
 """
 
 import re
@@ -43,12 +44,11 @@ class ChainLLM(LLM):
     """Asks `engines` in order; an answer of any but the first bears the flag `fallback` and its own model's name.
 
     An engine that turns out to be unavailable is not asked again by this object; `notes` says what happened, for the
-    report. The chain's name, model and sampling are those of its first engine. `extractive`: work that no engine did is
-    done without one, rather than left for the next night.
+    report. The chain's name, model and sampling are those of its first engine.
     """
 
-    def __init__(self, engines: Sequence[LLM], extractive: bool = False) -> None:
-        self.engines, self.extractive = tuple(engines), extractive
+    def __init__(self, engines: Sequence[LLM]) -> None:
+        self.engines = tuple(engines)
         self.name, self.model, self.sampling = engines[0].name, engines[0].model, engines[0].sampling
         self.down: dict[LLM, EngineUnavailable] = {}
         self.notes: list[str] = []
@@ -177,10 +177,13 @@ def select_llm(
     settings = settings or LLMSettings()
     # the engines that are named
     names = [part.strip() for part in re.split(r"->|→|>", spec)]
-    extractive = names[-1] == "extractive" or names == ["off"]
-    names = names[:-1] if extractive else names
-    if not names:
+    if names == ["off"]:
         return None
+    if "extractive" in names:
+        raise UsageError(
+            f"llm {spec!r}: a memory has one writer, and rules never fill in for a model: what it can't answer waits, "
+            "and gists alone are extractive meanwhile: leave `extractive` out, or name `off`"
+        )
     if budget is None and settings.max_tokens is not None:
         budget = Budget(settings.max_tokens)
     # each within its layers
@@ -189,7 +192,7 @@ def select_llm(
         engine = place(make_engine(name, settings))
         checked = CheckedLLM(BudgetedLLM(engine, budget) if budget else engine)
         engines.append(checked if cache is None else CachedLLM(checked, cache))
-    return ChainLLM(engines, extractive)
+    return ChainLLM(engines)
 
 
 def make_engine(name: str, settings: LLMSettings) -> LLM:
@@ -209,7 +212,8 @@ def make_engine(name: str, settings: LLMSettings) -> LLM:
             raise UsageError(f"{name!r}: {url!r} is no base URL; expected http://host:port/v1")
         return OpenAIServer(model, url, settings)
     if kind == "scripted":
-        return ScriptedLLM(_import_function(name, rest) if rest else None)
+        script = _import_function(name, rest) if rest else None
+        return ScriptedLLM(script, model=getattr(script, "model", "scripted"))
     raise UsageError(f"no LLM engine {name!r}: expected {FORMS}")
 
 

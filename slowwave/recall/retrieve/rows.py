@@ -26,8 +26,8 @@ from slowwave.recall.release.tables import RowIndex, Tables, compute_cosines, fi
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import BY_MODEL, CATEGORIES, OBSERVATIONS, PASSAGES, QUANTIZED_ROWS, Table
-from slowwave.store.workspaces import explain_unknown_workspace, find_workspaces
 from slowwave.text.words import STOP, TERM, extract_content_words
+from slowwave.text.workspaces import explain_unknown_workspace, find_workspaces
 
 Scores = npt.NDArray[np.float64]
 

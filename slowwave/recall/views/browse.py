@@ -18,7 +18,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.tables import GATES, OBSERVATIONS, TOPICS, UTC_US
 from slowwave.schemas.vocabulary import Status
-from slowwave.store.workspaces import anchor_workspace, require_workspaces
+from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 AS_STORED = ["summary", "detail", "category", "quote", "workspace", "speaker", "observed_at", "status", "superseded_by"]
 AS_STORED += ["observer"]

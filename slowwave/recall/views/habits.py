@@ -13,7 +13,7 @@ from slowwave.recall.retrieve.rows import build_path_variants
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MESSAGES, PATTERNS
 from slowwave.schemas.vocabulary import HabitKind
-from slowwave.store.workspaces import require_workspaces
+from slowwave.text.workspaces import require_workspaces
 
 COLUMNS = [field.name for field in PATTERNS.fields if field.name != "step_key"]
 

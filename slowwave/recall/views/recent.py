@@ -14,7 +14,7 @@ from slowwave.recall.views.show import collect_tags
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import SPOKEN, name_speaker
-from slowwave.store.workspaces import anchor_workspace, require_workspaces
+from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 COLUMNS = ["message_id", "session_id", "role", "origin", "speaker", "text", "ts", "workspace", "blocks"]
 

@@ -18,7 +18,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
 from slowwave.store.names import find_named_row
-from slowwave.store.workspaces import anchor_workspace, find_by_last_parts, find_workspaces
+from slowwave.text.workspaces import anchor_workspace, find_by_last_parts, find_workspaces
 
 BY_NAME = ("names", "of_file", "said_by", "of_project")
 """How a claim stands to what was asked for by name, the closest first: it spells it out, was made over that file, was

@@ -2,19 +2,18 @@
 
 A reader is chosen by what a file holds, never by its name alone; the most particular is asked first. Formats that
 say what they are at the start of the file come before those that are known by any line of it: a history in Markdown
-may quote lines of every other format. Packages add readers as entry points of the group `slowwave.readers`, which are
-asked before our own.
+may quote lines of every other format. Plugins add readers as entry points of the group `slowwave.readers`, which are
+asked before our own (docs/plugins.md).
 """
 
 import logging
 import os
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 
-from slowwave.tasks.ingest.formats import chatgpt, chats, pmm
-from slowwave.tasks.ingest.formats.agents import claude_code, codex, markdown, opencode
+from slowwave.schemas.plugins import find_plugins
+from slowwave.tasks.ingest.formats.agents import claude_code, codex
 from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
 from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sqlite
 from slowwave.tasks.ingest.formats.left_out import EXPORTS, FOLDERS, LINKS, NAMES, OTHERS, STORES, TABLES, LeftOut
@@ -26,11 +25,7 @@ from slowwave.tasks.ingest.parsing.records import Head, NoSuchPath, Reader, Unkn
 LOG = logging.getLogger(__name__)
 GROUP = "slowwave.readers"
 OWN: tuple[Reader, ...] = (
-    markdown.SPECSTORY,
-    markdown.AIDER,
     openclaw_sqlite.READER,
-    opencode.READER,
-    pmm.READER,
     export.READER,
     export.LEARNINGS_READER,
     generic.COLUMNS_READER,
@@ -38,8 +33,6 @@ OWN: tuple[Reader, ...] = (
     codex.READER,
     openclaw.READER,
     openclaw.PI_READER,
-    chatgpt.READER,
-    *chats.READERS,
     generic.READER,
 )
 
@@ -53,22 +46,21 @@ COMPANIONS = ("-wal", "-shm", "-journal", ".meta.json", ".lock", ".tmp")
 
 @cache
 def load_readers() -> tuple[Reader, ...]:
-    """Return all readers: those of installed packages, then our own. What is no reader is left out, with a warning."""
+    """Return all readers: those of plugins, then our own. What is no reader is left out, with a warning."""
     added: list[Reader] = []
-    for entry in entry_points(group=GROUP):
+    for name, entry in find_plugins(GROUP).items():
         try:
-            reader = entry.load()
+            loaded = entry.load()
         except Exception as error:  # deliberately broad: importing a package can raise anything
-            LOG.warning(
-                "the reader %r can't be loaded, and is left out: %s: %s", entry.name, type(error).__name__, error
-            )
+            LOG.warning("the reader %r can't be loaded, and is left out: %s: %s", name, type(error).__name__, error)
             continue
-        names = {other.name for other in (*added, *OWN)}
-        if isinstance(reader, Reader) and callable(reader.sniff) and reader.name not in names:
-            added.append(reader)
-        else:
-            got = f"another called {reader.name!r}" if isinstance(reader, Reader) else repr(reader)
-            LOG.warning("%s is no new Reader, and is left out: got %s", entry.value, got)
+        for reader in loaded if isinstance(loaded, tuple) else (loaded,):
+            names = {other.name for other in (*added, *OWN)}
+            if isinstance(reader, Reader) and callable(reader.sniff) and reader.name not in names:
+                added.append(reader)
+            else:
+                got = f"another called {reader.name!r}" if isinstance(reader, Reader) else repr(reader)
+                LOG.warning("%s is no new Reader, and is left out: got %s", entry.value, got)
     return (*added, *OWN)
 
 

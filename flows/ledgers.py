@@ -1,0 +1,235 @@
+"""The ledgers of a memory as data: what `slowwave inspect` and the pages list."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from slowwave.recall.views.usage import count_usage
+from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import BOILERPLATE, EXCLUSIONS, MERGES, MESSAGES, OBSERVATIONS, QUARANTINE, RUNS, SESSIONS
+from slowwave.schemas.vocabulary import LEADS, LedgerKind, RunStatus, Status
+from slowwave.store.crypt import find_encryption
+from slowwave.store.notes import PREFIX, read_notes
+from slowwave.store.publishing import read_releases
+from slowwave.store.releases import Snapshot, is_dropped, list_spaces, load_releases
+from slowwave.store.store import Store
+from slowwave.text.fence import escape_line
+
+Row = dict[str, Any]
+
+
+class Listing(NamedTuple):
+    """What a ledger holds, and of it what a table shows: its headings, each with a column of the rows."""
+
+    rows: list[Row]
+    columns: dict[str, str]
+    notes: Sequence[str] = ()
+
+    @property
+    def table(self) -> list[Row]:
+        """What a table shows: of an id the first characters."""
+        short = [key for key in self.columns.values() if key.endswith("id") and key != "run_id"]
+        return [
+            {heading: str(row[key])[:SHORT_ID] if key in short else row[key] for heading, key in self.columns.items()}
+            for row in self.rows
+        ]
+
+
+def _open_store(settings: Settings) -> Store:
+    return Store.open(settings.store, settings.space)
+
+
+def _list_releases(settings: Settings, everything: bool) -> Listing:
+    """Return the releases, newest first; the first one is live."""
+    store = _open_store(settings)
+    releases = read_releases(store)[::-1]
+    names = {release.release_id: release.name for release in releases}
+    rows = []
+    for number, release in enumerate(releases):
+        is_kept = number == 0 or not is_dropped(store.dir, release)
+        state = ["live"] * (number == 0) + ["no longer kept"] * (not is_kept)
+        state += [f"back to {names.get(release.restores, release.restores)}"] if release.restores else []
+        counts = {name: release.counts.get(name, 0) for name in ("messages", "observations", "summaries")}
+        rows.append({**vars(release), "name": release.name, "kept": is_kept, "state": ", ".join(state), **counts})
+    counted = {name: name for name in ("messages", "observations", "summaries")}
+    return Listing(rows, {"release": "name", "made": "created_at", **counted, "": "state"})
+
+
+def list_runs(settings: Settings, everything: bool) -> Listing:
+    """Return the runs that changed something, paid a model, failed or died, newest first; below them, of those that did
+    not end well, why.
+    """
+    rows = sorted(_open_store(settings).read(RUNS).to_pylist(), key=lambda row: row["started_at"], reverse=True)
+    for row in rows:
+        row["seconds"] = (row["ended_at"] - row["started_at"]).total_seconds() if row["ended_at"] else None
+        report = orjson.loads(row["report"])
+        counts = [pair for step in report.get("steps", ()) for pair in step["counts"].items()]
+        row["tokens"] = sum(n for name, n in counts if name.endswith((": prompt tokens", ": answer tokens"))) or None
+        row["why"] = _explain_end(row["status"], report)
+    columns = {"run": "run_id", "kind": "kind", "started": "started_at", "seconds": "seconds", "tokens": "tokens"}
+    bad = [row for row in rows if row["why"]][:MOST_EXPLAINED]
+    notes = [f"{row['run_id']} {row['status']}: {escape_line(row['why'])}" for row in bad]
+    return Listing(rows, columns | {"status": "status"}, notes)
+
+
+MOST_EXPLAINED = 5
+"""Runs of which a table says why they did not end well; `--json` says it of all."""
+
+
+def _explain_end(status: str, report: Row) -> str:
+    """Return why a run did not end well; empty if it did."""
+    if status == RunStatus.FAILED:
+        return "; ".join(report.get("notes", [])[-1:])
+    names = {str(RunStatus.INCOMPLETE): ("failed", "unread"), str(RunStatus.HELD): ("held",)}.get(status, ())
+    return "; ".join(line for step in report.get("steps", ()) for name in names for line in step.get(name, ()))
+
+
+def list_quarantine(settings: Settings, everything: bool) -> Listing:
+    """Return the input that could not be used and is not resolved: file, line and reason."""
+    rows = [row for row in _open_store(settings).read(QUARANTINE).to_pylist() if everything or not row["resolved"]]
+    rows.sort(key=lambda row: (row["path"] or "", row["line"] or 0))
+    for row in rows:
+        unit, slash, part = (row["row_id"] or "").partition("/")
+        # of a whole file its folder too: the trouble may be in that one's name
+        shown = Path(*Path(row["path"] or "").parts[-1 if row["line"] else -2 :])
+        row["where"] = str(shown) if row["path"] else f"{unit[:SHORT_ID]}{slash}{part}"
+    return Listing(rows, {name: name for name in ("step", "where", "line", "reason")})
+
+
+def _list_junk(settings: Settings, everything: bool) -> Listing:
+    """Return the text that recurs over many sessions, and in how many of them it is masked."""
+    rows = _open_store(settings).read(BOILERPLATE).to_pylist()
+    rows.sort(key=lambda row: (-row["sessions"], row["span_id"]))
+    rows = [row | {"masked": row["sessions"] - len(row["kept"])} for row in rows]
+    return Listing(rows, {"span": "span_id", "sessions": "sessions", "masked": "masked", "text": "text"})
+
+
+def _list_merges(settings: Settings, everything: bool) -> Listing:
+    """Return the claims that were merged or retired, with the rule."""
+    rows = [row for row in _collect_merges(_open_store(settings)) if everything or row["state"] == "in force"]
+    columns = {"merge": "merge_id", "kind": "kind", "rule": "rule", "state": "state"}
+    return Listing(rows, columns | {"this claim": "loser", "gave way, or may, to": "winner"})
+
+
+def _list_changes(settings: Settings, everything: bool) -> Listing:
+    """Return the claims that a later one changed or may have changed, the surest first, and how many to expect wrong.
+
+    Of each is told who decided, the classifier or a language model.
+    """
+    from slowwave.tasks.supersede.judge import Answer
+
+    # Each row gets `answer`: what the model judged of its pair, or None.
+    ledger = [row for row in _collect_merges(_open_store(settings)) if row["state"] == "in force"]
+    judged = [row for row in ledger if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != Answer.UNANSWERED]
+    answers = {frozenset((row["loser_id"], row["winner_id"])): row["rule"] for row in judged}
+    rows, notes = list[Row](), list[str]()
+    for kind, what in ((LedgerKind.SUPERSESSION, "superseded"), (LedgerKind.DOUBT, "linked, both standing")):
+        of_kind = [row for row in ledger if row["kind"] == kind and row["rule"] != LEADS]
+        for row in of_kind:
+            row["answer"] = answers.get(frozenset((row["loser_id"], row["winner_id"])))
+            row["by"] = f"model: {row['answer']}" if row["answer"] else "classifier"
+            row["likely"] = f"{row['scores'].get('likely', 1.0):.0%}{' ?' * (kind == LedgerKind.DOUBT)}"
+        likely = [row["scores"].get("likely", 1.0) for row in of_kind if not row["answer"]]
+        notes += [f"{len(likely)} {what}: {sum(1 - p for p in likely):.1f} expected wrong."] if likely else []
+        notes += [f"{len(of_kind) - len(likely)} {what} by a model's word."] if len(of_kind) > len(likely) else []
+        rows += sorted(of_kind, key=lambda row: (-row["scores"].get("likely", 1.0), row["merge_id"]))
+    notes += [f"{len(judged)} pairs judged by a model."] if judged else []
+    columns = {"merge": "merge_id", "likely": "likely", "judged by": "by", "this claim": "loser"}
+    return Listing(rows, columns | {"is changed, or may be, by": "winner"}, notes)
+
+
+def _collect_merges(store: Store) -> list[Row]:
+    """Return rows of the ledger with what both claims say, and their `state`.
+
+    One that nobody took back has `lapsed` when its loser no longer points to its winner: that was withdrawn, the loser
+    was said again, or another claim has it now. A doubt is in force while both its claims stand, a judgement while both
+    are there.
+    """
+    rows = store.read(MERGES).to_pylist()
+    ids = [row[name] for row in rows for name in ("loser_id", "winner_id")]
+    columns = ["observation_id", "summary", "canonical_id", "superseded_by", "status"]
+    claims = {claim["observation_id"]: claim for claim in store.read_ids(OBSERVATIONS, ids, columns).to_pylist()}
+    for row in rows:
+        loser, winner = claims.get(row["loser_id"], {}), claims.get(row["winner_id"], {})
+        row |= {"scores": dict(row["scores"] or []), "loser": loser.get("summary"), "winner": winner.get("summary")}
+        # whether the decision is still in force
+        stands = row["winner_id"] in (loser.get("canonical_id"), loser.get("superseded_by"))
+        if row["kind"] == LedgerKind.DOUBT:
+            stands = loser.get("status") == winner.get("status") == Status.ACTIVE
+        if row["kind"] == LedgerKind.JUDGEMENT:
+            stands = bool(loser and winner)
+        row["state"] = "undone" if row["undone"] else "in force" if stands else "lapsed"
+    return sorted(rows, key=lambda row: (row["kind"], row["rule"], row["merge_id"]))
+
+
+def _list_notes(settings: Settings, everything: bool) -> Listing:
+    """Return the notes, the oldest first: when, by whom, and whether a person confirmed or rejected them."""
+    notes = [note for note in read_notes(settings.store / settings.space) if everything or note.verdict != "rejected"]
+    rows = [vars(note) | {"note": note.id.removeprefix(PREFIX), "noted": note.at[:16]} for note in notes]
+    how = "`slowwave include ID` confirms an agent's note, `slowwave exclude ID --why …` rejects it."
+    columns = {name: name for name in ("note", "noted", "speaker", "by", "verdict")}
+    return Listing(rows, columns | {"of": "workspace", "text": "text"}, [how] if notes else ())
+
+
+def _list_excluded(settings: Settings, everything: bool) -> Listing:
+    """Return the sessions, messages and claims that are left out, and why."""
+    store = _open_store(settings)
+    rows = store.read(EXCLUSIONS, ["row_id", "kind", "why", "at"]).sort_by(
+        [("at", "ascending"), ("row_id", "ascending")]
+    )
+    ids = rows["row_id"].to_pylist()
+    sessions = store.read_ids(SESSIONS, ids, ["session_id", "native_id", "path"]).to_pylist()
+    claims = store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary"]).to_pylist()
+    about = {row["session_id"]: {"name": row["native_id"], "text": row["path"]} for row in sessions}
+    about |= {row["observation_id"]: {"text": row["summary"]} for row in claims}
+    messages = store.read_ids(MESSAGES, ids, ["message_id", "text"]).to_pylist()
+    about |= {row["message_id"]: {"text": row["text"]} for row in messages}
+    named = [
+        row | {"name": row["row_id"][:SHORT_ID], "text": "forgotten since"} | about.get(row["row_id"], {})
+        for row in rows.to_pylist()
+    ]
+    return Listing(named, {"kind": "kind", "id": "name", "since": "at", "why": "why", "what": "text"})
+
+
+def _list_usage(settings: Settings, everything: bool) -> Listing:
+    """Return the claims that were used or rated, of `everything` all, the most used first."""
+    usage = count_usage(Snapshot(settings.store, settings.space), settings.store / settings.space)
+    verdicts = {rating.id: rating.verdict for rating in usage.ratings}
+    rows = [vars(claim) | {"rating": verdicts.get(claim.id)} for claim in usage.claims]
+    span = f", {usage.first:%Y-%m-%d} to {usage.last:%Y-%m-%d}" if usage.first and usage.last else ""
+    good, never = [*verdicts.values()].count("good"), len(usage.never)
+    notes = (
+        f"{usage.recalls:,} answers were handed out{span}.",
+        f"Of {len(rows):,} claims {len(rows) - never:,} were among them, {never:,} never; "
+        f"{good:,} memories were rated good, {len(verdicts) - good:,} bad.",
+    )
+    used = [row for row in rows if row["times"] or row["rating"] or everything]
+    return Listing(used, {"times": "times", "claim": "id", "rated": "rating", "what it says": "text"}, notes)
+
+
+def measure_spaces(settings: Settings, everything: bool) -> Listing:
+    """Return the store's spaces: size on disk, live release, and whether their disk is known to be encrypted."""
+    rows = []
+    for name in sorted(list_spaces(settings.store)):
+        folder = settings.store / name
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        live = next((release.name for release in load_releases(folder)[::-1]), None)
+        rows.append({"space": name, "bytes": size, "release": live, "encrypted": find_encryption(folder)})
+    return Listing(rows, {"space": "space", "bytes": "bytes", "live": "release", "encrypted by": "encrypted"})
+
+
+LEDGERS: dict[str, Callable[[Settings, bool], Listing]] = {
+    "releases": _list_releases,
+    "runs": list_runs,
+    "quarantine": list_quarantine,
+    "junk": _list_junk,
+    "merges": _list_merges,
+    "changes": _list_changes,
+    "notes": _list_notes,
+    "excluded": _list_excluded,
+    "usage": _list_usage,
+    "spaces": measure_spaces,
+}

@@ -1,0 +1,221 @@
+"""What an agent's client is told of slowwave, and in which of its files: hooks and the MCP server, in and out again.
+
+Where each client's documentation has it (Claude Code, Codex CLI, Cursor; 2026):
+
+| client | hooks | MCP server | Where the settings lie |
+|---|---|---|---|
+| Claude Code | `settings.json` | `~/.claude.json`, a project's `.mcp.json` | `~/.claude`, or `CLAUDE_CONFIG_DIR` |
+| Codex | `hooks.json` | `config.toml` | `~/.codex`, or `CODEX_HOME` |
+| Cursor | `hooks.json` | `mcp.json` | `~/.cursor` |
+
+Cursor takes context at a session's start alone. A JSON file is read, changed and written as JSON, its bytes of before
+kept beside it (`.bak`); TOML gets a block between marks. Taken out, a file that is as we left it becomes what it was;
+of another only what is ours goes.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from slowwave.schemas.errors import UsageError
+from slowwave.text.marked import HASH_MARKS, read_as_it_is, remove_marked, replace_marked
+
+SERVER = "slowwave"
+KEPT = ".bak"
+"""Suffix of the file as it was before."""
+OURS = re.compile(r"slowwave\b.*\shook (?:session-start|user-prompt|session-end)\b")
+SECONDS = 15
+"""A hook may take, by the client's watch."""
+FRESH = "startup|clear|compact"
+"""How a session may start that has no briefing yet."""
+Json = dict[str, Any]
+CURSORS: Json = {"version": 1}
+"""Additional fields of Cursor's files."""
+
+
+class Client(StrEnum):
+    """An agent that is told of the memory."""
+
+    CLAUDE_CODE = "claude-code"
+    CODEX = "codex"
+    CURSOR = "cursor"
+
+
+@dataclass(frozen=True)
+class ClientFile:
+    """One file of a client's settings, and what is put into it."""
+
+    path: Path
+    entries: Json
+    """In the file's own form: hooks and servers alone; for TOML a server."""
+
+    @property
+    def kept(self) -> Path:
+        """Where its bytes of before are."""
+        return self.path.with_name(self.path.name + KEPT)
+
+    def add_entries(self, text: str) -> str:
+        """Return its text with what is ours, once.
+
+        Raises:
+            UsageError: it is not of its form, or has a server of our name that is not ours.
+        """
+        if self.path.suffix == ".toml":
+            # Strings, numbers and lists of them are in TOML as they are in JSON.
+            values = {key: json.dumps(value, ensure_ascii=False) for key, value in self.entries[SERVER].items()}
+            lines = [f"[mcp_servers.{SERVER}]", *(f"{key} = {value_text}" for key, value_text in values.items())]
+            rest = remove_marked(text, HASH_MARKS)
+            added = replace_marked(text, "\n".join(lines), HASH_MARKS)
+            try:
+                stored = tomllib.loads(rest).get("mcp_servers")
+                if isinstance(stored, dict) and SERVER in stored:
+                    raise self._refuse(f"it has a server {SERVER} of its own")
+                tomllib.loads(added)
+            except tomllib.TOMLDecodeError as wrong:
+                raise self._refuse(str(wrong)) from None
+            return added
+        data = _remove_ours(self._parse(text))
+        for name, value in self.entries.items():
+            if not isinstance(value, dict):
+                data.setdefault(name, value)
+                continue
+            stored = data.setdefault(name, {})
+            if not isinstance(stored, dict):
+                raise self._refuse(f"{name} is no object")
+            for key, more in value.items():
+                if key == SERVER and SERVER in stored:
+                    raise self._refuse(f"it has a server {SERVER} of its own")
+                if isinstance(more, list) and not isinstance(stored.get(key, []), list):
+                    raise self._refuse(f"{name}.{key} is no list")
+                stored[key] = [*stored.get(key, []), *more] if isinstance(more, list) else more
+        return _dump(data)
+
+    def remove_entries(self, text: str, before: str | None) -> str | None:
+        """Return its text without what is ours: as it was before, where it is as we left it; None for no file.
+
+        Args:
+            text: as it is now.
+            before: as it was; None where there was none, or nothing is kept of it.
+        """
+        if self.path.suffix == ".toml":
+            return remove_marked(text, HASH_MARKS) or before
+        data = _remove_ours(parsed := self._parse(text))
+        if data == parsed:
+            return text
+        if before is not None and _remove_ours(self._parse(before)) | CURSORS == data | CURSORS:
+            return before
+        return _dump(data) if data.keys() - CURSORS.keys() else None
+
+    def _parse(self, text: str) -> Json:
+        try:
+            text.encode()  # a byte that is no UTF-8 is kept as what can't be encoded
+            data = json.loads(text.removeprefix("\ufeff")) if text.strip() else {}
+        except UnicodeEncodeError:
+            raise self._refuse("it is no UTF-8") from None
+        except (ValueError, RecursionError) as wrong:
+            raise self._refuse(f"it is no JSON ({wrong})") from None
+        if not isinstance(data, dict):
+            raise self._refuse("it holds no object")
+        return data
+
+    def _refuse(self, why: str) -> UsageError:
+        entries = json.dumps(self.entries, ensure_ascii=False)
+        return UsageError(f"{self.path} is left as it is: {why}; what it would get: {entries}")
+
+
+def list_client_files(
+    client: Client, folder: Path | None, command: Sequence[str], more: Sequence[str]
+) -> list[ClientFile]:
+    """Return the files of a client's settings with what they get.
+
+    Args:
+        client: whose.
+        folder: of the project; None for the user's own.
+        command: that starts slowwave.
+        more: options for it, as a store.
+    """
+    home, end = Path.home(), "SessionEnd" if client is Client.CLAUDE_CODE else "Stop"
+
+    # Hooks for the start of a session, each prompt and the end.
+    def make(event: str) -> Json:
+        return {"hooks": [{"type": "command", "command": _join([*command, "hook", event, *more]), "timeout": SECONDS}]}
+
+    at_start = {"matcher": FRESH, **make("session-start")}
+    hooks = {
+        "hooks": {"SessionStart": [at_start], "UserPromptSubmit": [make("user-prompt")], end: [make("session-end")]}
+    }
+    server: Json = {"command": command[0], "args": [*command[1:], "mcp", *more]}
+    if client is Client.CLAUDE_CODE:
+        own = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+        mcp = (own if "CLAUDE_CONFIG_DIR" in os.environ else home) / ".claude.json"
+        settings = (folder / ".claude" if folder else own) / "settings.json"
+        servers = {"mcpServers": {SERVER: {"type": "stdio", **server}}}
+        return [ClientFile(settings, hooks), ClientFile(folder / ".mcp.json" if folder else mcp, servers)]
+    if client is Client.CODEX:
+        codex = folder / ".codex" if folder else Path(os.environ.get("CODEX_HOME") or home / ".codex")
+        table = {SERVER: {**server, "startup_timeout_sec": 20}}
+        return [ClientFile(codex / "hooks.json", hooks), ClientFile(codex / "config.toml", table)]
+    cursor = (folder or home) / ".cursor"
+    start = {"command": _join([*command, "hook", "session-start", *more]), "timeout": SECONDS}
+    hooks = {**CURSORS, "hooks": {"sessionStart": [start]}}
+    return [ClientFile(cursor / "hooks.json", hooks), ClientFile(cursor / "mcp.json", {"mcpServers": {SERVER: server}})]
+
+
+def find_hooked_clients() -> list[str]:
+    """Return the clients in whose own settings our hooks are."""
+    hooks = {str(client): list_client_files(client, None, ["slowwave"], ())[0].path for client in Client}
+    return [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]
+
+
+def _join(words: Sequence[str]) -> str:
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+
+
+def _remove_ours(data: Json) -> Json:
+    """Return the settings without our hooks and server, and without lists and objects of them that hold nothing."""
+    data = dict(data)
+    if isinstance(hooks := data.get("hooks"), dict):
+        data["hooks"] = {event: left for event, groups in hooks.items() if (left := _drop_our_hooks(groups)) != []}
+    if isinstance(servers := data.get("mcpServers"), dict):
+        data["mcpServers"] = {
+            name: server for name, server in servers.items() if name != SERVER or not _is_ours(server)
+        }
+    return {name: value for name, value in data.items() if value or name not in ("hooks", "mcpServers")}
+
+
+def _drop_our_hooks(groups: Any) -> Any:
+    if not isinstance(groups, list):
+        return groups
+    left = []
+    for group in groups:
+        inner = group.get("hooks") if isinstance(group, dict) else None
+        if isinstance(inner, list) and any(map(_is_ours, inner)):
+            group = {**group, "hooks": [entry for entry in inner if not _is_ours(entry)]}
+            left += [group] if group["hooks"] else []
+        elif not _is_ours(group):
+            left.append(group)
+    return left
+
+
+def _is_ours(entry: object) -> bool:
+    """Return whether an object is a hook or a server of ours."""
+    args, command = (entry.get("args"), entry.get("command", "")) if isinstance(entry, dict) else (None, "")
+    return (isinstance(args, list) and "mcp" in args) or bool(OURS.search(str(command)))
+
+
+def _dump(data: Json) -> str:
+    """Return JSON; half a character, where a client has cut a text, stays the escape that it was."""
+    text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(data, indent=2) + "\n"
+    return text

@@ -1,0 +1,236 @@
+"""The status of a memory as data: what it covers, what waits, its runs and its place on this machine.
+
+`slowwave status`, the pages and the MCP server show it.
+"""
+
+import json
+import os
+import time
+from collections import Counter
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.request import ProxyHandler, Request, build_opener
+
+import orjson
+import pyarrow.compute as pc
+
+from slowwave.flows.ledgers import Row, list_quarantine, list_runs, measure_spaces
+from slowwave.flows.parts.client_files import find_hooked_clients
+from slowwave.flows.parts.schedule import find_schedule
+from slowwave.schemas.errors import TROUBLE, UsageError
+from slowwave.schemas.places import PREFECT_SERVER, name_place
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import FILES, OBSERVATIONS, RUNS, SESSIONS
+from slowwave.schemas.vocabulary import LATER, WRITERS, RunStatus, Status
+from slowwave.store.crypt import is_locked
+from slowwave.store.notes import find_journals
+from slowwave.store.releases import Release, Snapshot
+from slowwave.store.store import Store
+from slowwave.text.words import count_noun
+
+UNFINISHED = "forgetting"
+"""Heading of a forgetting that a killed run left unfinished."""
+
+
+class StatusLine(NamedTuple):
+    """One line of the status: its heading, its text, and the values that the text is made of."""
+
+    heading: str
+    text: str
+    value: Any
+
+
+def collect_status(settings: Settings) -> list[StatusLine]:
+    """Return the lines of the status, the coverage first.
+
+    Raises:
+        StoreMissing, NoRelease: there is no memory yet.
+        StoreUnreadable: it is damaged.
+    """
+    coverage, night = measure_coverage(settings), find_schedule() or find_next_night()
+    writing = measure_waiting(settings)
+    waits = Counter(row["reason"] for row in list_quarantine(settings, False).rows)
+    reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))
+    space = next(row for row in measure_spaces(settings, False).rows if row["space"] == settings.space)
+    last = next(iter(list_runs(settings, False).rows), {})
+    place = name_place(settings.store / settings.space)
+    hooked = find_hooked_clients()
+    return [
+        StatusLine("memory", coverage["line"], coverage),
+        *_list_unfinished(settings),
+        StatusLine("quarantine", f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}", waits),
+        StatusLine("last run", _describe_run(last) if last else "none is noted", last),
+        StatusLine("next night", night or "none is planned: `slowwave schedule install`", night),
+        StatusLine("store", f"{place}, {space['bytes'] / 1e6:,.1f} MB, live {space['release']}", space),
+        StatusLine("encrypted", _describe_encryption(settings, space["encrypted"]), space["encrypted"]),
+        StatusLine("writer", writing["line"], writing),
+        StatusLine("encoder", settings.encoder, settings.encoder),
+        StatusLine("model", settings.llm, settings.llm),
+        StatusLine("hooks", ", ".join(hooked) or "none: `slowwave install claude-code`, codex or cursor", hooked),
+    ]
+
+
+def _describe_encryption(settings: Settings, kind: str | None) -> str:
+    """Return how the store's disk is encrypted, or that an encrypted folder beside the store is not mounted."""
+    if is_locked(settings.store):
+        return "no: an encrypted folder beside the store is not mounted in its place, see docs/install.md"
+    return f"by {kind}, unlocked" if kind else "not known to be: see docs/install.md"
+
+
+def _list_unfinished(settings: Settings) -> list[StatusLine]:
+    """Return a line for each forgetting that a killed run left; none if there is none."""
+    from slowwave.tasks.forget.lineage import read_plans
+
+    return [
+        StatusLine(
+            UNFINISHED,
+            f"{plan.run_id} of {plan.at[:16].replace('T', ' ')} UTC is not finished: the next `slowwave run`, or any "
+            "other command that writes, finishes it first",
+            {"run_id": plan.run_id, "at": plan.at, "by": plan.why, "erased": plan.erased},
+        )
+        for plan in read_plans(settings.store / settings.space)
+    ]
+
+
+def _describe_run(run: Row) -> str:
+    """Return a run's time, status and output; the error of one that failed."""
+    report, names = orjson.loads(run.pop("report")), {"read": "messages", "observe": "claims"}
+    steps = report.get("steps", [])  # of a broken report that was forgotten nothing is left
+    made = [f"{step['rows_out']:,} {names[step['step']]}" for step in steps if step["step"] in names]
+    made += [f"{step['counts']['superseded']:,} changed" for step in steps if "superseded" in step["counts"]]
+    why = report.get("notes", [])[-1:] if run["status"] == RunStatus.FAILED or not made else made
+    reasons = f": {', '.join(why)}" if why else ""
+    return f"{run['kind']} {run['started_at']:%Y-%m-%d %H:%M} UTC, {run['status']}{reasons}"
+
+
+def measure_coverage(settings: Settings) -> dict[str, Any]:
+    """Return how many transcripts the live release covers, how many wait, and the same as a `line`: of those of the
+    installed tools or, where none of these was ever read, of the files that the space was given.
+
+    It is `behind` where something has waited for more than a day: a night should have read it.
+    """
+    # Here, since an install for reading alone lacks what they need.
+    from slowwave.tasks.ingest.formats.registry import find_installed
+    from slowwave.tasks.ingest.transcripts import find_pending
+
+    # The transcripts of the installed tools or, where none of these was ever read, those that the store knows.
+    live = Snapshot(settings.store, settings.space)
+    files = {row["path"]: row for row in Store.open(settings.store, settings.space).read(FILES).to_pylist()}
+    paths = [path for _, path in find_installed(Path.home())]
+    if files and files.keys().isdisjoint(map(str, paths)):
+        paths = [path for name in files if (path := Path(name)).is_file()]
+    scan = find_pending(files, settings, [*paths, *find_journals(live.dir)])
+    covered, waiting, unreadable = scan.counts["files unchanged"], len(scan.pending), len(scan.unreadable)
+    sessions, until = live.release.counts[SESSIONS.name], pc.max(live.read(SESSIONS, ["ended_at"])["ended_at"]).as_py()
+    # The same in a line.
+    line = f"Covers {covered:,} of {covered + waiting + unreadable:,} transcripts ({sessions:,} sessions)"
+    line += f", up to {until:%Y-%m-%d %H:%M} UTC" if until else ""
+    line += f"; {waiting:,} wait for the next night" if waiting else ""
+    line += f"; {unreadable:,} can't be read." if unreadable else "."
+    facts = {"covered": covered, "waiting": waiting, "unreadable": unreadable, "sessions": sessions, "until": until}
+    # How long the oldest has waited.
+    yesterday = (datetime.now(UTC) - timedelta(days=1)).timestamp() * 10**9
+    oldest = min((transcript.mtime_ns for transcript in scan.pending), default=None)
+    lag = max(0.0, time.time() - oldest / 10**9) if oldest else 0.0
+    return facts | {
+        "behind": any(transcript.mtime_ns < yesterday for transcript in scan.pending),
+        "lag": lag,
+        "line": line,
+    }
+
+
+def measure_waiting(settings: Settings) -> dict[str, Any]:
+    """Return the memory's writer, and what waits for it and why; and the same as a `line`.
+
+    Nothing waits for rules. What waits for a model: sessions for their claims, claims for a topic, sessions for their
+    summaries. Passages answer meanwhile.
+    """
+    live = Snapshot(settings.store, settings.space).release
+    try:
+        return _describe_writer(settings, live)
+    except UsageError as wrong:  # settings name no engine, prompt or pack there is
+        return {"writer": live.writer, "line": f"{live.writer}: {wrong}"}
+
+
+def _describe_writer(settings: Settings, live: Release) -> dict[str, Any]:
+    # Here, since an install for reading alone lacks what they need.
+    from slowwave.tasks.llm.writer import asks_model, explain_other_writer, find_rewriter, find_writer, name_writer
+
+    store = Store.open(settings.store, settings.space)
+    writer, named, rewriter = find_writer(store), name_writer(settings), find_rewriter(store)
+    facts: dict[str, Any] = {"writer": writer, "named": named}
+    if writer and writer != named:
+        return facts | {"line": explain_other_writer(writer, named, is_rewritten=rewriter not in (None, live.writer))}
+    line = f"{writer or named}"
+    if rewriter:
+        facts["rewrites"] = live.name
+        line += f", which writes the memory anew: {live.name}, by {live.writer}, answers until that is done"
+    if not asks_model(settings):
+        return facts | {"line": line}
+    counts, why = _count_waiting(settings), _explain_waiting(store)
+    some = [text for text, n in counts.items() if n]
+    line += f"; {' and '.join(some)} wait: {why}" if some else ""
+    return facts | {"waiting": dict(zip(("claims", "topics", "summaries"), counts.values(), strict=True)), "line": line}
+
+
+def _count_waiting(settings: Settings) -> dict[str, int]:
+    """Return what waits for the writer's model, in words, and how many: claims, topics, summaries."""
+    from slowwave.tasks.boilerplate.task import Mask
+    from slowwave.tasks.job import Job
+    from slowwave.tasks.llm.ask import close_models, get_model
+    from slowwave.tasks.observe.task import find_sessions_to_observe
+    from slowwave.tasks.summarize.task import compute_summaries_key, find_sessions_to_summarise
+    from slowwave.tasks.topics.task import compute_assign_key
+
+    job = Job(settings, "status")
+    try:
+        claims = find_sessions_to_observe(job, get_model(job, "extract"), Mask(job)).height
+        key, placed = compute_assign_key(job, get_model(job, "topics")), pc.field("assign_key")
+        active = pc.field("status") == Status.ACTIVE
+        topics = job.store.count(OBSERVATIONS, active & (placed.is_null() | (placed != key)))
+        key = compute_summaries_key(job, get_model(job, "summaries"))
+        summaries = find_sessions_to_summarise(job, key).height
+    finally:
+        close_models(job.run_id)
+    return {
+        f"claims of {count_noun(claims, 'session')}": claims,
+        f"topics of {count_noun(topics, 'claim')}": topics,
+        f"summaries of {count_noun(summaries, 'session')}": summaries,
+    }
+
+
+def _explain_waiting(store: Store) -> str:
+    """Return why something waits, as the last run found."""
+    from slowwave.tasks.job import parse_steps
+
+    runs = sorted(store.read(RUNS, ["started_at", "report"]).to_pylist(), key=lambda row: row["started_at"])
+    steps = [step for row in runs[-1:] for step in parse_steps(row["report"]) if step.step in WRITERS]
+    failed = [line for step in steps for line in step.failed]
+    if failed:
+        return failed[0]
+    spent = any(name.endswith(LATER) and n for step in steps for name, n in step.counts.items())
+    return "the token budget of the last night was spent" if spent else "the next night makes them"
+
+
+def describe_backlog(settings: Settings) -> str:
+    """Return the coverage in a line for a briefing, where it is behind and can be measured here; else nothing."""
+    with suppress(ModuleNotFoundError, *TROUBLE):
+        coverage = measure_coverage(settings)
+        return f"{coverage['line']}\n" if coverage["behind"] else ""
+    return ""
+
+
+def find_next_night() -> str | None:
+    """Return the start of the next night on Prefect's server: that of `make serve`, or the environment's."""
+    server = os.environ.get("PREFECT_API_URL") or PREFECT_SERVER
+    conditions = {
+        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+        "deployments": {"name": {"any_": ["nightly"]}},
+    }
+    words = json.dumps(conditions | {"sort": "EXPECTED_START_TIME_ASC", "limit": 1}).encode()
+    request = Request(f"{server}/flow_runs/filter", words, {"Content-Type": "application/json"})
+    with suppress(OSError, ValueError, LookupError), build_opener(ProxyHandler({})).open(request, timeout=2) as answer:
+        return f"{datetime.fromisoformat(json.load(answer)[0]['expected_start_time']):%Y-%m-%d %H:%M} UTC"
+    return None

@@ -1,1 +1,0 @@
-"""Talk with the memory at hand: active memory, running summary."""

@@ -1,0 +1,16 @@
+"""Transcript formats beyond Claude Code, Codex, OpenClaw, pi, the generic one and our own exports.
+
+The most particular is asked first. A history in Markdown may quote lines of every other format.
+"""
+
+from slowwave.plugins.formats import chatgpt, chats, markdown, opencode, pmm
+
+READERS = (
+    markdown.SPECSTORY,
+    markdown.AIDER,
+    opencode.READER,
+    pmm.READER,
+    chatgpt.READER,
+    *chats.READERS,
+)
+"""The entry `formats` of the group `slowwave.readers`."""

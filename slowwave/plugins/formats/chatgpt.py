@@ -1,0 +1,115 @@
+"""ChatGPT's export, `conversations.json`: an array of conversations, each a tree of message nodes.
+
+The conversation is what leads from `current_node` back to the root; answers that were regenerated and prompts that
+were edited hang beside it. They are yielded too, and marked inactive. Hidden messages, custom instructions and system
+notes are synthetic: nobody said them.
+"""
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from slowwave.plugins.formats.chats import Chat, ChatFormat, Fields, get, get_id, get_objects, get_text
+from slowwave.tasks.ingest.parsing.lines import has_leading_keys
+from slowwave.tasks.ingest.parsing.records import Block, Head, Reader, Role, Session
+from slowwave.tasks.ingest.parsing.values import (
+    coerce_dict,
+    coerce_list,
+    coerce_text,
+    coerce_time,
+    encode_json,
+    trace_active_path,
+)
+
+# Citations and widgets stand in the text between private-use characters: ⟨U+E200⟩cite⟨U+E202⟩turn0search1⟨U+E201⟩.
+_MARKUP = re.compile("\ue200[^\ue200\ue201]*\ue201|【\\d+†[^】]*】")
+_CONTEXT = ("user_editable_context", "model_editable_context")
+_ABOVE = "message above"
+"""Where a message has the id of its parent's."""
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+def sniff(head: Head) -> bool:
+    """Return whether the file starts as an array (or lines) of objects with a `mapping` of nodes."""
+    return has_leading_keys(head, "mapping", "children") and not has_leading_keys(head, "chat_messages")
+
+
+def _open_chatgpt(path: Path, number: int, fields: Fields) -> Chat | None:
+    """Return the conversation: what leads to the current node first, then the rest, which is inactive."""
+    session = get_id(fields, "conversation_id", "id")
+    nodes = {key: coerce_dict(node) for key, node in coerce_dict(fields.get("mapping")).items()}
+    if session is None:
+        return None
+    # The conversation ends at its current node or, where that is missing or unknown, at its newest message.
+    leaf = coerce_text(fields.get("current_node"))
+    if leaf not in nodes:
+        created = {key: coerce_time(get(node, "message.create_time")) or _NEVER for key, node in nodes.items()}
+        leaf = max(nodes, key=lambda key: created[key], default=None)
+    # A node that names no parent that exists is below the one that lists it as a child.
+    listed = {str(child): key for key, node in nodes.items() for child in coerce_list(node.get("children"))}
+    parents = {key: get_text(node, "parent") for key, node in nodes.items()}
+    parents = {key: parent if parent in nodes else listed.get(key) for key, parent in parents.items()}
+    active = dict.fromkeys(trace_active_path(parents, leaf))
+    # The root and other joints of the tree have no message.
+    messages = {key: message for key in {**active, **nodes} if (message := coerce_dict(nodes[key].get("message")))}
+    ids = {key: get_id(message, "id") or key for key, message in messages.items()}
+    shown = [{**message, _ABOVE: ids.get(parents[key] or "")} for key, message in messages.items()]
+    gone = [ids[key] for key in messages if key not in active]
+    about = Session(session, title=get_text(fields, "title"))
+    return Chat(about, shown if nodes else None, None, messages, gone, lambda text, role: _MARKUP.sub("", text))
+
+
+def _is_hidden(message: Fields) -> bool:
+    hidden = get(message, "metadata.is_visually_hidden_from_conversation") is True
+    return hidden or get(message, "content.content_type") in _CONTEXT
+
+
+def _parse_content(message: Fields, role: Role) -> list[Block]:
+    """Return blocks by content type; of an unknown type the text is kept, or the whole, as `other`."""
+    content = coerce_dict(message.get("content"))
+    kind, body = str(content.get("content_type")), get_text(content, "text", "result", "content")
+    parts = [block for part in coerce_list(content.get("parts")) if (block := _parse_part(part))]
+    # a tool's output
+    if role == "tool" or kind in ("execution_output", "system_error"):
+        text = body or "\n".join(block.text for block in parts if block.text) or None
+        status = get_text(message, "metadata.aggregate_result.status") or ""
+        failed = get(message, "content.content_type") == "system_error" or "exception" in status
+        images = [block for block in parts if block.type == "image"]
+        name = get_text(message, "author.name", "content.name")
+        return [Block("tool_result", text, name=name, is_error=failed or None), *images] if text or images else []
+    # by content type
+    match kind:
+        case "code":
+            code, called = body or get_text(message, "metadata.finished_text"), get_text(message, "recipient")
+            to_tool = called not in (None, "all")
+            return [Block("tool_call" if to_tool else "text", code, name=called if to_tool else None)] if code else []
+        case "thoughts":
+            thoughts = get_objects(content, "thoughts")
+            return [Block("thinking", get_text(thought, "content", "summary") or "") for thought in thoughts]
+        case "text" | "multimodal_text":
+            return parts or ([Block("text", body)] if body else [])
+        case _:
+            rest = {k: v for k, v in content.items() if k not in ("content_type", "parts") and v}
+            texts = [Block("other", part.text, name=part.name or kind) for part in parts]
+            whole = body or (encode_json(rest) if rest and not parts else None)
+            return texts if parts and not body else [Block("other", whole, name=kind)] if whole else []
+
+
+def _parse_part(part: object) -> Block | None:
+    if isinstance(part, str):
+        return Block("text", part) if part.strip() else None
+    fields = coerce_dict(part)
+    match str(fields.get("content_type")):
+        case "image_asset_pointer":
+            return Block("image", name=coerce_text(fields.get("asset_pointer")))
+        case "audio_transcription":
+            text = coerce_text(fields.get("text"))
+            return Block("text", text) if text else None
+        case kind:
+            return Block("other", coerce_text(fields.get("text")) or encode_json(part), name=kind) if fields else None
+
+
+CHATGPT = ChatFormat(
+    open=_open_chatgpt, parse=_parse_content, role="author.role", time=("create_time",), parent=_ABOVE, hides=_is_hidden
+)
+READER = Reader("chatgpt", sniff, CHATGPT.read, version=2)

@@ -1,0 +1,431 @@
+"""Chats that are lists of messages: OpenAI's lines, Claude.ai, Gemini and Cursor.
+
+Each format is a `ChatFormat`: `open` finds a conversation's messages, the row says where a message has its role, id and
+time, and `parse` makes its blocks. What a format has of its own stands below its heading. `READERS`, at the end, has a
+row a format too: the first whose `sniff` takes a file reads it.
+"""
+
+import mimetypes
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, count
+from pathlib import Path
+
+from slowwave.schemas.ids import compute_content_id
+from slowwave.tasks.ingest.parsing.lines import (
+    format_excerpt,
+    get_inner_suffix,
+    has_leading_keys,
+    iter_documents,
+    iter_json,
+)
+from slowwave.tasks.ingest.parsing.records import (
+    Block,
+    Head,
+    Inactive,
+    Limits,
+    Message,
+    Reader,
+    Record,
+    Rejected,
+    Role,
+    Session,
+    Skipped,
+    lies_below,
+    read_each,
+)
+from slowwave.tasks.ingest.parsing.unread import leave_out
+from slowwave.tasks.ingest.parsing.values import (
+    coerce_dict,
+    coerce_id,
+    coerce_list,
+    coerce_text,
+    coerce_time,
+    encode_json,
+    extract_tag_body,
+    join_text_blocks,
+    parse_blocks,
+    parse_role,
+    parse_tool_call,
+    parse_tool_result,
+    strip_tags,
+    trace_active_path,
+)
+
+Fields = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A conversation that was opened."""
+
+    session: Session
+    messages: object = ()
+    began: object = None
+    """The time of messages that have none of their own."""
+    positions: Iterable[str] = ()
+    """Ids of messages that have none; empty: their numbers from 0."""
+    inactive: Iterable[str] = ()
+    """Ids of messages that were regenerated or edited."""
+    text: Callable[[str, Role], str] = lambda said, role: said
+    """What somebody said, out of a message's text blocks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatFormat:
+    """Where the messages of a format have what; a dot in a name leads into an object."""
+
+    parse: Callable[[Fields, Role], list[Block] | None]
+    """A message's blocks; None where its content is of no known type."""
+    open: Callable[[Path, int, Fields], Chat | None] = lambda path, number, fields: None
+    """The conversation in a document, which is its file's so many-th; None where it has no id."""
+    id: str = "id"
+    role: str = "role"
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    """Roles by other names than the common ones."""
+    time: tuple[str, ...] = ()
+    speaker: str = ""
+    parent: str = ""
+    hides: Callable[[Fields], bool] = lambda fields: False
+    """Whether a message was never shown to anybody: it is nobody's words."""
+    adapt: Callable[[Fields], Fields | str] = lambda fields: fields
+    """An item with its fields as this row names them, or the kind of one that is no message."""
+    notes: Sequence[str] = ()
+    """The kinds that are known to hold no message."""
+
+    def read(self, path: Path, limits: Limits) -> Iterator[Record]:
+        """Yield records of each conversation; `line` is its number in the file, from 1."""
+        return read_each(iter_documents(path, limits), partial(self.read_document, path))
+
+    def read_document(self, path: Path, number: int, fields: Fields) -> Iterator[Record]:
+        """Yield a conversation's session, its messages, and which of these were taken back."""
+        chat = self.open(path, number, fields)
+        if chat is None or not isinstance(chat.messages, list):
+            missing = "a list of messages" if chat else "an id"
+            yield Rejected(number, f"conversation without {missing}", format_excerpt(fields))
+            return
+        yield chat.session
+        for position, item in zip(chat.positions or map(str, count()), chat.messages, strict=False):
+            yield self.parse_message(chat, position, item, number)
+        yield from (Inactive(chat.session.native_id, gone) for gone in chat.inactive)
+
+    def parse_message(self, chat: Chat, position: str, item: object, line: int) -> Message | Rejected | Skipped:
+        """Return the message that an item is; `position` is its id where it has none."""
+        fields = self.adapt(coerce_dict(item))
+        if isinstance(fields, str):
+            return leave_out(fields, line, item, known=fields in self.notes)
+        role = get(fields, self.role)
+        parsed = parse_role(role) or parse_role(self.roles.get(str(role).strip().lower()))
+        blocks = self.parse(fields, parsed[0]) if parsed else None
+        if parsed is None or blocks is None:
+            why = f"unknown role {role!r}" if parsed is None else "content is neither text nor a list"
+            return Rejected(line, f"message {position}: {why}", format_excerpt(item))
+        if not blocks:
+            return leave_out("empty message", line, {**fields, "role": parsed[0]})
+        # Results in a turn of the user's are a tool's; what nobody saw is nobody's words.
+        if parsed[0] == "user" and all(block.type == "tool_result" for block in blocks):
+            parsed = ("tool", "tool")
+        if parsed[1] != "tool" and self.hides(fields):
+            parsed = (parsed[0], "synthetic")
+        return Message(
+            chat.session.native_id,
+            get_id(fields, self.id) or position,
+            *parsed,
+            blocks,
+            chat.text(join_text_blocks(blocks), parsed[0]),
+            coerce_time(next(filter(None, (get(fields, key) for key in self.time)), chat.began)),
+            parent_id=get_text(fields, self.parent),
+            speaker=get_text(fields, self.speaker) if parsed[0] != "tool" else None,
+            line=line,
+        )
+
+
+def get(fields: Fields, path: str) -> object:
+    """Return the value at a path of keys with dots between them; None where there is none."""
+    value: object = fields
+    for key in path.split("."):
+        value = coerce_dict(value).get(key)
+    return value
+
+
+def get_text(fields: Fields, *paths: str) -> str | None:
+    """Return the first text at one of the paths."""
+    return next(filter(None, (coerce_text(get(fields, path)) for path in paths)), None)
+
+
+def get_id(fields: Fields, *paths: str) -> str | None:
+    """Return the first identifier at one of the paths."""
+    return next(filter(None, (coerce_id(get(fields, path)) for path in paths)), None)
+
+
+def get_objects(fields: Fields, path: str) -> list[Fields]:
+    """Return the list at a path; what is no object in it counts as an empty one."""
+    return list(map(coerce_dict, coerce_list(get(fields, path))))
+
+
+def name_by_file(path: Path, number: int = 1) -> str:
+    """Return the file's name without its suffixes, with a conversation's number from the second on."""
+    stem = path.name.split(".")[0]
+    return stem if number == 1 else f"{stem}:{number}"
+
+
+def starts_with(*alternatives: str) -> Callable[[Head], bool]:
+    """Return whether a file starts as an array, an object or lines that have all keys of one alternative."""
+    return lambda head: any(has_leading_keys(head, *keys.split()) for keys in alternatives)
+
+
+# OpenAI's chat lines: `{"messages": [{"role", "content"}, …]}`, one conversation a line. One without an id is known by
+# its content, so that a line keeps its identity when others come or go.
+
+_TIMES = ("created_at", "created", "timestamp", "ts")
+_NOT_OPENAI = frozenset(("sessionId", "projectHash", "mapping", "chat_messages", "payload"))
+
+
+def _sniff_openai(head: Head) -> bool:
+    """Return whether most of the first lines are objects whose `messages` start with one that has a role."""
+    first = [get_objects(line, "messages")[:1] for line in head.objects if not _NOT_OPENAI & line.keys()]
+    return 2 * sum(isinstance(message.get("role"), str) for opening in first for message in opening) > len(head.objects)
+
+
+def _open_openai(path: Path, number: int, fields: Fields) -> Chat:
+    messages, began = fields.get("messages"), next((fields[key] for key in _TIMES if fields.get(key)), None)
+    named = get_id(fields, "session_id", "conversation_id", "id") or compute_content_id(encode_json(messages))
+    return Chat(Session(named, title=get_text(fields, "title")), messages, began)
+
+
+def _parse_openai(fields: Fields, role: Role) -> list[Block] | None:
+    content = parse_blocks(fields.get("content"))
+    if content is None:
+        return None
+    if role == "tool":
+        called = get_id(fields, "tool_call_id") or coerce_id(next(iter(coerce_list(fields.get("tool_call_ids"))), None))
+        return parse_tool_result({"content": fields.get("content"), "name": fields.get("name"), "call_id": called})
+    thoughts = [get_text(thought, "thinking") for thought in get_objects(fields, "thinking_blocks")]
+    thoughts = thoughts or [get_text(fields, "reasoning_content", "reasoning")]
+    calls = get_objects(fields, "tool_calls") or [coerce_dict(fields.get("function_call"))]
+    thinking = [Block("thinking", thought) for thought in thoughts if thought]
+    return [*thinking, *content, *(parse_tool_call(call) for call in calls if call)]
+
+
+OPENAI = ChatFormat(open=_open_openai, parse=_parse_openai, time=_TIMES, speaker="name")
+
+
+# Claude.ai's export. A message's `content` is what was said; its `text` is a rendering that may differ, and serves only
+# where there is no content. Text extracted from an attachment is a document, not speech.
+
+_PARENT = "parent_message_uuid"
+
+
+def _open_claude_ai(path: Path, number: int, fields: Fields) -> Chat | None:
+    """Return the conversation; where the export names the current leaf, what does not lead to it is inactive."""
+    messages = get_objects(fields, "chat_messages")
+    parents = {key: get_text(message, _PARENT) for message in messages if (key := get_id(message, "uuid"))}
+    active = set(trace_active_path(parents, get_text(fields, "current_leaf_message_uuid")))
+    gone = [key for key in parents if active and key not in active]
+    if (named := get_id(fields, "uuid")) is None:
+        return None
+    about = Session(named, get_text(fields, "project.uuid", "project_uuid"), get_text(fields, "name"))
+    return Chat(about, fields.get("chat_messages"), inactive=gone)
+
+
+def _parse_claude_ai(fields: Fields, role: Role) -> list[Block]:
+    blocks = parse_blocks(fields.get("content")) or parse_blocks(get_text(fields, "text")) or []
+    for document in filter(None, [*get_objects(fields, "attachments"), *get_objects(fields, "files")]):
+        name, text = get_text(document, "file_name"), get_text(document, "extracted_content")
+        media = mimetypes.guess_type(name or "")[0] or ""
+        image = media.startswith("image/")
+        blocks.append(Block("image", name=name, media=media) if image else Block("other", text, name))
+    return blocks
+
+
+CLAUDE_AI = ChatFormat(
+    open=_open_claude_ai, parse=_parse_claude_ai, id="uuid", role="sender", time=("created_at",), parent=_PARENT
+)
+
+
+# Gemini: AI Studio's prompts, and the Gemini CLI's sessions. The CLI keeps a session as one document or, since 0.40, as
+# lines that are appended: a header, messages (the same id again is a newer version), `$set` patches, and `$rewindTo`
+# marks that take back a message and all after it.
+
+_BINARY = ("inlineData", "inlineImage", "inlineAudio", "inlineVideo", "inlineFile")
+_DRIVE = ("driveDocument", "driveImage", "driveAudio", "driveVideo", "youtubeVideo", "fileData")
+
+
+def _open_studio(path: Path, number: int, fields: Fields) -> Chat:
+    """Return the prompt, by its file's name where it has no id; its chunks have no times."""
+    instruction = {**coerce_dict(fields.get("systemInstruction")), "role": "system"}
+    first = [instruction] if _parse_gemini(instruction, "system") else []
+    about = Session(get_id(fields, "id") or name_by_file(path, number), title=get_text(fields, "title", "name"))
+    positions = chain(["system"] if first else [], map(str, count()))
+    chunks = coerce_list(get(fields, "chunkedPrompt.chunks"))
+    return Chat(about, [*first, *chunks], fields.get("create_time") or fields.get("createTime"), positions)
+
+
+def _open_cli(path: Path, number: int, fields: Fields) -> Chat | None:
+    if (named := get_id(fields, "sessionId")) is None:
+        return None
+    about = Session(named, get_text(fields, "projectHash"), get_text(fields, "summary"))
+    about.kind = "subagent" if fields.get("kind") == "subagent" else None
+    return Chat(about, fields.get("messages"))
+
+
+def _parse_gemini(fields: Fields, role: Role) -> list[Block]:
+    """Return thoughts, then `parts` (or a list in `content`, or the plain text), attachments and the CLI's calls."""
+    parts = coerce_list(fields.get("parts")) or coerce_list(fields.get("content"))
+    text = None if parts else fields.get("text") or fields.get("content")
+    thoughts = [
+        [get_text(entry, "subject"), get_text(entry, "description")] for entry in get_objects(fields, "thoughts")
+    ]
+    blocks = [Block("thinking", "\n".join(filter(None, thought))) for thought in thoughts if any(thought)]
+    for part in (*parts, {**fields, "text": text, "thought": fields.get("isThought")}):
+        blocks += _parse_part({"text": part} if isinstance(part, str) else coerce_dict(part))
+    for call in get_objects(fields, "toolCalls"):
+        answers = [coerce_dict(entry.get("functionResponse")) for entry in get_objects(call, "result")]
+        blocks += _parse_part({"functionCall": call})
+        if text := "\n".join(map(_get_answer, filter(None, answers))) or get_text(call, "resultDisplay"):
+            failed = None if call.get("status") is None else call.get("status") != "success"
+            blocks.append(Block("tool_result", text, get_text(call, "name"), get_id(call, "id"), failed))
+    return blocks
+
+
+def _parse_part(part: Fields) -> Iterator[Block]:
+    """Yield the blocks of a part; of what is attached the media type, never the bytes."""
+    if text := get_text(part, "text"):
+        yield Block("thinking" if part.get("thought") is True else "text", text)
+    if code := coerce_dict(part.get("executableCode")):
+        yield Block("tool_call", get_text(code, "code"), "code_execution")
+    if ran := coerce_dict(part.get("codeExecutionResult")):
+        failed = ran.get("outcome") not in (None, "OUTCOME_OK")
+        yield Block("tool_result", get_text(ran, "output"), "code_execution", is_error=failed)
+    if call := coerce_dict(part.get("functionCall")):
+        yield Block("tool_call", encode_json(coerce_dict(call.get("args"))), get_text(call, "name"), get_id(call, "id"))
+    if answer := coerce_dict(part.get("functionResponse")):
+        yield Block("tool_result", _get_answer(answer), get_text(answer, "name"), get_id(answer, "id"))
+    for key in (*_BINARY, *_DRIVE):
+        if data := coerce_dict(part.get(key)):
+            media = get_text(data, "mimeType") if key in _BINARY else None
+            image = key in ("inlineImage", "driveImage") or (media or "").startswith("image/")
+            yield Block("image" if image else "other", None if key in _BINARY else encode_json(data), key, media=media)
+
+
+def _get_answer(answer: Fields) -> str:
+    return get_text(answer, "response.output", "response.error") or encode_json(coerce_dict(answer.get("response")))
+
+
+def _skip_note(fields: Fields) -> Fields | str:
+    """Return the type of the CLI's own notes: info, error, warning."""
+    kind = get_text(fields, "type")
+    return kind if kind and kind != "gemini" and not parse_role(kind) else fields
+
+
+STUDIO = ChatFormat(open=_open_studio, parse=_parse_gemini, id="", time=("createTime",))
+CLI = ChatFormat(
+    open=_open_cli,
+    parse=_parse_gemini,
+    role="type",
+    roles={"gemini": "assistant"},
+    time=("timestamp",),
+    adapt=_skip_note,
+)
+
+
+def _read_gemini(path: Path, limits: Limits) -> Iterator[Record]:
+    """Yield records of each conversation; `line` is the line, or the conversation's number in an array."""
+    if get_inner_suffix(path) in (".jsonl", ".ndjson"):
+        return _read_cli_lines(path, limits)
+    return read_each(
+        iter_documents(path, limits),
+        lambda number, fields: (STUDIO if "chunkedPrompt" in fields else CLI).read_document(path, number, fields),
+    )
+
+
+def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
+    session, live = Session(name_by_file(path)), dict[str, None]()
+    for item in iter_json(path, limits):
+        if isinstance(item, Rejected):
+            yield item
+            continue
+        line, fields = item
+        messages: dict[str, object] = {}
+        if "projectHash" in fields and (header := _open_cli(path, line, fields)):
+            session = header.session
+            yield session
+        elif back := get_id(fields, "$rewindTo"):
+            ids = list(live)
+            for gone in ids[ids.index(back) if back in live else 0 :]:  # all, where it names none of them
+                del live[gone]
+                yield Inactive(session.native_id, gone)
+        elif patch := coerce_dict(fields.get("$set")):
+            if title := get_text(patch, "summary"):
+                yield Session(session.native_id, title=title)
+            new = [
+                message
+                for message in coerce_list(patch.get("messages"))
+                if get_id(coerce_dict(message), "id") not in live
+            ]
+            messages = {f"{line}.{position}": message for position, message in enumerate(new)}
+        else:
+            messages = {str(line): fields}
+        for position, message in messages.items():
+            record = CLI.parse_message(Chat(session), position, message, line)
+            if isinstance(record, Message):
+                live[record.native_id] = None
+            yield record
+        if coerce_dict(fields.get("$set")):
+            yield Skipped("$set", line)
+
+
+# Cursor's agent transcripts: lines of `{role, message: {content: […]}}`, and of `{type, …}` for what is no message.
+# They bear no ids and no times: the session is the file, and a message is known by its line.
+
+_NOT_CURSOR = frozenset(("uuid", "sessionId", "type", "payload", "parentUuid"))
+_PROJECT = re.compile(r"/projects/([^/]+)/agent-transcripts/")
+_ADDED = ("attached_files", "open_and_recently_viewed_files", "user_info", "system_reminder", "external_links")
+
+
+def _sniff_cursor(head: Head) -> bool:
+    """Return whether the first object is a role and a message with content, and nothing of another tool's."""
+    first = next(iter(head.objects), {})
+    plain_role = isinstance(first.get("role"), str) and not _NOT_CURSOR & first.keys()
+    return plain_role and isinstance(get(first, "message.content"), (str, list))
+
+
+def _read_cursor(path: Path, limits: Limits) -> Iterator[Record]:
+    project = _PROJECT.search(path.as_posix())
+    chat = Chat(Session(name_by_file(path), project[1] if project else None), text=_extract_prompt)
+    yield chat.session
+    yield from read_each(iter_json(path, limits), lambda n, fields: [CURSOR.parse_message(chat, str(n), fields, n)])
+
+
+def _extract_prompt(text: str, role: Role) -> str:
+    """Return the person's text without the context that the editor put around it."""
+    return (extract_tag_body(text, "user_query") or strip_tags(text, _ADDED).strip()) if role == "user" else text
+
+
+CURSOR = ChatFormat(
+    parse=lambda fields, role: parse_blocks(get(fields, "message.content")),
+    id="",
+    adapt=lambda fields: fields if "role" in fields else get_text(fields, "type") or fields,
+)
+
+
+READERS = (
+    Reader(
+        "cursor",
+        _sniff_cursor,
+        _read_cursor,
+        lies_below((".cursor/projects",), "*/agent-transcripts/**/*.jsonl"),
+        version=2,
+    ),
+    Reader("claude-ai", starts_with("chat_messages uuid"), CLAUDE_AI.read, version=2),
+    Reader(
+        "gemini",
+        starts_with("chunkedPrompt", "projectHash sessionId"),
+        _read_gemini,
+        lies_below((".gemini/tmp",), "*/chats/**/*.json", "*/chats/**/*.jsonl"),
+        version=2,
+    ),
+    Reader("openai-chat", _sniff_openai, OPENAI.read, version=2),
+)

@@ -1,0 +1,130 @@
+"""Pages on the web as their main text: fetched within bounds, cleaned by trafilatura.
+
+What a page says is data for a model to read, never an instruction: it is cut to one block of plain text. Pages on
+private and loopback addresses are not fetched unless the settings allow it: a search result must not reach into the
+network it is read in.
+"""
+
+import importlib.util
+import ipaddress
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from urllib.request import getproxies
+
+import httpx
+
+from slowwave.engines.http import LOOPBACK
+from slowwave.plugins.talk.web.engines import AGENT, TIMEOUT, WebResult, WebTrouble, read_bounded, strip_markup
+from slowwave.schemas.errors import name_install
+from slowwave.schemas.settings import WebSettings
+
+HTML = frozenset({"text/html", "application/xhtml+xml", ""})
+INWARD = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "fec0::/10")))
+"""Networks that lead to IPv4 addresses of any kind, or were private once; Python takes them for public."""
+
+
+def fill_page_texts(
+    results: Sequence[WebResult], settings: WebSettings, *, most_chars: int = 2_000
+) -> tuple[list[WebResult], list[str]]:
+    """Return results with the first `most_chars` of their pages, fetched in parallel, and a note for each without."""
+    if not results or not settings.pages:
+        return list(results), []
+    if importlib.util.find_spec("trafilatura") is None:
+        note = f"trafilatura is not installed ({name_install('web')}): snippets are used in place of pages"
+        return list(results), [note]
+
+    def fill(result: WebResult) -> tuple[WebResult, str]:
+        try:
+            return replace(result, text=shorten_text(fetch_page_text(result.url, settings), most_chars)), ""
+        except WebTrouble as trouble:
+            return result, f"{trouble}: its snippet is used"
+
+    with ThreadPoolExecutor(len(results), thread_name_prefix="slowwave-web") as pool:
+        filled = list(pool.map(fill, results))
+    return [result for result, _ in filled], [note for _, note in filled if note]
+
+
+def fetch_page_text(url: str, settings: WebSettings) -> str:
+    """Return the main text of a page, paragraphs on lines of their own.
+
+    Raises:
+        WebTrouble: it can't be had within the bounds, is no text, or holds none.
+    """
+    pinned = None if settings.private_pages or getproxies() else PublicTransport()  # a proxy looks names up itself
+    check = [] if settings.private_pages else [lambda request: _find_public_address(request.url)]
+    try:
+        with httpx.Client(
+            timeout=TIMEOUT,
+            trust_env=httpx.URL(url).host not in LOOPBACK,  # no proxy for this machine itself
+            headers={"user-agent": AGENT, "accept": "text/html, text/plain;q=0.8"},
+            follow_redirects=True,
+            max_redirects=4,
+            transport=pinned,
+            event_hooks={"request": check},  # called for each redirect too
+        ) as client:
+            body = read_bounded(client, url, url)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise WebTrouble(url, f"{type(error).__name__} {error}".rstrip()) from None
+    media = body.headers["content-type"].partition(";")[0].strip().lower()
+    if media == "text/plain":
+        return body.content.decode("utf-8", "replace").strip()
+    if media not in HTML:
+        raise WebTrouble(url, f"{media} is no page")
+    import trafilatura  # type: ignore[import-not-found,unused-ignore]
+
+    text = trafilatura.extract(
+        body.content, url=url, include_comments=False, include_images=False, favor_precision=True
+    )
+    if not text or not text.strip():
+        raise WebTrouble(url, "it has no main text")
+    return str(text).strip()
+
+
+class PublicTransport(httpx.HTTPTransport):
+    """Connects to the very address that was checked: a name that is looked up twice may say another the second time."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send the request to a public address of its host, with the host's name in header and certificate.
+
+        Raises:
+            WebTrouble: as `_find_public_address`.
+        """
+        pinned = httpx.Request(
+            request.method,
+            request.url.copy_with(host=_find_public_address(request.url)),
+            headers=request.headers,
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": request.url.host},
+        )
+        return super().handle_request(pinned)
+
+
+def _find_public_address(url: httpx.URL) -> str:
+    """Return an address of a URL's host.
+
+    Raises:
+        WebTrouble: one of its addresses is private, loopback or otherwise special, or there is none.
+    """
+    try:
+        addresses = [str(info[4][0]) for info in socket.getaddrinfo(url.host, None, type=socket.SOCK_STREAM)]
+    except (OSError, UnicodeError) as error:
+        raise WebTrouble(str(url), f"no address for {url.host} ({error})") from None
+    if not addresses or not all(map(_is_public, addresses)):
+        raise WebTrouble(str(url), f"{url.host} is on a private network")
+    return addresses[0]
+
+
+def _is_public(address: str) -> bool:
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    return parsed.is_global and not any(parsed in network for network in INWARD if network.version == parsed.version)
+
+
+def shorten_text(text: str, chars: int) -> str:
+    """Return the text's first whole lines and sentences, at most `chars` long."""
+    if len(text) <= chars:
+        return text
+    head = text[:chars]
+    ends = [head.rfind(mark) + len(mark) for mark in ("\n", ". ", "! ", "? ", "。") if mark in head]
+    return head[: max(ends)].rstrip() if ends and max(ends) > chars // 2 else strip_markup(head.rsplit(" ", 1)[0])
