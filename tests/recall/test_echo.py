@@ -20,7 +20,7 @@ from tests.recall_store import TALK, build
         (
             "Where does the session cache live in Postgres?",
             [1.0, 0.25],
-        ),  # of four words "postgres" is the answer's alone
+        ),  # "postgres" is the answer's alone
     ],
 )
 def test_an_answers_own_words_are_those_that_its_question_lacks(tmp_path: Path, query: str, own: list[float]) -> None:
