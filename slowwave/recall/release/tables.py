@@ -319,6 +319,12 @@ class PassageIndex(RowIndex):
     sessions: tuple[str, ...] = ()
     """Ids of the sessions, by number."""
 
+    def mask_persons(self, positions: Ints) -> Mask:
+        """Return which of these positions a person said."""
+        persons = [number for number, role in enumerate(self.roles) if role == Role.USER]
+        mask: Mask = np.isin(self.role[positions], persons)
+        return mask
+
     @cached_property
     def calendar(self) -> Calendar:
         """When each was said."""

@@ -48,8 +48,8 @@ from slowwave.recall.retrieve.rows import (
 from slowwave.schemas.tables import CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, UTC_US, Table
 from slowwave.text.words import STOP, TERM, compute_idf, compute_word_shares
 
-MESSAGE_WEIGHTS = {"lexical": 1.0, "vector": 0.6, "speaker": 0.35, "length": 0.6}
-"""Weights of the standardised signals of messages."""
+MESSAGE_WEIGHTS = {"lexical": 1.0, "vector": 0.6, "speaker": 0.35, "length": 0.6, "own": 0.5}
+"""Weights of the standardised signals of messages; `own` tells a statement from its echo (`compute_own`)."""
 CLAIM_WEIGHTS = {"lexical": 1.0, "vector": 1.0, "message": 1.0, "words": 0.3, "speaker": 0.35, "length": 0.5}
 """Weights of the standardised signals of claims; `message` is the vector of a claim's message."""
 
@@ -310,6 +310,7 @@ def retrieve_messages(view: View, plan: QueryPlan, evidence: PassageEvidence) ->
         "speaker": evidence.layout.mask_speakers(plan.query.text, positions).astype(np.float64),
         "lexical": evidence.score_words_and_dates(positions),
         "vector": cosine,
+        "own": compute_own(view, plan.query, positions, rows["text"]),
     }
     # how near they are, with and without the names in the query
     nearest = -1.0
@@ -331,6 +332,20 @@ def compute_length(texts: pa.ChunkedArray) -> Scores:
     """Return the logarithm of the words of each text, up to LONG: a question may state a fact, so it counts too."""
     words = [min(len(TERM.findall(text)), LONG) for text in texts.to_pylist()]
     return np.log1p(np.array(words, dtype=np.float64))
+
+
+def compute_own(view: View, query: Query, positions: Ints, texts: pa.ChunkedArray) -> Scores:
+    """Return how much of what each passage says is its speaker's own, 0 to 1.
+
+    It is 1 for a person's. An assistant repeats what it answers, at greater length: for its passage it is the share of
+    the query's words that the passage holds beyond those in the message that it answers.
+    """
+    layout, words = view.passages, query.content_words
+    asked = np.array([layout.find_exchange(int(at))[0] for at in positions], dtype=np.int64)
+    before = view.take(PASSAGES, layout.offsets[asked], ["text"])["text"]
+    shares, known = (np.array(compute_word_shares(words, column.to_pylist())) for column in (texts, before))
+    own: Scores = np.where(layout.mask_persons(positions), 1.0, np.clip(shares - known, 0.0, 1.0))
+    return own
 
 
 def retrieve_claims(view: View, plan: QueryPlan, evidence: PassageEvidence, full_text: bool) -> Candidates:
