@@ -16,10 +16,11 @@ import pytest
 from lancedb.expr import col, lit
 
 from slowwave import Filters
-from slowwave.cli.main import COMMANDS, RENAMED, context, recall
+from slowwave.cli.main import COMMANDS, GROUP, PLUGINS, RENAMED, context, recall
 from slowwave.flows.ledgers import LEDGERS
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.filters import MessageFilters
+from slowwave.schemas.plugins import find_plugins
 from slowwave.schemas.tables import MESSAGES, RELEASED, SESSIONS
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
@@ -76,8 +77,10 @@ def test_show_lists_each_kind_and_refuses_what_it_has_no_use_for(store: Path) ->
 def test_the_help_has_a_line_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = typed("--help").output.strip().splitlines()
-    assert len(lines) <= sum(map(len, COMMANDS.values())) + 2 * len(COMMANDS) + 8
-    assert all(any(heading in line for line in lines) for heading in COMMANDS)
+    added, headings = find_plugins(GROUP), [*COMMANDS, PLUGINS]
+    assert len(lines) <= sum(map(len, COMMANDS.values())) + len(added) + 2 * len(headings) + 8
+    assert all(any(heading in line for line in lines) for heading in headings)
+    assert any(line.startswith("│ talk ") for line in lines)
 
 
 def test_what_lacks_a_step_is_filled_in_and_nothing_else_can_be(store: Path, tmp_path: Path) -> None:
@@ -163,7 +166,10 @@ def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:
         (("run", SAMPLES, "--plain", "--gists", "nice", "--store", tmp_path / "s"), "setting gists"),
         (("run", SAMPLES, "--plain", "--space", "../up", "--store", tmp_path / "s"), "setting space"),
         (("run", SAMPLES, "--plain", "--engine", "rya", "--store", tmp_path / "s"), "--engine is ray"),
-        (("run", SAMPLES, "--plain", "--address", "a:1", "--store", tmp_path / "s"), "goes with it alone"),
+        (
+            ("run", SAMPLES, "--plain", "--address", "a:1", "--store", tmp_path / "s"),
+            "--address goes with --engine alone",
+        ),
         (("run", SAMPLES, "--plain", "--llm", "scripted > extractive", "--store", tmp_path / "s"), "one writer"),
     ):
         result = typed(*words)

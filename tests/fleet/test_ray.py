@@ -27,7 +27,7 @@ from tests.killed_nights import SAMPLES, SMALL, digests
 
 if not find_spec("ray"):
     pytest.skip("Ray is not installed: pip install 'slowwave[ray]'", allow_module_level=True)
-open_executor(Path(), "local")  # sets what Ray reads when it is imported
+open_executor(Path(), "ray:local")  # sets what Ray reads when it is imported
 import psutil  # noqa: E402  # Ray brings it
 import ray  # noqa: E402
 from ray.cluster_utils import Cluster  # noqa: E402
