@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from slowwave.tasks.ingest.formats import chatgpt, chats, pmm
-from slowwave.tasks.ingest.formats.agents import claude_code, codex, markdown, opencode
+from slowwave.tasks.ingest.formats.agents import claude_code, codex, copilot, markdown, opencode, qwen_code
 from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
 from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sqlite
 from slowwave.tasks.ingest.formats.left_out import EXPORTS, FOLDERS, LINKS, NAMES, OTHERS, STORES, TABLES, LeftOut
@@ -34,8 +34,10 @@ OWN: tuple[Reader, ...] = (
     export.READER,
     export.LEARNINGS_READER,
     generic.COLUMNS_READER,
+    qwen_code.READER,
     claude_code.READER,
     codex.READER,
+    copilot.READER,
     openclaw.READER,
     openclaw.PI_READER,
     chatgpt.READER,

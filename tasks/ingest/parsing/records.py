@@ -20,6 +20,10 @@ MODEL: Who = ("assistant", "model")
 AGENT: Who = ("agent", "model")
 TOOL: Who = ("tool", "tool")
 SYSTEM: Who = ("system", "synthetic")
+SUMMARY: Who = ("system", "model")
+"""A summary that a model wrote of what is no longer there: it can be found, and nothing is distilled from it."""
+SUMMARISED = "from a summary"
+"""Speaker of such a summary, so that whoever finds it is told."""
 BlockType = Literal["text", "thinking", "tool_call", "tool_result", "image", "other"]
 SessionKind = Literal["chat", "subagent", "scheduled"]
 

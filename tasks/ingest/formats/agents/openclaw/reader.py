@@ -57,6 +57,7 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_text,
     coerce_time,
     dump_json,
+    extract_typed,
     join_text,
     parse_blocks,
 )
@@ -364,12 +365,19 @@ Entries = dict[str, dict[str, Any]]
 """Entries of a session index by key."""
 
 
+def _extract_prompt(raw: str) -> UnwrappedText:
+    """Return what a person typed: pi puts files and skills before it, each in a tag with its name."""
+    text = clean_text(raw)
+    typed = extract_typed(text)
+    return UnwrappedText(typed, synthetic=bool(text) and not typed)
+
+
 def _clean_words(raw: str) -> UnwrappedText:
     return UnwrappedText(clean_text(raw))
 
 
 OPENCLAW = Dialect("openclaw", parse_user_text, parse_model_text, ids_are_stable=True, retries=True)
-PI = Dialect("pi", _clean_words, _clean_words, ids_are_stable=False, retries=False)
+PI = Dialect("pi", _extract_prompt, _clean_words, ids_are_stable=False, retries=False)
 HOMES = (".openclaw", ".clawdbot", ".moltbot")
 """Its folder, and what that was called before."""
 ARCHIVES = ("session-sqlite-import-archive/**/*.jsonl*", "agents/*/session-sqlite-import-archive/**/*.jsonl*")
@@ -456,5 +464,5 @@ def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
 
 
 _PLACES = lies_below(HOMES, "agents/*/sessions/**/*.jsonl*", *ARCHIVES)
-READER = Reader("openclaw", sniff, read, _PLACES, version=2)
-PI_READER = Reader("pi", sniff_pi, read_pi, lies_below((".pi/agent/sessions",), "**/*.jsonl"), version=2)
+READER = Reader("openclaw", sniff, read, _PLACES, version=3)
+PI_READER = Reader("pi", sniff_pi, read_pi, lies_below((".pi/agent/sessions",), "**/*.jsonl"), version=3)
