@@ -331,6 +331,7 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
     from slowwave.cli.agents.client_files import OURS, Client, list_client_files
     from slowwave.cli.schedule import find_schedule
     from slowwave.flows.coverage import find_next_night, measure_coverage
+    from slowwave.schemas.settings_files import load_aliases
     from slowwave.text.marked import read_as_it_is
 
     # what the lines are made of
@@ -341,6 +342,7 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
     last, kind = next(iter(_list_runs(settings, False).rows), {}), space["encrypted"]
     hooks = {str(client): list_client_files(client, None, ["slowwave"], ())[0].path for client in Client}
     hooked = [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]
+    aliases = load_aliases()
     return [
         ("memory", coverage["line"], coverage),
         *_list_unfinished(settings),
@@ -355,6 +357,7 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
         ("encrypted", _describe_encryption(settings, kind), kind),
         ("encoder", settings.encoder, settings.encoder),
         ("model", settings.llm, settings.llm),
+        *([("aliases", ", ".join(f"{old} is {new}" for old, new in aliases.items()), aliases)] if aliases else []),
         ("hooks", ", ".join(hooked) or "none: `slowwave install claude-code`, codex or cursor", hooked),
     ]
 
@@ -401,8 +404,17 @@ def _describe_run(run: Row) -> str:
 
 
 @command
-def config(as_json: bool = False) -> Row | None:
-    """Show every current setting and where it comes from."""
+def config(
+    alias: Annotated[
+        tuple[str, str, str] | None, typer.Argument(metavar="[alias OLD NEW]", help="Name of a workspace that moved.")
+    ] = None,
+    as_json: bool = False,
+) -> Row | None:
+    """Show every current setting and where it comes from; `config alias OLD NEW` gives a workspace another name.
+
+    What was said under OLD, or in a folder below it, is found under NEW. Nothing that is stored changes: the alias is a
+    line of your settings file.
+    """
     from slowwave.schemas.settings import Settings
     from slowwave.schemas.settings_files import (
         find_project_file,
@@ -411,6 +423,8 @@ def config(as_json: bool = False) -> Row | None:
         load_user_settings,
     )
 
+    if alias:
+        return _set_alias(*alias, as_json)
     # The names that files set, nested as in them, each with the files that set it.
     own = _map_to_path(str(find_user_file()), load_user_settings(Settings))
     if load_project_excludes():
@@ -422,6 +436,19 @@ def config(as_json: bool = False) -> Row | None:
     for name, value, origin, about in rows:  # no table: at 80 columns it would cut the names
         echo(f"{name} = {value}  ({origin})\n    {about}")
     return None
+
+
+def _set_alias(what: str, old: str, new: str, as_json: bool) -> Row | None:
+    from slowwave.schemas.settings_files import write_alias
+    from slowwave.store.workspaces import anchor_workspace
+
+    if what != "alias":
+        raise UsageError(
+            f"config can't {what}: write `slowwave config alias OLD NEW`, or `slowwave config` to list all"
+        )
+    old, new = anchor_workspace(old), anchor_workspace(new)
+    path = str(write_alias(old, new))
+    return {"old": old, "new": new, "file": path} if as_json else echo(f"{old} is {new} from now on ({path})")
 
 
 def _map_to_path(path: str, table: Row) -> Row:
@@ -442,6 +469,8 @@ def _list_settings(model: "BaseModel", above: tuple[str, ...], files: Row) -> li
         # A whole section may be given as JSON in one variable: SLOWWAVE_PYRAMID='{"step": 5}'.
         variables = ["SLOWWAVE_" + "__".join(names[:n]).upper() for n in range(len(names), 0, -1)]
         origin = next((variable for variable in variables if variable in environment), files.get(name, "default"))
+        while isinstance(origin, dict):  # a table whose keys a person chose
+            origin = next(iter(origin.values()), "default")
         plain = value if isinstance(value, bool | int | float | str) else str(value)
         rows.append((".".join(names), plain, origin, field.description or ""))
     return rows

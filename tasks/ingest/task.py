@@ -274,6 +274,7 @@ def iter_new_rows(
                 if redact:  # titles and folders too: they are words
                     record.title = record.title and redact_text(record.title)
                     record.workspace = record.workspace and redact_text(record.workspace)
+                    record.repository = record.repository and redact_text(record.repository)
                 got.update_session(record)
             case Inactive():
                 sid = compute_session_id(got.transcript.reader.source, record.session)
@@ -392,5 +393,5 @@ def _prepare_message_row(
         got.changed.append(message.text)
     index.home.setdefault(sid, got.transcript.name)
     got.stored += 1
-    workspace = known_as.workspace if known_as else session.workspace
+    workspace = known_as.workspace if known_as else session.place
     return {**build_message_row(source, message, workspace, mid, iid), "session_id": sid}

@@ -41,6 +41,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Session,
     Skipped,
     lies_below,
+    lies_in,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.unread import leave_out
@@ -408,15 +409,18 @@ def split_attached(parts: list[object], shown: list[object]) -> tuple[list[objec
     """
     texts = [coerce_text(part) or get_text(coerce_dict(part), "text") for part in parts]
     if shown:
-        added = [text for part, text in zip(parts, texts, strict=True) if text and part not in shown]
-        return [*shown, *(part for part, text in zip(parts, texts, strict=True) if not text)], list[object](added)
-    marks = [text.strip() if text else "" for text in texts]
-    if not set(REFERENCED) <= set(marks):
-        return parts, []
-    start, end = marks.index(REFERENCED[0]), len(marks) - marks[::-1].index(REFERENCED[1])
-    added = [text for text in texts[start:end] if text]
-    rest = [part for part, text in zip(parts[start:end], texts[start:end], strict=True) if not text]
-    return [*parts[:start], *rest, *parts[end:]], list[object](added)
+        added = {n for n, text in enumerate(texts) if text}
+    else:
+        added = _find_referenced([(text or "").strip() for text in texts])
+    kept: list[object] = [part for n, part in enumerate(parts) if n not in added or not texts[n]]
+    return [*shown, *kept], [texts[n] for n in sorted(added) if texts[n] and parts[n] not in shown]
+
+
+def _find_referenced(texts: list[str]) -> set[int]:
+    """Return the numbers of the texts from the mark before the contents of files to the one after them."""
+    if not set(REFERENCED) <= set(texts):
+        return set()
+    return set(range(texts.index(REFERENCED[0]), len(texts) - texts[::-1].index(REFERENCED[1])))
 
 
 def _parse_part(part: Fields) -> Iterator[Block]:
@@ -711,7 +715,7 @@ READERS = (
         "gemini",
         starts_with("chunkedPrompt", "projectHash sessionId"),
         _read_gemini,
-        lies_below((".gemini/tmp",), "*/chats/**/*.json", "*/chats/**/*.jsonl"),
+        lies_in("GEMINI_CLI_HOME", "", (".gemini/tmp",), "*/chats/**/*.json", "*/chats/**/*.jsonl"),
         version=3,
     ),
     Reader("sharegpt", starts_with("conversations from value"), SHAREGPT.read, version=2),

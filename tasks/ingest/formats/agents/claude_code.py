@@ -48,7 +48,7 @@ from slowwave.tasks.ingest.parsing.records import (
     SessionKind,
     Skipped,
     Who,
-    lies_below,
+    lies_in,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.unread import holds_turn, leave_out
@@ -495,4 +495,4 @@ def _get_parent(record: Json) -> str | None:
     return parent if isinstance(parent, str) else None
 
 
-READER = Reader(NAME, sniff, read, lies_below((".claude/projects",), "**/*.jsonl"), version=3)
+READER = Reader(NAME, sniff, read, lies_in("CLAUDE_CONFIG_DIR", ".claude", ("projects",), "**/*.jsonl"), version=3)

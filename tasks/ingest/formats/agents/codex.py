@@ -16,7 +16,6 @@ How lines become messages:
 - `thread_rolled_back` takes turns back: their messages come as `Inactive`.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -40,7 +39,6 @@ from slowwave.tasks.ingest.parsing.records import (
     Head,
     Inactive,
     Limits,
-    Location,
     Message,
     Reader,
     Record,
@@ -49,7 +47,7 @@ from slowwave.tasks.ingest.parsing.records import (
     SessionKind,
     Skipped,
     Who,
-    lies_below,
+    lies_in,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.unread import leave_out
@@ -179,13 +177,6 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
     yield from rollout.finish()
 
 
-def list_locations(home: Path) -> list[Location]:
-    """Return the folders of Codex's rollouts: below `CODEX_HOME`, else `~/.codex`."""
-    named = os.environ.get("CODEX_HOME")
-    root = Path(named).expanduser() if named else home / ".codex"
-    return lies_below(("sessions", "archived_sessions"), "**/*.jsonl", "**/*.jsonl.zst")(root)
-
-
 class Twins:
     """The latest texts of each kind (user, assistant, thinking), and the channels each came by.
 
@@ -300,6 +291,9 @@ class _Rollout:
         self._id, self._root = native or self._id, coerce_text(copied)
         kind: SessionKind = "chat" if spawn is None else "subagent"
         self._session = Session(self._id, kind=kind, parent_id=next(filter(None, parents), None))
+        # The address without a password; by its last part it is called like the folder of a checkout.
+        url = coerce_text(coerce_dict(payload.get("git")).get("repository_url")) or ""
+        self._session.repository = re.sub(r"(?<=://)[^@/\s]*@", "", url).removesuffix(".git") or None
         yield from self._set_workspace(payload.get("cwd"))
 
     def _handle_item(self, item: Json) -> Iterator[Record]:
@@ -480,4 +474,5 @@ class _Rollout:
             yield message
 
 
-READER = Reader(NAME, sniff, read, locations=list_locations, version=3)
+_PLACES = lies_in("CODEX_HOME", ".codex", ("sessions", "archived_sessions"), "**/*.jsonl", "**/*.jsonl.zst")
+READER = Reader(NAME, sniff, read, _PLACES, version=3)

@@ -10,7 +10,6 @@ How events become messages:
 - `session.compaction_complete` has a summary, which is synthetic: what it sums up stands above it.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from slowwave.tasks.ingest.parsing.records import (
     Block,
     Head,
     Limits,
-    Location,
     Message,
     Reader,
     Record,
@@ -32,7 +30,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Session,
     Skipped,
     Who,
-    lies_below,
+    lies_in,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.unread import leave_out
@@ -71,13 +69,6 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of one session, in the order of its events."""
     events = _Events(path)
     yield from read_each(iter_json(path, limits), events.feed)
-
-
-def list_locations(home: Path) -> list[Location]:
-    """Return the folder of Copilot's sessions: below `COPILOT_HOME`, else `~/.copilot`."""
-    named = os.environ.get("COPILOT_HOME")
-    root = Path(named).expanduser() if named else home / ".copilot"
-    return lies_below(("session-state",), "*/events.jsonl")(root)
 
 
 class _Events:
@@ -167,4 +158,4 @@ class _Events:
         )
 
 
-READER = Reader(NAME, sniff, read, list_locations)
+READER = Reader(NAME, sniff, read, lies_in("COPILOT_HOME", ".copilot", ("session-state",), "*/events.jsonl"))

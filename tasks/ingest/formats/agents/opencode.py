@@ -32,7 +32,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Rejected,
     Role,
     Session,
-    lies_below,
+    lies_in,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.sqlite_readonly import (
@@ -95,9 +95,14 @@ def _read_session(
     items = list(_query_messages(db, cells[0], limits))
     yield from (item for item in items if isinstance(item, Rejected))
     messages = [item for item in items if not isinstance(item, Rejected)]
+    yield from OPENCODE.read_document(path, rowid, {"info": info, **_drop_copies(db, rowid, messages)})
+
+
+def _drop_copies(db: sqlite3.Connection, rowid: int, messages: Sequence[Fields]) -> Fields:
+    """Return a session's own messages, and the ids of the others."""
     copies = {key for (key,) in db.execute(_QUERY_COPIES, (rowid,))}
     own = [message for message in messages if get_id(message, "info.id") not in copies]
-    yield from OPENCODE.read_document(path, rowid, {"info": info, "messages": own, _COPIES: sorted(copies)})
+    return {"messages": own, _COPIES: sorted(copies)}
 
 
 def _query_messages(db: sqlite3.Connection, session: str, limits: Limits) -> Iterator[Fields | Rejected]:
@@ -188,4 +193,6 @@ OPENCODE = ChatFormat(
     parent="info.parentID",
     hides=_is_synthetic,
 )
-READER = Reader("opencode", sniff, read, lies_below((".local/share/opencode",), "opencode*.db"), version=3)
+READER = Reader(
+    "opencode", sniff, read, lies_in("XDG_DATA_HOME", ".local/share", ("opencode",), "opencode*.db"), version=3
+)

@@ -13,7 +13,7 @@ from pathlib import Path
 from slowwave.tasks.ingest.formats.agents.claude_code import ClaudeTranscript
 from slowwave.tasks.ingest.formats.chats import Fields, parse_gemini
 from slowwave.tasks.ingest.parsing.lines import iter_json
-from slowwave.tasks.ingest.parsing.records import Head, Limits, Reader, Record, lies_below, read_each
+from slowwave.tasks.ingest.parsing.records import Head, Limits, Reader, Record, lies_in, read_each
 from slowwave.tasks.ingest.parsing.values import coerce_dict, extract_tag_body
 
 NAME = "qwen-code"
@@ -50,4 +50,5 @@ def _adapt(record: Fields) -> Fields:
     return {**adapted, "isMeta": True} if kind == "user" and is_program else adapted
 
 
-READER = Reader(NAME, sniff, read, lies_below((".qwen/projects",), "*/chats/*.jsonl", "*/subagents/**/*.jsonl"))
+_PLACES = lies_in("QWEN_RUNTIME_DIR QWEN_HOME", ".qwen", ("projects",), "*/chats/*.jsonl", "*/subagents/**/*.jsonl")
+READER = Reader(NAME, sniff, read, _PLACES)

@@ -27,6 +27,7 @@ from slowwave.tasks.ingest.formats.agents.openclaw.content import (
     parse_model_text,
     parse_openclaw_result,
     parse_user_text,
+    unwrap_typed,
 )
 from slowwave.tasks.ingest.parsing.lines import EXCERPT, iter_json
 from slowwave.tasks.ingest.parsing.records import (
@@ -48,6 +49,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
     Who,
     lies_below,
+    lies_in,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.unread import leave_out
@@ -57,7 +59,6 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_text,
     coerce_time,
     dump_json,
-    extract_typed,
     join_text,
     parse_blocks,
 )
@@ -366,10 +367,7 @@ Entries = dict[str, dict[str, Any]]
 
 
 def _extract_prompt(raw: str) -> UnwrappedText:
-    """Return what a person typed: pi puts files and skills before it, each in a tag with its name."""
-    text = clean_text(raw)
-    typed = extract_typed(text)
-    return UnwrappedText(typed, synthetic=bool(text) and not typed)
+    return unwrap_typed(clean_text(raw))
 
 
 def _clean_words(raw: str) -> UnwrappedText:
@@ -465,4 +463,5 @@ def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
 
 _PLACES = lies_below(HOMES, "agents/*/sessions/**/*.jsonl*", *ARCHIVES)
 READER = Reader("openclaw", sniff, read, _PLACES, version=3)
-PI_READER = Reader("pi", sniff_pi, read_pi, lies_below((".pi/agent/sessions",), "**/*.jsonl"), version=3)
+_PI_PLACES = lies_in("PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), "**/*.jsonl")
+PI_READER = Reader("pi", sniff_pi, read_pi, _PI_PLACES, version=3)
