@@ -430,7 +430,10 @@ def config(
     if load_project_excludes():
         section = own.setdefault("read", {})
         section["exclude"] = " and ".join(filter(None, (section.get("exclude"), str(find_project_file()))))
-    rows = _list_settings(load_settings(), (), own)
+    return _print_settings(_list_settings(load_settings(), (), own), as_json)
+
+
+def _print_settings(rows: list[tuple[str, Any, str, str]], as_json: bool) -> Row | None:
     if as_json:
         return {name: {"value": value, "from": origin} for name, value, origin, _ in rows}
     for name, value, origin, about in rows:  # no table: at 80 columns it would cut the names

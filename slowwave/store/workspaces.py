@@ -196,21 +196,18 @@ def _compute_keys(path: str) -> frozenset[str]:
     plain, drive = _normalise(path)
     own = frozenset([plain, *([drive] if drive else []), *_name_as_clients_do(plain)])
     try:
-        near = _find_near(plain, drive)
-        if near is None:
-            return own
+        near, is_there = _find_near(plain, drive)
         folder = Path(os.path.realpath(near))
         root = find_project_root(folder)
-        is_there = os.path.realpath(plain) == str(folder) or bool(drive and near.is_dir())
     except (OSError, ValueError):  # no folder of ours to look into
         return own
-    here = [str(folder)] if is_there else []
-    if root is None:
-        return own.union(here)
+    return own.union([str(folder)] if is_there else [], _compute_checkout_keys(root) if root else [])
+
+
+def _compute_checkout_keys(root: Path) -> set[str]:
     common = _find_common_git_folder(root)
     remote = _read_remote(common)
-    names = _name_as_clients_do(str(root))
-    return own.union(here, [str(root), str(common), *([remote] if remote else [])], names)
+    return {str(root), str(common), *([remote] if remote else []), *_name_as_clients_do(str(root))}
 
 
 def _normalise(path: str) -> tuple[str, str | None]:
@@ -226,14 +223,17 @@ def _normalise(path: str) -> tuple[str, str | None]:
     return plain, ntpath.normcase(f"{mounted[1]}:{mounted[2] or '/'}") if mounted else None
 
 
-def _find_near(plain: str, drive: str | None) -> Path | None:
-    """Return the folder, where Windows' drives are mounted if need be, or the nearest one above it that is there."""
+def _find_near(plain: str, drive: str | None) -> tuple[Path, bool]:
+    """Return the folder, where Windows' drives are mounted if need be, or the nearest one above it; and whether it is
+    the folder itself.
+    """
     rest = drive[2:].replace("\\", "/") if drive and drive[1:2] == ":" else ""
     mounts = [Path(f"{mount}{drive[0]}{rest}") for mount in ("/mnt/", "/")] if drive and rest else []
     found = next((folder for folder in [Path(plain), *mounts] if folder.is_dir()), None)
-    if found or not plain.startswith("/"):
-        return found
-    return next((folder for folder in Path(plain).parents if folder.is_dir()), None)
+    if found:
+        return found, True
+    above = Path(plain).parents if plain.startswith("/") else ()
+    return next((folder for folder in above if folder.is_dir()), Path("/")), False
 
 
 def _is_path(name: str) -> bool:

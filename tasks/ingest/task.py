@@ -272,9 +272,8 @@ def iter_new_rows(
                     yield index.append_row(row)
             case Session():
                 if redact:  # titles and folders too: they are words
-                    record.title = record.title and redact_text(record.title)
-                    record.workspace = record.workspace and redact_text(record.workspace)
-                    record.repository = record.repository and redact_text(record.repository)
+                    for name in ("title", "workspace", "repository"):
+                        setattr(record, name, redact_text(getattr(record, name) or "") or None)
                 got.update_session(record)
             case Inactive():
                 sid = compute_session_id(got.transcript.reader.source, record.session)

@@ -395,12 +395,17 @@ def parse_gemini(fields: Fields, role: Role) -> list[Block]:
     for part in (*parts, {**fields, "text": text, "thought": fields.get("isThought")}):
         blocks += _parse_part({"text": part} if isinstance(part, str) else coerce_dict(part))
     for call in get_objects(fields, "toolCalls"):
-        answers = [coerce_dict(entry.get("functionResponse")) for entry in get_objects(call, "result")]
-        blocks += _parse_part({"functionCall": call})
-        if text := "\n".join(map(_get_answer, filter(None, answers))) or get_text(call, "resultDisplay"):
-            failed = None if call.get("status") is None else call.get("status") != "success"
-            blocks.append(Block("tool_result", text, get_text(call, "name"), get_id(call, "id"), failed))
+        blocks += _parse_call(call)
     return [*blocks, *(Block("other", encode_json(part), "attached") for part in attached)]
+
+
+def _parse_call(call: Fields) -> Iterator[Block]:
+    """Yield a call of the CLI's, and what it gave."""
+    answers = [coerce_dict(entry.get("functionResponse")) for entry in get_objects(call, "result")]
+    yield from _parse_part({"functionCall": call})
+    if text := "\n".join(map(_get_answer, filter(None, answers))) or get_text(call, "resultDisplay"):
+        failed = None if call.get("status") is None else call.get("status") != "success"
+        yield Block("tool_result", text, get_text(call, "name"), get_id(call, "id"), failed)
 
 
 def split_attached(parts: list[object], shown: list[object]) -> tuple[list[object], list[object]]:

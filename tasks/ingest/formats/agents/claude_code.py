@@ -387,15 +387,12 @@ class ClaudeTranscript:
         raw = join_claude_text(blocks)
         text = extract_claude_user_text(raw)
         sender = detect_sender(record, raw)
-        is_summary = record.get("isCompactSummary") or (sender is None and text.startswith(CONTINUED))
-        if is_summary and text and not self._spoken:
-            yield from self._emit(line, record, SUMMARY, blocks, text, SUMMARISED)
-            return
-        if is_summary or record.get("isMeta") or record.get("isVisibleInTranscriptOnly"):
-            yield from self._emit(line, record, SYSTEM, blocks, text)
-            return
-        if sender is None and record.get("turnCompanion") is True:
-            yield from self._emit(line, record, SYSTEM, blocks, text)
+        if _is_by_tool(record, text, sender):
+            summary = "isCompactSummary" in record or text.startswith(CONTINUED)
+            alone = summary and text and not self._spoken
+            yield from self._emit(
+                line, record, SUMMARY if alone else SYSTEM, blocks, text, SUMMARISED if alone else None
+            )
         elif sender is not None and not (text and sender.enveloped):
             yield from self._emit(line, record, AGENT, blocks, sender.words or text, sender.name)
         elif text or any(block.type == "image" for block in blocks):
@@ -482,6 +479,13 @@ class ClaudeTranscript:
         if warm and isinstance(uuid, str):
             self._warm.add(uuid)
         return warm
+
+
+def _is_by_tool(record: Json, text: str, sender: Sender | None) -> bool:
+    """Return whether the tool itself wrote a turn: a summary, what a command expands to, a note of its own."""
+    if any(record.get(name) for name in ("isCompactSummary", "isMeta", "isVisibleInTranscriptOnly")):
+        return True
+    return sender is None and (record.get("turnCompanion") is True or text.startswith(CONTINUED))
 
 
 def _is_by_program(record: Json) -> bool:

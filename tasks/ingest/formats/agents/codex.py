@@ -107,6 +107,20 @@ def _parse_json(text: str) -> object:
     return text
 
 
+def extract_codex_user_text(raw: str) -> str:
+    """Return what a person typed, without injected context, instructions, piped text and the output of shells."""
+    text = cut_between(raw, *PIPED) if raw.rstrip().endswith(PIPED[1]) else raw
+    tagged = "<INSTRUCTIONS>" in text
+    if "<" in text:
+        text = strip_tags(text, NOISE_TAGS).strip()
+    if text.startswith(IDE_CONTEXT) and IDE_REQUEST in text:
+        text = text.partition(IDE_REQUEST)[2].strip()
+    if text.startswith(AGENTS_MD):
+        # Of a tagged preamble the heading is left; without the tag all of it is the file.
+        text = text.partition("\n")[2].strip() if tagged else ""
+    return extract_typed(text)
+
+
 def extract_reasoning(item: Json) -> list[str]:
     """Return the readable parts of a reasoning item: its summary, or where it is open, its content."""
     for key in ("summary", "content"):
@@ -376,17 +390,7 @@ class _Rollout:
 
     def _handle_user(self, blocks: list[Block], channel: Channel) -> Iterator[Record]:
         raw = join_text_blocks(blocks)
-        # What the person typed, without injected context, instructions and the output of shells.
-        text = cut_between(raw, *PIPED) if raw.rstrip().endswith(PIPED[1]) else raw
-        tagged = "<INSTRUCTIONS>" in text
-        if "<" in text:
-            text = strip_tags(text, NOISE_TAGS).strip()
-        if text.startswith(IDE_CONTEXT) and IDE_REQUEST in text:
-            text = text.partition(IDE_REQUEST)[2].strip()
-        if text.startswith(AGENTS_MD):
-            # Of a tagged preamble the heading is left; without the tag all of it is the file.
-            text = text.partition("\n")[2].strip() if tagged else ""
-        text = extract_typed(text)
+        text = extract_codex_user_text(raw)
         answer = parse_agent_answer(raw) if not text else None
         if not raw and not blocks:
             yield self._skip("empty user message")

@@ -44,6 +44,7 @@ from slowwave.tasks.ingest.parsing.values import (
     drop_base64,
     encode_json,
     extract_typed,
+    join_text_blocks,
     parse_blocks,
     stringify,
 )
@@ -86,9 +87,7 @@ class _Events:
         kind, data = str(event.get("type")), coerce_dict(event.get("data"))
         match kind:
             case "session.start" | "session.resume" | "session.context_changed":
-                self._id = coerce_text(data.get("sessionId")) or self._id
-                context = coerce_dict(data.get("context")) or data
-                self._folder = self._folder or coerce_text(context.get("cwd"))
+                self._note_session(data)
                 yield Skipped(kind, line)
             case "user.message":
                 yield from self._handle_user(line, event, data)
@@ -98,17 +97,22 @@ class _Events:
                 yield from self._handle_tool(line, event, data)
             case "session.compaction_complete" if summary := coerce_text(data.get("summaryContent")):
                 yield from self._emit(line, event, SYSTEM, [Block("text", summary)], clean_text(summary))
+            case "tool.execution_start":
+                self._tools[str(data.get("toolCallId"))] = coerce_text(data.get("toolName"))
+                yield Skipped(kind, line)
             case _:
-                if kind == "tool.execution_start":
-                    self._tools[str(data.get("toolCallId"))] = coerce_text(data.get("toolName"))
                 yield leave_out(kind[:80], line, event, known=kind.startswith(OWN_EVENTS))
+
+    def _note_session(self, data: Json) -> None:
+        self._id = coerce_text(data.get("sessionId")) or self._id
+        context = coerce_dict(data.get("context")) or data
+        self._folder = self._folder or coerce_text(context.get("cwd"))
 
     def _handle_user(self, line: int, event: Json, data: Json) -> Iterator[Record]:
         blocks, source = parse_blocks(data.get("content")) or [], coerce_text(data.get("source"))
-        attached = map(coerce_dict, coerce_list(data.get("attachments")))
-        blocks += [Block("other", encode_json(item), "attachment") for item in attached if item]
-        said = clean_text("\n".join(block.text for block in blocks if block.type == "text" and block.text))
+        said = join_text_blocks(blocks)
         text = extract_typed(said)
+        blocks += [Block("other", encode_json(item), "attachment") for item in coerce_list(data.get("attachments"))]
         if not blocks:
             yield Rejected(line, "user.message without content", encode_json(data)[:2_000], True)
         elif event.get("agentId") or (source or "").startswith("agent-"):
