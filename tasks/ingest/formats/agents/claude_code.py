@@ -388,11 +388,7 @@ class ClaudeTranscript:
         text = extract_claude_user_text(raw)
         sender = detect_sender(record, raw)
         if _is_by_tool(record, text, sender):
-            summary = "isCompactSummary" in record or text.startswith(CONTINUED)
-            alone = summary and text and not self._spoken
-            yield from self._emit(
-                line, record, SUMMARY if alone else SYSTEM, blocks, text, SUMMARISED if alone else None
-            )
+            yield from self._emit_by_tool(line, record, blocks, text)
         elif sender is not None and not (text and sender.enveloped):
             yield from self._emit(line, record, AGENT, blocks, sender.words or text, sender.name)
         elif text or any(block.type == "image" for block in blocks):
@@ -406,6 +402,12 @@ class ClaudeTranscript:
                 yield from self._emit(line, other, AGENT, [Block("text", sender.words)], sender.words, sender.name)
         else:
             yield from self._emit(line, record, SYSTEM, blocks)
+
+    def _emit_by_tool(self, line: int, record: Json, blocks: list[Block], text: str) -> Iterator[Record]:
+        """Yield a turn that the tool wrote: a summary of what is not in the file can be found."""
+        summary = record.get("isCompactSummary") or text.startswith(CONTINUED)
+        alone = bool(summary and text and not self._spoken)
+        yield from self._emit(line, record, SUMMARY if alone else SYSTEM, blocks, text, SUMMARISED if alone else None)
 
     def _emit(
         self, line: int, record: Json, who: Who, blocks: list[Block], text: str = "", speaker: str | None = None
