@@ -343,6 +343,38 @@ CLAUDE_AI = ChatFormat(
 )
 
 
+# Grok's export, `prod-grok-backend.json`: one object with all conversations, each with its responses; times as MongoDB
+# writes them.
+
+
+def _read_grok(path: Path, limits: Limits) -> Iterator[Record]:
+    """Yield records of each conversation; `line` is its number."""
+    for item in iter_documents(path, limits):
+        if isinstance(item, Rejected):
+            yield item
+        else:
+            talks = enumerate(get_objects(item[1], "conversations"), 1)
+            yield from read_each(talks, partial(GROK.read_document, path))
+
+
+def _open_grok(path: Path, number: int, fields: Fields) -> Chat | None:
+    if (named := get_id(fields, "conversation.id")) is None:
+        return None
+    messages = [entry.get("response") for entry in get_objects(fields, "responses")]
+    about = Session(named, title=get_text(fields, "conversation.title"))
+    return Chat(about, messages, get(fields, "conversation.create_time"))
+
+
+GROK = ChatFormat(
+    open=_open_grok,
+    parse=lambda fields, role: parse_blocks(fields.get("message")),
+    id="_id",
+    role="sender",
+    time=("create_time.$date.$numberLong", "create_time.$date", "create_time"),
+    parent="parent_response_id",
+)
+
+
 # Gemini: AI Studio's prompts, and the Gemini CLI's sessions. The CLI keeps a session as one document or, since 0.40, as
 # lines that are appended: a header, messages (the same id again is a newer version), `$set` patches, and `$rewindTo`
 # marks that take back a message and all after it.
@@ -723,6 +755,7 @@ READERS = (
         lies_in("GEMINI_CLI_HOME", "", (".gemini/tmp",), "*/chats/**/*.json", "*/chats/**/*.jsonl"),
         version=3,
     ),
+    Reader("grok", starts_with("conversations conversation responses sender"), _read_grok),
     Reader("sharegpt", starts_with("conversations from value"), SHAREGPT.read, version=2),
     Reader("openai-chat", _sniff_openai, OPENAI.read, version=2),
 )
