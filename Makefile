@@ -16,7 +16,7 @@ export VLLM_NO_USAGE_STATS := 1
 export VLLM_CPU_KVCACHE_SPACE := 4
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fleet test-vllm faults lint format bench serve clean
+.PHONY: help install demo test test-clients test-fleet test-vllm faults lint format bench serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -45,6 +45,9 @@ test: install ## every test
 
 test-fleet: install ## several machines: a store in a bucket of a real S3 server, nights on a cluster of Ray's
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m fleet tests/fleet
+
+test-clients: install ## the real clients against a stand-in for a model: needs npm, some minutes; writes docs/formats.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m clients tests/clients
 
 test-vllm: $(LINKS) $(VLLM_STAMP) ## the real vLLM on the CPU with a small real model (installs 5 GB, assembles 1.3 GB)
 	$(VLLM)/bin/python -m bench.nights.tiny_models

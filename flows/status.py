@@ -22,6 +22,7 @@ from slowwave.flows.parts.schedule import find_schedule
 from slowwave.schemas.errors import TROUBLE, UsageError
 from slowwave.schemas.places import PREFECT_SERVER, name_place
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.settings_files import load_aliases
 from slowwave.schemas.tables import FILES, OBSERVATIONS, RUNS, SESSIONS
 from slowwave.schemas.vocabulary import LATER, WRITERS, RunStatus, Status
 from slowwave.store.crypt import is_locked
@@ -68,8 +69,16 @@ def collect_status(settings: Settings) -> list[StatusLine]:
         StatusLine("writer", writing["line"], writing),
         StatusLine("encoder", settings.encoder, settings.encoder),
         StatusLine("model", settings.llm, settings.llm),
+        *_list_aliases(),
         StatusLine("hooks", ", ".join(hooked) or "none: `slowwave install claude-code`, codex or cursor", hooked),
     ]
+
+
+def _list_aliases() -> list[StatusLine]:
+    """Return a line of the workspaces that have another name; none if none has."""
+    aliases = load_aliases()
+    named = ", ".join(f"{old} is {new}" for old, new in aliases.items())
+    return [StatusLine("aliases", named, aliases)] if aliases else []
 
 
 def _describe_encryption(settings: Settings, kind: str | None) -> str:

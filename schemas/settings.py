@@ -329,6 +329,9 @@ class Settings(BaseSettings):
         description="Folder of the store, or s3://BUCKET/PREFIX (gs, az); a space is a folder in it.",
     )
     space: str = Field("default", pattern=SPACE_NAME, description="The space (user or tenant); no query crosses it.")
+    aliases: dict[str, str] = Field(
+        {}, description="Names of workspaces, each with the name it has now (`slowwave config alias OLD NEW`)."
+    )
     llm: str = Field("off", description="Language model: off, vllm:MODEL, openai:MODEL@URL, or a chain joined by >.")
     models: ModelsSettings = ModelsSettings()
     encoder: str = Field(

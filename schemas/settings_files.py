@@ -5,11 +5,12 @@ the project alone (`OF_PROJECT`). Whatever else stands in it has no effect, and 
 process. It is no error: a stranger's file must not be able to turn a memory off either.
 """
 
+import json
 import logging
 import os
 import tomllib
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ LOG = logging.getLogger(__name__)
 
 OF_PROJECT = "read.exclude"
 """The setting that a project's own file may set."""
+ALIASES = "aliases"
+"""The setting with other names of workspaces."""
 NAME = "slowwave.toml"
 LARGEST = 64 * 1024
 """Bytes of a project's file; a larger one is left out unread."""
@@ -63,6 +66,55 @@ def load_user_settings(model: type[BaseModel]) -> dict[str, Any]:
     if unknown := set(table) - set(model.model_fields):
         raise UsageError(f"{path} has unknown settings: {', '.join(sorted(unknown))}; `slowwave config` lists all")
     return table
+
+
+def load_aliases() -> dict[str, str]:
+    """Return the names of workspaces that the user's file replaces, each with its new one; none if it can't be read."""
+    path = find_user_file()
+    try:
+        return _load_aliases(path, path.stat().st_mtime_ns) if path else {}
+    except OSError:
+        return {}
+
+
+@lru_cache(maxsize=2)
+def _load_aliases(path: Path, mtime_ns: int) -> dict[str, str]:
+    try:
+        aliases = _read_toml(path).get(ALIASES)
+    except UsageError:  # whoever loads the settings is told
+        return {}
+    pairs = aliases.items() if isinstance(aliases, dict) else ()
+    return {old: new for old, new in pairs if isinstance(new, str) and old and new}
+
+
+def write_alias(old: str, new: str) -> Path:
+    """Write into the user's settings file that a workspace has another name now, and return the file's path.
+
+    Raises:
+        UsageError: the file is no valid TOML, or can't be written.
+    """
+    path = find_user_file() or get_default_path()
+    text = path.read_text(encoding="utf-8-sig") if path.is_file() else ""
+    table = _read_toml(path) if text else {}
+    if old in table.get(ALIASES, {}):
+        raise UsageError(f"{path} has an alias of {old!r} already: {table[ALIASES][old]!r}; change it there")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_insert_alias(text, old, new), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} can't be written: {error.strerror}") from None
+    return path
+
+
+def _insert_alias(text: str, old: str, new: str) -> str:
+    """Return the text of a settings file with the alias, as the first line of its table."""
+    line = f"{json.dumps(old, ensure_ascii=False)} = {json.dumps(new, ensure_ascii=False)}"  # a string of TOML too
+    lines, header = text.splitlines(), f"[{ALIASES}]"
+    at = next((n for n, other in enumerate(lines) if other.strip() == header), None)
+    if at is None:
+        lines += [*([""] if lines else []), header]
+        at = len(lines) - 1
+    return "\n".join([*lines[: at + 1], line, *lines[at + 1 :]]) + "\n"
 
 
 def load_project_excludes() -> list[str]:

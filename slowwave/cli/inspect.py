@@ -86,8 +86,17 @@ def status(
 
 
 @command
-def config(as_json: bool = False) -> Row | None:
-    """Show every current setting and where it comes from."""
+def config(
+    alias: Annotated[
+        tuple[str, str, str] | None, typer.Argument(metavar="[alias OLD NEW]", help="Name of a workspace that moved.")
+    ] = None,
+    as_json: bool = False,
+) -> Row | None:
+    """Show every current setting and where it comes from; `config alias OLD NEW` gives a workspace another name.
+
+    What was said under OLD, or in a folder below it, is found under NEW. Nothing that is stored changes: the alias is a
+    line of your settings file.
+    """
     from slowwave.schemas.settings import Settings
     from slowwave.schemas.settings_files import (
         find_project_file,
@@ -96,16 +105,37 @@ def config(as_json: bool = False) -> Row | None:
         load_user_settings,
     )
 
+    if alias:
+        return _set_alias(*alias, as_json)
     # The names that files set, nested as in them, each with the files that set it.
     own = _map_to_path(str(find_user_file()), load_user_settings(Settings))
     if load_project_excludes():
         section = own.setdefault("read", {})
         section["exclude"] = " and ".join(filter(None, (section.get("exclude"), str(find_project_file()))))
-    rows = _list_settings(load_settings(), (), own)
+    return _print_settings(_list_settings(load_settings(), (), own), as_json)
+
+
+def _print_settings(rows: list[tuple[str, Any, str, str]], as_json: bool) -> Row | None:
     if as_json:
         return {name: {"value": value, "from": origin} for name, value, origin, _ in rows}
     for name, value, origin, about in rows:  # no table: at 80 columns it would cut the names
         echo(f"{name} = {value}  ({origin})\n    {about}")
+    return None
+
+
+def _set_alias(what: str, old: str, new: str, as_json: bool) -> Row | None:
+    from slowwave.schemas.settings_files import write_alias
+    from slowwave.text.workspaces import anchor_workspace
+
+    if what != "alias":
+        raise UsageError(
+            f"config can't {what}: write `slowwave config alias OLD NEW`, or `slowwave config` to list all"
+        )
+    old, new = anchor_workspace(old), anchor_workspace(new)
+    path = str(write_alias(old, new))
+    if as_json:
+        return {"old": old, "new": new, "file": path}
+    echo(f"{old} is {new} from now on ({path})")
     return None
 
 
@@ -127,6 +157,8 @@ def _list_settings(model: "BaseModel", above: tuple[str, ...], files: Row) -> li
         # A whole section may be given as JSON in one variable: SLOWWAVE_PYRAMID='{"step": 5}'.
         variables = ["SLOWWAVE_" + "__".join(names[:n]).upper() for n in range(len(names), 0, -1)]
         origin = next((variable for variable in variables if variable in environment), files.get(name, "default"))
+        while isinstance(origin, dict):  # a table whose keys a person chose
+            origin = next(iter(origin.values()), "default")
         plain = value if isinstance(value, bool | int | float | str) else str(value)
         rows.append((".".join(names), plain, origin, field.description or ""))
     return rows

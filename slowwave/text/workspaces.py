@@ -3,7 +3,10 @@
 The tables keep a workspace as its transcript names it. Two names are one workspace where they are the same folder (a
 slash at the end, `.`, `..`, `~`, a symbolic link), where they lie in the same checkout of git, or in two checkouts of
 the same remote, by what `.git/config` says; git itself is not run. A folder that is gone is compared by its normalised
-path, and a name that is no path by itself alone.
+path and, if it lay in a checkout (a work tree that was removed), belongs to that. A folder of Windows is one in all
+its spellings, also as WSL, Cygwin and MSYS write it, and a client's own name for a folder is that folder: its remote,
+its path with dashes for what is no letter or digit, its path's hash. Any other name goes by itself alone.
+The user's `aliases` come before all that.
 
 Answers show the last part of a path. So if no stored name is the one that is asked for, the last parts are compared:
 "tidepool" is "/home/ada/tidepool", unless another workspace ends so too. What is deleted by a setting goes by
@@ -11,10 +14,11 @@ Answers show the last part of a path. So if no stored name is the one that is as
 """
 
 import configparser
+import hashlib
 import ntpath
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from unicodedata import normalize
 
@@ -22,10 +26,16 @@ from rapidfuzz import fuzz, process
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.places import name_last_part
+from slowwave.schemas.settings_files import load_aliases
 
+_CLIENTS = "name by a client"
 MOST_LISTED = 5
 """Workspaces that a message lists."""
 DRIVE = re.compile(r"[A-Za-z]:[/\\]|\\\\")
+WSL = re.compile(r"[/\\]{2}(?:wsl\$|wsl\.localhost)[/\\][^/\\]+(?=[/\\])", re.IGNORECASE)
+"""What Windows writes before a path of a Linux that runs in it."""
+MOUNTED = re.compile(r"/(?:mnt/|cygdrive/)?([A-Za-z])(/.*)?")
+"""A folder of Windows as WSL, Cygwin or MSYS mounts its drive."""
 SCP_URL = re.compile(r"(?:[^@/\s]+@)?([^:/\s]{2,}):(?!//)(.+)")
 """`git@host:owner/name`; one letter before the colon is a drive."""
 WEB_URL = re.compile(r"[a-z+]+://(?:[^@/\s]*@)?([^:/\s]+)(?::\d+)?/(.+)", re.IGNORECASE)
@@ -50,9 +60,12 @@ def find_workspaces(workspace: str, workspaces: Iterable[str | None]) -> tuple[s
 def match_workspaces(workspace: str, workspaces: Iterable[str | None]) -> tuple[str, ...]:
     """Return the known names that are the workspace asked for by its whole name or path, sorted."""
     names = sorted({name for name in workspaces if name})
-    exact = {name for name in names if _compose(name) == _compose(workspace)}
-    keys = _compute_composed_keys(_make_absolute(workspace)) if not exact or _is_path(workspace) else set()
-    alike = (other for other in names if _is_path(other) and not keys.isdisjoint(_compute_composed_keys(other)))
+    aliases = load_aliases()
+    wanted = _follow_alias(workspace, aliases)
+    known = {name: _follow_alias(name, aliases) for name in names}
+    exact = {name for name in names if _compose(known[name]) == _compose(wanted)}
+    keys = _compute_composed_keys(_make_absolute(wanted)) if not exact or _is_path(wanted) else set()
+    alike = (name for name in names if not keys.isdisjoint(_compute_name_keys(known[name])))
     return tuple(sorted(exact.union(alike)))
 
 
@@ -72,7 +85,10 @@ def find_by_last_parts(workspace: str, workspaces: Iterable[str | None]) -> list
     for name in ends:
         if not any(name in group for group in groups):
             groups.append(match_workspaces(name, names))
-    return groups
+    # A repository that no checkout is left of belongs to the only folder that is called like it.
+    bare = [group for group in groups if all(map(_read_address, group))]
+    folders = [group for group in groups if group not in bare]
+    return [tuple(sorted({*folders[0], *bare[0]}))] if len(folders) == len(bare) == 1 else groups
 
 
 def anchor_workspace(name: str) -> str:
@@ -141,8 +157,31 @@ def _compose(name: str) -> str:
     return normalize("NFC", name)
 
 
+def _follow_alias(name: str, aliases: Mapping[str, str]) -> str:
+    """Return the name that the user's aliases have for a workspace, or for a folder that it lies below."""
+    for old in sorted(aliases, key=len, reverse=True):
+        rest = _compose(name)[len(_compose(old)) :]
+        if _compose(name).startswith(_compose(old)) and (not rest or rest[0] in "/\\"):
+            return aliases[old] + rest
+    return name
+
+
 def _compute_composed_keys(path: str) -> set[str]:
     return set(map(_compose, _compute_keys(path)))
+
+
+def _compute_name_keys(name: str) -> set[str]:
+    """Return the keys of a stored name: of a path those of the folder, of any other the one that a client gives it."""
+    if _is_path(name):
+        return _compute_composed_keys(name)
+    return {_read_address(name) or f"{_CLIENTS} {name}"}
+
+
+def _name_as_clients_do(folder: str) -> set[str]:
+    """Return the keys of the names that clients have for a folder: Cursor's and Gemini CLI's."""
+    dashed = re.sub(r"[^A-Za-z0-9]+", "-", folder).strip("-")
+    digest = hashlib.sha256(folder.encode("utf-8", "surrogatepass")).hexdigest()
+    return {f"{_CLIENTS} {name}" for name in (dashed, digest) if "-" in dashed}
 
 
 def _split(name: str) -> list[str]:
@@ -151,22 +190,50 @@ def _split(name: str) -> list[str]:
 
 
 def _compute_keys(path: str) -> frozenset[str]:
-    """Return the keys of a workspace, of which two names for it share one: the path, the checkout, the remote."""
-    plain = "/" + os.path.normpath(_expand_home(path)).lstrip("/")
-    if DRIVE.match(path):
-        plain = ntpath.normcase(ntpath.normpath(path))
+    """Return the keys of a workspace, of which two names for it share one: the path, the checkout, the remote, and what
+    clients call it.
+    """
+    plain, drive = _normalise(path)
+    own = frozenset([plain, *([drive] if drive else []), *_name_as_clients_do(plain)])
     try:
-        if not Path(plain).is_dir():
-            return frozenset([plain])
-        folder = Path(os.path.realpath(plain))
+        near, is_there = _find_near(plain, drive)
+        folder = Path(os.path.realpath(near))
         root = find_project_root(folder)
     except (OSError, ValueError):  # no folder of ours to look into
-        return frozenset([plain])
-    if root is None:
-        return frozenset([plain, str(folder)])
+        return own
+    return own.union([str(folder)] if is_there else [], _compute_checkout_keys(root) if root else [])
+
+
+def _compute_checkout_keys(root: Path) -> set[str]:
     common = _find_common_git_folder(root)
     remote = _read_remote(common)
-    return frozenset([plain, str(folder), str(root), str(common), *([remote] if remote else [])])
+    return {str(root), str(common), *([remote] if remote else []), *_name_as_clients_do(str(root))}
+
+
+def _normalise(path: str) -> tuple[str, str | None]:
+    """Return a path in its plain spelling and, if it may be a folder of Windows, as that."""
+    path = _expand_home(path)
+    if linux := WSL.match(path):
+        path = path[linux.end() :].replace("\\", "/")
+    if DRIVE.match(path):
+        drive = ntpath.normcase(ntpath.normpath(path))
+        return drive, drive
+    plain = "/" + os.path.normpath(path).lstrip("/")
+    mounted = MOUNTED.fullmatch(plain)
+    return plain, ntpath.normcase(f"{mounted[1]}:{mounted[2] or '/'}") if mounted else None
+
+
+def _find_near(plain: str, drive: str | None) -> tuple[Path, bool]:
+    """Return the folder, where Windows' drives are mounted if need be, or the nearest one above it; and whether it is
+    the folder itself.
+    """
+    rest = drive[2:].replace("\\", "/") if drive and drive[1:2] == ":" else ""
+    mounts = [Path(f"{mount}{drive[0]}{rest}") for mount in ("/mnt/", "/")] if drive and rest else []
+    found = next((folder for folder in [Path(plain), *mounts] if folder.is_dir()), None)
+    if found:
+        return found, True
+    above = Path(plain).parents if plain.startswith("/") else ()
+    return next((folder for folder in above if folder.is_dir()), Path("/")), False
 
 
 def _is_path(name: str) -> bool:
@@ -211,11 +278,16 @@ def _read_remote(git: Path) -> str | None:
     url = urls.get('remote "origin"') or (next(iter(urls.values())) if len(urls) == 1 else None)
     if not url:
         return None
-    # Host and path of its address, or the real path of one on this machine.
     url = url.strip('"')
-    if (match := WEB_URL.match(url)) or (not DRIVE.match(url) and (match := SCP_URL.fullmatch(url))):
+    own = os.path.realpath(git.parent / url.removeprefix("file://")).removesuffix("/.git").removesuffix(".git")
+    return _read_address(url) or own
+
+
+def _read_address(url: str) -> str | None:
+    """Return host and path of a repository's address; None for what is no address."""
+    if not _is_path(url) and (match := WEB_URL.match(url) or SCP_URL.fullmatch(url)):
         return f"{match[1].casefold()}:{match[2].strip('/').removesuffix('.git')}"
-    return os.path.realpath(git.parent / url.removeprefix("file://")).removesuffix("/.git").removesuffix(".git")
+    return None
 
 
 def _take_last_part(name: str) -> str:

@@ -67,7 +67,7 @@ class IngestedTranscript:
     def update_session(self, fresh: Session) -> None:
         """Take over what a later record says of a session: its non-null fields win."""
         session = self.sessions.setdefault(fresh.key, Session(fresh.native_id, stored=fresh.stored))
-        for name in ("workspace", "title", "kind", "parent_id"):
+        for name in ("workspace", "title", "kind", "parent_id", "repository"):
             setattr(session, name, getattr(fresh, name) or getattr(session, name))
 
     def index_sessions(self) -> dict[str, Session]:
@@ -207,7 +207,7 @@ def build_session_row(
         "native_id": info.native_id,
         "source": got.get_source(info),
         "path": old.get("path") or got.transcript.name,
-        "workspace": info.workspace or old.get("workspace"),
+        "workspace": old.get("workspace") if old and not info.workspace else info.place,
         "title": info.title or old.get("title"),
         "kind": info.kind or old.get("kind") or "chat",
         "parent_id": info.parent_id or old.get("parent_id"),

@@ -25,6 +25,7 @@ from slowwave.tasks.forget.plan import read_forgotten
 from slowwave.tasks.ingest.formats.registry import find_other_readers
 from slowwave.tasks.ingest.parsing.lines import DAMAGE
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.parsing.values import dump_json
 from slowwave.tasks.ingest.storable import Timeline, make_storable
 from slowwave.tasks.ingest.store_messages import IngestedTranscript, quarantine_lines, repair_sessions, write_ingested
 from slowwave.tasks.ingest.transcripts import (
@@ -36,6 +37,7 @@ from slowwave.tasks.ingest.transcripts import (
     redact_message,
 )
 from slowwave.tasks.ingest.vault import (
+    BLOCK_FIELDS,
     GENESIS,
     build_message_row,
     build_message_table,
@@ -76,8 +78,26 @@ class VaultIndex:
         self.home = {row["session_id"]: row["path"] for row in sessions}
         """Session to the file that it was first read from."""
         self.natives = {row["session_id"]: row["native_id"] for row in sessions}
+        self._store, self._known = store, frozenset(self.home)
+        self._places: dict[str, dict[tuple[str, str], str]] = {}  # of the session looked at last
         last = stored.sort("seq").group_by("session_id").last()
         self.tail = {s: (n + 1, h) for s, n, h in zip(last["session_id"], last["seq"], last["hash"], strict=True)}
+
+    def find_identity(self, sid: str, message: Message) -> str | None:
+        """Return the identity of the stored message that has this place in its session and this content.
+
+        A reader that learns to tell copies apart gives identities of another form: what is stored keeps its own.
+        """
+        if sid not in self._places:
+            columns = ["native_id", "identity", "blocks"]
+            rows = (
+                self._store.read_ids(MESSAGES, [sid], columns, by="session_id").to_pylist()
+                if sid in self._known
+                else []
+            )
+            self._places = {sid: {(row["native_id"], dump_json(row["blocks"])): row["identity"] for row in rows}}
+        blocks = [{name: getattr(block, name) for name in BLOCK_FIELDS} for block in message.blocks]
+        return self._places[sid].get((message.native_id, dump_json(blocks)))
 
     def find_trespass(self, session: Session, sid: str, iid: str | None, path: Path) -> str | None:
         """Return why a file may not say this of a session, or take messages of it back (no `iid`); None where it may.
@@ -252,8 +272,8 @@ def iter_new_rows(
                     yield index.append_row(row)
             case Session():
                 if redact:  # titles and folders too: they are words
-                    record.title = record.title and redact_text(record.title)
-                    record.workspace = record.workspace and redact_text(record.workspace)
+                    for name in ("title", "workspace", "repository"):
+                        setattr(record, name, redact_text(getattr(record, name) or "") or None)
                 got.update_session(record)
             case Inactive():
                 sid = compute_session_id(got.transcript.reader.source, record.session)
@@ -350,6 +370,8 @@ def _prepare_message_row(
         iid = known_as.identity if known_as else compute_message_identity(source, message)
         if redact:
             got.redacted.update(redact_message(message))
+        if not known_as and _shorten_id(iid) not in index.owner:
+            iid = index.find_identity(sid, message) or iid
         mid = known_as.message_id if known_as else compute_message_id(iid, message)
     except (TypeError, UnicodeEncodeError) as error:  # a lone surrogate: no UTF-8 exists for it
         got.rejected.append(Rejected(message.line, f"message can't be stored as UTF-8: {error}"))
@@ -370,5 +392,5 @@ def _prepare_message_row(
         got.changed.append(message.text)
     index.home.setdefault(sid, got.transcript.name)
     got.stored += 1
-    workspace = known_as.workspace if known_as else session.workspace
+    workspace = known_as.workspace if known_as else session.place
     return {**build_message_row(source, message, workspace, mid, iid), "session_id": sid}

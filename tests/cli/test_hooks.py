@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.store.journal import load_recalled_spans
 from tests.command_line import typed
 from tests.talk_files import session
+from tests.transcript_rows import put
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "deployments" / "hooks"
@@ -186,3 +188,23 @@ def test_of_21_everyday_prompts_those_that_ask_the_memory_are_answered(tmp_path:
 def test_a_hook_is_no_command_for_people_and_has_help_all_the_same() -> None:
     assert " hook " not in typed("--help").output
     assert "session-start or user-prompt" in typed("hook", "--help").output
+
+
+def test_a_hook_of_cursor_finds_what_cursor_itself_wrote_of_its_folder(tmp_path: Path) -> None:
+    """Its transcripts name the folder with dashes, and its event as it is."""
+    folder = tmp_path / "pond"
+    folder.mkdir()
+    dashed = re.sub("[^A-Za-z0-9]+", "-", str(folder)).strip("-")
+    said = [("user", SAID[0][1]), ("assistant", SAID[1][1])]
+    lines = ({"role": role, "message": {"content": [{"type": "text", "text": text}]}} for role, text in said)
+    run_night(
+        [put(tmp_path / f".cursor/projects/{dashed}/agent-transcripts/u1/u1.jsonl", tuple(lines))],
+        Settings(store=tmp_path / "store", encoder="hash-384"),
+    )
+    given = example("cursor-session-start", folder)
+    environment = os.environ | {"SLOWWAVE_STORE": str(tmp_path / "store"), "XDG_CONFIG_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "slowwave", "hook", "session-start"]
+    done = subprocess.run(
+        command, input=json.dumps(given).encode(), env=environment, capture_output=True, check=True, cwd=ROOT
+    )
+    assert "PostgreSQL" in json.loads(done.stdout)["additional_context"]

@@ -1,13 +1,22 @@
 """A tool that resumes, forks or migrates a session copies its lines: the same messages, and equal words are not."""
 
+import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MESSAGES
+from slowwave.store import Store
+from slowwave.tasks.ingest.formats import registry
+from slowwave.tasks.ingest.formats.agents.codex import READER as CODEX_READER
 from slowwave.tasks.ingest.formats.agents.openclaw.reader import PI_READER
 from slowwave.tasks.ingest.parsing.lines import read_head
-from slowwave.tasks.ingest.parsing.records import Session
+from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Session
 from tests.transcript_rows import put, read, read_messages
 
 Line = dict[str, Any]
@@ -64,6 +73,60 @@ def test_a_codex_forks_copy_is_its_parents_though_it_is_stamped_anew(tmp_path: P
     assert get_parent(tmp_path / "f.jsonl") == "p1"
     one, two = (identify(tmp_path / id, codex("session_meta", id=id), codex_says("user", "hi")) for id in ("c1", "c2"))
     assert one != two
+
+
+def test_two_codex_forks_that_point_to_their_parent_share_no_message(tmp_path: Path) -> None:
+    """Since 0.171 nothing is copied: equal first prompts of two forks are two messages."""
+
+    def fork(name: str) -> list[str | None]:
+        head = codex("session_meta", id=name, forked_from_id="p1", history_base={"thread_id": "p1"})
+        return identify(tmp_path / f"{name}.jsonl", head, codex_says("user", "Decide."))
+
+    assert fork("f1") != fork("f2")
+
+
+ROLLED_BACK = [
+    codex_says("user", "Two"),
+    codex_says("assistant", "2"),
+    codex("event_msg", type="thread_rolled_back", num_turns=1),
+]
+KEPT = [codex_says("user", "One"), codex_says("user", "Three"), codex_says("assistant", "3")]
+
+
+def test_a_rollout_that_is_rewritten_without_its_rolled_back_turns_has_the_same_messages(tmp_path: Path) -> None:
+    """As `codex migrate-rollouts --apply` does."""
+    path, head = tmp_path / "r.jsonl", codex("session_meta", id="r1")
+    before = read_messages(put(path, (head, KEPT[0], *ROLLED_BACK, *KEPT[1:])))
+    gone = {record.native_id for record in read(path) if isinstance(record, Inactive)}
+    after = identify(path, head, *KEPT)
+    assert [message.identity for message in before if message.native_id not in gone] == after
+
+
+def test_words_that_were_rolled_back_and_are_said_again_count(tmp_path: Path) -> None:
+    records = read(put(tmp_path / "r.jsonl", (codex("session_meta", id="r1"), *ROLLED_BACK, ROLLED_BACK[0])))
+    assert [record.native_id for record in records if isinstance(record, Inactive)] == ["3"]  # the answer alone
+    assert [message.native_id for message in records if isinstance(message, Message)] == ["2", "3", "2"]
+
+
+def test_a_message_keeps_its_identity_when_a_reader_gives_identities_of_another_form(tmp_path: Path) -> None:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+    path = put(tmp_path / "talks/r.jsonl", (codex("session_meta", id="r1"), *KEPT))
+    old = replace(CODEX_READER, name="old", version=1, tool="codex", read=lambda path, limits: read_as_before(path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "OWN", (old,))
+        registry.load_readers.cache_clear()
+        run_night([path.parent], settings)
+    registry.load_readers.cache_clear()
+    with path.open("a") as file:
+        file.write(json.dumps(codex_says("user", "Four")) + "\n")
+    run_night([path.parent], settings)
+    texts = Store.open(settings.store).read(MESSAGES, ["text"])["text"].to_pylist()
+    assert sorted(texts) == ["3", "Four", "One", "Three"]
+
+
+def read_as_before(path: Path) -> Iterator[Record]:
+    for record in CODEX_READER.read(path, Limits()):
+        yield replace(record, identity=f"old/{record.native_id}") if isinstance(record, Message) else record
 
 
 def event(role: str, words: str, second: int, **more: object) -> Line:

@@ -78,6 +78,22 @@ def test_lines_of_an_agent_that_speak_of_a_chats_keys_are_no_chat(line: str, tmp
     assert detect_reader(put(tmp_path / "s.jsonl", f"{line}\n{line}\n")).name in ("claude-code", "codex", "pi")
 
 
+def test_an_opencode_fork_in_the_database_adds_its_own_messages_alone(tmp_path: Path) -> None:
+    path = make_database(tmp_path / "opencode.db")
+    with sqlite3.connect(path) as db:  # begun at 99, with a copy of the first message under another id
+        db.execute("INSERT INTO session (id, directory, time_created) VALUES ('ses_2', '/w', 99)")
+        for key, at in (("copy", 2), ("own", 100)):
+            db.execute("INSERT INTO message VALUES (?, 'ses_2', ?, ?)", (key, at, '{"role": "user"}'))
+            part = json.dumps({"type": "text", "text": key})
+            db.execute("INSERT INTO part VALUES (?, ?, 'ses_2', ?)", (f"p-{key}", key, part))
+    db.close()
+    records = [record for record in read(path) if getattr(record, "session", "") == "ses_2"]
+    assert [(type(record).__name__, getattr(record, "native_id", "")) for record in records] == [
+        ("Message", "own"),
+        ("Inactive", "copy"),
+    ]
+
+
 def test_a_chat_without_an_id_is_known_by_its_content_wherever_it_stands(tmp_path: Path) -> None:
     def list_sessions(*talks: str) -> list[str]:
         lines = tuple({"messages": [{"role": "user", "content": talk}]} for talk in talks)
@@ -146,7 +162,7 @@ def make_database(path: Path, **session: object) -> Path:
 
 
 def test_an_export_and_the_database_of_opencode_tell_the_same(tmp_path: Path) -> None:
-    records = read(put(tmp_path / "ses_1.json", EXPORT))
+    records = read(put(tmp_path / "ses_1.json", EXPORT | {"info": INFO | {"parentID": "ses_0"}}))
     back = json.dumps({"messageID": "msg_4"})
     stored = read(make_database(tmp_path / "opencode.db", parent_id="ses_0", revert=back))
     packed = put(tmp_path / "opencode.db.gz", gzip.compress((tmp_path / "opencode.db").read_bytes()))

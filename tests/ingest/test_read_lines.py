@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from slowwave.tasks.ingest.parsing import lines
-from slowwave.tasks.ingest.parsing.lines import iter_json, open_binary, read_head
+from slowwave.tasks.ingest.parsing.lines import iter_documents, iter_json, open_binary, read_head
 from slowwave.tasks.ingest.parsing.records import Limits, Rejected
 
 TWO = b'{"a":1}\n{"b":2}\n'
@@ -124,3 +124,24 @@ def test_stream_closes_when_the_reader_stops_early(tmp_path: Path) -> None:
     del lines  # a file left open would be a ResourceWarning, and so an error
     with open_binary(tmp_path / "a.jsonl") as stream:
         assert stream.readline() == b'{"a":1}\n'
+
+
+@pytest.mark.parametrize("frames", [1, 3])
+def test_a_zstandard_file_that_breaks_off_is_told_and_what_came_before_is_read(tmp_path: Path, frames: int) -> None:
+    rows = [b"".join(b'{"n":"%032x"}\n' % hash((n, frame)) for n in range(500)) for frame in range(frames)]
+    packed = b"".join(map(zstandard.compress, rows))
+    assert len(items(written(tmp_path / "whole.jsonl.zst", packed))) == 500 * frames
+    *read, last = items(written(tmp_path / "cut.jsonl.zst", packed[:-200]))
+    assert isinstance(last, Rejected)
+    assert last.reason == "compressed file is damaged: it breaks off within a frame"
+    assert len(read) >= 500 * (frames - 1)
+
+
+def test_a_number_of_any_size_ends_no_file_of_conversations(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.json", b'[{"a":9223372036854775808},{"a":123456789012345678901234},{"a":1.5},{"a":2}]')
+    assert [item[1]["a"] for item in iter_documents(path, Limits()) if not isinstance(item, Rejected)] == [
+        2**63,
+        123456789012345678901234,
+        1.5,
+        2,
+    ]

@@ -138,8 +138,24 @@ def test_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         list(find_files([tmp_path / "gone"]))
 
 
+VARIABLES = {
+    "CODEX_HOME": ("codex", "sessions/rollout-1.jsonl"),
+    "CLAUDE_CONFIG_DIR": ("claude-code", "projects/-home-ada/s1.jsonl"),
+    "XDG_DATA_HOME": ("opencode", "opencode/opencode.db"),
+    "PI_CODING_AGENT_DIR": ("pi", "sessions/--home-ada--/1_x.jsonl"),
+    "GEMINI_CLI_HOME": ("gemini", ".gemini/tmp/p/chats/session-1.jsonl"),
+    "QWEN_HOME": ("qwen-code", "projects/-home-ada/chats/q.jsonl"),
+    "QWEN_RUNTIME_DIR": ("qwen-code", "projects/-home-ada/chats/q.jsonl"),
+    "COPILOT_HOME": ("copilot-cli", "session-state/c1/events.jsonl"),
+}
+"""The clients' own variables, and where each keeps a transcript below the folder it names."""
+
+
 def test_installed_tools_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CODEX_HOME", raising=False)
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    put(tmp_path / ".qwen/projects/-home-ada/chats/q.jsonl")
+    put(tmp_path / ".copilot/session-state/c1/events.jsonl")
     put(tmp_path / ".claude/projects/-home-ada/s1.jsonl")
     put(tmp_path / ".claude/projects/-home-ada/s1/subagents/agent-x.jsonl")
     put(tmp_path / ".claude/projects/-home-ada/s1/subagents/agent-x.meta.json", "{}")
@@ -157,21 +173,26 @@ def test_installed_tools_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("claude-code", "s1.jsonl"),
         ("codex", "rollout-0.jsonl"),
         ("codex", "rollout-1.jsonl"),
+        ("copilot-cli", "events.jsonl"),
         ("cursor", "u1.jsonl"),
         ("gemini", "session-1.json"),
         ("openclaw", "s.jsonl"),
         ("opencode", "opencode.db"),
         ("pi", "1_x.jsonl"),
+        ("qwen-code", "q.jsonl"),
     ]
 
 
-def test_codex_is_found_where_its_variable_says_and_nothing_installed_is_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("variable", "name", "place"), [(key, *value) for key, value in VARIABLES.items()])
+def test_a_client_is_found_where_its_variable_says_and_nothing_installed_is_nothing(
+    variable: str, name: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "elsewhere"))
+    for other in VARIABLES:
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(variable, str(tmp_path / "elsewhere"))
     assert find_installed(tmp_path) == []
-    path = put(tmp_path / "elsewhere/sessions/rollout-1.jsonl", CODEX)
-    assert [(reader.name, found) for reader, found in find_installed(tmp_path)] == [("codex", path)]
+    path = put(tmp_path / "elsewhere" / place, CODEX)
+    assert [(reader.name, found) for reader, found in find_installed(tmp_path)] == [(name, path)]
 
 
 # Order.

@@ -1,11 +1,14 @@
 """One workspace, however it is written."""
 
+import hashlib
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings_files import write_alias
 from slowwave.text.workspaces import (
     anchor_workspace,
     find_project_root,
@@ -66,6 +69,53 @@ def test_what_is_gone_goes_by_its_path_and_what_is_no_path_by_its_name(tmp_path:
     assert find_workspaces("friends", ["friends", "/friends", "Friends"]) == ("friends",)
     assert find_workspaces("/home/nobody/tide/src", ["/home/nobody/tide"]) == ()
     assert find_workspaces("\ud800\0", ["friends", "/home"]) == ()
+
+
+WINDOWS = ["C:\\Users\\Ann\\pond", "c:/users/ann/pond/", "/mnt/c/Users/Ann/pond", "/c/Users/Ann/pond"]
+WINDOWS += ["\\\\wsl$\\Debian\\mnt\\c\\Users\\Ann\\pond", "//wsl.localhost/Debian/mnt/c/Users/Ann/pond"]
+
+
+@pytest.mark.parametrize("written", WINDOWS)
+def test_a_folder_of_windows_is_one_in_all_its_spellings(written: str) -> None:
+    assert find_workspaces(written, [*WINDOWS, "D:\\Users\\Ann\\pond"]) == tuple(sorted(WINDOWS))
+
+
+def test_a_folder_of_a_linux_in_windows_is_that_of_the_linux() -> None:
+    assert find_workspaces("/home/ann/pond", ["\\\\wsl$\\Debian\\home\\ann\\pond"]) != ()
+
+
+def test_a_work_tree_that_was_removed_belongs_to_the_checkout_it_lay_in(tmp_path: Path) -> None:
+    main = clone(tmp_path / "tide", "https://github.com/ada/tide.git")
+    gone, beside = str(main / ".worktrees" / "fix"), str(tmp_path / "tide-fix")
+    assert find_workspaces(str(main), [gone, beside]) == (gone,)
+
+
+def test_a_clients_own_name_for_a_folder_is_that_folder(tmp_path: Path) -> None:
+    main = clone(tmp_path / "pond", "git@github.com:ada/pond.git")
+    cursor = re.sub("[^A-Za-z0-9]+", "-", str(main)).strip("-")  # as in ~/.cursor/projects/
+    gemini = hashlib.sha256(str(main).encode()).hexdigest()  # projectHash
+    codex = "https://github.com/ada/pond"  # git.repository_url
+    known = [cursor, gemini, codex, f"{cursor}-2", "https://github.com/bob/pond"]
+    assert find_workspaces(str(main), known) == tuple(sorted([cursor, gemini, codex]))
+    assert find_workspaces(str(main / "src"), [cursor]) == (cursor,)
+
+
+def test_a_repository_without_a_checkout_is_the_only_folder_that_is_called_like_it() -> None:
+    address = "https://github.com/ada/pond"
+    assert find_workspaces("pond", [address, "/home/ada/pond"]) == ("/home/ada/pond", address)
+    assert find_workspaces("pond", [address, "/home/ada/pond", "/home/bob/pond"]) == ()
+
+
+def test_an_alias_gives_what_was_said_under_the_old_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "slowwave.toml"))
+    (tmp_path / "slowwave.toml").write_text("[read]\nexclude = []\n")
+    write_alias("/old/pond", str(tmp_path))
+    write_alias("lake", str(tmp_path))
+    known = ["/old/pond", "/old/pond/src", "/old/pond2", "lake"]
+    assert find_workspaces(str(tmp_path), known) == ("/old/pond", "lake")
+    assert find_workspaces("lake", ["/old/pond"]) == ("/old/pond",)
+    with pytest.raises(UsageError, match="has an alias of 'lake' already"):
+        write_alias("lake", "/elsewhere")
 
 
 def test_settings_kept_at_home_make_no_project_of_all_that_lies_there(

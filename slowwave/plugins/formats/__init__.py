@@ -3,13 +3,15 @@
 The most particular is asked first. A history in Markdown may quote lines of every other format.
 """
 
-from slowwave.plugins.formats import chatgpt, chats, markdown, opencode, pmm
+from slowwave.plugins.formats import chatgpt, chats, copilot, markdown, opencode, pmm, qwen_code
 
 READERS = (
     markdown.SPECSTORY,
     markdown.AIDER,
     opencode.READER,
     pmm.READER,
+    qwen_code.READER,
+    copilot.READER,
     chatgpt.READER,
     *chats.READERS,
 )

@@ -22,6 +22,8 @@ from slowwave.tasks.ingest.parsing.lines import (
     iter_json,
 )
 from slowwave.tasks.ingest.parsing.records import (
+    AGENT,
+    HUMAN,
     Block,
     Head,
     Inactive,
@@ -34,10 +36,12 @@ from slowwave.tasks.ingest.parsing.records import (
     Session,
     Skipped,
     lies_below,
+    lies_in,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.unread import leave_out
 from slowwave.tasks.ingest.parsing.values import (
+    REFERENCED,
     coerce_dict,
     coerce_id,
     coerce_list,
@@ -45,6 +49,7 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_time,
     encode_json,
     extract_tag_body,
+    extract_typed,
     join_text_blocks,
     parse_blocks,
     parse_role,
@@ -70,7 +75,7 @@ class Chat:
     inactive: Iterable[str] = ()
     """Ids of messages that were regenerated or edited."""
     text: Callable[[str, Role], str] = lambda said, role: said
-    """What somebody said, out of a message's text blocks."""
+    """What somebody said, out of a message's text blocks; if it is nothing, nobody said these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,14 +132,18 @@ class ChatFormat:
         # Results in a turn of the user's are a tool's; what nobody saw is nobody's words.
         if parsed[0] == "user" and all(block.type == "tool_result" for block in blocks):
             parsed = ("tool", "tool")
-        if parsed[1] != "tool" and self.hides(fields):
+        said = join_text_blocks(blocks)
+        text = chat.text(said, parsed[0])
+        if parsed[1] != "tool" and (self.hides(fields) or (said and not text)):
             parsed = (parsed[0], "synthetic")
+        elif parsed == HUMAN and chat.session.kind == "subagent":
+            parsed = AGENT
         return Message(
             chat.session.native_id,
             get_id(fields, self.id) or position,
             *parsed,
             blocks,
-            chat.text(join_text_blocks(blocks), parsed[0]),
+            text,
             coerce_time(next(filter(None, (get(fields, key) for key in self.time)), chat.began)),
             parent_id=get_text(fields, self.parent),
             speaker=get_text(fields, self.speaker) if parsed[0] != "tool" else None,
@@ -169,6 +178,11 @@ def name_by_file(path: Path, number: int = 1) -> str:
     """Return the file's name without its suffixes, with a conversation's number from the second on."""
     stem = path.name.split(".")[0]
     return stem if number == 1 else f"{stem}:{number}"
+
+
+def drop_injected(said: str, role: Role) -> str:
+    """Return what a user typed of a prompt, and what anybody else says as it is."""
+    return extract_typed(said) if role == "user" else said
 
 
 def starts_with(*alternatives: str) -> Callable[[Head], bool]:
@@ -245,6 +259,38 @@ CLAUDE_AI = ChatFormat(
 )
 
 
+# Grok's export, `prod-grok-backend.json`: one object with all conversations, each with its responses; times as MongoDB
+# writes them.
+
+
+def _read_grok(path: Path, limits: Limits) -> Iterator[Record]:
+    """Yield records of each conversation; `line` is its number."""
+    for item in iter_documents(path, limits):
+        if isinstance(item, Rejected):
+            yield item
+        else:
+            talks = enumerate(get_objects(item[1], "conversations"), 1)
+            yield from read_each(talks, partial(GROK.read_document, path))
+
+
+def _open_grok(path: Path, number: int, fields: Fields) -> Chat | None:
+    if (named := get_id(fields, "conversation.id")) is None:
+        return None
+    messages = [entry.get("response") for entry in get_objects(fields, "responses")]
+    about = Session(named, title=get_text(fields, "conversation.title"))
+    return Chat(about, messages, get(fields, "conversation.create_time"))
+
+
+GROK = ChatFormat(
+    open=_open_grok,
+    parse=lambda fields, role: parse_blocks(fields.get("message")),
+    id="_id",
+    role="sender",
+    time=("create_time.$date.$numberLong", "create_time.$date", "create_time"),
+    parent="parent_response_id",
+)
+
+
 # Gemini: AI Studio's prompts, and the Gemini CLI's sessions. The CLI keeps a session as one document or, since 0.40, as
 # lines that are appended: a header, messages (the same id again is a newer version), `$set` patches, and `$rewindTo`
 # marks that take back a message and all after it.
@@ -256,7 +302,7 @@ _DRIVE = ("driveDocument", "driveImage", "driveAudio", "driveVideo", "youtubeVid
 def _open_studio(path: Path, number: int, fields: Fields) -> Chat:
     """Return the prompt, by its file's name where it has no id; its chunks have no times."""
     instruction = {**coerce_dict(fields.get("systemInstruction")), "role": "system"}
-    first = [instruction] if _parse_gemini(instruction, "system") else []
+    first = [instruction] if parse_gemini(instruction, "system") else []
     about = Session(get_id(fields, "id") or name_by_file(path, number), title=get_text(fields, "title", "name"))
     positions = chain(["system"] if first else [], map(str, count()))
     chunks = coerce_list(get(fields, "chunkedPrompt.chunks"))
@@ -264,17 +310,32 @@ def _open_studio(path: Path, number: int, fields: Fields) -> Chat:
 
 
 def _open_cli(path: Path, number: int, fields: Fields) -> Chat | None:
+    """Return the session; a sub-agent's file lies in a folder that is named after the session it works for."""
     if (named := get_id(fields, "sessionId")) is None:
         return None
-    about = Session(named, get_text(fields, "projectHash"), get_text(fields, "summary"))
-    about.kind = "subagent" if fields.get("kind") == "subagent" else None
-    return Chat(about, fields.get("messages"))
+    about = Session(named, _find_project(path) or get_text(fields, "projectHash"), get_text(fields, "summary"))
+    if fields.get("kind") == "subagent":
+        about.kind = "subagent"
+        about.parent_id = path.parent.name if path.parent.parent.name == "chats" else None
+    return Chat(about, fields.get("messages"), text=drop_injected)
 
 
-def _parse_gemini(fields: Fields, role: Role) -> list[Block]:
+def _find_project(path: Path) -> str | None:
+    """Return the folder of the project whose chats a file lies among: the file itself has a hash of its path alone."""
+    chats = next((folder for folder in list(path.parents)[:2] if folder.name == "chats"), None)
+    if chats is None:
+        return None
+    try:
+        return (chats.parent / ".project_root").read_text(encoding="utf-8").strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def parse_gemini(fields: Fields, role: Role) -> list[Block]:
     """Return thoughts, then `parts` (or a list in `content`, or the plain text), attachments and the CLI's calls."""
     parts = coerce_list(fields.get("parts")) or coerce_list(fields.get("content"))
     text = None if parts else fields.get("text") or fields.get("content")
+    parts, attached = split_attached(parts, coerce_list(fields.get("displayContent")))
     thoughts = [
         [get_text(entry, "subject"), get_text(entry, "description")] for entry in get_objects(fields, "thoughts")
     ]
@@ -282,12 +343,37 @@ def _parse_gemini(fields: Fields, role: Role) -> list[Block]:
     for part in (*parts, {**fields, "text": text, "thought": fields.get("isThought")}):
         blocks += _parse_part({"text": part} if isinstance(part, str) else coerce_dict(part))
     for call in get_objects(fields, "toolCalls"):
-        answers = [coerce_dict(entry.get("functionResponse")) for entry in get_objects(call, "result")]
-        blocks += _parse_part({"functionCall": call})
-        if text := "\n".join(map(_get_answer, filter(None, answers))) or get_text(call, "resultDisplay"):
-            failed = None if call.get("status") is None else call.get("status") != "success"
-            blocks.append(Block("tool_result", text, get_text(call, "name"), get_id(call, "id"), failed))
-    return blocks
+        blocks += _parse_call(call)
+    return [*blocks, *(Block("other", encode_json(part), "attached") for part in attached)]
+
+
+def _parse_call(call: Fields) -> Iterator[Block]:
+    """Yield a call of the CLI's, and what it gave."""
+    answers = [coerce_dict(entry.get("functionResponse")) for entry in get_objects(call, "result")]
+    yield from _parse_part({"functionCall": call})
+    if text := "\n".join(map(_get_answer, filter(None, answers))) or get_text(call, "resultDisplay"):
+        failed = None if call.get("status") is None else call.get("status") != "success"
+        yield Block("tool_result", text, get_text(call, "name"), get_id(call, "id"), failed)
+
+
+def split_attached(parts: list[object], shown: list[object]) -> tuple[list[object], list[object]]:
+    """Return the parts of a prompt that a person typed, as the screen showed them, and the texts that were added: what
+    is not shown or, if nothing tells what was, the contents of files between the program's own marks.
+    """
+    texts = [coerce_text(part) or get_text(coerce_dict(part), "text") for part in parts]
+    if shown:
+        added = {n for n, text in enumerate(texts) if text}
+    else:
+        added = _find_referenced([(text or "").strip() for text in texts])
+    kept: list[object] = [part for n, part in enumerate(parts) if n not in added or not texts[n]]
+    return [*shown, *kept], [texts[n] for n in sorted(added) if texts[n] and parts[n] not in shown]
+
+
+def _find_referenced(texts: list[str]) -> set[int]:
+    """Return the numbers of the texts from the mark before the contents of files to the one after them."""
+    if not set(REFERENCED) <= set(texts):
+        return set()
+    return set(range(texts.index(REFERENCED[0]), len(texts) - texts[::-1].index(REFERENCED[1])))
 
 
 def _parse_part(part: Fields) -> Iterator[Block]:
@@ -320,10 +406,10 @@ def _skip_note(fields: Fields) -> Fields | str:
     return kind if kind and kind != "gemini" and not parse_role(kind) else fields
 
 
-STUDIO = ChatFormat(open=_open_studio, parse=_parse_gemini, id="", time=("createTime",))
+STUDIO = ChatFormat(open=_open_studio, parse=parse_gemini, id="", time=("createTime",))
 CLI = ChatFormat(
     open=_open_cli,
-    parse=_parse_gemini,
+    parse=parse_gemini,
     role="type",
     roles={"gemini": "assistant"},
     time=("timestamp",),
@@ -342,7 +428,7 @@ def _read_gemini(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
-    session, live = Session(name_by_file(path)), dict[str, None]()
+    chat, live = Chat(Session(name_by_file(path)), text=drop_injected), dict[str, None]()
     for item in iter_json(path, limits):
         if isinstance(item, Rejected):
             yield item
@@ -350,16 +436,16 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
         line, fields = item
         messages: dict[str, object] = {}
         if "projectHash" in fields and (header := _open_cli(path, line, fields)):
-            session = header.session
-            yield session
+            chat = header
+            yield chat.session
         elif back := get_id(fields, "$rewindTo"):
             ids = list(live)
             for gone in ids[ids.index(back) if back in live else 0 :]:  # all, where it names none of them
                 del live[gone]
-                yield Inactive(session.native_id, gone)
+                yield Inactive(chat.session.native_id, gone)
         elif patch := coerce_dict(fields.get("$set")):
             if title := get_text(patch, "summary"):
-                yield Session(session.native_id, title=title)
+                yield Session(chat.session.native_id, title=title)
             new = [
                 message
                 for message in coerce_list(patch.get("messages"))
@@ -369,7 +455,7 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
         else:
             messages = {str(line): fields}
         for position, message in messages.items():
-            record = CLI.parse_message(Chat(session), position, message, line)
+            record = CLI.parse_message(chat, position, message, line)
             if isinstance(record, Message):
                 live[record.native_id] = None
             yield record
@@ -394,14 +480,19 @@ def _sniff_cursor(head: Head) -> bool:
 
 def _read_cursor(path: Path, limits: Limits) -> Iterator[Record]:
     project = _PROJECT.search(path.as_posix())
-    chat = Chat(Session(name_by_file(path), project[1] if project else None), text=_extract_prompt)
+    about = Session(name_by_file(path), project[1] if project else None)
+    if path.parent.name == "subagents":
+        about.kind, about.parent_id = "subagent", path.parent.parent.name
+    chat = Chat(about, text=_extract_prompt)
     yield chat.session
     yield from read_each(iter_json(path, limits), lambda n, fields: [CURSOR.parse_message(chat, str(n), fields, n)])
 
 
 def _extract_prompt(text: str, role: Role) -> str:
     """Return the person's text without the context that the editor put around it."""
-    return (extract_tag_body(text, "user_query") or strip_tags(text, _ADDED).strip()) if role == "user" else text
+    if role != "user":
+        return text
+    return extract_tag_body(text, "user_query") or extract_typed(strip_tags(text, _ADDED).strip())
 
 
 CURSOR = ChatFormat(
@@ -417,15 +508,16 @@ READERS = (
         _sniff_cursor,
         _read_cursor,
         lies_below((".cursor/projects",), "*/agent-transcripts/**/*.jsonl"),
-        version=2,
+        version=3,
     ),
     Reader("claude-ai", starts_with("chat_messages uuid"), CLAUDE_AI.read, version=2),
     Reader(
         "gemini",
         starts_with("chunkedPrompt", "projectHash sessionId"),
         _read_gemini,
-        lies_below((".gemini/tmp",), "*/chats/**/*.json", "*/chats/**/*.jsonl"),
-        version=2,
+        lies_in("GEMINI_CLI_HOME", "", (".gemini/tmp",), "*/chats/**/*.json", "*/chats/**/*.jsonl"),
+        version=3,
     ),
+    Reader("grok", starts_with("conversations conversation responses sender"), _read_grok),
     Reader("openai-chat", _sniff_openai, OPENAI.read, version=2),
 )

@@ -2,13 +2,26 @@
 
 Both hold the same objects: a session's `info`, and messages with their parts. The database belongs to a running
 program: it is opened read-only. A damaged row goes to quarantine under its rowid.
+
+A fork begins with copies of the messages above it, under new ids and at their old times. A message that is older than
+its session is such a copy: it is left out if the database has the original. What an export of a fork alone holds is
+read whole.
 """
 
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from slowwave.plugins.formats.chats import Chat, ChatFormat, Fields, get, get_id, get_objects, get_text
+from slowwave.plugins.formats.chats import (
+    Chat,
+    ChatFormat,
+    Fields,
+    drop_injected,
+    get,
+    get_id,
+    get_objects,
+    get_text,
+)
 from slowwave.tasks.ingest.parsing.lines import has_leading_keys, parse_object
 from slowwave.tasks.ingest.parsing.records import (
     Block,
@@ -19,7 +32,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Rejected,
     Role,
     Session,
-    lies_below,
+    lies_in,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.sqlite_readonly import (
@@ -32,10 +45,20 @@ from slowwave.tasks.ingest.parsing.sqlite_readonly import (
     list_columns,
     open_read_only,
 )
-from slowwave.tasks.ingest.parsing.values import coerce_dict, encode_json
+from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_list, encode_json
 
 _NOISE = frozenset(("step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction"))
 """Parts that tell of the program's own doing."""
+
+_COPIES = "copies"
+"""Where a session that was put together names the messages that are another session's."""
+_QUERY_COPIES = """
+SELECT copy.id FROM session JOIN message AS copy ON copy.session_id = session.id
+WHERE session.rowid = ? AND copy.time_created < session.time_created AND EXISTS (
+  SELECT 1 FROM message AS original JOIN session AS first ON first.id = original.session_id
+  WHERE original.time_created = copy.time_created AND first.time_created <= original.time_created)
+"""
+"""Ids of a session's messages that are older than it and stand in the session where they were said, too."""
 
 
 def sniff(head: Head) -> bool:
@@ -72,7 +95,14 @@ def _read_session(
     items = list(_query_messages(db, cells[0], limits))
     yield from (item for item in items if isinstance(item, Rejected))
     messages = [item for item in items if not isinstance(item, Rejected)]
-    yield from OPENCODE.read_document(path, rowid, {"info": info, "messages": messages})
+    yield from OPENCODE.read_document(path, rowid, {"info": info, **_drop_copies(db, rowid, messages)})
+
+
+def _drop_copies(db: sqlite3.Connection, rowid: int, messages: Sequence[Fields]) -> Fields:
+    """Return a session's own messages, and the ids of the others."""
+    copies = {key for (key,) in db.execute(_QUERY_COPIES, (rowid,))}
+    own = [message for message in messages if get_id(message, "info.id") not in copies]
+    return {"messages": own, _COPIES: sorted(copies)}
 
 
 def _query_messages(db: sqlite3.Connection, session: str, limits: Limits) -> Iterator[Fields | Rejected]:
@@ -113,7 +143,8 @@ def _open(path: Path, number: int, fields: Fields) -> Chat | None:
     about = Session(
         session, get_text(info, "directory"), get_text(info, "title"), "subagent" if parent else None, parent
     )
-    return Chat(about, fields.get("messages"), inactive=ids[ids.index(back) :] if back in ids else ())
+    gone = [*coerce_list(fields.get(_COPIES)), *(ids[ids.index(back) :] if back in ids else ())]
+    return Chat(about, fields.get("messages"), inactive=list(map(str, gone)), text=drop_injected)
 
 
 def _parse_parts(message: Fields, role: Role) -> list[Block] | None:
@@ -162,4 +193,6 @@ OPENCODE = ChatFormat(
     parent="info.parentID",
     hides=_is_synthetic,
 )
-READER = Reader("opencode", sniff, read, lies_below((".local/share/opencode",), "opencode*.db"), version=2)
+READER = Reader(
+    "opencode", sniff, read, lies_in("XDG_DATA_HOME", ".local/share", ("opencode",), "opencode*.db"), version=3
+)

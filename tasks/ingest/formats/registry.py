@@ -13,10 +13,12 @@ from functools import cache
 from pathlib import Path
 
 from slowwave.schemas.plugins import find_plugins
+from slowwave.tasks.ingest.formats import zipped
 from slowwave.tasks.ingest.formats.agents import claude_code, codex
 from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
 from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sqlite
 from slowwave.tasks.ingest.formats.left_out import EXPORTS, FOLDERS, LINKS, NAMES, OTHERS, STORES, TABLES, LeftOut
+from slowwave.tasks.ingest.formats.nearest import explain_unknown
 from slowwave.tasks.ingest.formats.own import export, generic
 from slowwave.tasks.ingest.formats.own.store_folder import SUFFIX, is_lance_table, is_store
 from slowwave.tasks.ingest.parsing.lines import DAMAGE, get_inner_suffix, read_head
@@ -37,7 +39,11 @@ OWN: tuple[Reader, ...] = (
 )
 
 SUFFIXES = frozenset(
-    {*(".jsonl", ".ndjson", ".json"), *(".parquet", ".arrow", ".feather", ".ipc"), *(".sqlite", ".sqlite3", ".db")}
+    {
+        *(".jsonl", ".ndjson", ".json", zipped.SUFFIX),
+        *(".parquet", ".arrow", ".feather", ".ipc"),
+        *(".sqlite", ".sqlite3", ".db"),
+    }
 )
 JUNK_FOLDERS = frozenset({".git", ".hg", ".svn", ".venv", ".cache", "node_modules", "__pycache__"})
 JUNK_FILES = frozenset({"sessions.json", "sessions-index.json", "package.json", "package-lock.json", "tsconfig.json"})
@@ -80,10 +86,23 @@ def detect_reader(path: Path) -> Reader:
         raise UnknownFormat(path, error.strerror or str(error)) from error
     if not head.data.strip():
         raise UnknownFormat(path, "the file is empty")
+    if head.data.startswith(zipped.MAGIC) and path.suffix.lower() == zipped.SUFFIX:
+        return zipped.find_inner_reader(path, _detect_unpacked)
+    return _find_reader(path, head)
+
+
+def _detect_unpacked(path: Path) -> Reader:
+    head = read_head(path)
+    if not head.data.strip():
+        raise UnknownFormat(path, "the file is empty")
+    return _find_reader(path, head)
+
+
+def _find_reader(path: Path, head: Head) -> Reader:
     for reader in load_readers():
         if _recognises(reader, head):
             return reader
-    raise UnknownFormat(path, "no reader recognises it")
+    raise UnknownFormat(path, f"no reader recognises it; {explain_unknown(head)}")
 
 
 def find_other_readers(path: Path, reader: Reader) -> list[Reader]:

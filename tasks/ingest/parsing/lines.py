@@ -24,7 +24,7 @@ import orjson
 import zstandard
 
 from slowwave.tasks.ingest.parsing.records import Head, Limits, Rejected
-from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_time, encode_json
+from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_time, dump_json, encode_json
 
 _TIME_KEYS = ("timestamp", "ts", "created_at", "time")
 _LAST = datetime.max.replace(tzinfo=UTC)
@@ -37,6 +37,8 @@ DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
 PACKED = (".gz", ".zst", ".zstd")
 MOST_UNPACKED = 200
 """Times its size that a compressed file may unpack to, above `FREE_UNPACKED`; talk packs 5 to 50 times."""
+STEP = 1 << 10
+"""Bytes of Zstandard that are unpacked at once: of nothing but zeros they give some 30 MB."""
 FREE_UNPACKED = 64 * 1024 * 1024
 
 Line = tuple[int, bytes]
@@ -77,14 +79,51 @@ class BoundedUnpacking(io.RawIOBase):
         super().close()
 
 
+class _WholeFrames(io.RawIOBase):
+    """Unpacks a Zstandard file of one or several frames.
+
+    The package's own reader takes a file that breaks off within a frame for one that ends there.
+
+    Raises:
+        EOFError: on reading, if the file breaks off.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._begun = False
+        self._unpacked = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """Return some unpacked bytes, at most `size`; none at the end of the file."""
+        while not self._unpacked:
+            packed = b""
+            if self._frame.eof:
+                packed = self._frame.unused_data
+                self._frame, self._begun = zstandard.ZstdDecompressor().decompressobj(), False
+            packed = packed or self._file.read(STEP)
+            if not packed and self._begun:
+                raise EOFError("it breaks off within a frame")
+            if not packed:
+                return b""
+            self._begun = True
+            self._unpacked = self._frame.decompress(packed)
+        piece, self._unpacked = self._unpacked[:size], self._unpacked[size:]
+        return piece
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
 def open_binary(path: Path) -> io.BufferedReader:
     """Open a transcript for reading; `.gz` and `.zst` are decompressed on the way, within bounds."""
     match path.suffix.lower():
         case ".gz":
             packed: Any = gzip.open(path, "rb")  # noqa: SIM115 - closed with what is returned
         case ".zst" | ".zstd":
-            # Archives written in several frames are one stream to us.
-            packed = zstandard.open(path, "rb", dctx=zstandard.ZstdDecompressor())
+            packed = _WholeFrames(path)
         case _:
             return path.open("rb")
     return io.BufferedReader(BoundedUnpacking(packed, path.stat().st_size), CHUNK)
@@ -300,16 +339,26 @@ def _is_jsonl_head(head: bytes) -> bool:
 def _stream_items(pieces: Iterator[bytes], prefix: str) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
     number = 0
     try:
-        for number, item in enumerate(ijson.items(ijson.from_iter(pieces), prefix, use_float=True), 1):
-            if _BAD in encode_json(item):
+        for number, item in enumerate(ijson.items(ijson.from_iter(pieces), prefix), 1):
+            text = dump_json(item)
+            if _BAD in text:
                 yield Rejected(number, f"invalid UTF-8 in conversation {number}")
             else:
-                yield _check_item(number, item)
+                yield _check_item(number, _parse_numbers(item, text))
     except DAMAGE as error:
         yield Rejected(number + 1, f"compressed file is damaged: {error}")
     except ijson.JSONError as error:
         why = str(error).strip().splitlines()[0] if str(error).strip() else "the JSON does not end"
         yield Rejected(number + 1, f"broken JSON in conversation {number + 1}, the rest can't be read: {why}")
+
+
+def _parse_numbers(item: object, text: str) -> object:
+    """Return an item with floats for the decimals that ijson reads: its own floats end the file at a large integer."""
+    with suppress(TypeError, orjson.JSONEncodeError):
+        return cast(object, orjson.loads(orjson.dumps(item, default=float)))
+    with suppress(RecursionError, ValueError):
+        return cast(object, json.loads(json.dumps(item, default=float)))
+    return text
 
 
 def _check_item(number: int, item: object) -> tuple[int, dict[str, object]] | Rejected:

@@ -4,6 +4,7 @@ A reader is a generator of these records, in the order of the file. It keeps no 
 messages in memory, so that a file of any size streams through.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +21,10 @@ MODEL: Who = ("assistant", "model")
 AGENT: Who = ("agent", "model")
 TOOL: Who = ("tool", "tool")
 SYSTEM: Who = ("system", "synthetic")
+SUMMARY: Who = ("system", "model")
+"""A summary that a model wrote of what is no longer there: it can be found, and nothing is distilled from it."""
+SUMMARISED = "from a summary"
+"""Speaker of such a summary, so that whoever finds it is told."""
 BlockType = Literal["text", "thinking", "tool_call", "tool_result", "image", "other"]
 SessionKind = Literal["chat", "subagent", "scheduled"]
 
@@ -70,6 +75,14 @@ class Session:
     kind: SessionKind | None = None
     parent_id: str | None = None
     stored: StoredSession | None = None
+    repository: str | None = None
+    """The address of the repository that the workspace is a checkout of."""
+
+    @property
+    def place(self) -> str | None:
+        """What its workspace is stored as: the repository if the folder is gone, as a work tree soon is."""
+        gone = self.repository is not None and self.workspace is not None and not Path(self.workspace).is_dir()
+        return self.repository if gone else self.workspace
 
     @property
     def key(self) -> str:
@@ -190,6 +203,23 @@ class Location:
 def lies_below(folders: Iterable[str], *patterns: str) -> Callable[[Path], list[Location]]:
     """Return the places below folders of a person's home."""
     return lambda home: [Location(home / folder, pattern) for folder in folders for pattern in patterns]
+
+
+def lies_in(variables: str, default: str, folders: Iterable[str], *patterns: str) -> Callable[[Path], list[Location]]:
+    """Return the places below the folder that one of a tool's own environment variables names, else its default one.
+
+    Args:
+        variables: their names, the first that is set counts.
+        default: below a person's home.
+        folders: below either.
+        patterns: globs below each.
+    """
+
+    def list_places(home: Path) -> list[Location]:
+        named = next(filter(None, map(os.environ.get, variables.split())), None)
+        return lies_below(folders, *patterns)(Path(named).expanduser() if named else home / default)
+
+    return list_places
 
 
 @dataclass(slots=True, frozen=True)

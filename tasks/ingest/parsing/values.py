@@ -198,6 +198,59 @@ def extract_tag_attribute(text: str, name: str, attribute: str) -> str | None:
     return value[1] if value else None
 
 
+_OPENING = re.compile(r"\s*<([A-Za-z][^\s<>/]*)(\s[^<>]*)?(?<!/)>")
+_TO_LINE_END = re.compile(r"[ \t]*(?:\r?\n|\Z)")
+
+
+def extract_typed(text: str) -> str:
+    """Return a prompt without the tag-delimited blocks at its head: a program put those before a person's words.
+
+    A block is any `<name …>` that is closed at the end of a line, so inline markup stays. If a prompt is nothing but
+    blocks, it is empty if a program named them all (`session_context`, or a tag with attributes); else a person may
+    have written it so, and it stays.
+    """
+    at, by_program = 0, True
+    while opening := _OPENING.match(text, at):
+        end = _find_block_end(text, opening)
+        if end is None:
+            break
+        by_program = by_program and ("-" in opening[1] or "_" in opening[1] or bool(opening[2]))
+        at = end
+    rest = text[at:].strip() if at else text
+    return rest if rest or by_program else text
+
+
+def _find_block_end(text: str, opening: re.Match[str]) -> int | None:
+    """Return where the line ends on which a block is closed: by its own tag, else by the last of that name."""
+    depth, last = 0, None
+    tags = re.compile(rf"<(/?){re.escape(opening[1])}(?:\s[^<>]*)?(?<!/)>")
+    for tag in tags.finditer(text, opening.start()):
+        depth += -1 if tag[1] else 1
+        end = _TO_LINE_END.match(text, tag.end()) if tag[1] else None
+        if end:
+            last = end.end()
+        if depth == 0:
+            return last if end else None
+    return last
+
+
+def cut_between(text: str, start: str, end: str) -> str:
+    """Return the text without what stands from the first `start` to the last `end`, both included; as it is without
+    both.
+    """
+    before, found, _ = text.partition(start)
+    _, closed, after = text.rpartition(end)
+    return (
+        f"{before.rstrip()}\n{after.lstrip()}".strip()
+        if found and closed and len(before) < len(text) - len(after)
+        else text
+    )
+
+
+REFERENCED = "--- Content from referenced files ---", "--- End of content ---"
+"""What Gemini CLI and Qwen Code write around the files that a prompt names after "@"."""
+
+
 # Blocks of a message's content.
 
 

@@ -6,10 +6,13 @@ How records become messages:
   native id, parent and time are those of the first record. Tool results that arrive in between follow it.
 - The identity of a message is its uuid: a resumed session replays earlier records under a new session id, and those
   replays are the same messages.
-- Whose words: text a person typed is user/human, also when it steered a running turn (`queued_command`); a record
-  with nothing but tool results is tool/tool; an answer is assistant/model. A sub-agent's prompt, its notification and
-  a team mate's message are agent/model. What the tool wrote itself (meta records, compaction summaries, local
-  commands, API errors) is synthetic, and system unless it stands in for an answer.
+- Whose words: text a person typed is user/human, also after a slash command, and when it steered a running turn
+  (`queued_command`, which is dated when it was typed: it is never older here than the record above it); a record with
+  nothing but tool results is tool/tool; an answer is assistant/model. A sub-agent's prompt, its notification, a team
+  mate's message and a program's prompt (`entrypoint` `sdk-…`) are agent/model. What the tool wrote itself (meta
+  records, compaction summaries, local commands, API errors) is synthetic, and system unless it stands in for an
+  answer. A compaction summary above which nobody spoke is all there is of what it sums up: it stays to be found.
+- A session that a program began is `scheduled`.
 - A record's session is its `sessionId`; a sub-agent's file is the session `<sessionId>/<agentId>` with that parent.
   Sidechains that older versions wrote into the session's own file stay in it.
 - Rewound branches (see `Tree`), retracted, superseded and refused messages come as `Inactive`. Warm-up sidechains,
@@ -19,6 +22,7 @@ How records become messages:
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import orjson
@@ -28,6 +32,8 @@ from slowwave.tasks.ingest.parsing.records import (
     AGENT,
     HUMAN,
     MODEL,
+    SUMMARISED,
+    SUMMARY,
     SYSTEM,
     TOOL,
     Block,
@@ -39,9 +45,10 @@ from slowwave.tasks.ingest.parsing.records import (
     Record,
     Rejected,
     Session,
+    SessionKind,
     Skipped,
     Who,
-    lies_below,
+    lies_in,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.unread import holds_turn, leave_out
@@ -53,6 +60,7 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_time,
     extract_tag_attribute,
     extract_tag_body,
+    extract_typed,
     join_text,
     parse_blocks,
     strip_tags,
@@ -64,12 +72,14 @@ AGENT_TAGS = ("task-notification", "teammate-message")
 """Envelopes around another agent's words, delivered in the user's turn."""
 
 NOISE_TAGS = (
-    *("command-name", "command-message", "command-args", "command-contents"),
+    *("command-name", "command-message", "command-contents"),
     *("local-command-stdout", "local-command-stderr", "local-command-caveat"),
     *("bash-input", "bash-stdout", "bash-stderr", "user-memory-input", "user-prompt-submit-hook"),
     *("system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics", "new-diagnostics"),
     *AGENT_TAGS,
 )
+COMMAND = "command-args"
+"""Around the words that a person typed after a slash command."""
 CAVEAT = "Caveat: The messages below"
 INTERRUPTED = "[Request interrupted by user"
 CONTINUED = "This session is being continued from a previous conversation"
@@ -106,7 +116,10 @@ def extract_claude_user_text(text: str) -> str:
         text = text.partition("\n")[2].strip()
     if text.startswith(INTERRUPTED):
         text = text.partition("]")[2].strip()
-    return text
+    arguments = extract_tag_body(text, COMMAND)
+    if arguments is not None:
+        text = "\n".join(filter(None, (strip_tags(text, (COMMAND,)).strip(), arguments)))
+    return extract_typed(text)
 
 
 # Whose turn it is.
@@ -175,7 +188,7 @@ def _is_claude_record(line: Json) -> bool:
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of one transcript, in the order of the file; memory is one answer, and each message's ids."""
-    transcript = _Transcript(path)
+    transcript = ClaudeTranscript(path, NAME)
     yield from read_each(iter_json(path, limits), transcript.feed)
     yield from transcript.finish()
 
@@ -217,10 +230,13 @@ class Tree:
                     yield Inactive(session, uuid)
 
 
-class _Transcript:
-    """The state of reading one file."""
+class ClaudeTranscript:
+    """The state of reading one file. `name` is the tool whose messages these are, by which copies are known."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, name: str) -> None:
+        self._name = name
+        self._newest: datetime | None = None  # time of the record above
+        self._spoken = False
         stem = path.name.split(".jsonl")[0]
         self._agent = stem.removeprefix("agent-") if stem.startswith("agent-") else None
         self._speaker: str | None = None
@@ -251,6 +267,10 @@ class _Transcript:
 
     def feed(self, line: int, record: Json) -> Iterator[Record]:
         """Yield the records of one line."""
+        yield from self._feed(line, record)
+        self._newest = coerce_time(record.get("timestamp")) or self._newest
+
+    def _feed(self, line: int, record: Json) -> Iterator[Record]:
         # Messages that this record takes back.
         superseded, retracted = (coerce_list(record.get(f"{name}Uuids")) for name in ("supersedes", "retractedMessage"))
         for uuid in (*superseded, *retracted, record.get("refusedUserMessageUuid")):
@@ -337,7 +357,9 @@ class _Transcript:
         if kind == "queued_command" and fields.get("prompt"):
             notified = fields.get("commandMode") == "task-notification"
             origin = {"kind": "task-notification"} if notified else fields.get("origin")
-            turn = {**record, "origin": origin, "isMeta": fields.get("isMeta")}
+            typed = coerce_time(record.get("timestamp"))
+            late = typed and max(typed, self._newest or typed).isoformat()
+            turn = {**record, "origin": origin, "isMeta": fields.get("isMeta"), "timestamp": late}
             yield from self._emit_turn(line, turn, parse_blocks(fields["prompt"]) or [])
             return
         self._tree.add(record)
@@ -364,17 +386,15 @@ class _Transcript:
         """Yield a turn that is no tool result: a person's, another agent's, or the tool's own."""
         raw = join_claude_text(blocks)
         text = extract_claude_user_text(raw)
-        if record.get("isCompactSummary") or record.get("isMeta") or record.get("isVisibleInTranscriptOnly"):
-            yield from self._emit(line, record, SYSTEM, blocks, text)
-            return
         sender = detect_sender(record, raw)
-        if sender is None and (record.get("turnCompanion") is True or text.startswith(CONTINUED)):
-            yield from self._emit(line, record, SYSTEM, blocks, text)
+        if _is_by_tool(record, text, sender):
+            yield from self._emit_by_tool(line, record, blocks, text)
         elif sender is not None and not (text and sender.enveloped):
             yield from self._emit(line, record, AGENT, blocks, sender.words or text, sender.name)
         elif text or any(block.type == "image" for block in blocks):
-            # A prompt: the person's, or in a sidechain the main model's.
-            by_person = coerce_dict(record.get("origin")).get("kind") == "human" or not self._is_sidechain(record)
+            # A prompt: the person's, or in a sidechain the main model's, or that of a program that runs the tool.
+            by_other = self._is_sidechain(record) or _is_by_program(record)
+            by_person = coerce_dict(record.get("origin")).get("kind") == "human" or not by_other
             yield from self._emit(line, record, HUMAN if by_person else AGENT, blocks, text)
             if sender is not None:  # a person wrote beside another agent's words: two messages
                 uuid = record.get("uuid")
@@ -382,6 +402,12 @@ class _Transcript:
                 yield from self._emit(line, other, AGENT, [Block("text", sender.words)], sender.words, sender.name)
         else:
             yield from self._emit(line, record, SYSTEM, blocks)
+
+    def _emit_by_tool(self, line: int, record: Json, blocks: list[Block], text: str) -> Iterator[Record]:
+        """Yield a turn that the tool wrote: a summary of what is not in the file can be found."""
+        summary = record.get("isCompactSummary") or text.startswith(CONTINUED)
+        alone = bool(summary and text and not self._spoken)
+        yield from self._emit(line, record, SUMMARY if alone else SYSTEM, blocks, text, SUMMARISED if alone else None)
 
     def _emit(
         self, line: int, record: Json, who: Who, blocks: list[Block], text: str = "", speaker: str | None = None
@@ -400,6 +426,7 @@ class _Transcript:
     def _make_message(self, line: int, record: Json, who: Who, blocks: list[Block], text: str) -> Message:
         session, parent, uuid = self._find_session(record), _get_parent(record), coerce_text(record.get("uuid"))
         native = uuid or f"line-{line}"
+        self._spoken = self._spoken or who in (HUMAN, MODEL)
         typed = who == HUMAN and record.get("type") == "user" and record.get("isSidechain") is not True
         self._tree.add({**record, "uuid": native}, session, typed=typed)
         return Message(
@@ -410,7 +437,7 @@ class _Transcript:
             text,
             ts=coerce_time(record.get("timestamp")),
             parent_id=self._alias.get(parent, parent) if parent else None,
-            identity=f"{NAME}/{uuid}" if uuid else None,
+            identity=f"{self._name}/{uuid}" if uuid else None,
             line=line,
         )
 
@@ -437,7 +464,8 @@ class _Transcript:
         if session in self._folders and (self._folders[session] or not folder):
             return
         self._folders[session] = folder
-        about = ("chat", None) if self._agent is None else ("subagent", session.rpartition("/")[0])
+        kind: SessionKind = "scheduled" if _is_by_program(record) else "chat"
+        about = (kind, None) if self._agent is None else ("subagent", session.rpartition("/")[0])
         yield Session(session, folder, None, *about)
 
     def _is_sidechain(self, record: Json) -> bool:
@@ -455,10 +483,22 @@ class _Transcript:
         return warm
 
 
+def _is_by_tool(record: Json, text: str, sender: Sender | None) -> bool:
+    """Return whether the tool itself wrote a turn: a summary, what a command expands to, a note of its own."""
+    if any(record.get(name) for name in ("isCompactSummary", "isMeta", "isVisibleInTranscriptOnly")):
+        return True
+    return sender is None and (record.get("turnCompanion") is True or text.startswith(CONTINUED))
+
+
+def _is_by_program(record: Json) -> bool:
+    """Return whether a program ran the tool: by its SDK, or as `claude -p`."""
+    return str(record.get("entrypoint")).startswith("sdk")
+
+
 def _get_parent(record: Json) -> str | None:
     """Return the parent; across a compaction, where a new root stands, the logical one."""
     parent = record.get("parentUuid") or record.get("logicalParentUuid")
     return parent if isinstance(parent, str) else None
 
 
-READER = Reader(NAME, sniff, read, lies_below((".claude/projects",), "**/*.jsonl"), version=2)
+READER = Reader(NAME, sniff, read, lies_in("CLAUDE_CONFIG_DIR", ".claude", ("projects",), "**/*.jsonl"), version=3)

@@ -6,16 +6,16 @@ How lines become messages:
   reasoning summary. `event_msg` repeats the visible text; twins are said once, and the response item, which knows
   the images, is the one kept (see `Twins`).
 - The first `session_meta` says whose file it is. A fork begins with its parent's lines, later `session_meta` among
-  them. The identity of a message is a chain over the contents since the root conversation's start, under the root's
-  id: times are left out, because Codex stamps the copied lines anew. So a fork's copy is the parent's message, and
-  equal words further on stay two.
+  them; since 0.171 it only points to them (`history_base`). The identity of a message is a chain over the contents
+  since the root conversation's start, under the root's id: times are left out, because Codex stamps the copied lines
+  anew. So a fork's copy is the parent's message, and equal words further on stay two. What was rolled back is no link
+  of the chain: `codex migrate-rollouts` leaves it out of the files that it rewrites.
 - Words: user/human, assistant/model. In a sub-agent's file prompts are another agent's: agent/model. Injected context
-  (`<environment_context>`, AGENTS.md, developer messages), shell commands and compaction summaries are
-  system/synthetic.
+  (`<environment_context>`, AGENTS.md, developer messages), shell commands, text piped in and compaction summaries are
+  system/synthetic, or left out of a prompt's text. A summary above which nobody spoke stays to be found.
 - `thread_rolled_back` takes turns back: their messages come as `Inactive`.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -31,13 +31,14 @@ from slowwave.tasks.ingest.parsing.records import (
     AGENT,
     HUMAN,
     MODEL,
+    SUMMARISED,
+    SUMMARY,
     SYSTEM,
     TOOL,
     Block,
     Head,
     Inactive,
     Limits,
-    Location,
     Message,
     Reader,
     Record,
@@ -46,7 +47,7 @@ from slowwave.tasks.ingest.parsing.records import (
     SessionKind,
     Skipped,
     Who,
-    lies_below,
+    lies_in,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.unread import leave_out
@@ -56,8 +57,10 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_list,
     coerce_text,
     coerce_time,
+    cut_between,
     drop_base64,
     extract_tag_body,
+    extract_typed,
     join_text_blocks,
     parse_blocks,
     parse_tool_call,
@@ -73,6 +76,8 @@ NOISE_TAGS = (
     *("plugins_instructions", "personality_spec", "model_switch", "user_action", "subagent_notification"),
     *("environments_instructions", "realtime_conversation", "system-reminder", "recommended_plugins"),
 )
+PIPED = "<stdin>", "</stdin>"
+"""Around what was piped into `codex exec` beside a prompt: its last part."""
 AGENTS_MD = "# AGENTS.md instructions"
 IDE_CONTEXT = ("# Context from my IDE setup:", "# Files mentioned by the user:")
 IDE_REQUEST = "## My request for Codex:"
@@ -100,6 +105,20 @@ def _parse_json(text: str) -> object:
     with suppress(orjson.JSONDecodeError):
         return orjson.loads(text)
     return text
+
+
+def extract_codex_user_text(raw: str) -> str:
+    """Return what a person typed, without injected context, instructions, piped text and the output of shells."""
+    text = cut_between(raw, *PIPED) if raw.rstrip().endswith(PIPED[1]) else raw
+    tagged = "<INSTRUCTIONS>" in text
+    if "<" in text:
+        text = strip_tags(text, NOISE_TAGS).strip()
+    if text.startswith(IDE_CONTEXT) and IDE_REQUEST in text:
+        text = text.partition(IDE_REQUEST)[2].strip()
+    if text.startswith(AGENTS_MD):
+        # Of a tagged preamble the heading is left; without the tag all of it is the file.
+        text = text.partition("\n")[2].strip() if tagged else ""
+    return extract_typed(text)
 
 
 def extract_reasoning(item: Json) -> list[str]:
@@ -172,13 +191,6 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
     yield from rollout.finish()
 
 
-def list_locations(home: Path) -> list[Location]:
-    """Return the folders of Codex's rollouts: below `CODEX_HOME`, else `~/.codex`."""
-    named = os.environ.get("CODEX_HOME")
-    root = Path(named).expanduser() if named else home / ".codex"
-    return lies_below(("sessions", "archived_sessions"), "**/*.jsonl", "**/*.jsonl.zst")(root)
-
-
 class Twins:
     """The latest texts of each kind (user, assistant, thinking), and the channels each came by.
 
@@ -216,9 +228,12 @@ class _Rollout:
         self._announced = False
         self._chain = b""
         self._twins = Twins()
+        self._spoken = False
         self._held: Message | None = None  # until the next message shows that no richer twin follows
-        self._lines: list[int] = []  # line of each message
+        self._natives: list[str] = []  # native id of each message
+        self._chains: list[bytes] = []  # the chain above each message
         self._turns: list[int] = []  # index of the first message of each turn a user began
+        self._rolled_back: dict[str, str] = {}  # identity of each message that was taken back, and its native id
         self._line = 0
         self._stamp: object = None
 
@@ -238,6 +253,9 @@ class _Rollout:
                 yield leave_out(f"unknown: {str(record.get('type'))[:80]}", line, record)
             return
         match kind := record.get("type"):
+            case "response_item" if coerce_dict(record.get("metadata")).get("compaction_output") is True:
+                blocks = parse_blocks(payload.get("content")) or []
+                yield from self._emit_summary(blocks, join_text_blocks(blocks))
             case "response_item":
                 yield from self._handle_item(payload)
             case "event_msg":
@@ -249,7 +267,7 @@ class _Rollout:
                 yield self._skip("turn_context")
             case "compacted":  # the summary that replaced the history; `replacement_history` repeats what stands above
                 if text := stringify(payload.get("message")).strip():
-                    yield from self._emit(SYSTEM, [Block("text", stringify(payload.get("message")))], text)
+                    yield from self._emit_summary([Block("text", stringify(payload.get("message")))], text)
                 else:
                     yield self._skip("compacted")
             case "world_state" | "inter_agent_communication_metadata":
@@ -258,7 +276,11 @@ class _Rollout:
                 yield leave_out(f"unknown: {str(kind)[:80]}", line, record)
 
     def finish(self) -> Iterator[Record]:
-        """Yield the message still held for its twin."""
+        """Yield the message still held for its twin, and which messages were taken back."""
+        yield from self._release()
+        yield from (Inactive(self._id, native) for native in self._rolled_back.values())
+
+    def _release(self) -> Iterator[Record]:
         if self._held is not None:
             yield self._held
             self._held = None
@@ -279,9 +301,13 @@ class _Rollout:
         spawn = coerce_dict(payload.get("source")).get("subagent")
         spawner = coerce_dict(coerce_dict(spawn).get("thread_spawn")).get("parent_thread_id")
         parents = map(coerce_text, (spawner, payload.get("parent_thread_id"), forked))
-        self._id, self._root = native or self._id, coerce_text(forked)
+        copied = forked if payload.get("history_base") is None else None
+        self._id, self._root = native or self._id, coerce_text(copied)
         kind: SessionKind = "chat" if spawn is None else "subagent"
         self._session = Session(self._id, kind=kind, parent_id=next(filter(None, parents), None))
+        # The address without a password; by its last part it is called like the folder of a checkout.
+        url = coerce_text(coerce_dict(payload.get("git")).get("repository_url")) or ""
+        self._session.repository = re.sub(r"(?<=://)[^@/\s]*@", "", url).removesuffix(".git") or None
         yield from self._set_workspace(payload.get("cwd"))
 
     def _handle_item(self, item: Json) -> Iterator[Record]:
@@ -347,12 +373,11 @@ class _Rollout:
                     yield leave_out(f"event_msg/item_completed/{item_kind}", self._line, event, known=True)
             case "thread_rolled_back":
                 turns = event.get("num_turns")
-                yield from self.finish()
+                yield from self._release()
                 count = min(turns, len(self._turns)) if isinstance(turns, int) else 0
                 if count > 0:
-                    start = self._turns[-count]
-                    yield from (Inactive(self._id, str(line)) for line in self._lines[start:])
-                    del self._turns[-count:], self._lines[start:]
+                    self._roll_back(self._turns[-count])
+                    del self._turns[-count:]
                 yield self._skip("event_msg/thread_rolled_back")
             case "thread_name_updated":
                 if title := (coerce_text(event.get("thread_name")) or "").strip():
@@ -365,16 +390,7 @@ class _Rollout:
 
     def _handle_user(self, blocks: list[Block], channel: Channel) -> Iterator[Record]:
         raw = join_text_blocks(blocks)
-        # What the person typed, without injected context, instructions and the output of shells.
-        text = raw
-        tagged = "<INSTRUCTIONS>" in text
-        if "<" in text:
-            text = strip_tags(text, NOISE_TAGS).strip()
-        if text.startswith(IDE_CONTEXT) and IDE_REQUEST in text:
-            text = text.partition(IDE_REQUEST)[2].strip()
-        if text.startswith(AGENTS_MD):
-            # Of a tagged preamble the heading is left; without the tag all of it is the file.
-            text = text.partition("\n")[2].strip() if tagged else ""
+        text = extract_codex_user_text(raw)
         answer = parse_agent_answer(raw) if not text else None
         if not raw and not blocks:
             yield self._skip("empty user message")
@@ -386,8 +402,8 @@ class _Rollout:
             yield from self._set_workspace(extract_tag_body(raw, "cwd"))
             yield from self._emit(SYSTEM, blocks)
         else:
-            yield from self.finish()
-            self._turns.append(len(self._lines))
+            yield from self._release()
+            self._turns.append(len(self._natives))
             by_agent = self._session is not None and self._session.kind == "subagent"
             yield from self._emit(AGENT if by_agent else HUMAN, blocks, text, hold=channel != "item")
 
@@ -404,6 +420,20 @@ class _Rollout:
             yield from self._emit(MODEL, [Block("thinking", part) for part in new])
         else:
             yield self._skip("reasoning, repeated" if parts else "reasoning, encrypted")
+
+    def _roll_back(self, start: int) -> None:
+        """Take back the messages from this one on: the chain goes on from the one before."""
+        chains = [*self._chains[start + 1 :], self._chain]
+        self._rolled_back |= {
+            f"{NAME}/{chain.hex()}": native for chain, native in zip(chains, self._natives[start:], strict=True)
+        }
+        self._chain = self._chains[start]
+        del self._natives[start:], self._chains[start:]
+
+    def _emit_summary(self, blocks: list[Block], text: str) -> Iterator[Record]:
+        """Yield what a compaction made of the talk above: to be found only if nothing of that is in the file."""
+        alone = not self._spoken
+        yield from self._emit(SUMMARY if alone else SYSTEM, blocks, text, SUMMARISED if alone else None)
 
     def _merge_twin(self, blocks: list[Block], role: str) -> Skipped:
         """Return the second telling; its blocks replace the first's where that is still held and knows less."""
@@ -425,11 +455,11 @@ class _Rollout:
         self, who: Who, blocks: list[Block], text: str = "", speaker: str | None = None, *, hold: bool = False
     ) -> Iterator[Record]:
         """Yield the session where that is new, then the message, unless it is held for its twin."""
-        yield from self.finish()
+        yield from self._release()
         if not self._announced:
             self._announced, self._session = True, self._session or Session(self._id, kind="chat")
             yield self._session
-        self._lines.append(self._line)
+        self._chains.append(self._chain)
         # A hash of the root conversation and of all that was said so far, but for images: one of two tellings has them.
         digest = blake2b(self._chain or (self._root or self._id).encode(), digest_size=16)
         for block in blocks:
@@ -437,7 +467,10 @@ class _Rollout:
                 digest.update(f"{block.type}\0{block.name}\0{block.text}\0".encode("utf-8", "surrogatepass"))
         self._chain = digest.digest()
         identity, ts = f"{NAME}/{self._chain.hex()}", coerce_time(self._stamp)
-        native = str(self._line)
+        # What was taken back and is said again at the same place is that message.
+        native = self._rolled_back.pop(identity, str(self._line))
+        self._natives.append(native)
+        self._spoken = self._spoken or who in (HUMAN, MODEL)
         message = Message(self._id, native, *who, blocks, text, ts, None, speaker, identity, self._line)
         if hold:
             self._held = message
@@ -445,4 +478,5 @@ class _Rollout:
             yield message
 
 
-READER = Reader(NAME, sniff, read, locations=list_locations, version=2)
+_PLACES = lies_in("CODEX_HOME", ".codex", ("sessions", "archived_sessions"), "**/*.jsonl", "**/*.jsonl.zst")
+READER = Reader(NAME, sniff, read, _PLACES, version=3)

@@ -19,6 +19,7 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_text,
     drop_base64,
     dump_json,
+    extract_typed,
     join_text,
     parse_blocks,
 )
@@ -115,7 +116,13 @@ def parse_user_text(raw: str) -> UnwrappedText:
         return UnwrappedText(clean_text(words), agent=True, session="subagent" if task else None)
     if not text and events:
         return UnwrappedText(events, None, synthetic=True, automatic=True)
-    return UnwrappedText(clean_text(_ATTACHED.sub("", text)), speaker)
+    return unwrap_typed(clean_text(_ATTACHED.sub("", text)), speaker)
+
+
+def unwrap_typed(text: str, speaker: str | None = None) -> UnwrappedText:
+    """Return what a person typed of a prompt; files, skills and what other tools add stand before it in tags."""
+    typed = extract_typed(text)
+    return UnwrappedText(typed, speaker, synthetic=bool(text) and not typed)
 
 
 def parse_model_text(raw: str) -> UnwrappedText:

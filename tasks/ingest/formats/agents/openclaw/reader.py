@@ -27,6 +27,7 @@ from slowwave.tasks.ingest.formats.agents.openclaw.content import (
     parse_model_text,
     parse_openclaw_result,
     parse_user_text,
+    unwrap_typed,
 )
 from slowwave.tasks.ingest.parsing.lines import EXCERPT, iter_json
 from slowwave.tasks.ingest.parsing.records import (
@@ -48,6 +49,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
     Who,
     lies_below,
+    lies_in,
     read_each,
 )
 from slowwave.tasks.ingest.parsing.unread import leave_out
@@ -364,12 +366,16 @@ Entries = dict[str, dict[str, Any]]
 """Entries of a session index by key."""
 
 
+def _extract_prompt(raw: str) -> UnwrappedText:
+    return unwrap_typed(clean_text(raw))
+
+
 def _clean_words(raw: str) -> UnwrappedText:
     return UnwrappedText(clean_text(raw))
 
 
 OPENCLAW = Dialect("openclaw", parse_user_text, parse_model_text, ids_are_stable=True, retries=True)
-PI = Dialect("pi", _clean_words, _clean_words, ids_are_stable=False, retries=False)
+PI = Dialect("pi", _extract_prompt, _clean_words, ids_are_stable=False, retries=False)
 HOMES = (".openclaw", ".clawdbot", ".moltbot")
 """Its folder, and what that was called before."""
 ARCHIVES = ("session-sqlite-import-archive/**/*.jsonl*", "agents/*/session-sqlite-import-archive/**/*.jsonl*")
@@ -456,5 +462,6 @@ def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
 
 
 _PLACES = lies_below(HOMES, "agents/*/sessions/**/*.jsonl*", *ARCHIVES)
-READER = Reader("openclaw", sniff, read, _PLACES, version=2)
-PI_READER = Reader("pi", sniff_pi, read_pi, lies_below((".pi/agent/sessions",), "**/*.jsonl"), version=2)
+READER = Reader("openclaw", sniff, read, _PLACES, version=3)
+_PI_PLACES = lies_in("PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), "**/*.jsonl")
+PI_READER = Reader("pi", sniff_pi, read_pi, _PI_PLACES, version=3)

@@ -1,0 +1,54 @@
+"""What a file looks like that no reader knows, so that whoever has it knows what to do."""
+
+from collections.abc import Iterator
+
+from slowwave.tasks.ingest.parsing.lines import parse_json_lines
+from slowwave.tasks.ingest.parsing.records import Head
+from slowwave.tasks.ingest.parsing.unread import holds_turn
+
+HOW = (
+    'write it as generic JSONL, a line a message: {"role": "user", "content": "…", "ts": "2026-03-01T09:00:00Z"} '
+    "(docs/formats.md)"
+)
+LEAST, MOST_FIELDS = 2, 6
+
+
+def explain_unknown(head: Head) -> str:
+    """Return what the file looks like, the format that it shares most fields with, and how it is made readable."""
+    lines = head.objects or [line for line in parse_json_lines([head.data]) if isinstance(line, dict)]
+    if not lines:
+        return f"it is no JSON lines: {HOW}"
+    fields = sorted({name for line in lines for name in list_fields(line)})
+    named = ", ".join(fields[:MOST_FIELDS])
+    likeness = {name: len(known.intersection(fields)) for name, known in FIELDS.items()}
+    nearest = max(likeness, key=lambda name: likeness[name])
+    like = f", most like those of {nearest}" if likeness[nearest] >= LEAST else ""
+    talk = "it holds what somebody said" if holds_turn(lines) else "nothing in it says who speaks"
+    return f"{talk} (fields {named}{like}): {HOW}"
+
+
+def list_fields(line: dict[str, object]) -> Iterator[str]:
+    """Yield the names of a line's fields and, with a dot, of those in them."""
+    for name, value in line.items():
+        yield name
+        if isinstance(value, dict):
+            yield from (f"{name}.{inner}" for inner in value)
+
+
+FIELDS: dict[str, frozenset[str]] = {
+    name: frozenset(fields.split())
+    for name, fields in {
+        "claude-code": "type uuid parentUuid sessionId cwd message message.role message.content",
+        "codex": "timestamp type payload payload.type payload.role payload.content",
+        "pi": "type id parentId timestamp message message.role message.content",
+        "cursor": "role message message.content",
+        "copilot-cli": "type data id timestamp parentId data.content",
+        "gemini": "sessionId projectHash messages kind content type",
+        "chatgpt": "conversation_id title mapping current_node create_time",
+        "claude-ai": "uuid name chat_messages created_at",
+        "openai-chat": "messages model",
+        "sharegpt": "id conversations",
+        "generic": "role content session_id message_id ts workspace speaker",
+    }.items()
+}
+"""By format the fields of its lines that tell it from others."""
