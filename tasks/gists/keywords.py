@@ -55,8 +55,9 @@ def extract_keywords(
         pick = load_mmr()
         with config_context(assume_finite=True, skip_parameter_validation=True):  # a third of its time
             for vector, phrases in zip(vectors[start : start + BATCH_TEXTS], batch, strict=True):
-                near = [vectors_of[phrase] for phrase in phrases]
-                picked = pick(vector[None], np.stack(near), phrases, top, diversity) if near else []
+                near = [phrase for phrase in phrases if vectors_of[phrase].any()] if vector.any() else []
+                stacked = [vectors_of[phrase] for phrase in near]
+                picked = pick(vector[None], np.stack(stacked), near, top, diversity) if near else []
                 keywords.append([word for word, _ in picked])
     return keywords or [[] for _ in texts]
 
