@@ -15,6 +15,8 @@ from slowwave.text.words import TERM
 
 Vectors = npt.NDArray[np.float32]
 """Shape (texts, dim), rows of unit length."""
+MULTILINGUAL = "multilingual"
+"""The setting for the encoder of many languages, and its name."""
 SERVER = "openai:"
 """Prefix of the setting for a server of vectors: `openai:MODEL@URL`."""
 
