@@ -50,7 +50,8 @@ READ_WORDS, READ_LETTERS = 60, 400
 def find_language(words: tuple[str, ...]) -> str | None:
     """Return the language of a text by its words, in lower case and in order; None if nothing tells it.
 
-    A stop word of several languages counts for each by its share. English is meant if none has more.
+    A stop word of several languages counts for each by its share. English is meant if none has more, and if as many
+    are of another one, unless a letter has an accent.
     """
     letters = "".join(words)[:READ_LETTERS]
     if not letters.isascii() and (of_script := _find_script_language(letters)):
@@ -59,8 +60,8 @@ def find_language(words: tuple[str, ...]) -> str | None:
     for word in words[:READ_WORDS]:
         for language in (languages := LANGUAGES_OF.get(word, ())):
             shares[language] += 1 / len(languages)
-    best = max(shares, key=lambda name: (shares[name], name == ENGLISH), default=None)
-    return best if best is None or shares[best] > shares[ENGLISH] else ENGLISH
+    plain = letters.isascii()
+    return max(shares, key=lambda name: (shares[name], (name == ENGLISH) is plain), default=None)
 
 
 def _find_script_language(letters: str) -> str | None:

@@ -93,6 +93,13 @@ def split_words(text: str, pattern: re.Pattern[str] = TERM) -> list[str]:
     return [part for word in words for part in (split_run(word) if UNSPACED.search(word) else (word.lower(),))]
 
 
+def put_spaces(text: str) -> str:
+    """Return a text with spaces between the words of scripts that put none."""
+    if text.isascii() or not UNSPACED.search(text):
+        return text
+    return TERM.sub(lambda run: " ".join(split_words(run[0])) if UNSPACED.search(run[0]) else run[0], text)
+
+
 def find_text_language(text: str) -> str | None:
     """Return the language of a text; None if nothing tells it."""
     return find_language(tuple(word.lower() for word in TERM.findall(CLITIC.sub("", text[:MOST_READ]))))

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from slowwave.schemas.tables import CATEGORIES
 from slowwave.text.dates import MONTHS
-from slowwave.text.full_text import split_run
 from slowwave.text.languages import ENGLISH
 from slowwave.text.words import (
     COUNTS,
@@ -25,11 +24,10 @@ from slowwave.text.words import (
     MARKS,
     NEGATIONS,
     SCALES,
-    TERM,
     UNITS,
-    UNSPACED,
     find_text_language,
     is_content_word,
+    put_spaces,
     stem,
     stem_content_words,
 )
@@ -120,10 +118,8 @@ def fold_text(text: str) -> str:
 @lru_cache(maxsize=30_000)
 def normalise_claim(text: str, speaker: str | None = None) -> Claim:
     """Return the claim in a sentence; `speaker` is who said it, for "I" and "my"."""
-    plain, language = _normalise_text(text, PLAIN), find_text_language(text)
-    if UNSPACED.search(plain):
-        plain = TERM.sub(_put_spaces, plain)
-    tokens = [_classify_token(m) for m in TOKEN.finditer(plain)]
+    language = find_text_language(text)
+    tokens = [_classify_token(m) for m in TOKEN.finditer(put_spaces(_normalise_text(text, PLAIN)))]
     words = tuple(word for _, word, _ in tokens)
     return Claim(
         folded=fold_text(text),
@@ -177,11 +173,6 @@ def _normalise_text(text: str, changes: tuple[Change, ...]) -> str:
     for pattern, to in changes:
         plain = pattern.sub(to, plain)
     return plain
-
-
-def _put_spaces(run: re.Match[str]) -> str:
-    """Return a run of letters with spaces between its words, where its script puts none."""
-    return " ".join(split_run(run[0])) if UNSPACED.search(run[0]) else run[0]
 
 
 def _classify_token(match: re.Match[str]) -> tuple[str, str, str]:
