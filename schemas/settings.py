@@ -337,7 +337,8 @@ class Settings(BaseSettings):
     )
     models: ModelsSettings = ModelsSettings()
     encoder: str = Field(
-        "all-MiniLM-L6-v2", description="Sentence-transformers model: path, package or hub name; or openai:MODEL@URL."
+        "all-MiniLM-L6-v2",
+        description="Sentence-transformers model: path, package or hub name; multilingual; or openai:MODEL@URL.",
     )
     embeddings: bool = Field(True, description="Make vectors; without them recall is full text alone.")
     gists: GistStrategy = Field(

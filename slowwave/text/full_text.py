@@ -14,7 +14,7 @@ from slowwave.text.languages import ENGLISH, STOP_WORDS
 
 LEFT_OUT = sorted(word for word in STOP_WORDS[ENGLISH] if word.isalpha())
 """Words that are left out. They are given by name: ICU's default is the stop words of all languages at once, and leaves
-out "com" and "die".
+out "com", which is one of Portuguese.
 """
 FULL_TEXT: dict[str, Any] = {
     "with_position": False,
