@@ -40,6 +40,8 @@ SCRIPTS = {
     "CYRILLIC": "Russian",
 }
 """First word of a letter's name in Unicode -> the language most written with it. Japanese also has Chinese letters."""
+LEAST_WORDS = 2
+"""Stop words that tell a language other than English, where no letter has an accent."""
 LEAST_SHARE = 0.2
 """Share of the letters from which a script tells the language: names and code stay in Latin letters."""
 READ_WORDS, READ_LETTERS = 60, 400
@@ -51,7 +53,8 @@ def find_language(words: tuple[str, ...]) -> str | None:
     """Return the language of a text by its words, in lower case and in order; None if nothing tells it.
 
     A stop word of several languages counts for each by its share. English is meant if none has more, and if as many
-    are of another one, unless a letter has an accent.
+    are of another one, unless a letter has an accent. Without accents one stop word tells nothing: "CI passes" is no
+    Italian.
     """
     letters = "".join(words)[:READ_LETTERS]
     if not letters.isascii() and (of_script := _find_script_language(letters)):
@@ -61,7 +64,10 @@ def find_language(words: tuple[str, ...]) -> str | None:
         for language in (languages := LANGUAGES_OF.get(word, ())):
             shares[language] += 1 / len(languages)
     plain = letters.isascii()
-    return max(shares, key=lambda name: (shares[name], (name == ENGLISH) is plain), default=None)
+    best = max(shares, key=lambda name: (shares[name], (name == ENGLISH) is plain), default=None)
+    if best in (None, ENGLISH) or not plain:
+        return best
+    return best if sum(word in STOP_WORDS[best] for word in words[:READ_WORDS]) >= LEAST_WORDS else None
 
 
 def _find_script_language(letters: str) -> str | None:
