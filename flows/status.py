@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from slowwave.flows.ledgers import Row, list_quarantine, list_runs, measure_spaces
 from slowwave.flows.parts.client_files import find_hooked_clients
+from slowwave.flows.parts.languages import describe_languages
 from slowwave.flows.parts.schedule import find_schedule
 from slowwave.schemas.errors import TROUBLE, UsageError
 from slowwave.schemas.places import PREFECT_SERVER, name_place
@@ -58,6 +59,7 @@ def collect_status(settings: Settings) -> list[StatusLine]:
     last = next(iter(list_runs(settings, False).rows), {})
     place = name_place(settings.store / settings.space)
     hooked = find_hooked_clients()
+    other = describe_languages(Store.open(settings.store, settings.space), settings.encoder)
     return [
         StatusLine("memory", coverage["line"], coverage),
         *_list_unfinished(settings),
@@ -67,7 +69,7 @@ def collect_status(settings: Settings) -> list[StatusLine]:
         StatusLine("store", f"{place}, {space['bytes'] / 1e6:,.1f} MB, live {space['release']}", space),
         StatusLine("encrypted", _describe_encryption(settings, space["encrypted"]), space["encrypted"]),
         StatusLine("writer", writing["line"], writing),
-        StatusLine("encoder", settings.encoder, settings.encoder),
+        StatusLine("encoder", f"{settings.encoder}{f'; {other}' if other else ''}", settings.encoder),
         StatusLine("model", settings.llm, settings.llm),
         *_list_aliases(),
         StatusLine("hooks", ", ".join(hooked) or "none: `slowwave install claude-code`, codex or cursor", hooked),

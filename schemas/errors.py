@@ -17,7 +17,6 @@ SlowwaveError
 │   ├── EncoderNotFound    no encoder of that name: not a folder, not an installed package, not on the hub
 │   ├── EncoderFailed      a server of vectors gave none
 │   │   └── TextsRefused   it can't do with these texts
-│   ├── WrongDimension     a model whose vectors do not fit the store's tables
 │   └── EngineUnavailable  a language model's engine can answer nothing (slowwave.engines.llm.protocol)
 │       └── ModelNotServed it has no model of that name
 ├── NightIncomplete        a step failed, or a session in it; the rest is released (slowwave.flows.parts.report)
@@ -168,18 +167,6 @@ class EncoderFailed(EngineError):
 
 class TextsRefused(EncoderFailed):
     """The server says that it can't do with these texts: one may be too long."""
-
-
-class WrongDimension(EngineError):
-    """The encoder makes vectors of `got` dimensions; the store's are of `expected`."""
-
-    def __init__(self, name: str, got: int, expected: int) -> None:
-        self.name, self.got, self.expected = name, got, expected
-        super().__init__(
-            f"encoder {name!r} makes vectors of {got} dimensions, those of this space have {expected}: none was "
-            "written. Go on with the encoder of before, or begin a space with this one: `slowwave export OUT --table "
-            "messages --table sessions` and `slowwave run OUT --space NEW`."
-        )
 
 
 def name_install(extra: str) -> str:

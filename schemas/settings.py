@@ -335,7 +335,8 @@ class Settings(BaseSettings):
     llm: str = Field("off", description="Language model: off, vllm:MODEL, openai:MODEL@URL, or a chain joined by >.")
     models: ModelsSettings = ModelsSettings()
     encoder: str = Field(
-        "all-MiniLM-L6-v2", description="Sentence-transformers model: path, package or hub name; or openai:MODEL@URL."
+        "all-MiniLM-L6-v2",
+        description="Sentence-transformers model: path, package or hub name; multilingual; or openai:MODEL@URL.",
     )
     embeddings: bool = Field(True, description="Make vectors; without them recall is full text alone.")
     gists: GistStrategy = Field(

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import SERVER, Encoder, KnownEncoder, Vectors, hide_url, watch_encoding
-from slowwave.schemas.errors import EncoderFailed, EncoderNotFound, EngineError, TextsRefused, WrongDimension
+from slowwave.schemas.errors import EncoderFailed, EncoderNotFound, EngineError, TextsRefused
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import VECTOR, Table
 from slowwave.store.store import Store
@@ -97,11 +97,7 @@ def is_encoder_away(job: Job) -> bool:
 
 
 def attach_vectors_if_there(job: Job, rows: pa.Table, column: str, report: StepReport) -> pa.Table:
-    """Return the rows with `vector` filled from the text in `column`; as they are where the encoder can't be had.
-
-    Raises:
-        WrongDimension: the encoder's vectors do not fit those that the store has.
-    """
+    """Return the rows with `vector` filled from the text in `column`; as they are where the encoder can't be had."""
     encoder = get_encoder_if_there(job, report) if rows.num_rows else None
     try:
         return attach_vectors(job.store, rows, column, encoder)
@@ -146,15 +142,12 @@ def describe_encoder(settings: Settings) -> str:
 def attach_vectors(store: Store, rows: pa.Table, column: str, encoder: Encoder | None) -> pa.Table:
     """Return the rows with `vector` filled from the text in `column`; without encoder, as they are.
 
-    A store that has no vectors yet takes their dimension.
-
-    Raises:
-        WrongDimension: the encoder's vectors do not fit those that the store has.
+    The store takes their dimension; vectors of another one are dropped.
     """
     if encoder is None or rows.num_rows == 0:
         return rows
-    if encoder.dim != store.dim and not store.change_dim(encoder.dim):
-        raise WrongDimension(encoder.name, encoder.dim, store.dim)
+    if encoder.dim != store.dim:
+        store.change_dim(encoder.dim)
     return add_vectors(rows, column, encoder)
 
 

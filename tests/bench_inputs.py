@@ -35,6 +35,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             ([boat, "--json", *PLAIN], '"ranking": "all kinds"'),
             ([boat, "--together", "--run-on", "--store", folder / "evidence", *PLAIN], "evidence among"),
         ],
+        "recall.languages": [([LABELLED / "languages_zh.jsonl", *PLAIN], "in English")],
         "nights.both_kinds": [
             ([talk, "--llm", "scripted:tests.llm_scripts:faithful", "--json"], '"night": "with"'),
             ([ROOT / "data" / "samples" / "codex", "--llm", "off", "--draw", 3, "--json"], '"rating": "useful"'),

@@ -38,7 +38,7 @@ from slowwave.store import Store
 from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store
 from slowwave.tasks.passages.cut import build_passages
-from slowwave.tasks.vectors import add_vectors
+from slowwave.tasks.vectors import attach_vectors
 
 QUERIES = ".queries.json"
 TURN_ID = re.compile(r"D\d+:\d+")
@@ -250,7 +250,7 @@ def build_store(root: Path, messages: pa.Table, encoder: Encoder | None) -> None
     calibrated, where there is an encoder."""
     store, passages = Store.open(root, create=True), build_passages(messages, "bench")
     if encoder is not None:
-        passages = add_vectors(passages, "text", encoder)
+        passages = attach_vectors(store, passages, "text", encoder)
     store.append(MESSAGES, messages)
     store.append(PASSAGES, passages)
     compact_store(store)

@@ -14,12 +14,13 @@ from itertools import groupby, zip_longest
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Any, Literal, TypeVar, Unpack, cast, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Unpack, cast, get_args, get_origin, get_type_hints
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
+from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -361,6 +362,21 @@ class StrictTool(Tool):
             raise ToolError(f"Error executing tool {self.name}: {why}") from refused.__cause__
 
 
+class TextMetadata(FuncMetadata):
+    """The arguments of a tool, of which a text stays the text that was sent: the SDK reads "null" as no value wherever
+    an argument may be left out (`findings/mcp_text_null_becomes_none.sh`).
+    """
+
+    def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments with JSON read where no text is taken; a list also where one is taken beside a text."""
+        read = super().pre_parse_json(data)
+        for name, field in self.arg_model.model_fields.items():
+            kinds = {get_origin(kind) or kind for kind in get_args(field.annotation)}
+            if str in kinds and not (list in kinds and isinstance(read.get(name), list)) and name in data:
+                read[name] = data[name]
+        return read
+
+
 def make_strict_tool(method: Callable[..., Any], annotations: ToolAnnotations, structured: bool | None = None) -> Tool:
     """Return a method as a tool that refuses arguments it does not know: a misspelt condition must not pass for
     none.
@@ -370,6 +386,7 @@ def make_strict_tool(method: Callable[..., Any], annotations: ToolAnnotations, s
     tool.fn_metadata.arg_model = create_model(model.__name__, __base__=model, __cls_kwargs__={"extra": "forbid"})
     tool.parameters = tool.fn_metadata.arg_model.model_json_schema(by_alias=True, schema_generator=PlainSchema)
     del tool.parameters["title"]
+    tool.fn_metadata = TextMetadata.model_construct(**dict(tool.fn_metadata))
     return tool
 
 

@@ -305,7 +305,8 @@ def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: Q
     texts = [query.text, *(hit.text for hit in hits)] if scale and hits else []
     if scale and view and (encoded := vectors.encode_texts(view.release.encoder, texts) if texts else {}):
         cosines = np.array([encoded[text] @ encoded[query.text] for text in texts[1:]], dtype=np.float64)
-        relevance = scale.compute_relevances(cosines, share)
+        is_read = np.array([encoded[query.text].any() and encoded[text].any() for text in texts[1:]], dtype=bool)
+        relevance = np.where(is_read, scale.compute_relevances(cosines, share), share)
     order = np.lexsort((-np.arange(len(hits)), -share, -relevance))
     return [replace(hits[n], score=float(share[n]), relevance=float(relevance[n])) for n in order if relevance[n] > 0]
 

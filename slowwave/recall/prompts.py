@@ -8,13 +8,10 @@ A prompt is looked up if one of these holds; what is relevant enough to be told 
 - It may be a question, or work on something, and has a word that is rare in this memory and that a session came back
   to: such a word is what that session was about (Church, Empirical estimates of two words, 2000). A word is rare if few
   sessions hold it: at most the square root of their number, and at most half of them.
-
-Scripts that put no space between words, whose letters are wide, are counted by pairs of letters.
 """
 
 import io
 import math
-import unicodedata
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,21 +20,18 @@ from importlib.resources import files
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from slowwave.recall.query import Ints, Query, build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import (
     MAX_WORDS,
-    ROWS_A_WORD,
     find_passages,
+    find_word,
     mask_allowed_passages,
     place_query,
 )
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import PASSAGES
-from slowwave.text.words import TERM
 
 ASKS = 0.3
 """Probability from which a prompt is looked up. A question that is missed gets no answer; an order that passes is most
@@ -46,8 +40,6 @@ MAY_ASK = 0.05
 """Probability from which a rare word counts: below it a prompt drives the session, whatever words it has."""
 SUBJECT = 3
 """Messages of one session that a subject of it is said in, at least."""
-MAX_PAIRS = 64
-"""Pairs of wide letters of a prompt that are looked up; later ones are left out."""
 MAX_LETTERS = 400
 """Letters of a prompt whose n-grams are counted: what asks is short."""
 LONGEST_GRAM, BUCKETS = 4, 4_096
@@ -120,26 +112,12 @@ def has_subject(view: View, prompt: str, workspace: str | None = None) -> bool:
     return False
 
 
-def split_wide_pairs(text: str) -> list[str]:
-    """Return each pair of neighbouring wide letters (Chinese, Japanese, Korean) of a text, in order, each once."""
-    pairs = list[str]()
-    for run in TERM.findall(text):
-        wide = "".join(letter if unicodedata.east_asian_width(letter) in "WF" else " " for letter in run)
-        for part in wide.split():
-            pairs += [part[at : at + 2] for at in range(len(part) - 1)]
-    return list(dict.fromkeys(pairs))
-
-
 def _find_words(view: View, query: Query) -> Iterator[Ints]:
-    """Yield for each word of a query, and each pair of wide letters, the positions of the passages that hold it."""
+    """Yield for each content word of a query the positions of the passages that hold it."""
     passages, content = find_passages(view, query), set(query.content_words)
     try:
         known = [word for word in query.index_terms if word in content] if view.has_full_text(PASSAGES) else []
         for word in known[:MAX_WORDS]:
-            yield passages.locate(passages.search_text([word], ROWS_A_WORD))
+            yield find_word(passages, word, query.language)[0]
     except READ_TROUBLE:  # the answer reports it
         pass
-    if pairs := split_wide_pairs(query.text)[:MAX_PAIRS]:
-        texts = view.read(PASSAGES, ["text"])["text"].take(pa.array(view.passages.offsets))
-        for pair in pairs:
-            yield np.flatnonzero(pc.match_substring(texts, pair).to_numpy())

@@ -6,6 +6,7 @@ places if it was said then or names that time: a question may be about a date, o
 """
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -29,7 +30,14 @@ from slowwave.text.dates import (
     extract_time_words,
 )
 from slowwave.text.full_text import is_left_out
-from slowwave.text.words import TERM, extract_content_words, extract_distinct_words, extract_stems
+from slowwave.text.languages import ENGLISH, is_stop_word
+from slowwave.text.words import (
+    TERM,
+    extract_content_words,
+    extract_distinct_words,
+    extract_stems,
+    find_text_language,
+)
 from slowwave.text.workspaces import anchor_workspace
 
 Ints = npt.NDArray[np.int64]
@@ -173,8 +181,18 @@ class Query:
 
     @cached_property
     def index_terms(self) -> list[str]:
-        """Its distinct words, without those that the index leaves out: plain terms, no operators."""
-        return [word for word in extract_distinct_words(self.text) if not is_left_out(word)]
+        """Its distinct words, without those that the index leaves out and the stop words of its language: plain terms,
+        no operators.
+        """
+        words = [word for word in extract_distinct_words(self.text) if not is_left_out(word)]
+        if self.language in (None, ENGLISH):
+            return words
+        return [word for word in words if not is_stop_word(word, self.language)] or words
+
+    @cached_property
+    def language(self) -> str | None:
+        """The language of its text; None if nothing tells it."""
+        return find_text_language(self.text)
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -213,6 +231,8 @@ class QueryPlan:
     """The vector of `nameless_text`; None without an encoder."""
     full_vector: Vector | None = None
     """The vector of the whole query."""
+    is_unread: bool = False
+    """Whether the encoder does not read the query."""
 
     @property
     def limit(self) -> int:
@@ -278,7 +298,7 @@ def build_query(
         raise UsageError(f"the query is {text!r:.40}; it is a text")
     if len(text) > MAX_CHARS:
         raise UsageError(f"the query has {len(text):,} characters; at most {MAX_CHARS:,} are searched: shorten it")
-    plain = " ".join(CONTROL.sub(" ", text).split())
+    plain = unicodedata.normalize("NFC", " ".join(CONTROL.sub(" ", text).split()))
     if not TERM.search(plain):
         raise UsageError(f"the query {text[:40]!r} has no words to search for")
     return Query(

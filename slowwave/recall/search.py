@@ -93,6 +93,9 @@ GUESS = 5
 """Places that a row moves up at most since it seems to be of the time asked about, or to change another."""
 SAME = 70.0
 """`rapidfuzz.fuzz.ratio` from which two texts are one sentence with another value in it."""
+HEARD = 1.8
+"""Relevance, for each of its words' worth that is heard, of a row that the encoder does not read: half are enough for
+the default floor."""
 SITTING = 3600.0
 """Seconds. What another says sooner after is of the same sitting: an answer, mostly, and no newer state of things."""
 NO_CHAIN: Row = dict.fromkeys(CHAIN)
@@ -150,9 +153,15 @@ class Search:
         """Return the queries' plans with their vectors, made in one call of the encoder."""
         plans = [plan_query(self.view, place_query(self.view, query)) for query in queries]
         texts = {text for plan in plans if plan.kinds for text in (plan.nameless_text, plan.query.text)}
-        vectors = self._encode(sorted(texts)) if texts else {}
+        encoded = self._encode(sorted(texts)) if texts else {}
+        vectors = {text: vector for text, vector in encoded.items() if vector.any()}
         return [
-            replace(plan, nameless_vector=vectors.get(plan.nameless_text), full_vector=vectors.get(plan.query.text))
+            replace(
+                plan,
+                nameless_vector=vectors.get(plan.nameless_text),
+                full_vector=vectors.get(plan.query.text),
+                is_unread=plan.nameless_text in encoded and plan.nameless_text not in vectors,
+            )
             for plan in plans
         ]
 
@@ -212,10 +221,14 @@ class Search:
         # relevance on the release's scale, 0 to 1: by a row's cosine and the share of the query's words heard there, or
         # by the share alone; and that of what is nearest to the whole query, candidate or not
         relevance, nearest = candidates.covered, 0.0
-        if (scale := self.view.scales.get(kind)) is not None and candidates.cosine is not None:
+        if plan.is_unread:
+            relevance = np.minimum(HEARD * candidates.covered, 1.0)
+        elif (scale := self.view.scales.get(kind)) is not None and candidates.cosine is not None:
             cosines = np.append(np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest)
             relevances = scale.compute_relevances(cosines, np.append(candidates.covered, 0.0))
-            relevance, nearest = relevances[:-1], float(relevances[-1])
+            by_words = np.minimum(HEARD * candidates.covered, 1.0)
+            relevance = np.where(np.isnan(candidates.cosine), by_words, relevances[:-1])
+            nearest = float(relevances[-1])
         # of a time that is named what was said then is worth more; messages and claims know it already, unless nothing
         # else is asked for: then it alone is relevant, as what names that time is
         if times is not None and (plan.is_time_only or kind in GROUPS):

@@ -102,21 +102,22 @@ class Store:
             return VECTOR_DIM
         return int(self.open_dataset(PASSAGES).schema.field("vector").type.list_size)
 
-    def change_dim(self, dim: int) -> bool:
-        """Make room for vectors of another dimension, in a store that has none yet; returns whether that is so.
+    def change_dim(self, dim: int) -> None:
+        """Make room for vectors of another dimension. Those that are there are dropped, and kept by the releases that
+        have them: each step makes its own again, since it sees another encoder.
 
         Passages are the last: a run that dies before finds the store as it was, and does it again.
         """
         tables = sorted((table for table in TABLES.values() if table.vector), key=lambda table: table == PASSAGES)
-        if any(self.open_dataset(table).count_rows(f"{table.vector} IS NOT NULL") for table in tables):
-            return False
         with translate_write_errors(self.dir):
             for table in tables:
-                rows = self.open_dataset(table).to_table().select(table.schema.names).cast(table.schema)
-                fit = rows.cast(table.build_disk_schema(dim))
+                kept = [name for name in table.schema.names if name != table.vector]
+                rows = self.open_dataset(table).to_table(kept)
+                at = table.schema.get_field_index(str(table.vector))
+                rows = rows.add_column(at, table.schema.field(at), pa.nulls(len(rows), table.schema.field(at).type))
+                fit = rows.cast(table.schema).cast(table.build_disk_schema(dim))
                 self._db.create_table(table.name, fit, mode="overwrite", on_bad_vectors="null")
                 check_not_torn(self.dir, table)
-        return True
 
     def open_dataset(self, table: Table) -> lance.LanceDataset:
         """Return a table at its newest version, for reading what this class does not."""

@@ -11,7 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from slowwave.text.words import COUNTS, TERM
+from slowwave.text.foreign_dates import find_foreign_times
+from slowwave.text.words import COUNTS, split_words
 
 MONTH_NAMES = "january february march april may june july august september october november december".split()  # noqa: SIM905
 MONTHS = {short: n for n, name in enumerate(MONTH_NAMES, 1) for short in (name, name[:3])} | {"sept": 9}
@@ -95,7 +96,13 @@ def extract_dates(text: str) -> DateMentions:
 
 
 def _find_dates(text: str) -> Iterator[tuple[Date, str]]:
-    """Yield each date with the words that name it."""
+    """Yield each date with the words that name it, in any language that `foreign_dates` reads."""
+    yield from _find_english_dates(text)
+    for english, words in find_foreign_times(text):
+        yield from ((date, words) for date, _ in _find_english_dates(english))
+
+
+def _find_english_dates(text: str) -> Iterator[tuple[Date, str]]:
     for match in (*ISO.finditer(text), *NUMERIC.finditer(text)):
         # in figures the day stands before the month, but where only the other order can be
         parts = match.groupdict()
@@ -147,7 +154,13 @@ def extract_spans(text: str, now: datetime) -> list[Span]:
 
 
 def _find_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
-    """Yield each stretch with the words that name it."""
+    """Yield each stretch with the words that name it, in any language that `foreign_dates` reads."""
+    yield from _find_english_spans(text, now)
+    for english, words in find_foreign_times(text):
+        yield from ((span, words) for span, _ in _find_english_spans(english, now))
+
+
+def _find_english_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
     counts: tuple[tuple[re.Pattern[str], Callable[..., Span | None], tuple[str | int, ...]], ...] = (
         (AGO, _resolve_ago, ("n", "unit")),
@@ -234,7 +247,7 @@ def extract_time_words(text: str, now: datetime) -> frozenset[str]:
     named = [words for _, words in (*_find_dates(text), *_find_spans(text, now))] + [
         match[0] for match in ALONE.finditer(text)
     ]
-    words = {word.lower() for phrase in named for word in TERM.findall(phrase)}
+    words = {word for phrase in named for word in split_words(phrase)}
     return frozenset(words | ASKS_WHAT) if words else frozenset()
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from slowwave.text.words import TERM
 
-VERSION = 1
+VERSION = 2
 LINE = re.compile(r"\S[^\n]*")
 STOP = re.compile(r"(?<![.!?…])(?P<stops>[.!?…]++)[\"'”’)\]*]*+(?=\s)")
 """Ends a sentence. It begins where a run of stops does, and keeps what it took: a line of stops alone is read once."""

@@ -1,6 +1,8 @@
 """Words: what counts as one, which say nothing, what two forms of one have in common, how much a rare one tells, and
-which give away how a sentence is meant: a doubt, or a question. English, in closed lists, with the numbers that are
-spelt out and the units of measure.
+which give away how a sentence is meant: a doubt, or a question.
+
+What says nothing, and what two forms have in common, is told by the language of the text (`languages.py`); of English
+by the closed lists here, with the numbers that are spelt out and the units of measure.
 """
 
 import math
@@ -9,13 +11,34 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.resources import files
+from itertools import pairwise
 
 import Stemmer  # type: ignore[import-not-found]
 
-TERM = re.compile(r"\w+")
+from slowwave.text.languages import ENGLISH, find_language, is_stop_word, stem_in
+
+MARKS = (
+    r"\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    r"\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u0900-\u0903\u093a-\u094f\u0951-\u0957"
+    r"\u0962\u0963\u0981-\u0983\u09bc-\u09d7\u09e2\u09e3\u0a01-\u0a03\u0a3c-\u0a51\u0a70\u0a71\u0a75\u0a81-\u0a83"
+    r"\u0abc-\u0acd\u0ae2\u0ae3\u0b01-\u0b03\u0b3c-\u0b57\u0b62\u0b63\u0b82\u0bbe-\u0bd7\u0c00-\u0c04\u0c3c-\u0c56"
+    r"\u0c62\u0c63\u0c81-\u0c83\u0cbc-\u0cd6\u0ce2\u0ce3\u0d00-\u0d03\u0d3b-\u0d57\u0d62\u0d63\u0d81-\u0d83"
+    r"\u0dca-\u0df3\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u0f71-\u0f84\u102b-\u103e\u1056-\u1059"
+    r"\u17b4-\u17d3\u1ab0-\u1aff\u1dc0-\u1dff\u3099\u309a\u200c\u200d"
+)
+"""Vowel signs, tones and accents of their own, and the joiners: Python takes them for no part of a word."""
+LETTER = rf"\w[\w{MARKS}]*"
+TERM = re.compile(LETTER)
 """A word as an index of full text has it: "don't" is two."""
-WORD = re.compile(r"\w+(?:['’]\w+)?")
+WORD = re.compile(rf"{LETTER}(?:['’]{LETTER})?")
 """A word as people have it."""
+UNSPACED = re.compile(
+    r"[\u0e01-\u0eff\u1000-\u109f\u1780-\u17d3\u2e80-\u2fdf\u3005-\u3007\u3031-\u30fa\u30fc-\u312f\u31f0-\u31ff"
+    r"\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
+)
+"""A letter of a script that puts no space between words: Chinese, Japanese, Thai, Lao, Khmer or Burmese."""
+JOINED = re.compile(rf"{UNSPACED.pattern}|[\uac00-\ud7a3\u1100-\u11ff]")
+"""A letter of such a script or a Korean one, whose words end in particles: such words are found by pairs of letters."""
 LATIN = re.compile(r"[a-z]+")
 """Runs of lower-case letters, for looking English words up."""
 
@@ -60,10 +83,49 @@ SHORTEST_PLURAL = 4
 """Letters from which an "s" at the end is taken for a plural's."""
 
 
+def split_words(text: str, pattern: re.Pattern[str] = TERM) -> list[str]:
+    """Return the lower-cased words of a text in order; runs of scripts without spaces are split by dictionaries."""
+    words = pattern.findall(text)
+    if text.isascii() or not UNSPACED.search(text):
+        return [word.lower() for word in words]
+    from slowwave.text.full_text import split_run
+
+    return [part for word in words for part in (split_run(word) if UNSPACED.search(word) else (word.lower(),))]
+
+
+def put_spaces(text: str) -> str:
+    """Return a text with spaces between the words of scripts that put none."""
+    if text.isascii() or not UNSPACED.search(text):
+        return text
+    return TERM.sub(lambda run: " ".join(split_words(run[0])) if UNSPACED.search(run[0]) else run[0], text)
+
+
+def find_text_language(text: str) -> str | None:
+    """Return the language of a text; None if nothing tells it."""
+    return find_language(tuple(word.lower() for word in TERM.findall(CLITIC.sub("", text[:MOST_READ]))))
+
+
+MOST_READ = 1_000
+"""Characters that the language of a text is told by, at most."""
+CLITIC = re.compile(r"(?<=\w)['’]\w\b")
+"""English "'s" and "'t": as letters they are stop words of French."""
+
+
 def extract_content_words(text: str) -> list[str]:
-    """Return lower-cased words of a text that say something, in order, each once."""
-    words = (word.lower().replace("’", "'") for word in WORD.findall(text))
-    return list(dict.fromkeys(word for word in words if word not in STOP and (len(word) > 1 or word.isdigit())))
+    """Return lower-cased words of a text that say something in its language, in order, each once."""
+    words = [word.replace("’", "'") for word in split_words(text, WORD)]
+    language = find_text_language(text)
+    if language in (None, ENGLISH):
+        says = [word for word in words if word not in STOP and (len(word) > 1 or word.isdigit())]
+    else:
+        says = [word for word in words if not is_stop_word(word, language) and (len(word) > 1 or not word.isascii())]
+    return list(dict.fromkeys(says))
+
+
+def split_pairs(word: str) -> list[str]:
+    """Return each pair of neighbouring letters of a word, with their marks, each once; a letter alone as it is."""
+    letters = re.findall(rf"\w[{MARKS}]*", word)
+    return list(dict.fromkeys(map("".join, pairwise(letters)))) or [word]
 
 
 def is_follow_up(text: str, max_words: int = 3) -> bool:
@@ -113,21 +175,28 @@ def compute_smooth_idf(holding: float, total: float) -> float:
 
 def extract_distinct_words(text: str) -> list[str]:
     """Return the words of a text in order, each once, in lower case."""
-    return list(dict.fromkeys(word.lower() for word in TERM.findall(text)))
+    return list(dict.fromkeys(split_words(text)))
 
 
 def compute_word_shares(words: Sequence[str], texts: Sequence[str]) -> list[float]:
-    """Return the share of the words that each text holds; plural or not."""
+    """Return the share of the words that each text holds, plural or not; Chinese ones within others too."""
     if not words:
         return [0.0] * len(texts)
-    singular = list(map(singularise, words))
-    held_words = (set(map(singularise, extract_distinct_words(text))) for text in texts)
-    return [sum(word in held for word in singular) / len(singular) for held in held_words]
+    singular, joined = list(map(singularise, words)), {word for word in words if JOINED.search(word)}
+    shares = []
+    for text in texts:
+        held = set(map(singularise, extract_distinct_words(text)))
+        held |= {word for word in joined if word in text}
+        shares.append(sum(word in held for word in singular) / len(singular))
+    return shares
 
 
 def extract_stems(text: str) -> frozenset[str]:
-    """Return the content words of a text, without the s of a plural or a possessive."""
-    return frozenset(map(singularise, extract_content_words(text)))
+    """Return the stems of a text's content words in its language; in English only an s at the end is left out."""
+    language = find_text_language(text)
+    if language in (None, ENGLISH):
+        return frozenset(map(singularise, extract_content_words(text)))
+    return frozenset(stem_in(word, language) for word in extract_content_words(text))
 
 
 def count_noun(count: int, noun: str) -> str:

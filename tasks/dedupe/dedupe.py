@@ -19,7 +19,7 @@ from slowwave.tasks.dedupe.decide import Decision, Rules
 from slowwave.tasks.dedupe.pairs import Found, Undone, find_duplicate_pairs, select_row, set_columns
 from slowwave.tasks.shards import HERE, Executor
 
-VERSION = "dedupe/4"
+VERSION = "dedupe/5"
 MARKED = ["status", "reason", "canonical_id", "evidence_sessions", "valid_from", "dedupe_key"]
 """Columns that dedupe decides."""
 DECIDING = ["observation_id", "session_id", "observed_at", "observer", *MARKED]

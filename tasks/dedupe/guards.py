@@ -90,6 +90,12 @@ def speaker(pair: Pair) -> str | None:
     return None
 
 
+def language(pair: Pair) -> str | None:
+    """Ask for the same words in a language whose negations are not known here."""
+    known = pair.a.english and pair.b.english
+    return None if known or pair.a.words == pair.b.words else "the guards know English alone"
+
+
 def question(pair: Pair) -> str | None:
     """Refuse a question beside a claim."""
     return "one is a question" if pair.a.question != pair.b.question else None
@@ -196,7 +202,18 @@ def order(pair: Pair) -> str | None:
     return "two parts change places" if _is_swapped(a.content, b.content) else None
 
 
-GUARDS: tuple[Guard, ...] = (speaker, question, negation, figures, dates, identifiers, names, opposites, change)
+GUARDS: tuple[Guard, ...] = (
+    speaker,
+    language,
+    question,
+    negation,
+    figures,
+    dates,
+    identifiers,
+    names,
+    opposites,
+    change,
+)
 STRICT: tuple[Guard, ...] = (restriction, modality, order, substitution)
 
 

@@ -16,18 +16,23 @@ import pyarrow as pa
 
 from slowwave.schemas.tables import CATEGORIES
 from slowwave.text.dates import MONTHS
+from slowwave.text.languages import ENGLISH
 from slowwave.text.words import (
     COUNTS,
     FIRST_PERSON,
     LATIN,
+    MARKS,
     NEGATIONS,
     SCALES,
     UNITS,
+    find_text_language,
     is_content_word,
+    put_spaces,
     stem,
     stem_content_words,
 )
 
+_LETTERS = rf"(?:[^\W\d_][{MARKS}]*)+"
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _NUMBER_WORD = "|".join(COUNTS)
 _UNIT = "|".join(sorted({re.escape(u) for u in (*UNITS, *SCALES) if u != "%"}, key=len, reverse=True))
@@ -50,7 +55,7 @@ TOKEN = re.compile(
     )
     |(?P<figure>(?<![\w.])(?:[$€£]|v)?\d[\d,]*(?:\.\d+)*(?:\s?%|[\s-]?(?:{_UNIT})\b)?)
     |(?P<count>\b(?:{_NUMBER_WORD})\b(?:[\s-](?:{_UNIT})\b)?)
-    |(?P<word>[^\W\d_]+(?:'[^\W\d_]+)?)
+    |(?P<word>{_LETTERS}(?:'{_LETTERS})?)
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -101,6 +106,8 @@ class Claim:
     speaker: str | None
     first_person: bool
     question: bool
+    english: bool
+    """Whether the guards know its language: if nothing tells it, letters without accents are taken for English."""
 
 
 def fold_text(text: str) -> str:
@@ -111,7 +118,8 @@ def fold_text(text: str) -> str:
 @lru_cache(maxsize=30_000)
 def normalise_claim(text: str, speaker: str | None = None) -> Claim:
     """Return the claim in a sentence; `speaker` is who said it, for "I" and "my"."""
-    tokens = [_classify_token(m) for m in TOKEN.finditer(_normalise_text(text, PLAIN))]
+    language = find_text_language(text)
+    tokens = [_classify_token(m) for m in TOKEN.finditer(put_spaces(_normalise_text(text, PLAIN)))]
     words = tuple(word for _, word, _ in tokens)
     return Claim(
         folded=fold_text(text),
@@ -129,7 +137,8 @@ def normalise_claim(text: str, speaker: str | None = None) -> Claim:
         negated=tuple(sorted(_find_negated(words))),
         speaker=speaker.casefold() if speaker else None,
         first_person=not FIRST_PERSON.isdisjoint(words),
-        question=text.rstrip().endswith("?"),
+        question=text.rstrip().endswith(("?", "？", "؟")),
+        english=language == ENGLISH or (language is None and text.isascii()),
     )
 
 

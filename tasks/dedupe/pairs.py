@@ -81,16 +81,21 @@ def find_duplicate_pairs(table: pa.Table, old: int, rules: Rules, undone: Undone
 
 
 def stack_unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return the vectors, shape (rows, dim), zero where null; and which rows have one.
+    """Return the vectors, shape (rows, dim), zero where null; and which rows have one that is not zero.
 
     They may be a dictionary of vectors in half precision.
     """
     column = table["vector"].combine_chunks()
     if pa.types.is_dictionary(column.type):
         at, column = column.indices.to_numpy(), column.dictionary
-        has = np.asarray(column.is_valid(), dtype=bool)
-        return build_vector_matrix(column)[at].astype(np.float32, copy=False), has[at]
-    return build_vector_matrix(column), np.asarray(column.is_valid(), dtype=bool)
+        vectors, has = _read_vectors(column)
+        return vectors[at].astype(np.float32, copy=False), has[at]
+    return _read_vectors(column)
+
+
+def _read_vectors(column: pa.Array) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    vectors = build_vector_matrix(column)
+    return vectors, np.asarray(vectors.any(axis=1), dtype=bool)
 
 
 def find_exact_pairs(claims: Claims, groups: pl.DataFrame, old: int = 0) -> Pairs:

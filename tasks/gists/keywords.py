@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from slowwave.engines.encoders.protocol import Encoder, Vectors
-from slowwave.text.words import ENGLISH_STOP
+from slowwave.text.languages import ENGLISH, is_stop_word
+from slowwave.text.words import ENGLISH_STOP, LETTER, UNSPACED, find_text_language, put_spaces
 
 BATCH_TEXTS = 256
 """Texts whose n-grams are encoded in one call."""
 TOKEN = re.compile(
-    r"(?:(?<![\w.])[.@]|(?<!\S)--)?\w+(?:[-./:@]\w+|['’]\w+|(?<=\d),\d{3}(?!\w))*(?:\+\+|#(?!\w))?|[^\w\s]"
+    rf"(?:(?<![\w.])[.@]|(?<!\S)--)?{LETTER}(?:[-./:@]{LETTER}|['’]{LETTER}|(?<=\d),\d{{3}}(?!\w))*(?:\+\+|#(?!\w))?"
+    r"|[^\w\s]"
 )
 """`.env`, `--fix`, `src/app/main.py`, `3.11`, `snake_case`, `web-based`, `1,800`, `c++`; or one sign: a border."""
 IDLE_WORDS = """
@@ -30,6 +32,7 @@ IDLE_WORDS = """
     way well went wow yea yeah yep yes
 """
 """Stop words of chats that scikit-learn's list lacks."""
+JOIN = re.compile(rf"(?<={UNSPACED.pattern}) (?={UNSPACED.pattern})")
 STOP_WORDS = ENGLISH_STOP.union(IDLE_WORDS.split())
 
 
@@ -55,8 +58,9 @@ def extract_keywords(
         pick = load_mmr()
         with config_context(assume_finite=True, skip_parameter_validation=True):  # a third of its time
             for vector, phrases in zip(vectors[start : start + BATCH_TEXTS], batch, strict=True):
-                near = [vectors_of[phrase] for phrase in phrases]
-                picked = pick(vector[None], np.stack(near), phrases, top, diversity) if near else []
+                near = [phrase for phrase in phrases if vectors_of[phrase].any()] if vector.any() else []
+                stacked = [vectors_of[phrase] for phrase in near]
+                picked = pick(vector[None], np.stack(stacked), near, top, diversity) if near else []
                 keywords.append([word for word, _ in picked])
     return keywords or [[] for _ in texts]
 
@@ -79,7 +83,7 @@ def load_mmr() -> Callable[..., list[tuple[str, float]]]:
 
 def count_phrases(text: str, top: int, max_words: int = 3) -> list[str]:
     """Return without a model the runs of at most `max_words` words that take up most of a text; of equals the first."""
-    runs = Counter(" ".join(run) for run in split_word_runs(text) if len(run) <= max_words)
+    runs = Counter(join_words(run) for run in split_word_runs(text) if len(run) <= max_words)
     names = [run for run in runs if not run.replace(" ", "").isdecimal()]
     return sorted(names, key=lambda run: -runs[run] * len(run.split()))[:top]
 
@@ -95,16 +99,24 @@ def extract_phrases(text: str, max_words: int = 3) -> list[str]:
         phrases += [word for word in run if not word.replace(",", "").isdecimal()]
         size = min(len(run), max_words)
         if size > 1:
-            phrases += [" ".join(run[at : at + size]) for at in range(len(run) - size + 1)]
+            phrases += [join_words(run[at : at + size]) for at in range(len(run) - size + 1)]
     return phrases
 
 
+def join_words(words: Sequence[str]) -> str:
+    """Return words as a phrase, with a space between them where their script puts one."""
+    return JOIN.sub("", " ".join(words))
+
+
 def split_word_runs(text: str) -> Iterator[list[str]]:
-    """Yield lower-cased words that stand together, between stop words and punctuation."""
+    """Yield lower-cased words that stand together, between punctuation and the stop words of the text's language."""
     run: list[str] = []
-    for token in [*TOKEN.findall(text.lower()), "."]:
+    language = find_text_language(text)
+    is_english = language in (None, ENGLISH)
+    for token in [*TOKEN.findall(put_spaces(text).lower()), "."]:
         word, apostrophe, ending = token.replace("’", "'").partition("'")
-        if len(word) > 1 and word not in STOP_WORDS and (not apostrophe or ending == "s"):
+        is_idle = word in STOP_WORDS if is_english else is_stop_word(word, language)
+        if len(word) > 1 and not is_idle and (not apostrophe or ending == "s"):
             run.append(word)
         elif run:
             yield run

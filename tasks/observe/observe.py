@@ -36,7 +36,7 @@ from slowwave.tasks.observe.worth import (
     select_within_budget,
 )
 
-VERSION = 14
+VERSION = 15
 """Raised when the method changes: every claim made under an older one is pending again."""
 
 PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3

@@ -72,7 +72,7 @@ def assign(
     """Give each claim a topic.
 
     Args:
-        pending: rows of OBSERVATIONS; `vector` may be null, and such a claim goes by workspace and category.
+        pending: rows of OBSERVATIONS; `vector` may be null or zeros, and such a claim goes by workspace and category.
         topics: every row of TOPICS so far, with figures; none: the base topics alone.
         limits: how near is near enough.
         key: the step's key, written to `assign_key`.
@@ -89,8 +89,8 @@ def assign(
     ids = rows["observation_id"].to_pylist()
     for start in track_items("assign", range(0, len(ids), AT_ONCE)):
         batch = rows.slice(start, AT_ONCE)
-        has = batch["vector"].is_valid().to_pylist()
-        board.place(batch.drop_columns("vector").to_pylist(), build_vector_matrix(batch["vector"]), has)
+        vectors = build_vector_matrix(batch["vector"])
+        board.place(batch.drop_columns("vector").to_pylist(), vectors, [bool(vector.any()) for vector in vectors])
     # the topics that were opened and are used, and the base topics
     places = [board.get_topic(claim) for claim in ids]
     done = set_columns(rows.select(OBSERVATIONS.schema.names), topic_id=pa.array(places, pa.string()), assign_key=key)

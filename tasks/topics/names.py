@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from slowwave.text.dates import MONTHS, WEEKDAYS
-from slowwave.text.words import ENGLISH_STOP, TERM, stem
+from slowwave.text.words import ENGLISH_STOP, TERM, put_spaces, stem
 
 HASH = re.compile(r"(?=\w*\d)(?=\w*[^\W\d_])(?:\w{12,}|\b[\da-f]{7,}\b)")
 WORD = r"[^\W\d_][\w'’.-]*[^\W_]"
@@ -85,7 +85,8 @@ def _weigh_terms(claims: pl.DataFrame) -> pl.DataFrame:
 
 def _list_stems(texts: pl.Series) -> pl.Series:
     """Return the stems of each text's words, in order."""
-    words = texts.str.to_lowercase().str.extract_all(TERM.pattern)
+    spaced = pl.Series(map(put_spaces, texts), dtype=pl.String)
+    words = spaced.str.to_lowercase().str.extract_all(TERM.pattern)
     forms = words.explode().drop_nulls().unique()
     stems = pl.Series(map(stem, forms), dtype=pl.String)
     return words.list.eval(pl.element().replace_strict(forms, stems))

@@ -11,7 +11,6 @@ import pytest
 
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
-from slowwave.recall.prompts import split_wide_pairs
 from slowwave.schemas.settings import Settings
 from tests.talk_files import session
 
@@ -107,7 +106,3 @@ def test_what_was_noted_since_the_release_is_asked_for_too(tmp_path: Path) -> No
     memory.remember("The Kittiwake archive is on the shelf in Bergen.", workspace="/stock")
     assert "Bergen" in answer(memory, "where is the Kittiwake archive?", "/stock")
     assert not memory.is_asked("archive it", "/stock")
-
-
-def test_wide_letters_are_paired_within_a_run() -> None:
-    assert split_wide_pairs("用 Redis缓存吗？缓存") == ["缓存", "存吗"]  # a single letter has no pair

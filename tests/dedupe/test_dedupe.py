@@ -89,6 +89,20 @@ def test_guard_names_what_differs(a: str, b: str, rule: str) -> None:
     assert decision.reason
 
 
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("हम मीरा को रोज़ फोन करते हैं", "हम मोरा को रोज़ फोन करते हैं"),  # one vowel sign
+        ("Wir nutzen Redis für den Cache", "Wir nutzen Redis nie für den Cache"),
+        ("画像はS3に保存する", "画像はS3に保存しない"),
+        ("ไม้อยู่ในห้องครัวของเรา", "ไหมอยู่ในห้องครัวของเรา"),
+    ],
+)
+def test_in_other_languages_only_the_same_words_are_one_claim(a: str, b: str) -> None:
+    assert not compare(a, b).same
+    assert compare(a, f"{a}.").same
+
+
 def test_first_person_claims_of_two_people_are_two() -> None:
     assert not compare("I like tea", "I like tea", "Ada", "Ben").same
     assert compare("I like tea", "I like tea.", "Ada", "ada").same

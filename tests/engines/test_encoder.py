@@ -21,7 +21,7 @@ from slowwave.engines.encoders.load import load_encoder, load_query_encoder
 from slowwave.engines.encoders.onnx import OnnxEncoder, find_graph, is_plain_bert
 from slowwave.engines.encoders.protocol import Encoder, HashEncoder, KnownEncoder, Vectors
 from slowwave.engines.encoders.torch import SentenceTransformerEncoder
-from slowwave.schemas.errors import EncoderNotFound, WrongDimension
+from slowwave.schemas.errors import EncoderNotFound
 from slowwave.schemas.places import find_cache_folder
 from slowwave.schemas.tables import PASSAGES, VECTOR
 from slowwave.store.store import Store
@@ -102,16 +102,16 @@ def test_each_of_the_last_texts_is_encoded_once(fake_encoder: HashEncoder) -> No
     assert known.encode([]).shape == (0, 384)
 
 
-def test_the_first_vectors_bind_a_store_to_their_dimension(tmp_path: Path) -> None:
+def test_a_store_takes_the_dimension_of_the_vectors_that_come(tmp_path: Path) -> None:
     store = Store.open(tmp_path, create=True)
     row = {"passage_id": "a", "message_id": "a", "session_id": "a", "seq": 0, "part": 0, "role": "user", "step_key": ""}
     said = pa.Table.from_pylist([{**row, "text": CAT}], schema=PASSAGES.schema)
     store.append(PASSAGES, attach_vectors(store, said, "text", HashEncoder(8)))
     kept = build_vector_matrix(Store.open(tmp_path).read(PASSAGES)["vector"])
     assert np.array_equal(kept, HashEncoder(8).encode([CAT]).astype(np.float16))
-    with pytest.raises(WrongDimension, match="slowwave run OUT --space NEW") as caught:
-        attach_vectors(store, said, "text", HashEncoder(768))
-    assert (caught.value.got, caught.value.expected, store.dim) == (768, 8, 8)
+    attach_vectors(store, said, "text", HashEncoder(768))
+    assert store.dim == 768
+    assert store.read(PASSAGES)["vector"].null_count == 1  # made again by the step, whose key has the encoder
 
 
 def test_nulls_among_vectors_are_rows_of_zeros() -> None:

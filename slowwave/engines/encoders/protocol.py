@@ -15,12 +15,28 @@ from slowwave.text.words import TERM
 
 Vectors = npt.NDArray[np.float32]
 """Shape (texts, dim), rows of unit length."""
+MULTILINGUAL = "multilingual"
+"""The setting for the encoder of many languages, and its name."""
 SERVER = "openai:"
 """Prefix of the setting for a server of vectors: `openai:MODEL@URL`."""
 
 
+UNREAD = 0.2
+"""Share of a text's tokens that stand for what the vocabulary lacks, above which the encoder does not read the text."""
+
+
+def is_unread(tokens: Sequence[int], unknown: int | None) -> bool:
+    """Return True if too many of a text's tokens are the unknown one: an English model reads a Chinese text as a few
+    letters it knows, and gives texts that differ in the others one vector.
+    """
+    return unknown is not None and tokens.count(unknown) > UNREAD * len(tokens)
+
+
 class Encoder(Protocol):
-    """Turns texts into unit vectors. `name` tells two models apart in every id that depends on vectors."""
+    """Turns texts into unit vectors. `name` tells two models apart in every id that depends on vectors.
+
+    A text that it does not read has zeros: such a row is compared by its words alone.
+    """
 
     name: str
     dim: int

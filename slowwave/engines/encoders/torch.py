@@ -13,7 +13,7 @@ from urllib.request import getproxies
 
 import numpy as np
 
-from slowwave.engines.encoders.protocol import Vectors, report_encoded
+from slowwave.engines.encoders.protocol import Vectors, is_unread, report_encoded
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -71,24 +71,26 @@ class SentenceTransformerEncoder:
         # from more, and what fills up the last batch of each length is computed for nothing.
         tokens = 128 if self.model.device.type == "cpu" else 2_048
         rows_by_length: dict[int, list[int]] = {}
-        for row, length in enumerate(self._count_tokens(texts)):
-            rows_by_length.setdefault(length, []).append(row)
+        tokens_of, unknown = self._read_tokens(texts), getattr(self.model.tokenizer, "unk_token_id", None)
+        for row, read in enumerate(tokens_of):
+            rows_by_length.setdefault(len(read), []).append(row)
         for length, rows in sorted(rows_by_length.items(), reverse=True):
             size = min(1_024, 1 << max(tokens // max(length, 1), 1).bit_length() - 1)
             group = [texts[row] for row in rows]
             group += group[:1] * (-len(group) % size)
             encoded = self.model.encode(group, batch_size=size, normalize_embeddings=True, show_progress_bar=False)
             vectors[rows] = np.asarray(encoded, dtype=np.float32)[: len(rows)]
+            vectors[[row for row in rows if is_unread(tokens_of[row][1:-1], unknown)]] = 0.0
             report_encoded(len(rows))
         return vectors
 
-    def _count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return tokens the model reads of each text."""
+    def _read_tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens that the model reads of each text."""
         if not texts:
             return []
         tokenize: Callable[..., dict[str, list[list[int]]]] = self.model.tokenizer
         read = tokenize(list(texts), truncation=True, max_length=self.model.max_seq_length)
-        return [len(ids) for ids in read["input_ids"]]
+        return read["input_ids"]
 
 
 def _load_model(name: str, *, local: bool) -> "SentenceTransformer":

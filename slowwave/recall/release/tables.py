@@ -95,13 +95,17 @@ _find_blas_libraries = cache(ThreadpoolController)
 
 
 def compute_cosines(vectors: pa.ChunkedArray, vector: Vector) -> npt.NDArray[np.float64]:
-    """Return the cosine of each row's vector to one; NaN where a row has none."""
+    """Return the cosine of each row's vector to one; NaN where a row has none or zeros, as what is not read has."""
     cosines = np.full(len(vectors), np.nan)
     room = np.empty(WIDENED * len(vector), np.int32)
     with limit_blas_threads():
         parts = (chunk[at : at + WIDENED] for chunk in vectors.chunks for at in range(0, len(chunk), WIDENED))
         found = [build_matrix(part, room) @ vector for part in parts]
     cosines[vectors.is_valid().to_numpy()] = np.concatenate([*found, []])
+    perhaps = np.flatnonzero(cosines == 0.0)
+    if len(perhaps):
+        is_read = build_matrix(vectors.take(pa.array(perhaps)).combine_chunks()).any(axis=1)
+        cosines[perhaps[~is_read]] = np.nan
     return cosines
 
 

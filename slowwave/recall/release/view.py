@@ -15,6 +15,7 @@ from datetime import datetime
 from itertools import chain, pairwise
 from os.path import basename
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -42,9 +43,10 @@ from slowwave.store.journal import Review, read
 from slowwave.store.notes import NOTES, PREFIX
 from slowwave.store.releases import Release, Snapshot
 from slowwave.text.dates import format_day
+from slowwave.text.languages import ENGLISH, fold_word, stem_in
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import extract_spans
-from slowwave.text.words import TERM, extract_stems
+from slowwave.text.words import JOINED, TERM, extract_stems
 
 Floats = npt.NDArray[np.float64]
 
@@ -215,6 +217,12 @@ KEPT_PATHS = 64
 """Conditions on files whose rows are remembered (one byte a passage and a claim)."""
 WORD = re.compile(r"[^\W\d_]{5,}")
 """A word long enough to be told from others though a letter of it is wrong."""
+ACCENTED = r"[\x{C0}-\x{24F}\x{300}-\x{36F}\x{386}-\x{390}\x{3AA}-\x{3CE}\x{401}\x{451}\x{1E00}-\x{1FFF}]"
+"""A letter with an accent of Latin, Greek or Cyrillic script, as Arrow's expressions have it."""
+JOINED_RE2 = re.sub(r"\\[uU]0*([0-9a-f]+)", r"\\x{\1}", JOINED.pattern)
+"""JOINED, as Arrow's expressions have it."""
+MAX_FORMS = 12
+"""Forms of a word that are looked up."""
 ALIKE = 0.88
 """Similarity of two spellings of a word, at least ("Muhhamed" and "Muhammad": .883)."""
 WHOLE_ID, SHORT_ID = 12, 6
@@ -229,6 +237,8 @@ class View(Tables):
         self.words: LRUCache[Hashable, tuple[Ints, npt.NDArray[np.float64]]] = LRUCache(KEPT_WORDS)
         self.file_matches: LRUCache[tuple[str, ...], tuple[Mask, Mask]] = LRUCache(KEPT_PATHS)
         """By paths: the claims and the passages that are about one of them."""
+        self._stems: dict[str, dict[str, list[str]]] = {}
+        self._stems_lock = Lock()
         self.lookups = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="recall-words")
 
     @shared_property
@@ -301,6 +311,45 @@ class View(Tables):
         """Words of WORD letters or more that were said -> in how many passages' texts, the most frequent first."""
         texts = map(str.lower, self.read(PASSAGES, ["text"])["text"].to_pylist())
         return dict(Counter(chain.from_iterable(map(set, map(WORD.findall, texts)))).most_common())
+
+    @shared_property
+    def accented(self) -> dict[str, list[str]]:
+        """Words without their accents -> the words with some that were said."""
+        texts = self.read(PASSAGES, ["text"])["text"]
+        texts = texts.filter(pc.match_substring_regex(texts, ACCENTED))
+        words = {word.lower() for text in texts.to_pylist() for word in TERM.findall(text) if not word.isascii()}
+        folded = defaultdict[str, list[str]](list)
+        for word in sorted(words):
+            folded[fold_word(word)].append(word)
+        return dict(folded)
+
+    def stems_said(self, language: str) -> dict[str, list[str]]:
+        """Return each stem in a language -> the words of WORD letters or more with it that were said."""
+        with self._stems_lock:
+            if language not in self._stems:
+                stems = defaultdict[str, list[str]](list)
+                for word in self.vocabulary:
+                    stems[stem_in(word, language)].append(word)
+                self._stems[language] = dict(stems)
+        return self._stems[language]
+
+    def find_forms(self, word: str, language: str | None) -> list[str]:
+        """Return other words that were said and are forms of a lower-case word: in a language other than English those
+        of its stem (the index knows those of English), in any those with other accents.
+        """
+        forms = list(self.accented.get(fold_word(word), ()))
+        if fold_word(word) != word:
+            forms.append(fold_word(word))
+        if language not in (None, ENGLISH):
+            forms += self.stems_said(language).get(stem_in(word, language), ())
+        return [form for form in dict.fromkeys(forms) if form != word][:MAX_FORMS]
+
+    @shared_property
+    def joined_texts(self) -> tuple[Ints, pa.Array]:
+        """The passages, by position, that have letters of a script whose words are joined, and their texts."""
+        texts = self.read(PASSAGES, ["text"])["text"].combine_chunks().take(pa.array(self.passages.offsets))
+        positions = np.flatnonzero(pc.match_substring_regex(texts, JOINED_RE2).to_numpy(zero_copy_only=False))
+        return positions, pc.utf8_normalize(pc.utf8_lower(texts.take(pa.array(positions))), form="NFC")
 
     def find_similar_word(self, word: str, among: Iterable[str] | None = None) -> str | None:
         """Return the word said, or one of those given, that a word which nobody said is likely a spelling of.

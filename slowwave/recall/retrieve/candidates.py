@@ -46,7 +46,7 @@ from slowwave.recall.retrieve.rows import (
     select_top,
 )
 from slowwave.schemas.tables import CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, UTC_US, Table
-from slowwave.text.words import STOP, TERM, compute_idf, compute_word_shares
+from slowwave.text.words import compute_idf, compute_word_shares, split_words
 
 MESSAGE_WEIGHTS = {"lexical": 1.0, "vector": 0.6, "speaker": 0.35, "length": 0.6, "own": 0.5}
 """Weights of the standardised signals of messages; `own` tells a statement from its echo (`compute_own`)."""
@@ -330,7 +330,7 @@ def retrieve_messages(view: View, plan: QueryPlan, evidence: PassageEvidence) ->
 
 def compute_length(texts: pa.ChunkedArray) -> Scores:
     """Return the logarithm of the words of each text, up to LONG: a question may state a fact, so it counts too."""
-    words = [min(len(TERM.findall(text)), LONG) for text in texts.to_pylist()]
+    words = [min(len(split_words(text)), LONG) for text in texts.to_pylist()]
     return np.log1p(np.array(words, dtype=np.float64))
 
 
@@ -436,7 +436,8 @@ def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, full_text: bool) ->
         name: np.array([rows[key]["_score"] if key in rows else np.nan for key in keys], dtype=np.float64)
         for name, rows in by_signal.items()
     }
-    words = [word for word in query.index_terms if word not in STOP] or query.index_terms
+    content = set(query.content_words)
+    words = [word for word in query.index_terms if word in content] or query.index_terms
     return Candidates(
         pool,
         [by_key[key] for key in keys],

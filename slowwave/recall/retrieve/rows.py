@@ -22,11 +22,11 @@ from lance.query import MatchQuery
 
 from slowwave.recall.hits import GROUPS
 from slowwave.recall.query import Ints, Mask, Query, Vector, normalise_path
-from slowwave.recall.release.tables import RowIndex, Tables, compute_cosines, find_code
+from slowwave.recall.release.tables import RowIndex, compute_cosines, find_code
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import BY_MODEL, CATEGORIES, OBSERVATIONS, PASSAGES, QUANTIZED_ROWS, Table
-from slowwave.text.words import STOP, TERM, extract_content_words
+from slowwave.text.words import JOINED, TERM, compute_idf, extract_content_words, split_pairs
 from slowwave.text.workspaces import explain_unknown_workspace, find_workspaces
 
 Scores = npt.NDArray[np.float64]
@@ -44,7 +44,7 @@ are asked for are compared whole, where the index is coarse."""
 class Rows:
     """Rows of a table, as Lance filters them."""
 
-    view: Tables
+    view: View
     table: Table
     where: pc.Expression | None = None
     """None for all."""
@@ -352,6 +352,10 @@ ROWS_A_WORD = 1_000
 """Passages a word brings, at most: a word in more of them tells little."""
 ID_START = re.compile(r"(?=\D*\d)\w{6,}")
 """A word with a digit that is long enough to be the beginning of one id alone."""
+MAX_PAIRS = 16
+"""Pairs of letters of a word that are looked up."""
+LEAST_PAIRS = 0.5
+"""Share of a word's pairs of letters from which a passage holds it."""
 SIMILAR = 0.3
 """Weight of a word that replaces another spelling."""
 SELDOM = 0.05
@@ -366,11 +370,13 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     """Return positions and BM25 of the passages that hold a word of the query, or of which a model's detail does, word
     by word; empty for a word never said.
 
-    A word that nobody said is looked up as the one that it is likely a spelling of, for SIMILAR of the worth. Words
-    that the index leaves out are left out here too. A word's passages are remembered while the release is read.
+    A word is looked up with its other forms in the query's language, and with other accents. One that nobody said is
+    looked up as the one that it is likely a spelling of, for SIMILAR of the worth. Words that the index leaves out are
+    left out here too. A word's passages are remembered while the release is read.
     """
     # words that were looked up before, under the same conditions
-    scope = (query.places, query.since, query.until, query.speaker, query.files, query.own_sessions)
+    conditions = (query.places, query.since, query.until, query.speaker, query.files, query.own_sessions)
+    scope = (*conditions, query.language)
     words = query.index_terms[:MAX_WORDS]
     lookups = {word: view.words.get((word, scope)) for word in words}
     missing = [word for word in words if lookups[word] is None]
@@ -378,13 +384,12 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
         return [lookup for lookup in lookups.values() if lookup is not None]
     # what the others are looked up in: passages, and what a model wrote of claims
     query = replace(query, category=None, min_confidence=None)  # passages have neither
-    detail, index = OBSERVATIONS.model_text or "", view.passages
+    detail, index, content = OBSERVATIONS.model_text or "", view.passages, set(query.content_words)
     passages = find_passages(view, query)
     of_model = find_claims(view, query, BY_MODEL) if view.has_full_text(OBSERVATIONS, detail) else None
 
     def look_up(word: str) -> tuple[Ints, Scores]:
-        rows = passages.search_text([word], ROWS_A_WORD)
-        positions, scores = passages.locate(rows), rows["_score"].to_numpy().astype(np.float64)
+        positions, scores = find_word(passages, word, query.language)
         if of_model is None:
             return positions, scores
         rows = of_model.search_text([word], ROWS_A_WORD, detail)
@@ -394,7 +399,8 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
 
     def look_up_likely(word: str) -> tuple[Ints, Scores]:
         positions, scores = look_up(word)
-        if len(positions) or word in STOP or word in index.speaker_words or word in index.workspace_words:
+        is_name = word in index.speaker_words or word in index.workspace_words
+        if len(positions) or word not in content or is_name or JOINED.search(word):
             return positions, scores
         similar = view.find_similar_word(word)
         if similar is not None:
@@ -406,6 +412,33 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
         view.words.put((word, scope), lookup)
         lookups[word] = lookup
     return [lookup for lookup in lookups.values() if lookup is not None]
+
+
+def find_word(passages: MaskedRows, word: str, language: str | None) -> tuple[Ints, Scores]:
+    """Return positions and BM25 of the passages that hold a word, or another form of it in the language of a query."""
+    if JOINED.search(word):
+        return _find_joined_word(passages, word)
+    rows = passages.search_text([word, *passages.view.find_forms(word, language)], ROWS_A_WORD)
+    return passages.locate(rows), rows["_score"].to_numpy().astype(np.float64)
+
+
+def _find_joined_word(passages: MaskedRows, word: str) -> tuple[Ints, Scores]:
+    """Return positions and worth of the passages that hold a word of a script without spaces, or most pairs of its
+    letters: dictionaries split one word in several ways, and words end in particles.
+
+    The worth is that of BM25 in a passage of mean length: the word's rarity, times the share of its pairs.
+    """
+    positions, texts = passages.view.joined_texts
+    if not len(positions):
+        return positions, np.zeros(0)
+    pairs = split_pairs(word)[:MAX_PAIRS]
+    held = np.array([pc.match_substring(texts, pair).to_numpy(zero_copy_only=False) for pair in pairs])
+    share = held.mean(axis=0)
+    is_held = share >= LEAST_PAIRS
+    worth = compute_idf(int(is_held.sum()), len(passages.allowed)) * share
+    is_held &= passages.allowed[positions]
+    best = select_top(np.where(is_held, worth, 0.0), ROWS_A_WORD)
+    return positions[best], worth[best]
 
 
 def correct_names(view: View, query: Query, *, full_text: bool) -> Query:

@@ -1,0 +1,122 @@
+"""The language of a text, and which of its words carry nothing in it.
+
+A language is told by the script of the letters, or else by its stop words (`stop_words.toml`). A text without either
+has no language (None), as code and short commands have.
+"""
+
+import tomllib
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.resources import files
+
+import Stemmer  # type: ignore[import-not-found]
+
+ENGLISH = "English"
+_LISTS: dict[str, str] = tomllib.loads(files("slowwave.text").joinpath("stop_words.toml").read_text("utf-8"))
+STOP_WORDS = {language: frozenset(words.split()) for language, words in _LISTS.items()}
+"""The stop words of languages in Latin and Cyrillic letters."""
+LANGUAGES_OF = {
+    word: tuple(language for language, words in STOP_WORDS.items() if word in words)
+    for word in frozenset().union(*STOP_WORDS.values())
+}
+"""Each stop word -> the languages that have it."""
+SCRIPTS = {
+    "HANGUL": "Korean",
+    "HIRAGANA": "Japanese",
+    "KATAKANA": "Japanese",
+    "CJK": "Chinese",
+    "THAI": "Thai",
+    "LAO": "Lao",
+    "KHMER": "Khmer",
+    "MYANMAR": "Burmese",
+    "DEVANAGARI": "Hindi",
+    "BENGALI": "Bengali",
+    "TAMIL": "Tamil",
+    "ARABIC": "Arabic",
+    "HEBREW": "Hebrew",
+    "GREEK": "Greek",
+    "CYRILLIC": "Russian",
+}
+"""First word of a letter's name in Unicode -> the language most written with it. Japanese also has Chinese letters."""
+LEAST_WORDS = 2
+"""Stop words that tell a language other than English, where no letter has an accent."""
+LEAST_SHARE = 0.2
+"""Share of the letters from which a script tells the language: names and code stay in Latin letters."""
+READ_WORDS, READ_LETTERS = 60, 400
+"""Words and letters at the start of a text that its language is told by."""
+
+
+@lru_cache(maxsize=16_384)
+def find_language(words: tuple[str, ...]) -> str | None:
+    """Return the language of a text by its words, in lower case and in order; None if nothing tells it.
+
+    A stop word of several languages counts for each by its share. English is meant if none has more, and if as many
+    are of another one, unless a letter has an accent. Without accents one stop word tells nothing: "CI passes" is no
+    Italian.
+    """
+    letters = "".join(words)[:READ_LETTERS]
+    if not letters.isascii() and (of_script := _find_script_language(letters)):
+        return of_script
+    shares = defaultdict[str, float](float)
+    for word in words[:READ_WORDS]:
+        for language in (languages := LANGUAGES_OF.get(word, ())):
+            shares[language] += 1 / len(languages)
+    plain = letters.isascii()
+    best = max(shares, key=lambda name: (shares[name], (name == ENGLISH) is plain), default=None)
+    if best in (None, ENGLISH) or not plain:
+        return best
+    return best if sum(word in STOP_WORDS[best] for word in words[:READ_WORDS]) >= LEAST_WORDS else None
+
+
+def _find_script_language(letters: str) -> str | None:
+    scripts = Counter(_name_script(letter) for letter in letters if letter.isalpha())
+    counts = Counter[str]()
+    for script, count in scripts.items():
+        if script in SCRIPTS:
+            counts[SCRIPTS[script]] += count
+    if counts["Japanese"]:
+        counts["Japanese"] += counts.pop("Chinese", 0)
+    best = max(counts, key=lambda name: counts[name], default="")
+    return best if counts[best] and counts[best] >= LEAST_SHARE * scripts.total() else None
+
+
+@lru_cache(maxsize=8_192)
+def _name_script(letter: str) -> str:
+    """Return the first word of a letter's name, such as CYRILLIC."""
+    return unicodedata.name(letter, "").split(" ")[0].split("-")[0]
+
+
+@lru_cache(maxsize=65_536)
+def is_stop_word(word: str, language: str | None) -> bool:
+    """Return True if a lower-case word only holds sentences of a language together."""
+    if language in STOP_WORDS:
+        return word in STOP_WORDS[language]
+    if language is None or word.isascii():
+        return False
+    from lance import tokenize
+
+    # ICU's list is of all languages at once, which the other scripts keep apart
+    return not tokenize(word, base_tokenizer="icu", stem=False, remove_stop_words=True, max_token_length=None)
+
+
+def fold_word(word: str) -> str:
+    """Return a word without accents and case: "résumé" as "resume", "Straße" as "strasse"."""
+    if word.isascii():
+        return word.lower()
+    letters = unicodedata.normalize("NFD", word.casefold())
+    return unicodedata.normalize("NFC", "".join(letter for letter in letters if not "\u0300" <= letter <= "\u036f"))
+
+
+@lru_cache(maxsize=65_536)
+def stem_in(word: str, language: str | None) -> str:
+    """Return a lower-case word's stem in a language, folded; the folded word where Snowball does not know it."""
+    stemmer = _get_stemmer(language)
+    return fold_word(str(stemmer.stemWord(unicodedata.normalize("NFC", word))) if stemmer else word)
+
+
+@lru_cache(maxsize=64)
+def _get_stemmer(language: str | None) -> "Stemmer.Stemmer | None":
+    known: Sequence[str] = Stemmer.algorithms()
+    return Stemmer.Stemmer(language.lower()) if language and language.lower() in known else None
