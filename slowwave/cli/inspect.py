@@ -451,7 +451,10 @@ def _set_alias(what: str, old: str, new: str, as_json: bool) -> Row | None:
         )
     old, new = anchor_workspace(old), anchor_workspace(new)
     path = str(write_alias(old, new))
-    return {"old": old, "new": new, "file": path} if as_json else echo(f"{old} is {new} from now on ({path})")
+    if as_json:
+        return {"old": old, "new": new, "file": path}
+    echo(f"{old} is {new} from now on ({path})")
+    return None
 
 
 def _map_to_path(path: str, table: Row) -> Row:
