@@ -271,10 +271,7 @@ def iter_new_rows(
                 if row is not None:
                     yield index.append_row(row)
             case Session():
-                if redact:  # titles and folders too: they are words
-                    for name in ("title", "workspace", "repository"):
-                        setattr(record, name, redact_text(getattr(record, name) or "") or None)
-                got.update_session(record)
+                got.update_session(_redact_session(record) if redact else record)
             case Inactive():
                 sid = compute_session_id(got.transcript.reader.source, record.session)
                 why = index.find_trespass(got.get_session(record.session), sid, None, got.transcript.path)
@@ -287,6 +284,13 @@ def iter_new_rows(
             case Skipped():
                 _note_skipped(got, record, redact=redact)
     got.settle(times.explain(), times.count)
+
+
+def _redact_session(session: Session) -> Session:
+    """Return a session without secrets in its title and folder: they are words too."""
+    for name in ("title", "workspace", "repository"):
+        setattr(session, name, redact_text(getattr(session, name) or "") or None)
+    return session
 
 
 def _note_skipped(got: IngestedTranscript, record: Skipped, *, redact: bool) -> None:

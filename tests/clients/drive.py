@@ -16,7 +16,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -102,11 +102,19 @@ class Sandbox:
 
     def type(self, command: Sequence[str | Path], env: dict[str, str], keys: Sequence[str]) -> None:
         """Type prompts on a terminal, each once the client is quiet; "\\x1b" is the key that interrupts a turn."""
-        pid, terminal = pty.fork()
-        if pid == 0:
-            os.chdir(self.project)
-            os.execvpe(str(command[0]), list(map(str, command)), self.make_environment(env))
+        terminal, inner = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
+        environment = self.make_environment(env)
+        process = subprocess.Popen(
+            list(map(str, command)),
+            cwd=self.project,
+            env=environment,
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            start_new_session=True,
+        )
+        os.close(inner)
         printed = _wait_quiet(terminal)
         for text in keys:
             if text == "\x1b":
@@ -116,11 +124,12 @@ class Sandbox:
                 time.sleep(0.7)
                 os.write(terminal, b"\r")
             printed += _wait_quiet(terminal, 2 if SLOW in text else PATIENCE)
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
-            time.sleep(1)
-            os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        process.terminate()
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         os.close(terminal)
         self.log.append(f"$ {command} {keys}\n{printed.decode(errors='replace')[-3_000:]}")
 

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from slowwave import Memory
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
 from slowwave.tasks.ingest.parsing.values import extract_typed
 from tests.transcript_rows import put, read_messages
 
@@ -71,3 +74,17 @@ def test_a_prompt_that_steers_a_turn_is_not_older_than_what_stands_above_it(tmp_
     above, steering = read_messages(put(tmp_path / "s1.jsonl", lines))
     assert steering.text == "No, spaces."
     assert steering.ts == above.ts
+
+
+def test_a_summary_that_is_all_there_is_can_be_found_and_says_what_it_is(tmp_path: Path) -> None:
+    said = "The user decided that invoices of barn are numbered per year, and that rates live in rates.toml."
+    lines = (
+        claude(isCompactSummary=True, message={"content": said}, timestamp="2026-06-01T10:00:00Z"),
+        claude(uuid="u2", message={"content": "Go on with the tests now."}, timestamp="2026-06-01T10:01:00Z"),
+    )
+    settings = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+    run_night([put(tmp_path / "s1.jsonl", lines)], settings)
+    hits = Memory.open(settings.store).recall("invoices numbered per year")
+    found = {(hit.kind, hit.speaker) for hit in hits if "invoices" in hit.text}
+    assert ("message", "from a summary") in found
+    assert "claim" not in {kind for kind, _ in found}
