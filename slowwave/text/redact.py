@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
 
 from slowwave.text.secret_rules import ANYWHERE, CORE, KEYS, MARK, NAMED, PHRASES, TOKENS, Rule, classify_secret
@@ -33,6 +34,12 @@ MOST_PASSES = 8
 
 def redact(text: str) -> tuple[str, Counter[str]]:
     """Return the text with a placeholder for each secret, and how many of each kind there were."""
+    clean, counts = _redact(text)
+    return clean, Counter(counts)
+
+
+@lru_cache(maxsize=8)  # a message's words are looked through for its id and as they are stored
+def _redact(text: str) -> tuple[str, Counter[str]]:
     before = text
     text, counts = _redact_once(text)
     more, passes = counts, 1

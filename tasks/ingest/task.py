@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 import polars as pl
+import pyarrow.compute as pc
 
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
@@ -64,6 +66,7 @@ class VaultIndex:
     """What the vault already holds: ids as 64-bit integers, so that a million messages fit in about 200 MB."""
 
     def __init__(self, store: Store) -> None:
+        self._store = store
         stored = pl.DataFrame(store.read(MESSAGES, ["message_id", "identity", "session_id", "seq", "hash"]))
         names = pl.col("message_id", "identity", "session_id")
         short = stored.select(names.str.head(16).str.to_integer(base=16, dtype=pl.UInt64))  # as `_shorten_id`
@@ -93,6 +96,29 @@ class VaultIndex:
         if (iid and _shorten_id(iid) not in self.owner) or is_at_home(path, home):
             return None
         return f"it would change a message of {home}, where its session was first read"
+
+    def settle_identity(self, source: str, session: Session, sid: str, message: Message) -> str:
+        """Return a message's identity; of one that is known, or forgotten, under another the one it is known under.
+
+        An identity that hangs on words is another once these are redacted otherwise. Such a message is known by the
+        identity that an earlier version of its reader gave it, or by its place: the same id and time in its session.
+        """
+        message.session = session.native_id
+        former = message.former, session.former and f"{session.former}/{message.native_id}"
+        copies = [message, *(replace(message, identity=identity) for identity in former if identity)]
+        iids = [compute_message_identity(source, copy) for copy in copies]
+        known = (iid for iid in iids if _shorten_id(iid) in self.owner or _shorten_id(iid) in self.forgotten)
+        found = next(known, None)
+        if found is None and message.identity and message.former and message.ts and sid in self.tail:
+            found = self._list_places(sid).get((message.native_id, message.role, message.ts))
+        return found or iids[0]
+
+    @lru_cache(maxsize=1)  # noqa: B019  # one file's session at a time; the index lives for one reading
+    def _list_places(self, sid: str) -> dict[tuple[str, str, datetime], str]:
+        """Return identities of a session's stored messages by id, role and time."""
+        columns = ["native_id", "role", "ts", "identity"]
+        rows = self._store.read(MESSAGES, columns, pc.field("session_id") == sid).to_pylist()
+        return {(row["native_id"], row["role"], row["ts"]): row["identity"] for row in rows}
 
     def append_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return the row chained at the end of its session, and known from now on."""
@@ -251,6 +277,7 @@ def iter_new_rows(
                 if row is not None:
                     yield index.append_row(row)
             case Session():
+                got.reuse_former_id(record, index.natives)
                 if redact:  # titles and folders too: they are words
                     record.title = record.title and redact_text(record.title)
                     record.workspace = record.workspace and redact_text(record.workspace)
@@ -347,7 +374,7 @@ def _prepare_message_row(
         got.skipped["message of an excluded workspace"] += 1
         return None
     try:
-        iid = known_as.identity if known_as else compute_message_identity(source, message)
+        iid = known_as.identity if known_as else index.settle_identity(source, session, sid, message)
         if redact:
             got.redacted.update(redact_message(message))
         mid = known_as.message_id if known_as else compute_message_id(iid, message)

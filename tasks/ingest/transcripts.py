@@ -10,15 +10,15 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.ingest.formats.left_out import LeftOut
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, load_readers
 from slowwave.tasks.ingest.parsing.lines import sort_paths
 from slowwave.tasks.ingest.parsing.records import Message, Reader, UnknownFormat
+from slowwave.tasks.ingest.parsing.redacted import redact_block, redact_id
 from slowwave.tasks.ingest.storable import is_utf8, show_path
 from slowwave.tasks.job import compute_step_key
-from slowwave.text.redact import redact, redact_json, redact_text
+from slowwave.text.redact import redact, redact_text
 
 BAD_NAME = "its name, or that of a folder above it, is no UTF-8: rename it, and the next night reads it"
 
@@ -145,11 +145,6 @@ _hash_read_key = cache(partial(compute_step_key, "read", 1))
 # Secrets.
 
 
-def redact_id(native: str) -> str:
-    """Return a transcript's own id; where a secret stands in it a hash of it, so that it stays one and no other's."""
-    return native if redact_text(native) == native else f"redacted-{compute_content_id('id', native)}"
-
-
 def redact_path(path: Path) -> str:
     """Return a path; where a secret stands in it with hashes for the parts that hold one, or else for all of it."""
     whole = show_path(path)
@@ -163,25 +158,15 @@ def redact_message(message: Message) -> Counter[str]:
     """Replace the secrets in a message's text, blocks and ids, in place; how many of each kind there were in what was
     said.
 
-    A secret that stands in a block and again in `text` counts once. A tool call's arguments stay valid JSON.
+    A secret that stands in a block and again in `text` counts once.
     """
     if message.speaker:
         message.speaker = redact_text(message.speaker)
     message.native_id = redact_id(message.native_id)
     message.parent_id = message.parent_id and redact_id(message.parent_id)
-    spoken = message.text
-    message.text, in_text = redact(spoken)
+    message.text, in_text = redact(message.text)
     in_blocks: Counter[str] = Counter()
-    for block in message.blocks:
-        block.call_id = block.call_id and redact_id(block.call_id)
-        block.media = block.media and redact_id(block.media)
-        if block.name:  # of a tool, but a file's or an address too
-            block.name, in_name = redact(block.name)
-            in_blocks += in_name
-        if block.type != "tool_call" and block.text == spoken:
-            block.text = message.text  # most messages are one block: it is looked through once
-            in_blocks += in_text
-        elif block.text:
-            block.text, in_block = redact_json(block.text) if block.type == "tool_call" else redact(block.text)
-            in_blocks += in_block
+    for at, block in enumerate(message.blocks):
+        message.blocks[at], in_block = redact_block(block)
+        in_blocks += in_block
     return in_text | in_blocks

@@ -41,6 +41,7 @@ from slowwave.tasks.ingest.parsing.records import (
     lies_below,
     read_each,
 )
+from slowwave.tasks.ingest.parsing.redacted import encode_redacted
 from slowwave.tasks.ingest.parsing.unread import leave_out
 from slowwave.tasks.ingest.parsing.values import (
     clean_text,
@@ -197,8 +198,16 @@ def _sniff_openai(head: Head) -> bool:
 
 def _open_openai(path: Path, number: int, fields: Fields) -> Chat:
     messages, began = fields.get("messages"), next((fields[key] for key in _TIMES if fields.get(key)), None)
-    named = get_id(fields, "session_id", "conversation_id", "id") or compute_content_id(encode_json(messages))
-    return Chat(Session(named, title=get_text(fields, "title")), messages, began)
+    named, former = get_id(fields, "session_id", "conversation_id", "id"), None
+    if named is None:
+        named, former = _hash_turns(messages)
+    return Chat(Session(named, title=get_text(fields, "title"), former=former), messages, began)
+
+
+def _hash_turns(turns: object) -> tuple[str, str | None]:
+    """Return an id made of what was said, and the one it had when that was hashed before redaction, if another."""
+    now, former = (compute_content_id(encode(turns)) for encode in (encode_redacted, encode_json))
+    return now, None if former == now else former
 
 
 def _parse_openai(fields: Fields, role: Role) -> list[Block] | None:
@@ -233,11 +242,13 @@ _SILENT = ("script", "style", "button", "svg")
 def _open_sharegpt(path: Path, number: int, fields: Fields) -> Chat:
     """Return the conversation of an entry, or its part of one."""
     turns = fields.get("conversations")
-    named = get_id(fields, "id") or compute_content_id(encode_json(turns))
+    named, former = get_id(fields, "id"), None
+    if named is None:
+        named, former = _hash_turns(turns)
     part = _PART.match(named)
     session, before = (part[1], f"{part[2]}:") if part else (named, "")
     positions = (f"{before}{position}" for position in count())
-    about = Session(session, title=get_text(fields, "title"))
+    about = Session(session, title=get_text(fields, "title"), former=former)
     return Chat(about, turns, None, positions, text=lambda said, role: clean_text(strip_html(said)))
 
 
@@ -580,7 +591,7 @@ def _open_run(path: Path, number: int, run: Fields) -> Chat:
         for n, message in enumerate(turns)
     ]
     name = path.name.split(".traj")[0]
-    beginning = [encode_json(message.get("content")) for message in turns[:_BEGINNING]]
+    beginning = [message.get("content") for message in turns[:_BEGINNING]]
     # The folder the agent worked in; mini's containers hold any project in one folder, which says nothing.
     state = next((step.get("state") for step in get_objects(run, "trajectory")), None)
     with suppress(orjson.JSONDecodeError):
@@ -588,7 +599,10 @@ def _open_run(path: Path, number: int, run: Fields) -> Chat:
     container = get(run, "info.config.environment.image")
     own = None if container else get_text(run, "info.config.environment.cwd")
     workspace = get_text(coerce_dict(state), "working_dir") or own
-    session = Session(f"{name}@{compute_content_id(*beginning)[:12]}", workspace, name)
+    now, former = (
+        f"{name}@{compute_content_id(*map(encode, beginning))[:12]}" for encode in (encode_redacted, encode_json)
+    )
+    session = Session(now, workspace, name, former=None if former == now else former)
     # What stands before a task in the first question, and the first line after it; empty where unknown.
     before, *after = _TASK.split(get_text(run, "info.config.agent.instance_template") or "", maxsplit=1)
     around = "", ""

@@ -70,6 +70,8 @@ class Session:
     kind: SessionKind | None = None
     parent_id: str | None = None
     stored: StoredSession | None = None
+    former: str | None = None
+    """The id that an earlier version of its reader gave it."""
 
     @property
     def key(self) -> str:
@@ -101,6 +103,8 @@ class Message:
     identity: str | None = None
     line: int = 0
     stored: StoredMessage | None = None
+    former: str | None = None
+    """The identity that an earlier version of its reader gave it."""
 
 
 @dataclass(slots=True)

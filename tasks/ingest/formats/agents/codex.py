@@ -17,7 +17,7 @@ How lines become messages:
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
@@ -49,6 +49,7 @@ from slowwave.tasks.ingest.parsing.records import (
     lies_below,
     read_each,
 )
+from slowwave.tasks.ingest.parsing.redacted import redact_blocks
 from slowwave.tasks.ingest.parsing.unread import leave_out
 from slowwave.tasks.ingest.parsing.values import (
     coerce_bool,
@@ -214,7 +215,8 @@ class _Rollout:
         self._root: str | None = None  # the conversation this one was forked from
         self._session: Session | None = None
         self._announced = False
-        self._chain = b""
+        self._chain = self._former = b""
+        """Hashes over all that was said so far: as it is stored, and as it was before it was redacted."""
         self._twins = Twins()
         self._held: Message | None = None  # until the next message shows that no richer twin follows
         self._lines: list[int] = []  # line of each message
@@ -430,19 +432,26 @@ class _Rollout:
             self._announced, self._session = True, self._session or Session(self._id, kind="chat")
             yield self._session
         self._lines.append(self._line)
-        # A hash of the root conversation and of all that was said so far, but for images: one of two tellings has them.
-        digest = blake2b(self._chain or (self._root or self._id).encode(), digest_size=16)
-        for block in blocks:
-            if block.type != "image":
-                digest.update(f"{block.type}\0{block.name}\0{block.text}\0".encode("utf-8", "surrogatepass"))
-        self._chain = digest.digest()
-        identity, ts = f"{NAME}/{self._chain.hex()}", coerce_time(self._stamp)
-        native = str(self._line)
+        root = (self._root or self._id).encode()
+        self._chain = _hash_blocks(self._chain or root, redact_blocks(blocks))
+        self._former = _hash_blocks(self._former or root, blocks)
+        identity, former = f"{NAME}/{self._chain.hex()}", f"{NAME}/{self._former.hex()}"
+        native, ts = str(self._line), coerce_time(self._stamp)
         message = Message(self._id, native, *who, blocks, text, ts, None, speaker, identity, self._line)
+        message.former = None if former == identity else former
         if hold:
             self._held = message
         else:
             yield message
 
 
-READER = Reader(NAME, sniff, read, locations=list_locations, version=2)
+def _hash_blocks(before: bytes, blocks: Iterable[Block]) -> bytes:
+    """Return a hash of what was said before and now, but for images: one of two tellings has them."""
+    digest = blake2b(before, digest_size=16)
+    for block in blocks:
+        if block.type != "image":
+            digest.update(f"{block.type}\0{block.name}\0{block.text}\0".encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+READER = Reader(NAME, sniff, read, locations=list_locations, version=3)

@@ -50,6 +50,7 @@ from slowwave.tasks.ingest.parsing.records import (
     lies_below,
     read_each,
 )
+from slowwave.tasks.ingest.parsing.redacted import redact_blocks
 from slowwave.tasks.ingest.parsing.unread import leave_out
 from slowwave.tasks.ingest.parsing.values import (
     clean_text,
@@ -323,6 +324,7 @@ class Transcript:
         return Rejected(self.line, reason, dump_json(self.event)[:EXCERPT])
 
     def _make_message(self, who: Who, blocks: list[Block], text: str = "", speaker: str | None = None) -> Message:
+        identity, former = self._compute_identity(who, redact_blocks(blocks)), self._compute_identity(who, blocks)
         return Message(
             self.session.native_id,
             self._native_id,
@@ -332,8 +334,9 @@ class Transcript:
             ts=coerce_time(self.event.get("timestamp")) or coerce_time(self.message.get("timestamp")),
             parent_id=coerce_text(self.event.get("parentId")),
             speaker=speaker,
-            identity=self._compute_identity(who, blocks),
+            identity=identity,
             line=self.line,
+            former=None if former == identity else former,
         )
 
     def _compute_identity(self, who: Who, blocks: list[Block]) -> str | None:
@@ -456,5 +459,5 @@ def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
 
 
 _PLACES = lies_below(HOMES, "agents/*/sessions/**/*.jsonl*", *ARCHIVES)
-READER = Reader("openclaw", sniff, read, _PLACES, version=2)
-PI_READER = Reader("pi", sniff_pi, read_pi, lies_below((".pi/agent/sessions",), "**/*.jsonl"), version=2)
+READER = Reader("openclaw", sniff, read, _PLACES, version=3)
+PI_READER = Reader("pi", sniff_pi, read_pi, lies_below((".pi/agent/sessions",), "**/*.jsonl"), version=3)
