@@ -21,6 +21,8 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
+from slowwave.store.journal import INCLUDED, Review
+from slowwave.store.journal import read as read_journal
 from slowwave.store.notes import OWN_SESSIONS, find_journals
 from slowwave.store.store import Store
 from slowwave.tasks.forget.plan import read_forgotten
@@ -56,6 +58,7 @@ CHANGED = "messages of a person that changed"
 FUTURE = "times in the future"
 SHOWN, WIDTH = 3, 160
 """Such messages that a report quotes, and characters of each."""
+TRESPASS = "it would change a message of "
 LOOKED_AT, FEW = 200, 20
 """Records of a file that tell whether it is read, and rejected ones of which their share says something."""
 BATCH = 2_000
@@ -78,6 +81,8 @@ class VaultIndex:
         self.inactive = {_shorten_id(i): i for row in sessions for i in row["inactive"]}
         self.home = {row["session_id"]: row["path"] for row in sessions}
         """Session to the file that it was first read from."""
+        self.included = {review.id for review in read_journal(store.dir, Review) if review.verdict == INCLUDED}
+        """Files that a person lets change what was said elsewhere."""
         self.natives = {row["session_id"]: row["native_id"] for row in sessions}
         last = stored.sort("seq").group_by("session_id").last()
         self.tail = {s: (n + 1, h) for s, n, h in zip(last["session_id"], last["seq"], last["hash"], strict=True)}
@@ -86,16 +91,16 @@ class VaultIndex:
         """Return why a file may not say this of a session, or take messages of it back (no `iid`); None where it may.
 
         What slowwave itself wrote down comes from the space's folders alone, or from an export into a store that lacks
-        it. What was said is changed only by a file in or below the folder where its session was first read, as long as
-        that file is there.
+        it. What was said is changed only by a file in or below the folder where its session was first read, also
+        once that is gone, and by one that a person has included.
         """
         home, native = self.home.get(sid, ""), self.natives.get(sid, session.native_id)
         own = native.startswith(OWN_SESSIONS) and not (session.stored and not home)
         if own and not any(folder.resolve() in path.resolve().parents for folder in self.folders):
             return f"slowwave writes sessions such as {native} itself: from other files none is taken"
-        if (iid and _shorten_id(iid) not in self.owner) or is_at_home(path, home):
+        if (iid and _shorten_id(iid) not in self.owner) or is_at_home(path, home) or str(path) in self.included:
             return None
-        return f"it would change a message of {home}, where its session was first read"
+        return f"{TRESPASS}{home}, where its session was first read"
 
     def settle_identity(self, source: str, session: Session, sid: str, message: Message) -> str:
         """Return a message's identity; of one that is known, or forgotten, under another the one it is known under.
@@ -147,11 +152,11 @@ def read_transcripts(
     """
     with report_step("read") as report:
         repair_sessions(job.store)
-        columns = ["path", "size", "mtime_ns", "digest", "read_key"]
+        columns = ["path", "source", "size", "mtime_ns", "digest", "read_key"]
         known_files = {row["path"]: row for row in job.store.read(FILES, columns).to_pylist()}
         # what is new or changed
         with show_progress("looking for new transcripts"):
-            scan = find_pending(known_files, job.settings, paths)
+            scan = find_pending(known_files, job.settings, paths, named)
         report.rows_in = len(scan.pending)
         report.counts.update(scan.counts)
         report.counts.update(scan.left_out.counts)
@@ -335,7 +340,7 @@ def refill_vault(store: Store, settings: Settings, paths: Iterable[Path], now: d
     """Put back from transcripts what is missing in the midst of their sessions; returns messages put back."""
     index, limits = VaultIndex(store), Limits(settings.read.max_line_bytes)
     read, stored = (defaultdict[str, list[dict[str, Any]]](list) for _ in range(2))
-    for transcript in find_pending({}, settings, paths).pending:
+    for transcript in find_pending({}, settings, paths, None).pending:
         got = IngestedTranscript(transcript)
         rows = iter_new_rows(got, index, limits, redact=settings.redact, exclude=settings.read.exclude, now=now)
         for row in rows:
