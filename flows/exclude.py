@@ -318,8 +318,8 @@ def _let_files_change(store: Store, names: Iterable[str]) -> dict[str, Path]:
     """Return those of the names that are files in quarantine because they would change what another file's sessions
     said, with their paths, once it is written down that they may.
     """
-    unresolved = store.read(QUARANTINE, ["path", "reason", "resolved"]).to_pylist()
-    waiting = {row["path"] for row in unresolved if not row["resolved"] and row["reason"].startswith(TRESPASS)}
+    rows = store.read(QUARANTINE, ["path", "reason"], ~pc.field("resolved")).to_pylist()
+    waiting = {row["path"] for row in rows if row["reason"].startswith(TRESPASS)}
     paths = {name: Path(name).expanduser().absolute() for name in names}
     files = {name: path for name, path in paths.items() if waiting & {str(path), redact_path(path)}}
     for path in files.values():

@@ -14,8 +14,8 @@ import json
 import math
 import random
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 from typing import Any, NamedTuple
 
@@ -30,8 +30,6 @@ FILLS, FOLDS = 12, 5
 """Lines made of a template; parts that the kinds are divided into."""
 STRENGTH = 1.0
 """Inverse of the penalty on weights."""
-HINTS = 160
-"""Words that speak for a secret and are looked for in a text first."""
 FIELD = re.compile(r"\{([A-Z]{2,}[0-9]*|[a-z]{2,}[0-9]*)\}")
 WORDS = [
     "lamp",
@@ -88,68 +86,90 @@ class Example(NamedTuple):
     secret: bool
 
 
+MIXED, HEX = ascii_letters + digits, "0123456789abcdef"
+
+
 def draw_field(name: str, draw: random.Random) -> str:
     """Return a value for a field of a template."""
-    mixed = ascii_letters + digits
-    some = lambda letters, n: "".join(draw.choice(letters) for _ in range(n))  # noqa: E731
-    word, name = draw.choice(WORDS), name.lower()
-    match name:
-        case "pw":
-            forms = (
-                lambda: some(ascii_uppercase, 1) + some(ascii_lowercase, draw.randint(5, 10)) + some(digits, 3),
-                lambda: some(mixed, draw.randint(8, 16)) + some(digits, 1) + some(ascii_lowercase, 1),
-                lambda: word.capitalize() + draw.choice("!#$%&*?@-_.") + some(digits, draw.randint(2, 4)),
-                lambda: some(mixed + "!#$%&*?", draw.randint(9, 18)) + some(digits, 1) + some(ascii_lowercase, 1),
-                lambda: some(ascii_lowercase, draw.randint(6, 10)) + some(digits, draw.randint(1, 4)),
-                lambda: f"{word}-{draw.choice(WORDS)}-{draw.randint(2, 99)}",
-            )
-            return draw.choice(forms)()
-        case "key":
-            letters = draw.choice((mixed, ascii_lowercase + digits, mixed + "_-"))
-            return f"{some(letters, draw.randint(18, 62))}{some(digits, 1)}{some(ascii_lowercase, 1)}"
-        case "base32":
-            return some(ascii_uppercase + "234567", draw.choice((16, 26, 32))) + "2A"
-        case "serial":
-            return "-".join(some(ascii_uppercase + digits, 4) + some(digits, 1) for _ in range(draw.choice((4, 5))))
-        case "b64":
-            return some(mixed + "+/", draw.choice((40, 44, 64, 88))) + draw.choice(("", "=", "=="))
-        case "ver":
-            return f"{draw.randint(0, 9)}.{draw.randint(0, 30)}.{draw.randint(0, 9)}"
-        case "uuid":
-            return "-".join(some("0123456789abcdef", n) for n in (8, 4, 4, 4, 12))
-        case "num":
-            return str(draw.randint(1, 9999))
-        case "word":
-            return word
-        case "file":
-            return f"src/{word}{draw.randint(1, 9)}.{draw.choice(('py', 'ts', 'md', 'yml'))}"
-        case "id11":
-            return some(mixed + "_-", 11)
-        case _ if name.startswith("hex"):
-            return some("0123456789abcdef", int(name[3:] or draw.choice((32, 40, 64))))
+    drawn = FIELDS.get(name.lower())
+    if drawn:
+        return drawn(draw)
+    length = name.lower().removeprefix("hex")
+    if length != name.lower():
+        return _draw_some(HEX, int(length or draw.choice((32, 40, 64))), draw)
+    return f"{{{name}}}"
+
+
+def _draw_some(letters: str, length: int, draw: random.Random) -> str:
+    return "".join(draw.choice(letters) for _ in range(length))
+
+
+def _draw_password(draw: random.Random) -> str:
+    """Return a password of one of six forms: a name and figures, letters and figures, a word and a sign, and so on."""
+    length, ending = draw.randint(5, 16), _draw_some(digits, 1, draw) + _draw_some(ascii_lowercase, 1, draw)
+    match draw.randrange(6):
+        case 0:
+            return _draw_some(ascii_lowercase, length, draw).capitalize() + _draw_some(digits, 3, draw)
+        case 1:
+            return _draw_some(MIXED, length, draw) + ending
+        case 2:
+            sign = draw.choice("!#$%&*?@-_.")
+            return draw.choice(WORDS).capitalize() + sign + str(draw.randint(10, 9999))
+        case 3:
+            return _draw_some(MIXED + "!#$%&*?", length, draw) + ending
+        case 4:
+            return _draw_some(ascii_lowercase, length, draw) + str(draw.randint(1, 9999))
         case _:
-            return f"{{{name}}}"
+            return f"{draw.choice(WORDS)}-{draw.choice(WORDS)}-{draw.randint(2, 99)}"
+
+
+def _draw_key(draw: random.Random) -> str:
+    letters = draw.choice((MIXED, ascii_lowercase + digits, MIXED + "_-"))
+    return f"{_draw_some(letters, draw.randint(18, 62), draw)}{draw.randrange(10)}k"
+
+
+def _draw_serial(draw: random.Random) -> str:
+    groups = range(draw.choice((4, 5)))
+    return "-".join(_draw_some(ascii_uppercase + digits, 4, draw) + str(draw.randrange(10)) for _ in groups)
+
+
+def _draw_base64(draw: random.Random) -> str:
+    return _draw_some(MIXED + "+/", draw.choice((40, 44, 64, 88)), draw) + draw.choice(("", "=", "=="))
+
+
+FIELDS: dict[str, Callable[[random.Random], str]] = {
+    "pw": _draw_password,
+    "key": _draw_key,
+    "serial": _draw_serial,
+    "b64": _draw_base64,
+    "base32": lambda draw: _draw_some(ascii_uppercase + "234567", draw.choice((16, 26, 32)), draw) + "2A",
+    "ver": lambda draw: f"{draw.randint(0, 9)}.{draw.randint(0, 30)}.{draw.randint(0, 9)}",
+    "uuid": lambda draw: "-".join(_draw_some(HEX, length, draw) for length in (8, 4, 4, 4, 12)),
+    "num": lambda draw: str(draw.randint(1, 9999)),
+    "word": lambda draw: draw.choice(WORDS),
+    "file": lambda draw: f"src/{draw.choice(WORDS)}{draw.randint(1, 9)}.{draw.choice(('py', 'ts', 'md', 'yml'))}",
+    "id11": lambda draw: _draw_some(MIXED + "_-", 11, draw),
+}
+"""Fields of templates, and how their values are drawn."""
 
 
 def make_examples(seed: int = 0) -> list[Example]:
     """Return the candidates of the lines that the templates make."""
-    draw, examples = random.Random(seed), list[Example]()
+    draw = random.Random(seed)
     with TEMPLATES.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
-    for row in rows:
-        template = row["template"].replace("\\n", "\n").replace("\\t", "\t")
-        for _ in range(FILLS):
-            text, secrets = _fill(NAMED.sub(lambda _: draw.choice(NAMES), template), draw)
-            before, after = (
-                draw.choice(("", f"{draw.choice(WORDS)}\n", "# run2\n", "see below:\n")),
-                draw.choice(("", "\n", "\nok")),
-            )
-            text, shift = f"{before}{text}{after}", len(before)
-            spans = {(start + shift, end + shift) for start, end in secrets}
-            for start, end in iter_candidates(text):
-                inside = any(start < last and first < end for first, last in spans)
-                examples.append(Example(row["kind"], text, start, end, inside))
-    return examples
+    return [example for row in rows for _ in range(FILLS) for example in _make_line(row["kind"], row["template"], draw)]
+
+
+def _make_line(kind: str, template: str, draw: random.Random) -> Iterator[Example]:
+    """Yield the candidates of a line that a template makes, among other lines."""
+    whole = template.replace("\\n", "\n").replace("\\t", "\t")
+    text, secrets = _fill(NAMED.sub(lambda _: draw.choice(NAMES), whole), draw)
+    before = draw.choice(("", f"{draw.choice(WORDS)}\n", "# run2\n", "see below:\n"))
+    text = before + text + draw.choice(("", "\n", "\nok"))
+    for start, end in iter_candidates(text):
+        at = start - len(before), end - len(before)
+        yield Example(kind, text, start, end, any(at[0] < last and first < at[1] for first, last in secrets))
 
 
 def _fill(template: str, draw: random.Random) -> tuple[str, list[tuple[int, int]]]:
@@ -205,68 +225,58 @@ def score(example: Example, weights: Any, bias: float) -> float:
     return 1 / (1 + math.exp(-logit))
 
 
-def choose_hints(examples: Iterable[Example], weights: Any) -> list[str]:
-    """Return the words of the context that speak most for a secret, by weight and by how often they came."""
-    seen = defaultdict[str, float](float)
-    counts = Counter[str]()
-    for example in examples:
-        if example.secret:
-            for feature in list_features(example.text, example.start, example.end):
-                place, _, name = feature.rpartition(" ")
-                if place.startswith(("left", "any", "above", "right")):
-                    word = name.rstrip("~")
-                    counts[word] += 1
-                    seen[word] = max(seen[word], float(weights[hash_feature(feature)]))
-    ranked = sorted((word for word in seen if counts[word] >= FILLS / 2), key=lambda word: -seen[word])
-    named = {name[:length] for name in (*NAMES, *WORDS) for length in (4, 7)}
-    long = (word for word in ranked if word not in named and (len(word) > 2 or not word.isascii()))
-    return [word for word in long if seen[word] > 0.3][:HINTS]
-
-
 def measure(*, write: bool = False) -> Figures:
     """Return a row a kind, of a model of the others; write the model."""
-    examples = make_examples()
+    examples, fresh = make_examples(), make_examples(seed=1)
     ordinary = [
         Example("ordinary", text, start, end, False) for text in read_ordinary() for start, end in iter_candidates(text)
     ]
-    kinds = sorted({e.kind for e in examples} - {"none"})
-    templates = sorted({e.text for e in examples if e.kind == "none"})
-    rows, fresh = list[Row](), make_examples(seed=1)
-    touched = Counter[str]()
+    rows, touched = list[Row](), Counter[str]()
     for fold in range(FOLDS):
-        left_out = set(kinds[fold::FOLDS])
-        own_lines = set(templates[fold::FOLDS])
-        learn = [e for e in examples if e.kind not in left_out and e.text not in own_lines]
-        part = [e for at, e in enumerate(ordinary) if at % FOLDS != fold]
-        weights, bias = fit_weights([*learn, *part])
-        for kind in sorted(left_out):
-            sure = [score(e, weights, bias) for e in fresh if e.kind == kind and e.secret]
-            rows.append({"kind": kind, "lines": len(sure)} | _share(sure))
-        rest = [score(e, weights, bias) for at, e in enumerate(ordinary) if at % FOLDS == fold]
-        none = [score(e, weights, bias) for e in examples if e.kind == "none" and e.text in own_lines]
-        touched.update({"ordinary": len(rest), "none": len(none)})
-        touched.update(
-            {"ordinary masked": sum(p >= PERHAPS for p in rest), "none masked": sum(p >= PERHAPS for p in none)}
-        )
+        rows += _measure_fold(fold, examples, ordinary, fresh, touched)
     if write:
-        weights, bias = fit_weights([*examples, *ordinary])
-        hints = choose_hints(examples, weights)
-        out = io.BytesIO()
-        np.savez_compressed(
-            out, weights=weights.astype(np.float16), bias=np.float32(bias), hints=np.array(" ".join(hints))
-        )
-        (ROOT / "slowwave" / "text" / MODEL_FILE).write_bytes(out.getvalue())
-    lines = sum(int(row["lines"]) for row in rows)  # type: ignore[arg-type]
-    total = {
-        name: round(sum(float(row[name]) * int(row["lines"]) for row in rows) / lines, 3)
-        for name in ("masked", "perhaps")
-    }  # type: ignore[arg-type]
-    rows.append({"kind": "all", "lines": lines} | total)
+        _write_model(examples, ordinary)
+    lines = sum(int(str(row["lines"])) for row in rows)
+    total = Counter[str]()
+    for row in rows:
+        total.update({name: float(str(row[name])) * int(str(row["lines"])) / lines for name in ("masked", "perhaps")})
+    rows.append({"kind": "all", "lines": lines} | {name: round(share, 3) for name, share in total.items()})
     notes = [
         f"without a secret, masked: {touched['none masked']:,} of {touched['none']:,} that look like one, "
         f"{touched['ordinary masked']:,} of {touched['ordinary']:,} candidates of ordinary texts"
     ]
     return Figures(rows, title="Secrets of kinds that were not learnt", notes=notes)
+
+
+def _measure_fold(
+    fold: int,
+    examples: Sequence[Example],
+    ordinary: Sequence[Example],
+    fresh: Sequence[Example],
+    touched: Counter[str],
+) -> list[Row]:
+    """Return rows of the kinds that are left out of a fold; count what is masked of the lines without a secret."""
+    kinds = sorted({example.kind for example in examples} - {"none"})[fold::FOLDS]
+    own = set(sorted({example.text for example in examples if example.kind == "none"})[fold::FOLDS])
+    learnt = [example for example in examples if example.kind not in kinds and example.text not in own]
+    weights, bias = fit_weights([*learnt, *(one for at, one in enumerate(ordinary) if at % FOLDS != fold)])
+    rest = [example for at, example in enumerate(ordinary) if at % FOLDS == fold]
+    none = [example for example in examples if example.kind == "none" and example.text in own]
+    for name, without in (("ordinary", rest), ("none", none)):
+        touched[name] += len(without)
+        touched[f"{name} masked"] += sum(score(example, weights, bias) >= PERHAPS for example in without)
+    rows = list[Row]()
+    for kind in kinds:
+        sure = [score(example, weights, bias) for example in fresh if example.kind == kind and example.secret]
+        rows.append({"kind": kind, "lines": len(sure)} | _share(sure))
+    return rows
+
+
+def _write_model(examples: Sequence[Example], ordinary: Sequence[Example]) -> None:
+    weights, bias = fit_weights([*examples, *ordinary])
+    out = io.BytesIO()
+    np.savez_compressed(out, weights=weights.astype(np.float16), bias=np.float32(bias))
+    (ROOT / "slowwave" / "text" / MODEL_FILE).write_bytes(out.getvalue())
 
 
 def _share(sure: Sequence[float]) -> dict[str, float]:

@@ -47,23 +47,27 @@ def find_code(text: str) -> Iterator[tuple[int, int]]:
 
     Runs of one or two pair within a line only, so that no line of a block changes what is code in another.
     """
-    runs, line = list[tuple[int, int]](), 0
-    following, last = dict[tuple[int, int], int](), dict[tuple[int, int], int]()
+    following, last, runs = dict[int, int](), dict[tuple[int, int], int](), list(_iter_runs(text))
+    for start, length, line in runs:
+        if (key := (length, line)) in last:
+            following[last[key]] = start
+        last[key] = start
+    done = 0
+    for start, length, _ in runs:
+        if start >= done and start in following:
+            done = following[start] + length
+            yield start, done
+
+
+def _iter_runs(text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield start and length of each run of backticks, and its line, -1 for one that may pair with one of another."""
+    line = 0
     for match in _BACKTICKS.finditer(text):
         if match[0] == "\n":
             line += 1
-            continue
-        start, end = match.span()
-        key = (end - start, line if end - start < 3 else -1)
-        if key in last:
-            following[runs[last[key]]] = start
-        last[key] = len(runs)
-        runs.append((start, end))
-    done = 0
-    for start, end in runs:
-        if start >= done and (start, end) in following:
-            done = following[start, end] + end - start
-            yield start, done
+        else:
+            length = len(match[0])
+            yield match.start(), length, line if length < 3 else -1
 
 
 def neutralize_tags(text: str) -> str:

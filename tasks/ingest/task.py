@@ -112,11 +112,14 @@ class VaultIndex:
         former = message.former, session.former and f"{session.former}/{message.native_id}"
         copies = [message, *(replace(message, identity=identity) for identity in former if identity)]
         iids = [compute_message_identity(source, copy) for copy in copies]
-        known = (iid for iid in iids if _shorten_id(iid) in self.owner or _shorten_id(iid) in self.forgotten)
-        found = next(known, None)
+        found = next(filter(self.has_identity, iids), None)
         if found is None and message.identity and message.former and message.ts and sid in self.tail:
             found = self._list_places(sid).get((message.native_id, message.role, message.ts))
         return found or iids[0]
+
+    def has_identity(self, iid: str) -> bool:
+        """Return True if a message of this identity is stored or was forgotten."""
+        return _shorten_id(iid) in self.owner or _shorten_id(iid) in self.forgotten
 
     @lru_cache(maxsize=1)  # noqa: B019  # one file's session at a time; the index lives for one reading
     def _list_places(self, sid: str) -> dict[tuple[str, str, datetime], str]:

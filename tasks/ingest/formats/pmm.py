@@ -263,14 +263,22 @@ def _read_ledger(events: Iterator[Event | Rejected], stem: str) -> Iterator[Reco
             continue
         if session is None:
             # Every ledger is called pmm.db: its first row tells one mind's from another's.
-            session = former = f"{stem}:{compute_content_id(str(event.ts), str(event.content), event.hash)[:8]}"
-            if hides_secret(event):
-                session = f"{stem}:{compute_content_id(str(event.ts), encode_redacted(event.content))[:8]}"
-            yield Session(session, title=stem, former=None if former == session else former)
+            told = _build_session(stem, event)
+            session = told.native_id
+            yield told
         yield from read_each([(event.id, event)], partial(_read_event, session, chain, last))
     yield from chain.judge_unverified()
     if session:
         yield from (Inactive(session, str(row)) for row in chain.forged)
+
+
+def _build_session(stem: str, event: Event) -> Session:
+    """Return the session of a ledger that begins with a row."""
+    former = f"{stem}:{compute_content_id(str(event.ts), str(event.content), event.hash)[:8]}"
+    if not hides_secret(event):
+        return Session(former, title=stem)
+    native = f"{stem}:{compute_content_id(str(event.ts), encode_redacted(event.content))[:8]}"
+    return Session(native, title=stem, former=former)
 
 
 def hides_secret(event: Event) -> bool:

@@ -137,16 +137,19 @@ def _make_ids(seen: Counter[str], session: str, fields: dict[str, object], block
 
     `seen` counts those that are alike.
     """
-    at, role = coerce_time(fields.get("ts")), str(fields["role"]).strip().lower()
-    when, stored = at.isoformat() if at else None, redact_blocks(blocks)
-    said = former = encode_json(fields["content"])
-    if stored != blocks:
-        said = dump_json([asdict(block) for block in stored])
-    ids = [compute_content_id(session, role, when, words) for words in (said, former)]
-    seen.update((ids[0], f"former {ids[1]}"))
-    counts = seen[ids[0]], seen[f"former {ids[1]}"]
-    now, before = (i if n == 1 else compute_content_id(i, str(n)) for i, n in zip(ids, counts, strict=True))
-    return now, before
+    at, stored = coerce_time(fields.get("ts")), redact_blocks(blocks)
+    about = session, str(fields["role"]).strip().lower(), at.isoformat() if at else None
+    former = encode_json(fields["content"])
+    said = former if stored == blocks else dump_json([asdict(block) for block in stored])
+    return _count_id(seen, "", compute_content_id(*about, said)), _count_id(
+        seen, "former ", compute_content_id(*about, former)
+    )
+
+
+def _count_id(seen: Counter[str], kind: str, base: str) -> str:
+    """Return an id, from the second time on with how often it came."""
+    seen[kind + base] += 1
+    return base if seen[kind + base] == 1 else compute_content_id(base, str(seen[kind + base]))
 
 
 # The same in columns.
