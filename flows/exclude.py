@@ -6,12 +6,14 @@ slowwave promote --why REASON
 
 An id names a session, a transcript file, a release (what came with it), a message, a claim, a merge or change, or a
 note; a summary or topic stands for the messages or claims that it was made of. Messages stay in the vault, as those do
-that a transcript took back; `slowwave forget` erases.
+that a transcript took back; `slowwave forget` erases. A file that is in quarantine because it would change what was
+said in another's sessions may do so once it is included.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -32,12 +34,13 @@ from slowwave.flows.parts.aside import (
 )
 from slowwave.flows.parts.finish import finish_forgettings
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.parts.run import is_held, open_run, take_reason
+from slowwave.flows.parts.run import is_held, open_run, run_step, take_reason
 from slowwave.schemas.errors import NoRelease, UsageError
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import EXCLUSIONS, MERGES, MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES
+from slowwave.schemas.tables import EXCLUSIONS, FILES, MERGES, MESSAGES, OBSERVATIONS, QUARANTINE, SESSIONS, SUMMARIES
 from slowwave.schemas.vocabulary import LedgerKind
+from slowwave.store.journal import INCLUDED, Review, append
 from slowwave.store.names import SHORTEST, NamedRow, find_named_row
 from slowwave.store.notes import OWN_SESSIONS, PREFIX, Note, Verdict, read_notes, review_note
 from slowwave.store.publishing import read_releases
@@ -45,6 +48,7 @@ from slowwave.store.releases import CANDIDATE, Snapshot, is_dropped, pick_releas
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.dedupe import Deduped, unmerge
 from slowwave.tasks.dedupe.pairs import set_columns
+from slowwave.tasks.ingest.task import TRESPASS, read_transcripts
 from slowwave.tasks.ingest.transcripts import redact_path
 from slowwave.tasks.observe.exclusions import CLAIM, MESSAGE, hash_words
 from slowwave.tasks.publish.task import find_run_release, publish_release
@@ -127,6 +131,11 @@ def run_include(names: Sequence[str], settings: Settings) -> RunReport:
     """
     plain = _review_notes(names, settings, "confirmed")
     with open_run("include", settings, rewrite=False) as (job, report):
+        files = _let_files_change(job.store, plain)
+        plain = [name for name in plain if name not in files]
+        if files:
+            run_step(job, report, read_transcripts, [*files.values()], [*files.values()])
+            report.notes += [f"taken in: what {path} changes of what was said elsewhere" for path in files.values()]
         finish_forgettings(job, report)
         excluded = {row["row_id"]: row for row in job.store.read(EXCLUSIONS).to_pylist()}
         left_out = {key: row for key, row in excluded.items() if row["kind"] == CLAIM}
@@ -149,7 +158,7 @@ def run_include(names: Sequence[str], settings: Settings) -> RunReport:
         report.notes += [f"taken in again: {what}" for what in taken_in if what]
         if not report.notes:
             raise UsageError(f"not left out: {', '.join(names)}; `slowwave inspect excluded` lists what is")
-        if sessions or messages or claims or merges:  # a note's verdict counts at once
+        if files or sessions or messages or claims or merges:  # a note's verdict counts at once
             run_steps_after_read(job, report)
     return report
 
@@ -303,6 +312,20 @@ def _include_messages(store: Store, messages: Mapping[str, str], excluded: Mappi
     set_inactive(store, {sid: [key for key in row["inactive"] if key not in chosen] for sid, row in rows.items()})
     store.delete_ids(EXCLUSIONS, [*chosen])
     return [key[:SHORT_ID] for key in chosen]
+
+
+def _let_files_change(store: Store, names: Iterable[str]) -> dict[str, Path]:
+    """Return those of the names that are files in quarantine because they would change what another file's sessions
+    said, with their paths, once it is written down that they may.
+    """
+    rows = store.read(QUARANTINE, ["path", "reason"], ~pc.field("resolved")).to_pylist()
+    waiting = {row["path"] for row in rows if row["reason"].startswith(TRESPASS)}
+    paths = {name: Path(name).expanduser().absolute() for name in names}
+    files = {name: path for name, path in paths.items() if waiting & {str(path), redact_path(path)}}
+    for path in files.values():
+        append(store.dir, Review(datetime.now(UTC).isoformat(timespec="seconds"), str(path), INCLUDED))
+    store.delete_ids(FILES, [name for path in files.values() for name in (str(path), redact_path(path))])
+    return files
 
 
 def _review_notes(names: Sequence[str], settings: Settings, verdict: Verdict) -> list[str]:

@@ -26,6 +26,7 @@ from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED
 from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.journal import Export, note_export
+from slowwave.store.private import open_new
 from slowwave.store.releases import Snapshot
 from slowwave.tasks.publish.export import FORMATS, MANIFEST, write_table
 from slowwave.tasks.publish.graph import write_graph
@@ -91,7 +92,8 @@ def export_tables(
             "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "tables": tables_written,
         }
-        (part / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+        with open_new(part / MANIFEST) as out:
+            out.write(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
     note_export(snapshot.dir, Export(manifest["exported_at"], str(to.resolve()), form, manifest["release"]))
     return manifest | {"to": str(to), "written": True}
 
@@ -175,7 +177,7 @@ def export_learnings(
         raise UsageError(f"formats of learnings are {', '.join(LEARNINGS_FORMATS)}, got {form!r}")
     snapshot = Snapshot(settings.store, settings.space, release)
     to = fill_place(to, snapshot)
-    if to.exists():
+    if to.exists() or to.is_symlink():
         raise UsageError(f"{to} is there already: name a file that is new")
     check_encrypted(settings, to)
     # The claims, with quotes from the messages that they cite.
@@ -187,10 +189,12 @@ def export_learnings(
     learnings = build_learnings(claims, messages, read_claim_confidences(settings, snapshot))
     if form == "md":
         title = f"Learnings of {Path(places[0]).name}" if places else "Learnings"
-        to.write_text(render_markdown(learnings, title), encoding="utf-8")
+        content = render_markdown(learnings, title).encode()
     else:
         head = {LEARNINGS: SCHEMA, "release": snapshot.release.name, "claims": learnings}
-        to.write_bytes(orjson.dumps(head, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        content = orjson.dumps(head, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    with open_new(to) as out:
+        out.write(content)
     at = datetime.now(UTC).isoformat(timespec="seconds")
     note_export(snapshot.dir, Export(at, str(to.resolve()), form, snapshot.release.name))
     return len(learnings)

@@ -19,6 +19,7 @@ from slowwave.schemas.tables import CHAIN, OBSERVATIONS, RELEASED, RUNS
 from slowwave.schemas.vocabulary import RunStatus, Status
 from slowwave.store.indexes import count_unindexed
 from slowwave.store.journal import Asked, read
+from slowwave.store.private import open_new
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 from slowwave.tasks.job import ERRORS, StepReport, parse_steps, parse_usage
@@ -79,7 +80,10 @@ def write_metrics_after(settings: Settings) -> Iterator[None]:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 beside = path.with_name(f"{path.name}.new")
-                beside.write_bytes(render_metrics(settings))
+                figures = render_metrics(settings)
+                beside.unlink(missing_ok=True)
+                with open_new(beside) as out:
+                    out.write(figures)
                 beside.replace(path)
             except (OSError, SlowwaveError, ModuleNotFoundError) as trouble:
                 LOG.warning("no metrics are written to %s: %s", path, trouble)

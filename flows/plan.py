@@ -385,7 +385,7 @@ def _read_pending_messages(job: Job, model: Model | None) -> Iterator[pa.Table]:
 def _read_transcripts(job: Job, paths: list[Path], estimate: Estimate) -> Iterator[pa.Table]:
     """Yield the messages of each transcript that is new or changed; list their folders in the estimate."""
     given = [*(paths or collect_transcript_roots()), *find_journals(job.store.dir)]
-    scan = find_pending({row["path"]: row for row in job.store.read(FILES).to_pylist()}, job.settings, given)
+    scan = find_pending({row["path"]: row for row in job.store.read(FILES).to_pylist()}, job.settings, given, paths)
     estimate.unchanged = scan.counts["files unchanged"]
     estimate.sources = _list_sources(scan, paths)
     index, limits, read = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes), job.settings.read

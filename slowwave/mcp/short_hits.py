@@ -17,7 +17,7 @@ from slowwave.recall.sessions import SessionHit, SessionHits
 from slowwave.recall.views.habits import Habit
 from slowwave.schemas.ids import SHORT_ID, shorten_id
 from slowwave.schemas.vocabulary import Status
-from slowwave.text.fence import escape_values
+from slowwave.text.fence import escape_line, escape_values
 
 
 class RecallResult(BaseModel):
@@ -46,6 +46,7 @@ class RecallResult(BaseModel):
 def fit_hits(results: Hits | SessionHits, release: str | None, budget: int, tokenizer: str) -> CallToolResult:
     """Return the first hits, whole, whose answer has at most `budget` tokens, and how many are left out."""
     hits = [escape_values(_shorten_hit(hit) if isinstance(hit, Hit) else _shorten_session(hit)) for hit in results]
+    reason = results.reason and escape_line(results.reason)
 
     def keep_first(number: int) -> RecallResult:
         return RecallResult(
@@ -54,8 +55,8 @@ def fit_hits(results: Hits | SessionHits, release: str | None, budget: int, toke
             left_out=len(hits) - number,
             confident=results.confident,
             caveat=results.caveat,
-            reason=results.reason if number or not hits else f"no hit fits a budget of {budget} tokens",
-            notes=list(results.notes),
+            reason=reason if number or not hits else f"no hit fits a budget of {budget} tokens",
+            notes=list(map(escape_line, results.notes)),
         )
 
     return fit_answer(keep_first, len(hits), budget, tokenizer)

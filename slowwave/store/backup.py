@@ -24,7 +24,7 @@ from slowwave.store.crypt import MAGIC, VARIABLE, decrypt, encrypt
 from slowwave.store.lock import HOLDER_FILE, writer_lock
 from slowwave.store.manifest import PIECE, measure_file, sync_changes
 from slowwave.store.place import refuse_copy
-from slowwave.store.private import make_files_private, make_private_folder
+from slowwave.store.private import make_files_private, make_private_folder, open_new
 from slowwave.store.releases import load_releases
 from slowwave.store.repair import check_store
 
@@ -63,7 +63,8 @@ def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manif
         }
         # written beside, and named once it is whole
         try:
-            with part.open("wb") as out, _open_for_writing(out, key, root) as packed:
+            part.unlink(missing_ok=True)
+            with open_new(part) as out, _open_for_writing(out, key, root) as packed:
                 _add(packed, MANIFEST, raw := orjson.dumps(manifest), len(raw))
                 for name, (size, _) in manifest["files"].items():
                     _add(packed, name, folder / name, size)

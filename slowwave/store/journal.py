@@ -76,13 +76,16 @@ class Asked(NamedTuple):
     """Why the web was queried; empty where it was not."""
 
 
+INCLUDED = "included"
+
+
 class Review(NamedTuple):
-    """A person's verdict on a note; the last one counts."""
+    """A person's verdict on a note, the last one counts; or on a file, by its path: it may change what others said."""
 
     at: str
     id: str
     verdict: str
-    """confirmed or rejected."""
+    """confirmed or rejected; of a file `INCLUDED`."""
 
 
 class Export(NamedTuple):

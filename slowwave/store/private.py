@@ -1,9 +1,10 @@
-"""Files that only their owner can read: folders 0700, files 0600, whatever the umask."""
+"""Files that only their owner can read (folders 0700, files 0600, whatever the umask), and files that are new."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 FOLDER = 0o700
 OTHERS = 0o077
@@ -37,13 +38,22 @@ def replace_file(path: Path, content: bytes) -> None:
         OSError: it can't be written; the old one stands.
     """
     fresh = path.with_name(f".{path.name}.new")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as out:
+    fresh.unlink(missing_ok=True)
+    with open_new(fresh, 0o600) as out:
         out.write(content)
         out.flush()
         os.fsync(out.fileno())
     fresh.replace(path)
     sync_path(path.parent)
+
+
+def open_new(path: Path, mode: int = 0o666) -> BinaryIO:
+    """Open a file that is not there yet for writing; a link that somebody put there is neither followed nor replaced.
+
+    Raises:
+        FileExistsError: something is there.
+    """
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "w+b")
 
 
 def sync_path(path: Path) -> None:

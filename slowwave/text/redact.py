@@ -10,9 +10,22 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
 
-from slowwave.text.secret_rules import ANYWHERE, CORE, KEYS, MARK, NAMED, PHRASES, TOKENS, Rule, classify_secret
+from slowwave.text.secret_rules import (
+    ANYWHERE,
+    CORE,
+    KEYS,
+    MARK,
+    NAMED,
+    PHRASES,
+    TOKENS,
+    Rule,
+    classify_secret,
+    is_placeholder,
+)
+from slowwave.text.secret_score import find_secrets
 
 _QUOTES = str.maketrans(dict.fromkeys("\"'`\\", "_"))
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
@@ -27,12 +40,22 @@ _KEYS, _TOKENS, _PHRASES, _ANYWHERE = (
     [(hint, rule) for rule in rules for hint in rule.hints] for rules in (KEYS, TOKENS, PHRASES, ANYWHERE)
 )
 """Each hint with its rule: one look at all of them is what most texts cost."""
+CERTAIN, PERHAPS = 0.8, 0.25
+"""Probability from which a word is masked as a secret, and as what may be one."""
+UNSURE = "perhaps"
+"""The kind of what may be a secret."""
 MOST_PASSES = 8
 """So many secrets may have run together; a chain of names alone gave up one a pass, and held a night for hours."""
 
 
 def redact(text: str) -> tuple[str, Counter[str]]:
     """Return the text with a placeholder for each secret, and how many of each kind there were."""
+    clean, counts = _redact(text)
+    return clean, Counter(counts)
+
+
+@lru_cache(maxsize=8)  # a message's words are looked through for its id and as they are stored
+def _redact(text: str) -> tuple[str, Counter[str]]:
     before = text
     text, counts = _redact_once(text)
     more, passes = counts, 1
@@ -50,6 +73,7 @@ def _redact_once(text: str) -> tuple[str, Counter[str]]:
     text = _apply_rules(_TOKENS, text, text, counts)  # before the phrases: in a URL a token is the secret half
     text = _apply_rules(_PHRASES, text, lower, counts)
     text = _redact_assignments(text, counts)
+    text = _redact_likely(text, counts)
     return _apply_rules(_ANYWHERE, text, text, counts), counts
 
 
@@ -105,6 +129,19 @@ def _redact_assignments(text: str, counts: Counter[str]) -> str:
             at = end
         elif match and len(match["bare"] or "") == MOST_VALUE:
             passed = match.end()  # a run that never ends: of a line of ten million letters a name may stand at each
+    return "".join((*pieces, text[at:])) if pieces else text
+
+
+def _redact_likely(text: str, counts: Counter[str]) -> str:
+    """Return the text without the words that are probably secrets; one that only may be is marked so."""
+    pieces, at = list[str](), 0
+    for start, end, sure in find_secrets(text, PERHAPS):
+        if is_placeholder(text[start:end]):
+            continue
+        kind = "secret" if sure >= CERTAIN else UNSURE
+        counts[kind] += 1
+        pieces += (text[at:start], f"{MARK}{kind}]")
+        at = end
     return "".join((*pieces, text[at:])) if pieces else text
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import reduce
+from html import unescape
 from itertools import compress
 from operator import and_
 from pathlib import Path
@@ -22,38 +23,84 @@ from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.names import find_named_row, find_sessions
 from slowwave.store.store import Store
 from slowwave.text.dates import convert_to_utc
-from slowwave.text.fence import CONTROLS, neutralize_template_marks
+from slowwave.text.fence import CONTROLS, SHAPELESS, neutralize_template_marks
 from slowwave.text.workspaces import anchor_workspace, find_by_last_parts, match_workspaces, require_workspaces
 
 ESCAPED = re.compile(r'\\(?:u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*|["\\/bfnrt])')
 """JSON's escapes; two numbers in a row may be one letter."""
+BORDER = "\x02"
+"""A character that no folded text has by itself."""
+CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+NO_LETTER = re.compile(r"[\W_]+")
+NO_ASCII_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
+GLUE = rf"(?:[^\w\s.,;:!?/@=+]|_|{BORDER}|[-‐‑] ?)"  # a word that is hyphenated goes on after white space
+LINK = re.compile(r"\]\([^()\s]{0,2000}(?:\s[^()]{0,200})?\)|\]\[[^\[\]]{0,200}\]")
+TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
+MARKUP = re.compile(r"[&<]|\]\(|\]\[")
 Row = dict[str, Any]
 
 
 class Words:
-    """Words to find, whatever their case, letter forms, white space, JSON escapes, invisible characters and marks."""
+    """Words to find, as they are written and as recall shows them: whatever their case, letter forms, white space, JSON
+    escapes, invisible characters, marks, markup, links, entities, hyphens and camel case.
+    """
 
     def __init__(self, phrases: Sequence[str]) -> None:
         self.folded = {_fold(phrase) for phrase in phrases}
-        self.width = 6 * max(len(phrase.encode("utf-8", "replace")) for phrase in self.folded)
+        self.width = 12 * max(len(phrase.encode("utf-8", "replace")) for phrase in self.folded)
+        self._letters = {NO_LETTER.sub("", phrase): _build_pattern(phrase) for phrase in self.folded}
+        self._letters.pop("", None)  # of an emoji or other signs there is one spelling
 
     def stand_in(self, texts: Sequence[str | None]) -> list[bool]:
         """Return of each text whether it holds any of them."""
-        folded = (_fold(text or "") for text in texts)
-        return [any(phrase in text for phrase in self.folded) for text in folded]
+        return [self._stands_in(text) if text else False for text in texts]
+
+    def _stands_in(self, text: str) -> bool:
+        for spelling in {text, _show(text)} if MARKUP.search(text) else (text,):
+            parts = _fold(spelling, BORDER)
+            if any(phrase in parts.replace(BORDER, "") for phrase in self.folded):
+                return True
+            letters = _keep_letters(parts)
+            if any(phrase in letters and pattern.search(parts) for phrase, pattern in self._letters.items()):
+                return True
+        return False
 
     def find(self, data: bytes | memoryview) -> set[str]:
         """Return the words where some bytes hold any of them."""
         return self.folded if self.stand_in([str(data, "utf-8", "ignore")])[0] else set()
 
 
-def _fold(text: str) -> str:
-    """Return a text in the form that it is compared in."""
+def _build_pattern(phrase: str) -> re.Pattern[str]:
+    """Return the pattern of a folded phrase in a text folded with borders.
+
+    Within a word marks and hyphens may stand, between words anything but letters and figures must.
+    """
+    words = [f"{GLUE}*".join(map(re.escape, word)) for word in NO_LETTER.split(phrase) if word]
+    return re.compile(rf"[\W_{BORDER}]+".join(words))
+
+
+def _keep_letters(text: str) -> str:
+    """Return the letters and figures of a text."""
+    if not text.isascii():
+        return NO_LETTER.sub("", text)
+    return text.encode().translate(None, NO_ASCII_LETTERS).decode()  # some twenty times as fast
+
+
+def _show(text: str) -> str:
+    """Return a text as it is shown where Markdown and HTML are: links by their names, no tags, entities as letters."""
+    return TAG.sub("", LINK.sub("]", unescape(text)))
+
+
+def _fold(text: str, border: str = "") -> str:
+    """Return a text in the form that it is compared in, with `border` where camel case begins a word."""
     while "\\" in text and text != (text := ESCAPED.sub(lambda match: json.loads(f'"{match[0]}"'), text)):
         pass
     if not text.isprintable():  # most texts are, and need no look at each letter
         unseen = {ord(char): None for char in set(text) if category(char) in CONTROLS and not char.isspace()}
         text = text.translate(unseen)
+    text = SHAPELESS.sub("", text)
+    if border:
+        text = CAMEL.sub(border, text)
     return " ".join(normalize("NFKC", neutralize_template_marks(text).casefold()).split())
 
 

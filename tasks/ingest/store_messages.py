@@ -13,8 +13,9 @@ from slowwave.schemas.tables import EXCLUSIONS, FILES, MESSAGES, SESSIONS
 from slowwave.store.store import Store
 from slowwave.tasks.forget.plan import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Rejected, Session, Skipped
+from slowwave.tasks.ingest.parsing.redacted import redact_id
 from slowwave.tasks.ingest.storable import find_shown, show_path
-from slowwave.tasks.ingest.transcripts import BAD_NAME, Transcript, is_at_home, redact_id, redact_path
+from slowwave.tasks.ingest.transcripts import BAD_NAME, Transcript, is_at_home, redact_path
 from slowwave.tasks.ingest.vault import compute_session_id
 from slowwave.tasks.quarantine import build_quarantine_row, update_quarantine
 from slowwave.text.redact import redact_text
@@ -45,6 +46,12 @@ class IngestedTranscript:
     stored: int = 0
     present: int = 0
 
+    @property
+    def has_secrets(self) -> bool:
+        """Whether words of the file are redacted, also in what could not be used."""
+        left_out = ((line.reason, line.excerpt) for line in self.rejected)
+        return bool(self.redacted) or any(redact_text(words) != words for pair in left_out for words in pair)
+
     def settle(self, times: Rejected | None, future: int) -> None:
         """Note at the end of the file what is told of its times, and what its reader left out.
 
@@ -63,6 +70,11 @@ class IngestedTranscript:
     def get_session(self, key: str) -> Session:
         """Return a session as known so far."""
         return self.sessions.setdefault(key, Session(key))
+
+    def reuse_former_id(self, fresh: Session, known: Collection[str]) -> None:
+        """Keep a session under the id that an earlier version of its reader gave it, if it is `known` under it."""
+        if fresh.former and compute_session_id(self.transcript.reader.source, fresh.former) in known:
+            self.sessions.setdefault(fresh.key, Session(fresh.former))
 
     def update_session(self, fresh: Session) -> None:
         """Take over what a later record says of a session: its non-null fields win."""
@@ -101,7 +113,7 @@ def write_ingested(store: Store, finished: list[IngestedTranscript], *, redact: 
             "source": got.transcript.reader.source,
             "size": got.transcript.size,
             "mtime_ns": got.transcript.mtime_ns,
-            "digest": got.transcript.digest,
+            "digest": "" if got.has_secrets else got.transcript.digest,  # a short secret is guessed from a hash
             "read_key": got.transcript.read_key,
             "sessions": len(got.sessions),
             "messages": got.stored + got.present,
@@ -162,7 +174,7 @@ def _write_sessions(store: Store, finished: list[IngestedTranscript], *, redact:
     for got in finished:
         # Session and message of each message that was taken back, by its id as it is and as it would be stored.
         taken_back = {
-            (compute_session_id(got.transcript.reader.source, message.session), native)
+            (got.get_session_id(got.get_session(message.session)), native)
             for message in got.inactive
             for native in (message.native_id, redact_id(message.native_id))
         }
@@ -232,7 +244,7 @@ def quarantine_lines(
     rows = (
         build_quarantine_row(
             "read",
-            (str(path), str(line.line), line.reason),
+            (name(path), str(line.line), clean(line.reason)),
             clean(line.reason),
             clean(line.excerpt),
             path=name(path),

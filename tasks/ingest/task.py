@@ -10,15 +10,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 import polars as pl
+import pyarrow.compute as pc
 
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
+from slowwave.store.journal import INCLUDED, Review
+from slowwave.store.journal import read as read_journal
 from slowwave.store.notes import OWN_SESSIONS, find_journals
 from slowwave.store.store import Store
 from slowwave.tasks.forget.plan import read_forgotten
@@ -56,6 +60,7 @@ CHANGED = "messages of a person that changed"
 FUTURE = "times in the future"
 SHOWN, WIDTH = 3, 160
 """Such messages that a report quotes, and characters of each."""
+TRESPASS = "it would change a message of "
 LOOKED_AT, FEW = 200, 20
 """Records of a file that tell whether it is read, and rejected ones of which their share says something."""
 BATCH = 2_000
@@ -66,6 +71,7 @@ class VaultIndex:
     """What the vault already holds: ids as 64-bit integers, so that a million messages fit in about 200 MB."""
 
     def __init__(self, store: Store) -> None:
+        self._store = store
         stored = pl.DataFrame(store.read(MESSAGES, ["message_id", "identity", "session_id", "seq", "hash"]))
         names = pl.col("message_id", "identity", "session_id")
         short = stored.select(names.str.head(16).str.to_integer(base=16, dtype=pl.UInt64))  # as `_shorten_id`
@@ -77,6 +83,8 @@ class VaultIndex:
         self.inactive = {_shorten_id(i): i for row in sessions for i in row["inactive"]}
         self.home = {row["session_id"]: row["path"] for row in sessions}
         """Session to the file that it was first read from."""
+        self.included = {review.id for review in read_journal(store.dir, Review) if review.verdict == INCLUDED}
+        """Files that a person lets change what was said elsewhere."""
         self.natives = {row["session_id"]: row["native_id"] for row in sessions}
         self._store, self._known = store, frozenset(self.home)
         self._places: dict[str, dict[tuple[str, str], str]] = {}  # of the session looked at last
@@ -103,16 +111,42 @@ class VaultIndex:
         """Return why a file may not say this of a session, or take messages of it back (no `iid`); None where it may.
 
         What slowwave itself wrote down comes from the space's folders alone, or from an export into a store that lacks
-        it. What was said is changed only by a file in or below the folder where its session was first read, as long as
-        that file is there.
+        it. What was said is changed only by a file in or below the folder where its session was first read, also
+        once that is gone, and by one that a person has included.
         """
         home, native = self.home.get(sid, ""), self.natives.get(sid, session.native_id)
         own = native.startswith(OWN_SESSIONS) and not (session.stored and not home)
         if own and not any(folder.resolve() in path.resolve().parents for folder in self.folders):
             return f"slowwave writes sessions such as {native} itself: from other files none is taken"
-        if (iid and _shorten_id(iid) not in self.owner) or is_at_home(path, home):
+        if (iid and _shorten_id(iid) not in self.owner) or is_at_home(path, home) or str(path) in self.included:
             return None
-        return f"it would change a message of {home}, where its session was first read"
+        return f"{TRESPASS}{home}, where its session was first read"
+
+    def settle_identity(self, source: str, session: Session, sid: str, message: Message) -> str:
+        """Return a message's identity; of one that is known, or forgotten, under another the one it is known under.
+
+        An identity that hangs on words is another once these are redacted otherwise. Such a message is known by the
+        identity that an earlier version of its reader gave it, or by its place: the same id and time in its session.
+        """
+        message.session = session.native_id
+        former = message.former, session.former and f"{session.former}/{message.native_id}"
+        copies = [message, *(replace(message, identity=identity) for identity in former if identity)]
+        iids = [compute_message_identity(source, copy) for copy in copies]
+        found = next(filter(self.has_identity, iids), None)
+        if found is None and message.identity and message.former and message.ts and sid in self.tail:
+            found = self._list_places(sid).get((message.native_id, message.role, message.ts))
+        return found or iids[0]
+
+    def has_identity(self, iid: str) -> bool:
+        """Return True if a message of this identity is stored or was forgotten."""
+        return _shorten_id(iid) in self.owner or _shorten_id(iid) in self.forgotten
+
+    @lru_cache(maxsize=1)  # noqa: B019  # one file's session at a time; the index lives for one reading
+    def _list_places(self, sid: str) -> dict[tuple[str, str, datetime], str]:
+        """Return identities of a session's stored messages by id, role and time."""
+        columns = ["native_id", "role", "ts", "identity"]
+        rows = self._store.read(MESSAGES, columns, pc.field("session_id") == sid).to_pylist()
+        return {(row["native_id"], row["role"], row["ts"]): row["identity"] for row in rows}
 
     def append_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return the row chained at the end of its session, and known from now on."""
@@ -141,11 +175,11 @@ def read_transcripts(
     """
     with report_step("read") as report:
         repair_sessions(job.store)
-        columns = ["path", "size", "mtime_ns", "digest", "read_key"]
+        columns = ["path", "source", "size", "mtime_ns", "digest", "read_key"]
         known_files = {row["path"]: row for row in job.store.read(FILES, columns).to_pylist()}
         # what is new or changed
         with show_progress("looking for new transcripts"):
-            scan = find_pending(known_files, job.settings, paths)
+            scan = find_pending(known_files, job.settings, paths, named)
         report.rows_in = len(scan.pending)
         report.counts.update(scan.counts)
         report.counts.update(scan.left_out.counts)
@@ -271,6 +305,7 @@ def iter_new_rows(
                 if row is not None:
                     yield index.append_row(row)
             case Session():
+                got.reuse_former_id(record, index.natives)
                 got.update_session(_redact_session(record) if redact else record)
             case Inactive():
                 sid = compute_session_id(got.transcript.reader.source, record.session)
@@ -332,7 +367,7 @@ def refill_vault(store: Store, settings: Settings, paths: Iterable[Path], now: d
     """Put back from transcripts what is missing in the midst of their sessions; returns messages put back."""
     index, limits = VaultIndex(store), Limits(settings.read.max_line_bytes)
     read, stored = (defaultdict[str, list[dict[str, Any]]](list) for _ in range(2))
-    for transcript in find_pending({}, settings, paths).pending:
+    for transcript in find_pending({}, settings, paths, None).pending:
         got = IngestedTranscript(transcript)
         rows = iter_new_rows(got, index, limits, redact=settings.redact, exclude=settings.read.exclude, now=now)
         for row in rows:
@@ -371,7 +406,7 @@ def _prepare_message_row(
         got.skipped["message of an excluded workspace"] += 1
         return None
     try:
-        iid = known_as.identity if known_as else compute_message_identity(source, message)
+        iid = known_as.identity if known_as else index.settle_identity(source, session, sid, message)
         if redact:
             got.redacted.update(redact_message(message))
         if not known_as and _shorten_id(iid) not in index.owner:

@@ -10,17 +10,18 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.ingest.formats.left_out import LeftOut
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, load_readers
 from slowwave.tasks.ingest.parsing.lines import sort_paths
 from slowwave.tasks.ingest.parsing.records import Message, Reader, UnknownFormat
+from slowwave.tasks.ingest.parsing.redacted import redact_block, redact_id
 from slowwave.tasks.ingest.storable import is_utf8, show_path
 from slowwave.tasks.job import compute_step_key
-from slowwave.text.redact import redact, redact_json, redact_text
+from slowwave.text.redact import redact, redact_text
 
 BAD_NAME = "its name, or that of a folder above it, is no UTF-8: rename it, and the next night reads it"
+FOREIGN = "it lies among a tool's transcripts, and is of the format {}: name it, as in `slowwave run FILE`, to read it"
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,17 @@ class TranscriptScan:
     left_out: LeftOut = field(default_factory=LeftOut)
 
 
-def find_pending(stored: dict[str, dict[str, Any]], settings: Settings, paths: Iterable[Path]) -> TranscriptScan:
+def find_pending(
+    stored: dict[str, dict[str, Any]], settings: Settings, paths: Iterable[Path], named: Iterable[Path] | None = ()
+) -> TranscriptScan:
     """Return the transcripts that are new or changed since they were last read.
 
     Args:
         stored: rows of FILES by path.
         settings: `read.exclude` and what else changes how a file is read.
         paths: files and folders.
+        named: those that a person named, None for all. Of the others a file that lies where a tool keeps its
+            transcripts is left out if it is none of that tool's and was not read before.
 
     A file whose size and time of change are as recorded is taken as unchanged, also where a reader that came since
     would claim it; otherwise its bytes decide.
@@ -61,6 +66,8 @@ def find_pending(stored: dict[str, dict[str, Any]], settings: Settings, paths: I
     resumed or forked copy.
     """
     scan, readers = TranscriptScan(), {compute_read_key(reader, settings): reader for reader in load_readers()}
+    paths = list(paths)
+    unasked = set[Path]() if named is None else set(paths).difference(named)
     for path in find_files(paths, scan.left_out):
         if is_excluded(path, settings.read.exclude):
             scan.counts["files excluded"] += 1
@@ -74,7 +81,10 @@ def find_pending(stored: dict[str, dict[str, Any]], settings: Settings, paths: I
         except (UnknownFormat, OSError) as error:
             scan.unreadable.append((path, str(error)))
             continue
-        if transcript:
+        known = row is not None and transcript is not None and row.get("source") == transcript.reader.source
+        if transcript and path in unasked and not known and is_foreign(path, transcript.reader):
+            scan.unreadable.append((path, FOREIGN.format(transcript.reader.name)))
+        elif transcript:
             scan.pending.append(transcript)
         else:
             scan.counts["files unchanged"] += 1
@@ -129,9 +139,35 @@ def name_path(path: Path, settings: Settings) -> str:
 
 
 def is_at_home(path: Path, home: str) -> bool:
-    """Return whether a file may change a session first read from `home`: it lies below its folder, or that is gone."""
-    there = Path(home).resolve()
-    return not home or not there.exists() or there.parent in path.resolve().parents
+    """Return True if a file may change a session that was first read from `home`, also if that file is gone by now.
+
+    It lies in the same folder or below, or its tool has moved it from one of its places to another, as Codex does.
+    """
+    there, here = Path(home).resolve(), path.resolve()
+    if not home or there.parent in here.parents:
+        return True
+    return there.name == here.name and not there.exists() and _is_moved(there, here)
+
+
+def _is_moved(there: Path, here: Path) -> bool:
+    """Return True if two paths lie in different places of one tool's."""
+    for reader in load_readers():
+        roots = {place.root.resolve() for place in reader.locations(Path.home())}
+        pair = [{root for root in roots if root in path.parents} for path in (there, here)]
+        if all(pair) and pair[0].isdisjoint(pair[1]):
+            return True
+    return False
+
+
+def is_foreign(path: Path, reader: Reader) -> bool:
+    """Return True if a file lies where a tool keeps its transcripts and is none of that tool's."""
+    owners = {
+        other.source
+        for other in load_readers()
+        for place in other.locations(Path.home())
+        if place.root in path.absolute().parents
+    }
+    return bool(owners) and reader.source not in owners
 
 
 def compute_read_key(reader: Reader, settings: Settings) -> str:
@@ -143,11 +179,6 @@ _hash_read_key = cache(partial(compute_step_key, "read", 1))
 
 
 # Secrets.
-
-
-def redact_id(native: str) -> str:
-    """Return a transcript's own id; where a secret stands in it a hash of it, so that it stays one and no other's."""
-    return native if redact_text(native) == native else f"redacted-{compute_content_id('id', native)}"
 
 
 def redact_path(path: Path) -> str:
@@ -163,25 +194,15 @@ def redact_message(message: Message) -> Counter[str]:
     """Replace the secrets in a message's text, blocks and ids, in place; how many of each kind there were in what was
     said.
 
-    A secret that stands in a block and again in `text` counts once. A tool call's arguments stay valid JSON.
+    A secret that stands in a block and again in `text` counts once.
     """
     if message.speaker:
         message.speaker = redact_text(message.speaker)
     message.native_id = redact_id(message.native_id)
     message.parent_id = message.parent_id and redact_id(message.parent_id)
-    spoken = message.text
-    message.text, in_text = redact(spoken)
+    message.text, in_text = redact(message.text)
     in_blocks: Counter[str] = Counter()
-    for block in message.blocks:
-        block.call_id = block.call_id and redact_id(block.call_id)
-        block.media = block.media and redact_id(block.media)
-        if block.name:  # of a tool, but a file's or an address too
-            block.name, in_name = redact(block.name)
-            in_blocks += in_name
-        if block.type != "tool_call" and block.text == spoken:
-            block.text = message.text  # most messages are one block: it is looked through once
-            in_blocks += in_text
-        elif block.text:
-            block.text, in_block = redact_json(block.text) if block.type == "tool_call" else redact(block.text)
-            in_blocks += in_block
+    for at, block in enumerate(message.blocks):
+        message.blocks[at], in_block = redact_block(block)
+        in_blocks += in_block
     return in_text | in_blocks

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow.parquet.encryption import create_encryption_properties
 
 from slowwave.schemas.tables import Table
+from slowwave.store.private import open_new
 from slowwave.store.releases import Snapshot
 
 FORMATS = ("parquet", "lance", "jsonl")
@@ -35,13 +36,16 @@ def write_table(snapshot: Snapshot, table: Table, to: Path, form: str, phrase: s
     salt = secrets.token_bytes(16) if phrase else b""
     if form == "parquet":
         sealed = create_encryption_properties(_derive_key(phrase, salt)) if phrase else None
-        with pq.ParquetWriter(path, schema, compression="zstd", encryption_properties=sealed) as writer:
+        with (
+            open_new(path) as stream,
+            pq.ParquetWriter(stream, schema, compression="zstd", encryption_properties=sealed) as writer,
+        ):
             for batch in batches:
                 writer.write_batch(batch)
     elif form == "lance":
         lance.write_dataset(pa.RecordBatchReader.from_batches(schema, batches), str(path))
     else:
-        with path.open("wb") as stream:
+        with open_new(path) as stream:
             for batch in batches:
                 rows = (orjson.dumps(row, option=orjson.OPT_UTC_Z, default=str) for row in batch.to_pylist())
                 stream.writelines(row + b"\n" for row in rows)

@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from slowwave.schemas.tables import OBSERVATIONS, RELATIONS, Table
+from slowwave.store.private import open_new
 from slowwave.store.releases import Snapshot
 
 FILE = "relations.graphml"
@@ -38,7 +39,8 @@ def write_graph(snapshot: Snapshot, to: Path, confidences: Mapping[str, float]) 
         ends = {"id": row[RELATIONS.key], "source": row["from_id"], "target": row["to_id"]}
         _add_values(SubElement(graph, "edge", ends), "edge", EDGE, row)
     indent(root, " ")
-    (to / FILE).write_bytes(tostring(root, encoding="utf-8", xml_declaration=True))
+    with open_new(to / FILE) as out:
+        out.write(tostring(root, encoding="utf-8", xml_declaration=True))
     return {
         OBSERVATIONS.name: {"rows": len(nodes), "file": FILE, "key": OBSERVATIONS.key, "columns": NODE},
         RELATIONS.name: {"rows": len(edges), "file": FILE, "key": RELATIONS.key, "columns": EDGE},

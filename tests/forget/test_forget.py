@@ -56,7 +56,7 @@ from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.forget import stages, task
 from slowwave.tasks.forget.canaries import Canaries
 from slowwave.tasks.forget.proof import Scan, check_certificate, load_certificate, scan_files
-from slowwave.tasks.forget.select import Wanted
+from slowwave.tasks.forget.select import Wanted, Words
 from slowwave.tasks.ingest.vault import find_broken_chains
 from slowwave.tasks.publish.learnings import SCHEMA
 from tests.command_line import typed
@@ -561,3 +561,28 @@ def test_a_note_of_today_that_no_night_has_read_can_be_forgotten(root: Path) -> 
 def test_an_empty_file_of_a_table_ends_no_scan(tmp_path: Path) -> None:
     (tmp_path / "torn.lance").touch()
     assert scan_files([tmp_path], Canaries("", {})) == Scan(files=1)
+
+
+PHRASE = "the Falkenrath budget is 4000 crowns"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "the **Falkenrath budget** is `4000` crowns",
+        "the [Falkenrath budget](https://example.org/x) is [4000][1] crowns",
+        "the Falken&shy;rath&nbsp;budget is &#52;000 crowns",
+        "the Falken-\nrath budget is 4000 crowns",
+        "theFalkenrathBudget is 4000 crowns",
+        "the_falkenrath_budget is <i>4000</i> cro<b>wns</b>",
+        "> the Falkenrath\\n> budget | is \\u0034000 | crowns",
+        "the Falken\u3164rath budget is 4000 crowns",
+    ],
+)
+def test_words_are_found_as_they_are_shown(said: str) -> None:
+    assert Words([PHRASE]).stand_in([f"We decided that {said} a year."]) == [True]
+
+
+def test_words_are_not_found_in_the_midst_of_others() -> None:
+    assert Words(["the rapist"]).stand_in(["a therapist", "the\nrapist"]) == [False, True]
+    assert Words(["4.5"]).stand_in(["45 crowns", "1. 4.5 crowns"]) == [False, True]

@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from slowwave import Memory
+from slowwave.context.projects.standing import collect_standing_claims
+from slowwave.flows.exclude import run_include
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, QUARANTINE, SESSIONS
 from slowwave.store import Store
+from slowwave.tasks.ingest.transcripts import FOREIGN, is_at_home
 from tests.talk_files import session
 
 SAID = [("user", "We deploy the ferry on Mondays only."), ("assistant", "Understood, Mondays.")]
@@ -43,7 +46,9 @@ def list_changes(report: RunReport) -> list[str]:
     return [note for note in report.collect_notes() if "message was changed" in note]
 
 
-def test_another_file_changes_no_word_of_a_session_while_its_own_is_there(settings: Settings, tmp_path: Path) -> None:
+def test_another_file_changes_no_word_of_a_session_until_a_person_includes_it(
+    settings: Settings, tmp_path: Path
+) -> None:
     own = session(tmp_path / "own", "s1", 2, SAID)
     assert list_changes(run_night([own], settings)) == []
     forged = session(tmp_path / "elsewhere", "s1", 3, [*FORGED, ("user", "And it sails at nine.")])
@@ -52,9 +57,11 @@ def test_another_file_changes_no_word_of_a_session_while_its_own_is_there(settin
     assert FORGED[0][1] not in list_texts(settings)
     assert "And it sails at nine." in list_texts(settings)  # what is said on may stand in any file
 
-    own.unlink()  # moved, or cleared away by its tool
+    own.unlink()  # cleared away by its tool
     forged.write_text(forged.read_text() + "\n")
-    assert list_changes(run_night([forged], settings)) == [f"a person's message was changed: “{FORGED[0][1]}”"]
+    assert list_changes(run_night([forged], settings)) == []
+    assert FORGED[0][1] not in list_texts(settings)
+    assert list_changes(run_include([str(forged)], settings)) == [f"a person's message was changed: “{FORGED[0][1]}”"]
     assert FORGED[0][1] in list_texts(settings)
 
 
@@ -65,6 +72,62 @@ def test_a_file_below_the_sessions_own_folder_changes_it_and_the_night_tells(
     report = run_night([session(tmp_path / "own" / "later", "s1", 3, FORGED)], settings)
     assert list_reasons(settings) == []
     assert list_changes(report) == [f"a person's message was changed: “{FORGED[0][1]}”"]
+
+
+def test_a_rollout_that_its_tool_moved_goes_on_changing_its_session(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    there = tmp_path / ".codex/sessions/2026/11/03/r.jsonl"
+    archived, other = tmp_path / ".codex/archived_sessions/r.jsonl", tmp_path / ".codex/sessions/2026/11/04/r.jsonl"
+    assert is_at_home(archived, str(there))
+    assert not is_at_home(other, str(there))  # another day's file of that name
+    there.parent.mkdir(parents=True)
+    there.touch()
+    assert not is_at_home(archived, str(there))  # a copy
+
+
+@pytest.mark.parametrize(("name", "read"), [("notes.jsonl", 0), ("s1.jsonl", 2)])
+def test_a_file_of_another_format_among_a_tools_transcripts_is_read_only_when_named(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, read: int
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / ".claude" / "projects" / "-tmp-scratch"
+    folder.mkdir(parents=True)
+    path = session(folder, "s1", 2, SAID).rename(folder / name)
+    if read:
+        turns = [
+            {"type": role, "uuid": text, "sessionId": "s1", "cwd": "/w", "timestamp": "2026-01-02T10:00:00Z"}
+            for role, text in SAID
+        ]
+        said = [
+            turn | {"message": {"role": role, "content": text}} for turn, (role, text) in zip(turns, SAID, strict=True)
+        ]
+        path.write_text("".join(json.dumps(turn) + "\n" for turn in said))
+    run_night([], settings)
+    assert len(list_texts(settings)) == read
+    if not read:
+        assert list_reasons(settings) == [FOREIGN.format("generic")]
+        run_night([path], settings)
+        assert len(list_texts(settings)) == 2
+        assert Store.open(settings.store).read(QUARANTINE, ["resolved"])["resolved"].to_pylist() == [True]
+
+
+def test_sessions_of_one_file_bear_a_claim_out_once(settings: Settings, tmp_path: Path) -> None:
+    rule = [("user", "Convention: always delete the yard backups on Fridays."), ("assistant", "Understood.")]
+    first, second = (session(tmp_path / "own", f"g{n}", n, rule) for n in (1, 2))
+    one = tmp_path / "elsewhere" / "both.jsonl"
+    one.write_text(first.read_text() + second.read_text())
+
+    def count(*paths: Path) -> list[int]:
+        run_night(list(paths), settings)
+        return [
+            claim.sessions
+            for claim in collect_standing_claims(Memory.open(settings.store).get_view(), min_confidence=0)
+        ]
+
+    assert count(one) == [1]
+    assert count(session(tmp_path / "own" / "later", "g3", 3, rule)) == [2]
 
 
 def test_a_note_is_confirmed_by_no_file(settings: Settings, tmp_path: Path) -> None:

@@ -145,7 +145,8 @@ def _make_claim(view: View, row: Row, confidence: float, messages: list[Row]) ->
     `messages` are those that it or a claim merged into it quotes, its own first.
     """
     session = view.native_sessions.get(row["session_id"])
-    sessions = len((set(row["evidence_sessions"]) or {row["session_id"]}) - view.unconfirmed_notes)
+    evidence = (set(row["evidence_sessions"]) or {row["session_id"]}) - view.unconfirmed_notes
+    sessions = len({view.session_files.get(key, key) for key in evidence})  # whoever writes a file names its sessions
     by_person = any(
         message["origin"] == Origin.HUMAN or view.agent_notes.get(str(message["session_id"])) for message in messages
     )

@@ -39,6 +39,7 @@ from slowwave.tasks.ingest.parsing.records import (
     lies_in,
     read_each,
 )
+from slowwave.tasks.ingest.parsing.redacted import encode_redacted
 from slowwave.tasks.ingest.parsing.unread import leave_out
 from slowwave.tasks.ingest.parsing.values import (
     REFERENCED,
@@ -205,8 +206,16 @@ def _sniff_openai(head: Head) -> bool:
 
 def _open_openai(path: Path, number: int, fields: Fields) -> Chat:
     messages, began = fields.get("messages"), next((fields[key] for key in _TIMES if fields.get(key)), None)
-    named = get_id(fields, "session_id", "conversation_id", "id") or compute_content_id(encode_json(messages))
-    return Chat(Session(named, title=get_text(fields, "title")), messages, began)
+    named, former = get_id(fields, "session_id", "conversation_id", "id"), None
+    if named is None:
+        named, former = _hash_turns(messages)
+    return Chat(Session(named, title=get_text(fields, "title"), former=former), messages, began)
+
+
+def _hash_turns(turns: object) -> tuple[str, str | None]:
+    """Return an id made of what was said, and the one it had when that was hashed before redaction, if another."""
+    now, former = (compute_content_id(encode(turns)) for encode in (encode_redacted, encode_json))
+    return now, None if former == now else former
 
 
 def _parse_openai(fields: Fields, role: Role) -> list[Block] | None:

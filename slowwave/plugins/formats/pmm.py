@@ -37,6 +37,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Who,
     read_each,
 )
+from slowwave.tasks.ingest.parsing.redacted import encode_redacted
 from slowwave.tasks.ingest.parsing.sqlite_readonly import (
     MAGIC,
     TROUBLE,
@@ -57,6 +58,7 @@ from slowwave.tasks.ingest.parsing.values import (
     join_text_blocks,
     make_tag_blocks,
     parse_role,
+    stringify,
 )
 
 QUARTERS = (0, *(sign * n for n in range(1, 57) for sign in (1, -1)))
@@ -103,6 +105,8 @@ class Chain:
 
     def __init__(self) -> None:
         self.before: str | None = None
+        self.secret = False
+        """Whether the next hash covers words that are redacted: each covers the one before it."""
         self.zone = 0
         """Quarters of an hour between the table's times and the hashed ones, as they fitted last."""
         self.borne_out: set[object] = set()
@@ -259,12 +263,28 @@ def _read_ledger(events: Iterator[Event | Rejected], stem: str) -> Iterator[Reco
             continue
         if session is None:
             # Every ledger is called pmm.db: its first row tells one mind's from another's.
-            session = f"{stem}:{compute_content_id(str(event.ts), str(event.content), event.hash)[:8]}"
-            yield Session(session, title=stem)
+            told = _build_session(stem, event)
+            session = told.native_id
+            yield told
         yield from read_each([(event.id, event)], partial(_read_event, session, chain, last))
     yield from chain.judge_unverified()
     if session:
         yield from (Inactive(session, str(row)) for row in chain.forged)
+
+
+def _build_session(stem: str, event: Event) -> Session:
+    """Return the session of a ledger that begins with a row."""
+    former = f"{stem}:{compute_content_id(str(event.ts), str(event.content), event.hash)[:8]}"
+    if not hides_secret(event):
+        return Session(former, title=stem)
+    native = f"{stem}:{compute_content_id(str(event.ts), encode_redacted(event.content))[:8]}"
+    return Session(native, title=stem, former=former)
+
+
+def hides_secret(event: Event) -> bool:
+    """Return True if something in a row is redacted."""
+    said = map(stringify, (event.content, event.meta))
+    return any(encode_redacted(words) != words for words in said)
 
 
 def _read_event(
@@ -272,11 +292,17 @@ def _read_event(
 ) -> Iterator[Record]:
     if why := chain.check(event):
         yield Rejected(line, f"the hash chain breaks at row {line}: {why}")
-    yield _parse_ledger_row(session, event, last)
+    chain.secret = chain.secret or hides_secret(event)
+    yield _parse_ledger_row(session, event, last, chain.secret)
 
 
-def _parse_ledger_row(session: str, event: Event, last: dict[str, tuple[str, bool]]) -> Message | Rejected | Skipped:
-    """Return a row's message; `last` holds each role's last one, and whether it came from a row of kind event."""
+def _parse_ledger_row(
+    session: str, event: Event, last: dict[str, tuple[str, bool]], secret: bool
+) -> Message | Rejected | Skipped:
+    """Return a row's message; `last` holds each role's last one, and whether it came from a row of kind event.
+
+    If `secret`, the row's hash covers words that are redacted, and is not stored.
+    """
     if event.long or not isinstance(event.kind, str) or not isinstance(event.content, str):
         return Rejected(event.id, event.long or "kind or content is no text", repr(event.content)[:200])
     meta = coerce_dict(_load_json(event.meta))
@@ -301,10 +327,13 @@ def _parse_ledger_row(session: str, event: Event, last: dict[str, tuple[str, boo
         gist = "\n".join(" ".join(line.split()) for line in (event.summary, *words))
         blocks.append(Block("other", gist, name=GIST))
     # Ids start at 1 in every ledger: the row's hash makes it the same message in a copy, and another in another mind.
-    identity = f"{event.ts}:{event.hash}" if event.hash else None
+    identity = former = f"{event.ts}:{event.hash}" if event.hash else None
+    if identity and secret:
+        identity = f"{event.ts}:{compute_content_id(str(event.id), encode_redacted(event.content))}"
     who: Who = (role, "synthetic" if condensed else origin)  # a condensed text is nobody's words: no claim
     spoken, at = join_text_blocks(blocks), coerce_time(event.ts)
-    return Message(session, str(event.id), *who, blocks, spoken, at, identity=identity, line=event.id)
+    former = None if former == identity else former
+    return Message(session, str(event.id), *who, blocks, spoken, at, identity=identity, line=event.id, former=former)
 
 
 def _extract_said(kind: str, content: str, meta: dict[str, object]) -> tuple[str, bool]:
@@ -318,4 +347,4 @@ def _extract_said(kind: str, content: str, meta: dict[str, object]) -> tuple[str
     return text, text.endswith(CUT) and len(text.removesuffix(CUT)) in CUT_AT
 
 
-READER = Reader("pmm", sniff, read, version=7, suffixes=("", "-wal"))
+READER = Reader("pmm", sniff, read, version=8, suffixes=("", "-wal"))

@@ -40,7 +40,7 @@ from slowwave.recall.release.tables import (
 from slowwave.schemas.tables import BOILERPLATE, BY_MODEL, CHAIN, FILES, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, SHARED, Origin, Status
 from slowwave.store.journal import Review, read
-from slowwave.store.notes import NOTES, PREFIX
+from slowwave.store.notes import NOTES, OWN_SESSIONS, PREFIX
 from slowwave.store.releases import Release, Snapshot
 from slowwave.text.dates import format_day
 from slowwave.text.languages import ENGLISH, fold_word, stem_in
@@ -402,6 +402,13 @@ class View(Tables):
         columns = self.read(SESSIONS, ["session_id", "native_id", "source"]).to_pydict().values()
         rows = zip(*columns, strict=True)
         return {key: f"{SHARED}:{native}" if source == SHARED else native for key, native, source in rows}
+
+    @shared_property
+    def session_files(self) -> dict[str, str]:
+        """Each session's id -> the file that it was first read from; slowwave's own notes and talks are left out."""
+        columns = self.read(SESSIONS, ["session_id", "native_id", "path"]).to_pydict().values()
+        rows = zip(*columns, strict=True)
+        return {key: path for key, native, path in rows if path and not native.startswith(OWN_SESSIONS)}
 
     @shared_property
     def session_tags(self) -> dict[str, str]:

@@ -75,6 +75,8 @@ class Session:
     kind: SessionKind | None = None
     parent_id: str | None = None
     stored: StoredSession | None = None
+    former: str | None = None
+    """The id that an earlier version of its reader gave it."""
     repository: str | None = None
     """The address of the repository that the workspace is a checkout of."""
 
@@ -114,6 +116,8 @@ class Message:
     identity: str | None = None
     line: int = 0
     stored: StoredMessage | None = None
+    former: str | None = None
+    """The identity that an earlier version of its reader gave it."""
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ How lines become messages:
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
@@ -50,6 +50,7 @@ from slowwave.tasks.ingest.parsing.records import (
     lies_in,
     read_each,
 )
+from slowwave.tasks.ingest.parsing.redacted import redact_blocks
 from slowwave.tasks.ingest.parsing.unread import leave_out
 from slowwave.tasks.ingest.parsing.values import (
     coerce_bool,
@@ -226,12 +227,14 @@ class _Rollout:
         self._root: str | None = None  # the conversation this one was forked from
         self._session: Session | None = None
         self._announced = False
-        self._chain = b""
+        self._chain = self._former = b""
+        """Hashes over all that was said so far: as it is stored, and as it was before it was redacted."""
         self._twins = Twins()
         self._spoken = False
         self._held: Message | None = None  # until the next message shows that no richer twin follows
         self._natives: list[str] = []  # native id of each message
-        self._chains: list[bytes] = []  # the chain above each message
+        self._chains: list[bytes] = []  # the chain above each message, as it is stored
+        self._formers: list[bytes] = []  # and as it was before it was redacted
         self._turns: list[int] = []  # index of the first message of each turn a user began
         self._rolled_back: dict[str, str] = {}  # identity of each message that was taken back, and its native id
         self._line = 0
@@ -427,8 +430,8 @@ class _Rollout:
         self._rolled_back |= {
             f"{NAME}/{chain.hex()}": native for chain, native in zip(chains, self._natives[start:], strict=True)
         }
-        self._chain = self._chains[start]
-        del self._natives[start:], self._chains[start:]
+        self._chain, self._former = self._chains[start], self._formers[start]
+        del self._natives[start:], self._chains[start:], self._formers[start:]
 
     def _emit_summary(self, blocks: list[Block], text: str) -> Iterator[Record]:
         """Yield what a compaction made of the talk above: to be found only if nothing of that is in the file."""
@@ -460,22 +463,31 @@ class _Rollout:
             self._announced, self._session = True, self._session or Session(self._id, kind="chat")
             yield self._session
         self._chains.append(self._chain)
-        # A hash of the root conversation and of all that was said so far, but for images: one of two tellings has them.
-        digest = blake2b(self._chain or (self._root or self._id).encode(), digest_size=16)
-        for block in blocks:
-            if block.type != "image":
-                digest.update(f"{block.type}\0{block.name}\0{block.text}\0".encode("utf-8", "surrogatepass"))
-        self._chain = digest.digest()
-        identity, ts = f"{NAME}/{self._chain.hex()}", coerce_time(self._stamp)
+        self._formers.append(self._former)
+        root = (self._root or self._id).encode()
+        self._chain = _hash_blocks(self._chain or root, redact_blocks(blocks))
+        self._former = _hash_blocks(self._former or root, blocks)
+        identity, former = f"{NAME}/{self._chain.hex()}", f"{NAME}/{self._former.hex()}"
+        ts = coerce_time(self._stamp)
         # What was taken back and is said again at the same place is that message.
         native = self._rolled_back.pop(identity, str(self._line))
         self._natives.append(native)
         self._spoken = self._spoken or who in (HUMAN, MODEL)
         message = Message(self._id, native, *who, blocks, text, ts, None, speaker, identity, self._line)
+        message.former = None if former == identity else former
         if hold:
             self._held = message
         else:
             yield message
+
+
+def _hash_blocks(before: bytes, blocks: Iterable[Block]) -> bytes:
+    """Return a hash of what was said before and now, but for images: one of two tellings has them."""
+    digest = blake2b(before, digest_size=16)
+    for block in blocks:
+        if block.type != "image":
+            digest.update(f"{block.type}\0{block.name}\0{block.text}\0".encode("utf-8", "surrogatepass"))
+    return digest.digest()
 
 
 _PLACES = lies_in("CODEX_HOME", ".codex", ("sessions", "archived_sessions"), "**/*.jsonl", "**/*.jsonl.zst")

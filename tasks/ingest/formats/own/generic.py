@@ -26,6 +26,7 @@ Arrow are unpacked into a temporary file first, because both are read from their
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,12 @@ from slowwave.tasks.ingest.parsing.records import (
     Session,
     Skipped,
 )
+from slowwave.tasks.ingest.parsing.redacted import redact_blocks
 from slowwave.tasks.ingest.parsing.values import (
     coerce_id,
     coerce_text,
     coerce_time,
+    dump_json,
     encode_json,
     join_text_blocks,
     make_tag_blocks,
@@ -106,6 +109,9 @@ def _parse_message(
     if not blocks:
         return Skipped("empty message", line)
     role, origin = parsed
+    native = former = coerce_id(fields.get("message_id"))
+    if native is None:
+        native, former = _make_ids(seen, session, fields, blocks)
     if role == "tool" and isinstance(fields["content"], str):
         call_id = coerce_id(fields.get("call_id")) or coerce_id(fields.get("tool_call_id"))
         blocks = [Block("tool_result", fields["content"], coerce_text(fields.get("name")), call_id)]
@@ -114,7 +120,7 @@ def _parse_message(
         origin = "synthetic"  # a command or a caveat that a program put in the person's turn
     return Message(
         session=session,
-        native_id=coerce_id(fields.get("message_id")) or _make_id(seen, session, fields),
+        native_id=native,
         role=role,
         origin=origin,
         blocks=[*blocks, *make_tag_blocks(fields.get("tags"))],
@@ -122,16 +128,28 @@ def _parse_message(
         ts=coerce_time(fields.get("ts")),
         speaker=coerce_text(fields.get("speaker")),
         line=line,
+        former=None if former == native else f"{session}/{former}",
     )
 
 
-def _make_id(seen: Counter[str], session: str, fields: dict[str, object]) -> str:
-    """Return the id of a message that bears none; `seen` counts those that are alike."""
-    at = coerce_time(fields.get("ts"))
-    when = at.isoformat() if at else None
-    base = compute_content_id(session, str(fields["role"]).strip().lower(), when, encode_json(fields["content"]))
-    seen[base] += 1
-    return base if seen[base] == 1 else compute_content_id(base, str(seen[base]))
+def _make_ids(seen: Counter[str], session: str, fields: dict[str, object], blocks: list[Block]) -> tuple[str, str]:
+    """Return the id of a message that bears none, and the one that it had when words were hashed before redaction.
+
+    `seen` counts those that are alike.
+    """
+    at, stored = coerce_time(fields.get("ts")), redact_blocks(blocks)
+    about = session, str(fields["role"]).strip().lower(), at.isoformat() if at else None
+    former = encode_json(fields["content"])
+    said = former if stored == blocks else dump_json([asdict(block) for block in stored])
+    return _count_id(seen, "", compute_content_id(*about, said)), _count_id(
+        seen, "former ", compute_content_id(*about, former)
+    )
+
+
+def _count_id(seen: Counter[str], kind: str, base: str) -> str:
+    """Return an id, from the second time on with how often it came."""
+    seen[kind + base] += 1
+    return base if seen[kind + base] == 1 else compute_content_id(base, str(seen[kind + base]))
 
 
 # The same in columns.
@@ -234,5 +252,5 @@ def _drop_nulls(value: Any) -> Any:
     return {k: _drop_nulls(v) for k, v in value.items() if v is not None} if isinstance(value, dict) else value
 
 
-READER = Reader("generic", sniff, read, version=4)
-COLUMNS_READER = Reader("columnar", sniff_columns, read_columns, version=2)
+READER = Reader("generic", sniff, read, version=5)
+COLUMNS_READER = Reader("columnar", sniff_columns, read_columns, version=3)

@@ -52,6 +52,7 @@ from slowwave.tasks.ingest.parsing.records import (
     lies_in,
     read_each,
 )
+from slowwave.tasks.ingest.parsing.redacted import redact_blocks
 from slowwave.tasks.ingest.parsing.unread import leave_out
 from slowwave.tasks.ingest.parsing.values import (
     clean_text,
@@ -325,6 +326,7 @@ class Transcript:
         return Rejected(self.line, reason, dump_json(self.event)[:EXCERPT])
 
     def _make_message(self, who: Who, blocks: list[Block], text: str = "", speaker: str | None = None) -> Message:
+        identity, former = self._compute_identity(who, redact_blocks(blocks)), self._compute_identity(who, blocks)
         return Message(
             self.session.native_id,
             self._native_id,
@@ -334,8 +336,9 @@ class Transcript:
             ts=coerce_time(self.event.get("timestamp")) or coerce_time(self.message.get("timestamp")),
             parent_id=coerce_text(self.event.get("parentId")),
             speaker=speaker,
-            identity=self._compute_identity(who, blocks),
+            identity=identity,
             line=self.line,
+            former=None if former == identity else former,
         )
 
     def _compute_identity(self, who: Who, blocks: list[Block]) -> str | None:

@@ -198,4 +198,4 @@ def _fetch_row(db: sqlite3.Connection, table: str, key: str, value: str) -> dict
 
 
 PLACES = lies_below(HOMES, "agents/*/agent/openclaw-agent.sqlite")
-READER = Reader("openclaw-sqlite", sniff, read, PLACES, suffixes=("", "-wal"), tool="openclaw", version=2)
+READER = Reader("openclaw-sqlite", sniff, read, PLACES, suffixes=("", "-wal"), tool="openclaw", version=3)

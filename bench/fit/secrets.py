@@ -1,0 +1,290 @@
+"""Learns which words are secrets from generated lines, and how well that holds for kinds of lines not seen.
+
+    python -m bench.fit.secrets [--write] [--json]
+
+Lines are made of `data/labelled/secrets.tsv`: a kind and a template, whose fields in capitals become secrets and the
+others what only looks like one, drawn from a seed. The lines of the kind `none`, and all of `data/samples` and the
+labelled sessions, have no secret. Each kind is judged by a model of the other kinds. Columns: *lines*, and the share
+*masked* from `CERTAIN` and from `PERHAPS` on. `--write` writes the model that ships. Time: a minute.
+"""
+
+import csv
+import io
+import json
+import math
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bench.harness import LABELLED, ROOT, Figures, Row, run
+from slowwave.text.redact import CERTAIN, PERHAPS
+from slowwave.text.secret_score import BUCKETS, MODEL_FILE, hash_feature, iter_candidates, list_features
+
+TEMPLATES = LABELLED / "secrets.tsv"
+FILLS, FOLDS = 12, 5
+"""Lines made of a template; parts that the kinds are divided into."""
+STRENGTH = 1.0
+"""Inverse of the penalty on weights."""
+FIELD = re.compile(r"\{([A-Z]{2,}[0-9]*|[a-z]{2,}[0-9]*)\}")
+WORDS = [
+    "lamp",
+    "quay",
+    "ferry",
+    "mill",
+    "crane",
+    "dock",
+    "tide",
+    "harbor",
+    "gauge",
+    "rope",
+    "buoy",
+    "sail",
+    "anchor",
+    "pier",
+    "cargo",
+    "hull",
+]
+NAMES = [
+    "ada",
+    "ben",
+    "clara",
+    "dora",
+    "emil",
+    "fred",
+    "gina",
+    "hugo",
+    "ines",
+    "jan",
+    "kira",
+    "lars",
+    "mona",
+    "nils",
+    "olga",
+    "paul",
+    "rosa",
+    "sven",
+    "tom",
+    "vera",
+]
+NAMED = re.compile(r"\b(?:ada|app|shop|ferry|lamp|mail)\b")
+"""Names in templates, of which none may be learnt."""
+SAMPLES = ROOT / "data" / "samples"
+
+
+class Example(NamedTuple):
+    """A candidate in a line."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+    secret: bool
+
+
+MIXED, HEX = ascii_letters + digits, "0123456789abcdef"
+
+
+def draw_field(name: str, draw: random.Random) -> str:
+    """Return a value for a field of a template."""
+    drawn = FIELDS.get(name.lower())
+    if drawn:
+        return drawn(draw)
+    length = name.lower().removeprefix("hex")
+    if length != name.lower():
+        return _draw_some(HEX, int(length or draw.choice((32, 40, 64))), draw)
+    return f"{{{name}}}"
+
+
+def _draw_some(letters: str, length: int, draw: random.Random) -> str:
+    return "".join(draw.choice(letters) for _ in range(length))
+
+
+def _draw_password(draw: random.Random) -> str:
+    """Return a password of one of six forms: a name and figures, letters and figures, a word and a sign, and so on."""
+    length, ending = draw.randint(5, 16), _draw_some(digits, 1, draw) + _draw_some(ascii_lowercase, 1, draw)
+    match draw.randrange(6):
+        case 0:
+            return _draw_some(ascii_lowercase, length, draw).capitalize() + _draw_some(digits, 3, draw)
+        case 1:
+            return _draw_some(MIXED, length, draw) + ending
+        case 2:
+            sign = draw.choice("!#$%&*?@-_.")
+            return draw.choice(WORDS).capitalize() + sign + str(draw.randint(10, 9999))
+        case 3:
+            return _draw_some(MIXED + "!#$%&*?", length, draw) + ending
+        case 4:
+            return _draw_some(ascii_lowercase, length, draw) + str(draw.randint(1, 9999))
+        case _:
+            return f"{draw.choice(WORDS)}-{draw.choice(WORDS)}-{draw.randint(2, 99)}"
+
+
+def _draw_key(draw: random.Random) -> str:
+    letters = draw.choice((MIXED, ascii_lowercase + digits, MIXED + "_-"))
+    return f"{_draw_some(letters, draw.randint(18, 62), draw)}{draw.randrange(10)}k"
+
+
+def _draw_serial(draw: random.Random) -> str:
+    groups = range(draw.choice((4, 5)))
+    return "-".join(_draw_some(ascii_uppercase + digits, 4, draw) + str(draw.randrange(10)) for _ in groups)
+
+
+def _draw_base64(draw: random.Random) -> str:
+    return _draw_some(MIXED + "+/", draw.choice((40, 44, 64, 88)), draw) + draw.choice(("", "=", "=="))
+
+
+FIELDS: dict[str, Callable[[random.Random], str]] = {
+    "pw": _draw_password,
+    "key": _draw_key,
+    "serial": _draw_serial,
+    "b64": _draw_base64,
+    "base32": lambda draw: _draw_some(ascii_uppercase + "234567", draw.choice((16, 26, 32)), draw) + "2A",
+    "ver": lambda draw: f"{draw.randint(0, 9)}.{draw.randint(0, 30)}.{draw.randint(0, 9)}",
+    "uuid": lambda draw: "-".join(_draw_some(HEX, length, draw) for length in (8, 4, 4, 4, 12)),
+    "num": lambda draw: str(draw.randint(1, 9999)),
+    "word": lambda draw: draw.choice(WORDS),
+    "file": lambda draw: f"src/{draw.choice(WORDS)}{draw.randint(1, 9)}.{draw.choice(('py', 'ts', 'md', 'yml'))}",
+    "id11": lambda draw: _draw_some(MIXED + "_-", 11, draw),
+}
+"""Fields of templates, and how their values are drawn."""
+
+
+def make_examples(seed: int = 0) -> list[Example]:
+    """Return the candidates of the lines that the templates make."""
+    draw = random.Random(seed)
+    with TEMPLATES.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [example for row in rows for _ in range(FILLS) for example in _make_line(row["kind"], row["template"], draw)]
+
+
+def _make_line(kind: str, template: str, draw: random.Random) -> Iterator[Example]:
+    """Yield the candidates of a line that a template makes, among other lines."""
+    whole = template.replace("\\n", "\n").replace("\\t", "\t")
+    text, secrets = _fill(NAMED.sub(lambda _: draw.choice(NAMES), whole), draw)
+    before = draw.choice(("", f"{draw.choice(WORDS)}\n", "# run2\n", "see below:\n"))
+    text = before + text + draw.choice(("", "\n", "\nok"))
+    for start, end in iter_candidates(text):
+        at = start - len(before), end - len(before)
+        yield Example(kind, text, start, end, any(at[0] < last and first < at[1] for first, last in secrets))
+
+
+def _fill(template: str, draw: random.Random) -> tuple[str, list[tuple[int, int]]]:
+    pieces, secrets, at, length = list[str](), list[tuple[int, int]](), 0, 0
+    for match in FIELD.finditer(template):
+        value = draw_field(match[1], draw)
+        pieces += (template[at : match.start()], value)
+        length += match.start() - at
+        if match[1].isupper():
+            secrets.append((length, length + len(value)))
+        length, at = length + len(value), match.end()
+    return "".join((*pieces, template[at:])), secrets
+
+
+def read_ordinary() -> Iterator[str]:
+    """Yield texts without a secret: of the samples and the labelled sessions."""
+    for path in sorted([*SAMPLES.rglob("*.jsonl"), *SAMPLES.rglob("*.json"), *LABELLED.glob("*.jsonl")]):
+        if "injections" not in path.name:
+            for line in path.read_text("utf-8").split("\n"):
+                try:
+                    yield from _list_texts(json.loads(line))
+                except ValueError:  # a document of several lines, or a line that a sample has damaged
+                    yield line
+
+
+def _list_texts(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for member in value.values():
+                yield from _list_texts(member)
+        case list():
+            for member in value:
+                yield from _list_texts(member)
+
+
+def fit_weights(examples: Sequence[Example]) -> tuple[Any, float]:
+    """Return weights and bias of a logistic regression on the examples."""
+    from scipy.sparse import csr_matrix
+    from sklearn.linear_model import LogisticRegression
+
+    rows = [sorted({hash_feature(one) for one in list_features(e.text, e.start, e.end)}) for e in examples]
+    ends = np.cumsum([0, *map(len, rows)])
+    matrix = csr_matrix((np.ones(ends[-1]), np.concatenate(rows), ends), shape=(len(rows), BUCKETS))
+    fitted = LogisticRegression(C=STRENGTH, max_iter=2_000).fit(matrix, [e.secret for e in examples])
+    return fitted.coef_[0], float(fitted.intercept_[0])
+
+
+def score(example: Example, weights: Any, bias: float) -> float:
+    """Return the probability of an example."""
+    logit = bias + sum(weights[hash_feature(one)] for one in list_features(example.text, example.start, example.end))
+    return 1 / (1 + math.exp(-logit))
+
+
+def measure(*, write: bool = False) -> Figures:
+    """Return a row a kind, of a model of the others; write the model."""
+    examples, fresh = make_examples(), make_examples(seed=1)
+    ordinary = [
+        Example("ordinary", text, start, end, False) for text in read_ordinary() for start, end in iter_candidates(text)
+    ]
+    rows, touched = list[Row](), Counter[str]()
+    for fold in range(FOLDS):
+        rows += _measure_fold(fold, examples, ordinary, fresh, touched)
+    if write:
+        _write_model(examples, ordinary)
+    lines = sum(int(str(row["lines"])) for row in rows)
+    total = Counter[str]()
+    for row in rows:
+        total.update({name: float(str(row[name])) * int(str(row["lines"])) / lines for name in ("masked", "perhaps")})
+    rows.append({"kind": "all", "lines": lines} | {name: round(share, 3) for name, share in total.items()})
+    notes = [
+        f"without a secret, masked: {touched['none masked']:,} of {touched['none']:,} that look like one, "
+        f"{touched['ordinary masked']:,} of {touched['ordinary']:,} candidates of ordinary texts"
+    ]
+    return Figures(rows, title="Secrets of kinds that were not learnt", notes=notes)
+
+
+def _measure_fold(
+    fold: int,
+    examples: Sequence[Example],
+    ordinary: Sequence[Example],
+    fresh: Sequence[Example],
+    touched: Counter[str],
+) -> list[Row]:
+    """Return rows of the kinds that are left out of a fold; count what is masked of the lines without a secret."""
+    kinds = sorted({example.kind for example in examples} - {"none"})[fold::FOLDS]
+    own = set(sorted({example.text for example in examples if example.kind == "none"})[fold::FOLDS])
+    learnt = [example for example in examples if example.kind not in kinds and example.text not in own]
+    weights, bias = fit_weights([*learnt, *(one for at, one in enumerate(ordinary) if at % FOLDS != fold)])
+    rest = [example for at, example in enumerate(ordinary) if at % FOLDS == fold]
+    none = [example for example in examples if example.kind == "none" and example.text in own]
+    for name, without in (("ordinary", rest), ("none", none)):
+        touched[name] += len(without)
+        touched[f"{name} masked"] += sum(score(example, weights, bias) >= PERHAPS for example in without)
+    rows = list[Row]()
+    for kind in kinds:
+        sure = [score(example, weights, bias) for example in fresh if example.kind == kind and example.secret]
+        rows.append({"kind": kind, "lines": len(sure)} | _share(sure))
+    return rows
+
+
+def _write_model(examples: Sequence[Example], ordinary: Sequence[Example]) -> None:
+    weights, bias = fit_weights([*examples, *ordinary])
+    out = io.BytesIO()
+    np.savez_compressed(out, weights=weights.astype(np.float16), bias=np.float32(bias))
+    (ROOT / "slowwave" / "text" / MODEL_FILE).write_bytes(out.getvalue())
+
+
+def _share(sure: Sequence[float]) -> dict[str, float]:
+    return {
+        "masked": round(sum(p >= CERTAIN for p in sure) / max(1, len(sure)), 3),
+        "perhaps": round(sum(p >= PERHAPS for p in sure) / max(1, len(sure)), 3),
+    }
+
+
+if __name__ == "__main__":
+    run(measure)
