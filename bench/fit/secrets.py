@@ -23,7 +23,7 @@ import numpy as np
 
 from bench.harness import LABELLED, ROOT, Figures, Row, run
 from slowwave.text.redact import CERTAIN, PERHAPS
-from slowwave.text.secret_score import BUCKETS, MODEL_FILE, hash_feature, iter_candidates, list_features
+from slowwave.text.secrets.score import BUCKETS, MODEL_FILE, hash_feature, iter_candidates, list_features
 
 TEMPLATES = LABELLED / "secrets.tsv"
 FILLS, FOLDS = 12, 5
@@ -276,7 +276,7 @@ def _write_model(examples: Sequence[Example], ordinary: Sequence[Example]) -> No
     weights, bias = fit_weights([*examples, *ordinary])
     out = io.BytesIO()
     np.savez_compressed(out, weights=weights.astype(np.float16), bias=np.float32(bias))
-    (ROOT / "slowwave" / "text" / MODEL_FILE).write_bytes(out.getvalue())
+    (ROOT / "slowwave" / "text" / "secrets" / MODEL_FILE).write_bytes(out.getvalue())
 
 
 def _share(sure: Sequence[float]) -> dict[str, float]:

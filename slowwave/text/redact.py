@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
 
-from slowwave.text.secret_rules import (
+from slowwave.text.secrets.rules import (
     ANYWHERE,
     CORE,
     KEYS,
@@ -25,7 +25,7 @@ from slowwave.text.secret_rules import (
     classify_secret,
     is_placeholder,
 )
-from slowwave.text.secret_score import find_secrets
+from slowwave.text.secrets.score import find_secrets
 
 _QUOTES = str.maketrans(dict.fromkeys("\"'`\\", "_"))
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)

@@ -88,7 +88,7 @@ def test_a_message_read_under_the_ids_of_an_earlier_version_stays_one(
     with monkeypatch.context() as before:  # ids were made of the words before they were redacted
         for name in ("own.generic", "agents.codex", "agents.openclaw.reader"):
             before.setattr(f"slowwave.tasks.ingest.formats.{name}.redact_blocks", list)
-        before.setattr("slowwave.tasks.ingest.formats.chats.encode_redacted", encode_json)
+        before.setattr("slowwave.plugins.formats.chats.encode_redacted", encode_json)
         run_night([path], settings)
     stored = read_ids(Store.open(settings.store))["messages"]
     path.write_text(path.read_text() + "\n")

@@ -17,7 +17,7 @@ from importlib.resources import files
 
 import numpy as np
 
-MODEL_FILE = "secrets.npz"
+MODEL_FILE = "score.npz"
 BUCKETS = 8_192
 """Numbers that features are hashed to."""
 LEFT, RIGHT, LINES = 90, 50, 160
@@ -55,7 +55,7 @@ class SecretModel:
 @cache
 def load_secret_model() -> SecretModel:
     """Return the model that ships."""
-    raw = files("slowwave.text").joinpath(MODEL_FILE).read_bytes()
+    raw = files("slowwave.text.secrets").joinpath(MODEL_FILE).read_bytes()
     with np.load(io.BytesIO(raw), allow_pickle=False) as kept:
         return SecretModel(kept["weights"].astype(np.float64).tolist(), float(kept["bias"]))
 

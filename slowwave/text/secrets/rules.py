@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slowwave.text.issuers import FORMED, ISSUED
+from slowwave.text.secrets.issuers import FORMED, ISSUED
 
 MARK = "[redacted:"
 
