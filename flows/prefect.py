@@ -9,14 +9,22 @@ import logging
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, TypeVar
 from uuid import UUID
 
-from prefect import Flow, Task, flow
-from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+from prefect import Flow, Task, flow, get_run_logger
+from prefect.artifacts import (
+    create_link_artifact,
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.events import emit_event
@@ -24,6 +32,7 @@ from prefect.runtime import flow_run
 
 from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.graph import GRAPH, find_parents
 from slowwave.flows.parts.report import NightIncomplete, RunReport
 from slowwave.flows.parts.run import STEP_NAMES
 from slowwave.flows.reprocess import make_selection, run_reprocess
@@ -32,9 +41,14 @@ from slowwave.schemas.settings import make_settings
 from slowwave.schemas.vocabulary import UI_PORT, RunStatus
 from slowwave.tasks.ingest.parsing.records import NoSuchPath
 from slowwave.tasks.isolate import is_lasting
+from slowwave.tasks.job import StepReport
+from slowwave.tasks.progress import measure_progress
+from slowwave.text.words import count_noun
 
 LOG = logging.getLogger(__name__)
 Result = TypeVar("Result")
+PROGRESS_SECONDS = 5.0
+"""From one update of a step's progress on Prefect's pages to the next."""
 RETRY_SECONDS = 2
 """Before a step that failed is tried once more: what it had finished is not done again."""
 
@@ -111,22 +125,32 @@ class TaskRunner:
     def __init__(self) -> None:
         self.failed: PrefectFailed | None = None
         """Why Prefect is no longer used."""
+        self.done: list[StepReport] = []
+        """Reports of the steps that ran as tasks, in order."""
 
     def __call__(self, step: Callable[..., Result], *args: Any) -> Result:
-        """Return what a step returns. A step that failed is tried once more, if another try may help."""
-        done: list[Result] = []
+        """Return what a step returns. Its task depends on those of the steps whose tables it reads. A step that failed
+        is tried once more, if another try may help.
+        """
+        done, name = list[Result](), STEP_NAMES.get(step.__name__, step.__name__)
+        parents = find_parents(name, self.done)
 
         @wraps(step)
         def run(*given: Any) -> Result:
-            done.append(step(*given))
+            with record_step(name, parents) as keep:
+                done.append(step(*given))
+                keep(done[-1])
             return done[-1]
 
         if self.failed is None:
             try:
-                return _run_as_task(run, *args)
+                result = _run_as_task(run, name, parents, *args)
             except PrefectFailed as failed:
                 LOG.warning("%s", failed)
                 self.failed = failed
+            else:
+                self.done += [result] if isinstance(result, StepReport) and result.step in GRAPH else []
+                return result
         return done[-1] if done else step(*args)
 
     def note_failure(self, report: RunReport) -> RunReport:
@@ -136,15 +160,15 @@ class TaskRunner:
         return report
 
 
-def _run_as_task(step: Callable[..., Result], *args: Any) -> Result:
-    """Run a step as a task.
+def _run_as_task(step: Callable[..., Result], name: str, parents: list[StepReport], *args: Any) -> Result:
+    """Run a step as a task that depends on those which returned `parents`.
 
     Raises:
         PrefectFailed: Prefect can't run it, or can't record what came of it.
     """
     task = Task(
         hide_words(step, IN_RUN),
-        name=STEP_NAMES.get(step.__name__, step.__name__),
+        name=name,
         tags={"slowwave"},
         retries=1,
         retry_delay_seconds=RETRY_SECONDS,
@@ -152,7 +176,70 @@ def _run_as_task(step: Callable[..., Result], *args: Any) -> Result:
         cache_policy=NO_CACHE,
     )
     with restore_words():
-        return task(*args)
+        return task(*args, wait_for=parents)
+
+
+@contextmanager
+def record_step(name: str, parents: list[StepReport]) -> Iterator[Callable[[object], None]]:
+    """Log that a step begins and, when its report is given to what is yielded, what it did. Its progress is an artifact
+    while the block runs, and its counts another one. If Prefect can't keep one, log it: the step goes on.
+    """
+    log, results = get_run_logger(), list[object]()
+    after = ", ".join(f"{report.step} ({count_noun(report.rows_out, 'row')})" for report in parents)
+    log.info("%s begins%s", name, f" after {after}" if after else "")
+    with _follow_progress(name) as end_progress:
+        yield results.append
+    for report in results:
+        if isinstance(report, StepReport):
+            rows = f"{count_noun(report.rows_in, 'row')} in, {count_noun(report.rows_out, 'row')} out"
+            log.info("%s ends: %s, %.1f s", name, rows, report.seconds)
+            if end_progress():
+                _keep("counts", create_table_artifact, report.list_counts(), f"step-{name}", f"What {name} counted")
+
+
+@contextmanager
+def _follow_progress(name: str) -> Iterator[Callable[[], bool]]:
+    """Keep a step's progress as an artifact while the block runs; call what is yielded when the step is done. It
+    returns False if Prefect could not keep it, so that a dead server is not asked again.
+    """
+    key = _keep("progress", create_progress_artifact, 0.0, f"step-{name}-progress", f"How far {name} is")
+    over, kept = Event(), [key is not None]
+
+    def update(percent: float) -> bool:
+        kept[0] = kept[0] and _keep("progress", update_progress_artifact, key, percent) is not None
+        return kept[0]
+
+    def follow() -> None:
+        shown = 0.0
+        while not over.wait(PROGRESS_SECONDS):
+            if (percent := measure_progress()) > shown:
+                shown = percent
+                if not update(percent):
+                    return
+
+    follower = Thread(target=copy_context().run, args=(follow,), name="progress for Prefect", daemon=True)
+    if key is not None:
+        follower.start()
+
+    def end() -> bool:
+        over.set()
+        if key is not None:
+            follower.join()  # or its last update would come after this one
+        return update(100.0)
+
+    try:
+        yield end
+    finally:
+        over.set()
+
+
+def _keep(what: str, keep: Callable[..., Result], *args: Any) -> Result | None:
+    """Return what a call of Prefect's returns; None, and a line in the log, if it fails."""
+    try:
+        return keep(*args)
+    except Exception as trouble:
+        LOG.warning("Prefect could not keep the %s (%s: %s)", what, type(trouble).__name__, trouble)
+        return None
 
 
 def _should_retry(task: Any, task_run: Any, state: Any) -> bool:
