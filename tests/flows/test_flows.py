@@ -39,7 +39,7 @@ SAMPLES = ROOT / "data" / "samples" / "codex"
 def test_the_deployments_name_flows_that_are_there() -> None:
     declared = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())
     named = {one["name"]: one for one in declared["deployments"]}
-    assert set(named) == {"nightly", "reprocess", "export"}
+    assert set(named) == {"nightly", "reprocess", "export", "check", "backup", "forget-due"}
     for one in named.values():
         module, _, name = one["entrypoint"].rpartition(".")
         found = getattr(importlib.import_module(module), name)
