@@ -56,7 +56,8 @@ def order(client: SyncPrefectClient, name: str, parameters: dict[str, Any]) -> s
 
 
 def test_the_server_refuses_what_no_flow_can_do(server: None, tmp_path: Path) -> None:
-    own = {**os.environ, "PREFECT_API_URL": str(PREFECT_API_URL.value()), "PYTHONPATH": str(ROOT)}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # of the step that asks for the zone
+    own = {**os.environ, "PREFECT_API_URL": str(PREFECT_API_URL.value()), "PYTHONPATH": str(ROOT), "PATH": path}
     prefect = [str(Path(sys.executable).with_name("prefect")), "--no-prompt"]
     pool = [*prefect, "work-pool", "create", "slowwave", "--type", "process"]
     subprocess.run(pool, env=own, check=True, capture_output=True)
@@ -88,7 +89,7 @@ def test_every_flow_runs_is_named_and_tagged(server: None, tmp_path: Path) -> No
     assert (Path(made["file"]).name, made["encrypted"]) == ("ada-r1.slowwave", False)
     with pytest.raises(Exception, match="nothing is ever due"):
         forget_due(store, "ada")
-    report = forget_due({**store, "retention": {"days": 1}}, "ada")
+    report = forget_due({**store, "retention": {"messages_days": 1}}, "ada")
     assert report.steps[0].step == "forget"
     assert report.release is not None
     with get_client(sync_client=True) as client:
