@@ -125,6 +125,7 @@ def export(
         bool, typer.Option("--encrypted", help="Encrypt Parquet with a passphrase (--key-file, SLOWWAVE_BACKUP_KEY).")
     ] = False,
     key_file: KeyFileOption = None,
+    internal: Annotated[bool, typer.Option("--internal", help="Also columns of use to nights alone.")] = False,
 ) -> None:
     """Write the released tables, or learnings to share with others."""
     # learnings: claims for others
@@ -148,7 +149,7 @@ def export(
     phrase = read_key(key_file) if encrypted or key_file else None
     if encrypted and not phrase:
         raise UsageError("--encrypted needs a passphrase: --key-file or SLOWWAVE_BACKUP_KEY; nothing was written")
-    manifest = export_tables(settings, to, form or "parquet", table or [], release, phrase)
+    manifest = export_tables(settings, to, form or "parquet", table or [], release, phrase, internal=internal)
     for name, facts in manifest["tables"].items():
         OUT.print(f"{facts['rows']:>10,}  {name}")
     how = "written to" if manifest["written"] else "was exported before, and is in"
