@@ -45,8 +45,10 @@ def export_tables(
     tables: list[str] | None = None,
     release: str | None = None,
     phrase: str | None = None,
+    *,
+    internal: bool = False,
 ) -> dict[str, Any]:
-    """Write the released tables below `to`, encrypted if there is a passphrase.
+    """Write the released tables below `to`, encrypted if there is a passphrase; columns of INTERNAL if `internal`.
 
     `{release}`, `{date}` and `{space}` in `to` are replaced. If `to` has `{release}` and the folder holds this very
     export of an earlier call, nothing is written.
@@ -82,7 +84,7 @@ def export_tables(
         tables_written = (
             write_graph(snapshot, part, read_claim_confidences(settings, snapshot))
             if form == GRAPH
-            else {table.name: write_table(snapshot, table, part, form, phrase) for table in chosen}
+            else {table.name: write_table(snapshot, table, part, form, phrase, internal=internal) for table in chosen}
         )
         manifest: dict[str, Any] = {
             "release": snapshot.release.name,

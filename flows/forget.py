@@ -7,6 +7,8 @@ rewritten, a release without it, every older one dropped → a scan and a certif
 night finishes it first.
 """
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from slowwave.flows.parts.aside import set_aside_candidate
 from slowwave.flows.parts.finish import erase_plans, finish_forgettings
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import open_run, run_step
-from slowwave.schemas.errors import SlowwaveError, StoreError
+from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.store.notes import find_journals, is_unfinished
@@ -26,7 +28,7 @@ from slowwave.tasks.forget.plan import Plan
 from slowwave.tasks.forget.proof import scan_files
 from slowwave.tasks.forget.select import Wanted, Words, select_messages
 from slowwave.tasks.forget.stages import erase
-from slowwave.tasks.forget.task import find_live, seal_plans
+from slowwave.tasks.forget.task import find_live, forget_due, seal_plans
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.telemetry import open_memory_span
 
@@ -112,6 +114,31 @@ def run_forget(
         if pending:
             report.release = find_live(job.store)
     return report, certificates
+
+
+def run_forget_due(settings: Settings, call: Callable[..., Any] = operator.call) -> RunReport:
+    """Forget what is older than `retention` lets it be, now; a night does the same. Nothing is read.
+
+    Args:
+        settings: of the store.
+        call: how a step is run.
+
+    Raises:
+        UsageError: no setting of `retention` has a limit.
+        StoreMissing: there is no such store or space.
+        StoreLocked: a run is at it.
+    """
+    if not settings.retention.has_limits:
+        raise UsageError("nothing is ever due: no setting of `retention` has a limit")
+    with open_run("forget", settings, call=call, rewrite=False) as (job, report):
+        finish_forgettings(job, report)
+        run_step(job, report, forget_due)
+        if read_plans(job.store.dir):
+            set_aside_candidate(job, report)
+            run_steps_after_read(job, report, gated=False)  # erasing is what a forgetting is for
+            seal_plans(job)
+            report.release = find_live(job.store)
+    return report
 
 
 def finish_unfinished(settings: Settings) -> RunReport | None:

@@ -9,32 +9,52 @@ import logging
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from threading import Event, Thread
+from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
-from prefect import Flow, Task, flow
-from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+from prefect import Flow, Task, flow, get_run_logger
+from prefect.artifacts import (
+    create_link_artifact,
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.events import emit_event
 from prefect.runtime import flow_run
+from pydantic import Field
 
-from slowwave.flows.export import export_tables
+from slowwave.flows.export import export_tables, fill_place
+from slowwave.flows.forget import run_forget_due
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.check import find_damage
+from slowwave.flows.parts.graph import GRAPH, find_parents
 from slowwave.flows.parts.report import NightIncomplete, RunReport
 from slowwave.flows.parts.run import STEP_NAMES
-from slowwave.flows.reprocess import make_selection, run_reprocess
+from slowwave.flows.reprocess import Redoable, Selection, make_selection, run_reprocess
 from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
-from slowwave.schemas.settings import make_settings
+from slowwave.schemas.settings import SPACE_NAME, make_settings, name_model
 from slowwave.schemas.vocabulary import UI_PORT, RunStatus
+from slowwave.store.backup import back_up
+from slowwave.store.crypt import check_encrypted, read_key
+from slowwave.store.releases import Snapshot
 from slowwave.tasks.ingest.parsing.records import NoSuchPath
 from slowwave.tasks.isolate import is_lasting
+from slowwave.tasks.job import StepReport
+from slowwave.tasks.progress import measure_progress
+from slowwave.text.words import count_noun
 
 LOG = logging.getLogger(__name__)
 Result = TypeVar("Result")
+PROGRESS_SECONDS = 5.0
+"""From one update of a step's progress on Prefect's pages to the next."""
 RETRY_SECONDS = 2
 """Before a step that failed is tried once more: what it had finished is not done again."""
 
@@ -80,6 +100,12 @@ def hide_words(function: Callable[..., Result], where: str = "") -> Callable[...
     return call
 
 
+UNCHANGED = "unchanged"
+"""Tag of a run that left all as it was."""
+Overrides = dict[str, Any] | None
+Space = Annotated[str, Field(pattern=SPACE_NAME)] | None
+Model = Annotated[str, Field(min_length=1)] | None
+ExportForm = Literal["parquet", "lance", "jsonl", "graphml"]
 UNNOTED = "no run has noted it; the same command in a terminal"
 """What an error says that was raised outside of a run, and so has no row in the table of runs."""
 IN_RUN = "`slowwave inspect runs` has its words when the run has ended"
@@ -111,22 +137,32 @@ class TaskRunner:
     def __init__(self) -> None:
         self.failed: PrefectFailed | None = None
         """Why Prefect is no longer used."""
+        self.done: list[StepReport] = []
+        """Reports of the steps that ran as tasks, in order."""
 
     def __call__(self, step: Callable[..., Result], *args: Any) -> Result:
-        """Return what a step returns. A step that failed is tried once more, if another try may help."""
-        done: list[Result] = []
+        """Return what a step returns. Its task depends on those of the steps whose tables it reads. A step that failed
+        is tried once more, if another try may help.
+        """
+        done, name = list[Result](), STEP_NAMES.get(step.__name__, step.__name__)
+        parents = find_parents(name, self.done)
 
         @wraps(step)
         def run(*given: Any) -> Result:
-            done.append(step(*given))
+            with record_step(name, parents) as keep:
+                done.append(step(*given))
+                keep(done[-1])
             return done[-1]
 
         if self.failed is None:
             try:
-                return _run_as_task(run, *args)
+                result = _run_as_task(run, name, parents, *args)
             except PrefectFailed as failed:
                 LOG.warning("%s", failed)
                 self.failed = failed
+            else:
+                self.done += [result] if isinstance(result, StepReport) and result.step in GRAPH else []
+                return result
         return done[-1] if done else step(*args)
 
     def note_failure(self, report: RunReport) -> RunReport:
@@ -136,15 +172,15 @@ class TaskRunner:
         return report
 
 
-def _run_as_task(step: Callable[..., Result], *args: Any) -> Result:
-    """Run a step as a task.
+def _run_as_task(step: Callable[..., Result], name: str, parents: list[StepReport], *args: Any) -> Result:
+    """Run a step as a task that depends on those which returned `parents`.
 
     Raises:
         PrefectFailed: Prefect can't run it, or can't record what came of it.
     """
     task = Task(
         hide_words(step, IN_RUN),
-        name=STEP_NAMES.get(step.__name__, step.__name__),
+        name=name,
         tags={"slowwave"},
         retries=1,
         retry_delay_seconds=RETRY_SECONDS,
@@ -152,7 +188,70 @@ def _run_as_task(step: Callable[..., Result], *args: Any) -> Result:
         cache_policy=NO_CACHE,
     )
     with restore_words():
-        return task(*args)
+        return task(*args, wait_for=parents)
+
+
+@contextmanager
+def record_step(name: str, parents: list[StepReport]) -> Iterator[Callable[[object], None]]:
+    """Log that a step begins and, when its report is given to what is yielded, what it did. Its progress is an artifact
+    while the block runs, and its counts another one. If Prefect can't keep one, log it: the step goes on.
+    """
+    log, results = get_run_logger(), list[object]()
+    after = ", ".join(f"{report.step} ({count_noun(report.rows_out, 'row')})" for report in parents)
+    log.info("%s begins%s", name, f" after {after}" if after else "")
+    with _follow_progress(name) as end_progress:
+        yield results.append
+    for report in results:
+        if isinstance(report, StepReport):
+            rows = f"{count_noun(report.rows_in, 'row')} in, {count_noun(report.rows_out, 'row')} out"
+            log.info("%s ends: %s, %.1f s", name, rows, report.seconds)
+            if end_progress():
+                _keep("counts", create_table_artifact, report.list_counts(), f"step-{name}", f"What {name} counted")
+
+
+@contextmanager
+def _follow_progress(name: str) -> Iterator[Callable[[], bool]]:
+    """Keep a step's progress as an artifact while the block runs; call what is yielded when the step is done. It
+    returns False if Prefect could not keep it, so that a dead server is not asked again.
+    """
+    key = _keep("progress", create_progress_artifact, 0.0, f"step-{name}-progress", f"How far {name} is")
+    over, kept = Event(), [key is not None]
+
+    def update(percent: float) -> bool:
+        kept[0] = kept[0] and _keep("progress", update_progress_artifact, key, percent) is not None
+        return kept[0]
+
+    def follow() -> None:
+        shown = 0.0
+        while not over.wait(PROGRESS_SECONDS):
+            if (percent := measure_progress()) > shown:
+                shown = percent
+                if not update(percent):
+                    return
+
+    follower = Thread(target=copy_context().run, args=(follow,), name="progress for Prefect", daemon=True)
+    if key is not None:
+        follower.start()
+
+    def end() -> bool:
+        over.set()
+        if key is not None:
+            follower.join()  # or its last update would come after this one
+        return update(100.0)
+
+    try:
+        yield end
+    finally:
+        over.set()
+
+
+def _keep(what: str, keep: Callable[..., Result], *args: Any) -> Result | None:
+    """Return what a call of Prefect's returns; None, and a line in the log, if it fails."""
+    try:
+        return keep(*args)
+    except Exception as trouble:
+        LOG.warning("Prefect could not keep the %s (%s: %s)", what, type(trouble).__name__, trouble)
+        return None
 
 
 def _should_retry(task: Any, task_run: Any, state: Any) -> bool:
@@ -175,7 +274,7 @@ def _do_night(
         raise
     if tasks.failed is None:
         unchanged = report.status == RunStatus.DONE and report.release is None
-        name_flow_run(f"{report.news} new", "unchanged" if unchanged else report.status)
+        name_flow_run(f"{report.news} new", UNCHANGED if unchanged else report.status)
         save_artifact(report, "night-report", "What the night did")
     return tasks.note_failure(report)
 
@@ -184,9 +283,11 @@ def _do_night(
 @hide_words
 def nightly(
     paths: list[str] | None = None,
-    overrides: dict[str, Any] | None = None,
+    overrides: Overrides = None,
     executor: str | None = None,
     rewrite: bool = False,
+    space: Space = None,
+    model: Model = None,
 ) -> RunReport:
     """Run a night under Prefect, its report kept as an artifact.
 
@@ -195,39 +296,134 @@ def nightly(
         overrides: settings by name, over those of the file and the environment.
         executor: a plugin that computes what costs most, as `ray` or `ray:ADDRESS`.
         rewrite: let the writer that the settings name write the memory anew, if another one wrote it.
+        space: the space (user or tenant), over `overrides`.
+        model: language model of every task, over `overrides`: off, vllm:MODEL, openai:MODEL@URL, or several with >.
 
     Raises:
         NightIncomplete: a step failed, or a session in it; what was left is released. So the flow's run ends as Failed.
     """
-    return _do_night(paths, overrides, executor, TaskRunner(), rewrite=rewrite).check_complete()
+    given = merge_settings(overrides, space, model)
+    return _do_night(paths, given, executor, TaskRunner(), rewrite=rewrite).check_complete()
 
 
 @flow(name="reprocess", validate_parameters=False)
 @hide_words
-def reprocess(step: str, selection: dict[str, Any] | None = None, overrides: dict[str, Any] | None = None) -> RunReport:
-    """Reprocess under Prefect; `selection` has the fields of `Selection`.
+def reprocess(
+    step: Redoable,
+    selection: Selection | None = None,
+    overrides: Overrides = None,
+    space: Space = None,
+    model: Model = None,
+    missing: bool = False,
+) -> RunReport:
+    """Reprocess under Prefect; the run is named and tagged by the step and how it ended.
+
+    Args:
+        step: what is done again.
+        selection: its sessions; none: all.
+        overrides: settings by name, over those of the file and the environment.
+        space: the space (user or tenant), over `overrides`.
+        model: language model of every task, over `overrides`; it must be the memory's writer.
+        missing: fill in what lacks, and forget nothing. Of gists and summaries.
 
     Raises:
         NightIncomplete: as `nightly`.
     """
+    chosen = selection if isinstance(selection, Selection) else make_selection(selection or {})
     tasks = TaskRunner()
-    report = run_reprocess(step, make_selection(selection or {}), make_settings(overrides or {}), call=tasks)
+    with name_run("reprocess", step) as name:
+        settings = make_settings(merge_settings(overrides, space, model))
+        report = run_reprocess(step, chosen, settings, missing=missing, call=tasks)
+        _finish(report, name)
     save_artifact(report, "reprocess-report", "What was done again")
     return tasks.note_failure(report).check_complete()
 
 
 @flow(name="export", validate_parameters=False)
 @hide_words
-def export(to: str, form: str = "parquet", overrides: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Export under Prefect; return the manifest.
+def export(to: str, form: ExportForm = "parquet", overrides: Overrides = None, space: Space = None) -> dict[str, Any]:
+    """Export under Prefect; return the manifest. The run is named by the release, and tagged `done`, or `unchanged` if
+    nothing was written.
 
     Args:
         to: a new folder. `{release}`, `{date}` and `{space}` in it are replaced, so that each run may have its own; if
             the release was exported to such a folder before, nothing is written.
         form: parquet, lance, jsonl or graphml.
         overrides: settings by name, over those of the file and the environment.
+        space: the space (user or tenant), over `overrides`.
     """
-    return export_tables(make_settings(overrides or {}), Path(to), form)
+    with name_run("export", form) as name:
+        manifest = export_tables(make_settings(merge_settings(overrides, space)), Path(to), form)
+        name(f"{manifest['release']} as {form}", RunStatus.DONE if manifest["written"] else UNCHANGED)
+    return manifest
+
+
+@flow(name="check", validate_parameters=False)
+@hide_words
+def check(quick: bool = False, overrides: Overrides = None, space: Space = None) -> dict[str, Any]:
+    """Verify a space's files and the chains of its messages; return how many releases were compared.
+
+    Args:
+        quick: compare sizes alone.
+        overrides: settings by name, over those of the file and the environment.
+        space: the space (user or tenant), over `overrides`.
+
+    Raises:
+        StoreError: something was altered, truncated or lost.
+    """
+    with name_run("check", "quick" if quick else "whole") as name:
+        checked, messages, damage = find_damage(make_settings(merge_settings(overrides, space)), quick=quick)
+        if damage:
+            raise StoreError(f"{len(damage)} damaged, `slowwave check --repair` repairs: {'; '.join(damage[:5])}")
+        name(f"{checked.releases} releases", RunStatus.DONE)
+    return {"releases": checked.releases, "unchecked": checked.unchecked, "messages": messages}
+
+
+@flow(name="backup", validate_parameters=False)
+@hide_words
+def backup(to: str, overrides: Overrides = None, space: Space = None) -> dict[str, Any]:
+    """Write a space to one backup file; return its release and how many files it has. It is encrypted if
+    SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives a key.
+
+    Args:
+        to: a new file. `{release}`, `{date}` and `{space}` in it are replaced; its folder is made.
+        overrides: settings by name, over those of the file and the environment.
+        space: the space (user or tenant), over `overrides`.
+    """
+    with name_run("backup", "space") as name:
+        settings, key = make_settings(merge_settings(overrides, space)), read_key(None)
+        file = fill_place(Path(to), Snapshot(settings.store, settings.space))
+        check_encrypted(settings, settings.store if key else file)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        made = back_up(settings.store, settings.space, file, key)
+        name(f"{made['release']} of {made['space']}", RunStatus.DONE)
+    return {"file": str(file), "release": made["release"], "files": len(made["files"]), "encrypted": bool(key)}
+
+
+@flow(name="forget-due", validate_parameters=False)
+@hide_words
+def forget_due(overrides: Overrides = None, space: Space = None) -> RunReport:
+    """Forget what is older than the settings `retention` let it be.
+
+    Args:
+        overrides: settings by name, over those of the file and the environment.
+        space: the space (user or tenant), over `overrides`.
+
+    Raises:
+        NightIncomplete: as `nightly`.
+    """
+    tasks = TaskRunner()
+    with name_run("forget", "due") as name:
+        report = run_forget_due(make_settings(merge_settings(overrides, space)), call=tasks)
+        _finish(report, name)
+    save_artifact(report, "forget-report", "What was forgotten")
+    return tasks.note_failure(report).check_complete()
+
+
+def merge_settings(overrides: Overrides, space: Space = None, model: Model = None) -> dict[str, Any]:
+    """Return the settings that a flow's parameters name."""
+    named = {} if space is None else {"space": space}
+    return {**(overrides or {}), **named, **({} if model is None else name_model(model))}
 
 
 def run_night_under_prefect(
@@ -278,16 +474,32 @@ def save_artifact(report: RunReport, key: str, description: str) -> None:
         LOG.warning("Prefect could not keep the report (%s: %s)", type(trouble).__name__, trouble)
 
 
-def name_flow_run(news: str, outcome: str) -> None:
-    """Name the flow's run by its night and what is new, tag it by its outcome, and emit an event of that for the
-    automations (an event of Prefect's has the tags that a run began with). If Prefect can't, log it.
+def name_flow_run(news: str, outcome: str, kind: str = "night", *labels: str) -> None:
+    """Name the flow's run by its kind, its day and what is new, tag it by its outcome and labels, and emit an event of
+    that for the automations (an event of Prefect's has the tags that a run began with). If Prefect can't, log it.
     """
     try:
         with get_client(sync_client=True) as client:
-            name, tags = f"night of {datetime.now():%Y-%m-%d}: {news}", {*flow_run.get_tags(), outcome}
+            name, tags = f"{kind} of {datetime.now():%Y-%m-%d}: {news}", {*flow_run.get_tags(), outcome, *labels}
             client.update_flow_run(UUID(flow_run.get_id()), name=name, tags=tags)
         emit_event(
-            f"slowwave.night.{outcome}", {"prefect.resource.id": "slowwave.night", "prefect.resource.name": name}
+            f"slowwave.{kind}.{outcome}", {"prefect.resource.id": f"slowwave.{kind}", "prefect.resource.name": name}
         )
     except Exception as trouble:
         LOG.warning("Prefect could not name the run (%s: %s)", type(trouble).__name__, trouble)
+
+
+@contextmanager
+def name_run(kind: str, label: str) -> Iterator[Callable[[str, str], None]]:
+    """Yield what names the flow's run of a kind by what came of it and its outcome; an error names it `failed`."""
+    try:
+        yield lambda what, outcome: name_flow_run(f"{label}, {what}", outcome, kind, label)
+    except Exception:
+        name_flow_run(label, RunStatus.FAILED, kind, label)
+        raise
+
+
+def _finish(report: RunReport, name: Callable[[str, str], None]) -> None:
+    """Name the flow's run by its report: by the release that it made, if any."""
+    unchanged = report.status == RunStatus.DONE and report.release is None
+    name(report.release.name if report.release else "nothing released", UNCHANGED if unchanged else report.status)

@@ -8,15 +8,17 @@ the same has the same ids, so nothing after it is done again.
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from slowwave.flows.nightly import publish_run, run_steps_after_read
 from slowwave.flows.parts.finish import finish_forgettings
@@ -48,15 +50,33 @@ from slowwave.text.dates import convert_to_utc
 from slowwave.text.pyramid import compute_master_id
 from slowwave.text.workspaces import require_workspaces
 
+Redoable = Literal[
+    "read",
+    "passages",
+    "gists",
+    "boilerplate",
+    "habits",
+    "observe",
+    "dedupe",
+    "supersede",
+    "relate",
+    "assign",
+    "topics",
+    "summaries",
+]
+"""Steps that can be done again."""
+Moment = Annotated[datetime, Field(json_schema_extra={"pattern": r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d\S*)?$"})]
+"""A day or time. The pattern is for forms: Prefect's server checks no format."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Selection:
     """Which sessions: by ids as commands print them, by workspace, by time. Empty: all."""
 
-    sessions: tuple[str, ...] = ()
-    workspace: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+    sessions: Annotated[tuple[str, ...], Field(description="Ids of sessions.")] = ()
+    workspace: Annotated[str | None, Field(description="Their workspace.")] = None
+    since: Annotated[Moment | None, Field(description="Sessions that ended then or later.")] = None
+    until: Annotated[Moment | None, Field(description="Sessions that began before.")] = None
 
     def select_sessions(self, store: Store) -> pl.DataFrame:
         """Return rows of SESSIONS that are meant.
@@ -85,10 +105,10 @@ def make_selection(given: Mapping[str, Any]) -> Selection:
         raise UsageError(f"a selection has no {', '.join(unknown)}: it has {known}")
     values = dict(given)
     for name in ("since", "until"):
-        if isinstance(values.get(name), str):
+        if values.get(name) is not None and not isinstance(values[name], datetime):
             try:
                 values[name] = datetime.fromisoformat(values[name])
-            except ValueError:
+            except (ValueError, TypeError):
                 raise UsageError(f"{name} is {values[name]!r}; it is a day or time like 2026-10-01") from None
     sessions = values.get("sessions") or ()
     values["sessions"] = (sessions,) if isinstance(sessions, str) else tuple(sessions)
@@ -165,7 +185,7 @@ FORGET: dict[str, Callable[..., None]] = {
     "topics": _forget_topics,
     "summaries": _blank_summaries,
 }
-"""Steps that can be done again, and how each forgets."""
+"""How each step that can be done again (`Redoable`) forgets."""
 STEP_OF = {"gists": write_gists, "summaries": roll_up}
 """Steps that can be filled in where they lack."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from platformdirs import user_data_path
 from pydantic import (
@@ -383,6 +383,11 @@ class Settings(BaseSettings):
         Neither `.env` nor pyproject.toml is read.
         """
         return init_settings, env_settings, InitSettingsSource(settings_cls, load_file_settings(settings_cls))
+
+
+def name_model(llm: str) -> dict[str, Any]:
+    """Return the settings by which one language model does every task."""
+    return {"llm": llm, "models": dict.fromkeys(get_args(ModelTask), "")}
 
 
 def make_settings(given: Mapping[str, Any]) -> Settings:

@@ -22,11 +22,20 @@ INDEXED_ROWS, QUANTIZED_ROWS = 300_000, 10_000_000
 """Rows from which vectors have an index, and one of four bits a number; what that finds is compared whole."""
 UTC_US = pa.timestamp("us", tz="UTC")
 STRINGS = pa.list_(pa.string())
+MEANING = "description"
+"""Key of a column's metadata, as other tools call it."""
+INTERNAL = ("step_key", "dedupe_key", "supersede_key", "assign_key", "read_key", "stems")
+"""Columns by which nights know what is to be done, and of use to nobody else."""
 
 
-def string_field(name: str, *, null: bool = True) -> pa.Field:
+def mean(meaning: str) -> dict[str, str]:
+    """Return the metadata of a column that says what it means. Stores have none of it, exports do."""
+    return {MEANING: meaning}
+
+
+def string_field(name: str, meaning: str = "", *, null: bool = True) -> pa.Field:
     """Return a string column."""
-    return pa.field(name, pa.string(), nullable=null)
+    return pa.field(name, pa.string(), nullable=null, metadata=mean(meaning) if meaning else None)
 
 
 def vector_field(name: str = "vector") -> pa.Field:
@@ -67,10 +76,16 @@ class Table:
         marked = [
             f.with_nullable(False).with_metadata({"lance-schema:unenforced-primary-key": "true"})
             if f.name == self.key
-            else f
+            else f.remove_metadata()
             for f in self.fields
         ]
         return pa.schema(marked)
+
+    @cached_property
+    def meanings(self) -> dict[str, str]:
+        """What each column means, by name."""
+        own = {f.name: f.metadata[MEANING.encode()].decode() for f in self.fields if f.metadata}
+        return {f.name: own.get(f.name) or MEANINGS[f.name] for f in self.fields if f.name in own or f.name in MEANINGS}
 
     @cached_property
     def vector(self) -> str | None:
@@ -97,14 +112,67 @@ TAGS = "tags"
 GIST = "gist"
 """Likewise of what its transcript itself sums it up as: a line of summary, and one of each keyword."""
 
+MEANINGS = {
+    "session_id": "hash of source and the transcript's own session id -> sessions",
+    "message_id": "hash of source, identity and content -> messages",
+    "passage_id": "hash of the message and the place in it",
+    "topic_id": "-> topics",
+    "workspace": "folder or project that it is about",
+    "source": "the format's name: claude-code, codex, openclaw, …",
+    "path": "file of the transcript",
+    "title": "a title, where there is one",
+    "ts": "when it was said, UTC",
+    "observed_at": "when it was said, UTC",
+    "started_at": "time of the first message, UTC",
+    "ended_at": "time of the last message, UTC",
+    "first_at": "time of the earliest of what it was made of, UTC",
+    "last_at": "time of the latest of what it was made of, UTC",
+    "valid_from": "since when it holds, UTC",
+    "valid_to": "when a later claim surely changed it, UTC",
+    "messages": "how many messages",
+    "sessions": "how many sessions",
+    "tokens": "estimate: UTF-8 bytes / 4",
+    "prev_hash": "hash of the message before it in the session",
+    "hash": "hash of the message and of prev_hash",
+    "size": "in files bytes; in topics active claims",
+    "mtime_ns": "time of the last change, ns since 1970",
+    "quarantined": "how many records could not be used",
+    "redacted": "how many secrets were replaced",
+    "role": "who speaks: user, assistant, system or tool",
+    "speaker": "a person's or an agent's name, where the transcript has one",
+    "text": "the text",
+    "summary": "what it says, in a sentence",
+    "detail": "more of it",
+    "keywords": "words that say what it is about",
+    "files": "files that it names",
+    "reason": "why",
+    "superseded_by": "the claim that replaced it -> observations",
+    "vector": "of unit length; null where embeddings are off",
+    "chain_id": "the claim at the end of the chain of changes -> observations",
+    "chain_at": "since when a later claim changed, or perhaps changed, what it says, UTC",
+    "chain_likely": "how likely that is; 1: it is superseded",
+    "step_key": "hash of the version and settings of the step that made the row",
+    "loser_id": "the claim that gave way -> observations",
+    "winner_id": "the claim that stands -> observations",
+    "undone": "a person took it back",
+    "name": "what it is called",
+    "base": "one that every memory has",
+    "other_name": "what that was called then",
+    "line": "line of the file",
+    "blocks": "all parts of the message: text, thinking, tool calls and their results, images",
+    "centroid": "mean of the vectors of its claims",
+    "member_hash": "hash of the members that it was written of",
+}
+"""Of columns that mean the same, or nearly so, in each table, or that say so little that a word is enough."""
+
 BLOCK = pa.struct(
     [
-        string_field("type", null=False),  # text, thinking, tool_call, tool_result, image or other
-        string_field("text"),  # the text; a tool call's arguments as JSON; a tool result's output
-        string_field("name"),  # a tool's name
-        string_field("call_id"),  # ties a tool result to its call
+        string_field("type", "text, thinking, tool_call, tool_result, image or other", null=False),
+        string_field("text", "the text; a tool call's arguments as JSON; a tool result's output"),
+        string_field("name", "a tool's name"),
+        string_field("call_id", "ties a tool result to its call"),
         pa.field("is_error", pa.bool_()),
-        string_field("media"),  # an image's media type; its bytes are never kept
+        string_field("media", "an image's media type; its bytes are never kept"),
     ]
 )
 
@@ -112,21 +180,21 @@ MESSAGES = Table(
     name="messages",
     key="message_id",
     fields=(
-        string_field("message_id"),  # hash of source, identity and content
-        string_field("session_id", null=False),  # -> sessions
-        pa.field("seq", pa.int64(), nullable=False),  # 0, 1, 2… within the session, in order of arrival
-        string_field("native_id", null=False),  # the transcript's own message id, or its ordinal
-        string_field("parent_id"),  # the transcript's own id of the message it answers
-        string_field("role", null=False),  # a Role
-        string_field("origin", null=False),  # an Origin: whose words these are
-        string_field("speaker"),  # a person's or an agent's name, where the transcript has one
+        string_field("message_id", "hash of source, identity and content"),
+        string_field("session_id", "-> sessions", null=False),
+        pa.field("seq", pa.int64(), nullable=False, metadata=mean("0, 1, 2… within the session, in order of arrival")),
+        string_field("native_id", "the transcript's own message id, or its ordinal", null=False),
+        string_field("parent_id", "the transcript's own id of the message it answers"),
+        string_field("role", "a Role", null=False),
+        string_field("origin", "an Origin: whose words these are", null=False),
+        string_field("speaker", "a person's or an agent's name, where the transcript has one"),
         pa.field("blocks", pa.list_(BLOCK), nullable=False),
-        string_field("text", null=False),  # what was said: text blocks without the tool's noise; empty for tool traffic
+        string_field("text", "what was said: text blocks without the tool's noise; empty for tool traffic", null=False),
         pa.field("ts", UTC_US),
         string_field("workspace"),
-        string_field("source", null=False),  # the format's name: claude-code, codex, openclaw, …
-        pa.field("tokens", pa.int64(), nullable=False),  # estimate: UTF-8 bytes of all blocks / 4
-        string_field("identity", null=False),  # hash of what makes two copies the same message, content apart
+        string_field("source", "the format's name: claude-code, codex, openclaw, …", null=False),
+        pa.field("tokens", pa.int64(), nullable=False, metadata=mean("estimate: UTF-8 bytes of all blocks / 4")),
+        string_field("identity", "hash of what makes two copies the same message, content apart", null=False),
         string_field("prev_hash", null=False),
         string_field("hash", null=False),
     ),
@@ -138,19 +206,19 @@ SESSIONS = Table(
     key="session_id",
     fields=(
         string_field("session_id"),
-        string_field("native_id", null=False),  # the transcript's own session id
+        string_field("native_id", "the transcript's own session id", null=False),
         string_field("source", null=False),
         string_field("path", null=False),
         string_field("workspace"),
         string_field("title"),
-        string_field("kind", null=False),  # chat, subagent, scheduled
-        string_field("parent_id"),  # the native id of the session it was spawned or forked from
+        string_field("kind", "chat, subagent, scheduled", null=False),
+        string_field("parent_id", "the native id of the session it was spawned or forked from"),
         pa.field("started_at", UTC_US),
         pa.field("ended_at", UTC_US),
         pa.field("messages", pa.int64(), nullable=False),
         pa.field("tokens", pa.int64(), nullable=False),
-        pa.field("inactive", STRINGS, nullable=False),  # message_ids taken back: kept, not distilled
-        string_field("head_hash", null=False),  # hash of the last message: the end of the chain
+        pa.field("inactive", STRINGS, nullable=False, metadata=mean("message_ids taken back: kept, not distilled")),
+        string_field("head_hash", "hash of the last message: the end of the chain", null=False),
     ),
 )
 
@@ -162,13 +230,15 @@ FILES = Table(
         string_field("source"),
         pa.field("size", pa.int64(), nullable=False),
         pa.field("mtime_ns", pa.int64(), nullable=False),
-        string_field("digest", null=False),  # SHA-256 of the bytes (of database and write-ahead log for SQLite)
-        string_field("read_key", null=False),  # version of the reader and of the settings it was read under
+        string_field("digest", "SHA-256 of the bytes (of database and write-ahead log for SQLite)", null=False),
+        string_field("read_key", "version of the reader and of the settings it was read under", null=False),
         pa.field("sessions", pa.int64(), nullable=False),
         pa.field("messages", pa.int64(), nullable=False),
         pa.field("quarantined", pa.int64(), nullable=False),
         pa.field("redacted", pa.int64(), nullable=False),
-        pa.field("skipped", pa.map_(pa.string(), pa.int64())),  # records that are no conversation, by kind
+        pa.field(
+            "skipped", pa.map_(pa.string(), pa.int64()), metadata=mean("records that are no conversation, by kind")
+        ),
     ),
 )
 
@@ -181,8 +251,8 @@ PASSAGES = Table(
         string_field("passage_id"),
         string_field("message_id", null=False),
         string_field("session_id", null=False),
-        pa.field("seq", pa.int64(), nullable=False),  # the message's place in its session
-        pa.field("part", pa.int64(), nullable=False),  # 0, 1, … within the message
+        pa.field("seq", pa.int64(), nullable=False, metadata=mean("the message's place in its session")),
+        pa.field("part", pa.int64(), nullable=False, metadata=mean("0, 1, … within the message")),
         string_field("role", null=False),
         string_field("speaker"),
         string_field("text", null=False),
@@ -203,7 +273,7 @@ GISTS = Table(
         string_field("session_id", null=False),
         string_field("summary", null=False),
         pa.field("keywords", STRINGS, nullable=False),
-        string_field("strategy", null=False),  # what made it: llm, extractive, truncated, own (its transcript)
+        string_field("strategy", "what made it: llm, extractive, truncated, own (its transcript)", null=False),
         string_field("step_key", null=False),
     ),
 )
@@ -213,10 +283,15 @@ BOILERPLATE = Table(
     name="boilerplate",
     key="span_id",
     fields=(
-        string_field("span_id"),  # hash of the normalised text, 16 hex digits
-        string_field("text", null=False),  # as it read where it was first found
-        pa.field("sessions", pa.int64(), nullable=False),  # distinct sessions that hold it
-        pa.field("kept", STRINGS, nullable=False),  # the first sessions of what a person typed, where it is not masked
+        string_field("span_id", "hash of the normalised text, 16 hex digits"),
+        string_field("text", "as it read where it was first found", null=False),
+        pa.field("sessions", pa.int64(), nullable=False, metadata=mean("distinct sessions that hold it")),
+        pa.field(
+            "kept",
+            STRINGS,
+            nullable=False,
+            metadata=mean("the first sessions of what a person typed, where it is not masked"),
+        ),
         string_field("step_key", null=False),
     ),
 )
@@ -226,8 +301,12 @@ LINES = Table(
     key="session_id",
     fields=(
         string_field("session_id"),
-        pa.field("hashes", pa.list_(pa.int64()), nullable=False),  # distinct spans of the session, sorted
-        pa.field("typed", pa.list_(pa.int64()), nullable=False),  # those of them that a person typed in it
+        pa.field(
+            "hashes", pa.list_(pa.int64()), nullable=False, metadata=mean("distinct spans of the session, sorted")
+        ),
+        pa.field(
+            "typed", pa.list_(pa.int64()), nullable=False, metadata=mean("those of them that a person typed in it")
+        ),
         string_field("step_key", null=False),
     ),
 )
@@ -237,21 +316,23 @@ ACTIONS = Table(
     name="actions",
     key="action_id",
     fields=(
-        string_field("action_id"),  # hash of the message and the place in it
+        string_field("action_id", "hash of the message and the place in it"),
         string_field("message_id", null=False),
         string_field("session_id", null=False),
         string_field("workspace"),
-        pa.field("turn", pa.int64(), nullable=False),  # what a person had said so often in the session by then
-        pa.field("seq", pa.int64(), nullable=False),  # the message's place in its session
-        pa.field("part", pa.int64(), nullable=False),  # 0, 1, … within the message
+        pa.field(
+            "turn", pa.int64(), nullable=False, metadata=mean("what a person had said so often in the session by then")
+        ),
+        pa.field("seq", pa.int64(), nullable=False, metadata=mean("the message's place in its session")),
+        pa.field("part", pa.int64(), nullable=False, metadata=mean("0, 1, … within the message")),
         pa.field("at", UTC_US),
-        string_field("kind", null=False),  # an ActionKind
-        string_field("tool", null=False),  # as the transcript calls it
-        string_field("path"),  # from the workspace on; of a command the folder it ran in, "" for the workspace's own
-        string_field("command"),  # program and what it does, without arguments; null for what no habit is made of
-        string_field("line"),  # the same as it was typed, without redirections
-        string_field("role"),  # a CommandRole
-        pa.field("ok", pa.bool_()),  # null where nothing tells
+        string_field("kind", "an ActionKind", null=False),
+        string_field("tool", "as the transcript calls it", null=False),
+        string_field("path", "from the workspace on; of a command the folder it ran in, '' for the workspace's own"),
+        string_field("command", "program and what it does, without arguments; null for what no habit is made of"),
+        string_field("line", "the same as it was typed, without redirections"),
+        string_field("role", "a CommandRole"),
+        pa.field("ok", pa.bool_(), metadata=mean("null where nothing tells")),
         string_field("step_key", null=False),
     ),
 )
@@ -260,22 +341,27 @@ PATTERNS = Table(
     name="patterns",
     key="pattern_id",
     fields=(
-        string_field("pattern_id"),  # hash of kind, workspace and items
-        string_field("kind", null=False),  # a HabitKind
+        string_field("pattern_id", "hash of kind, workspace and items"),
+        string_field("kind", "a HabitKind", null=False),
         string_field("workspace", null=False),
-        pa.field("items", STRINGS, nullable=False),  # two files; steps in order; or one command
-        string_field("line"),  # of a command, as it is mostly typed
-        string_field("role"),  # of a command, a CommandRole
-        pa.field("support", pa.int64(), nullable=False),  # turns that have it
-        pa.field("turns", pa.list_(pa.int64()), nullable=False),  # turns that have each item
-        pa.field("times", pa.int64(), nullable=False),  # of a command, how often it ran; else the support
+        pa.field("items", STRINGS, nullable=False, metadata=mean("two files; steps in order; or one command")),
+        string_field("line", "of a command, as it is mostly typed"),
+        string_field("role", "of a command, a CommandRole"),
+        pa.field("support", pa.int64(), nullable=False, metadata=mean("turns that have it")),
+        pa.field("turns", pa.list_(pa.int64()), nullable=False, metadata=mean("turns that have each item")),
+        pa.field(
+            "times", pa.int64(), nullable=False, metadata=mean("of a command, how often it ran; else the support")
+        ),
         pa.field("sessions", pa.int64(), nullable=False),
-        pa.field("share", pa.float32()),  # support / turns of the rarer file, or of the first step; of a command the
-        # runs that went well, null where most don't tell
-        pa.field("lift", pa.float32()),  # of two files, support / what chance would give
+        pa.field(
+            "share",
+            pa.float32(),
+            metadata=mean("support / turns of the rarer file or first step; of a command runs that went well"),
+        ),
+        pa.field("lift", pa.float32(), metadata=mean("of two files, support / what chance would give")),
         pa.field("first_at", UTC_US),
         pa.field("last_at", UTC_US),
-        pa.field("examples", STRINGS, nullable=False),  # messages of the latest turns that have it
+        pa.field("examples", STRINGS, nullable=False, metadata=mean("messages of the latest turns that have it")),
         string_field("step_key", null=False),
     ),
 )
@@ -296,40 +382,42 @@ OBSERVATIONS = Table(
     full_text="summary",
     model_text="detail",
     fields=(
-        string_field("observation_id"),  # hash of session, messages, category and quote
+        string_field("observation_id", "hash of session, messages, category and quote"),
         string_field("session_id", null=False),
         string_field("workspace"),
-        string_field("summary", null=False),  # one sentence
+        string_field("summary", "one sentence", null=False),
         string_field("detail"),
-        string_field("category", null=False),  # of the pack: CODING or PERSONAL; "" where none is sure
-        string_field("pack", null=False),  # coding, personal
+        string_field("category", "of the pack: CODING or PERSONAL; '' where none is sure", null=False),
+        string_field("pack", "coding, personal", null=False),
         pa.field("files", STRINGS, nullable=False),
-        string_field("quote", null=False),  # verbatim, from one of the messages
-        pa.field("message_ids", STRINGS, nullable=False),  # the messages the quote and the claim stand on
+        string_field("quote", "verbatim, from one of the messages", null=False),
+        pa.field(
+            "message_ids", STRINGS, nullable=False, metadata=mean("the messages the quote and the claim stand on")
+        ),
         string_field("speaker"),
-        pa.field("confidence", pa.float32(), nullable=False),  # 0 to 1
+        pa.field("confidence", pa.float32(), nullable=False, metadata=mean("0 to 1")),
         pa.field("observed_at", UTC_US),
-        string_field("observer", null=False),  # extractive, or a model's name
-        pa.field("reusable", pa.bool_()),  # gates, null where nobody judged: of use beyond its session
-        pa.field("non_trivial", pa.bool_()),  # more than a reader would know anyway
-        pa.field("specific", pa.bool_()),  # names something
-        pa.field("verified", pa.bool_()),  # its quote stands in its messages
-        pa.field("gate_reasons", STRINGS),  # why a gate is shut
+        string_field("observer", "extractive, or a model's name", null=False),
+        pa.field("reusable", pa.bool_(), metadata=mean("gates, null where nobody judged: of use beyond its session")),
+        pa.field("non_trivial", pa.bool_(), metadata=mean("more than a reader would know anyway")),
+        pa.field("specific", pa.bool_(), metadata=mean("names something")),
+        pa.field("verified", pa.bool_(), metadata=mean("its quote stands in its messages")),
+        pa.field("gate_reasons", STRINGS, metadata=mean("why a gate is shut")),
         pa.field("keywords", STRINGS, nullable=False),
-        pa.field("stems", STRINGS),  # of the summary's words that carry it, in order
+        pa.field("stems", STRINGS, metadata=mean("of the summary's words that carry it, in order")),
         vector_field(),
         string_field("step_key", null=False),
-        string_field("status", null=False),  # a Status
-        string_field("reason"),  # why it is not active
-        string_field("canonical_id"),  # the row this one repeats
+        string_field("status", "a Status", null=False),
+        string_field("reason", "why it is not active"),
+        string_field("canonical_id", "the row this one repeats"),
         string_field("superseded_by"),
         pa.field("valid_from", UTC_US),
         pa.field("valid_to", UTC_US),
-        pa.field("evidence_sessions", STRINGS, nullable=False),  # distinct sessions that say it
-        string_field("dedupe_key"),  # null: not looked at yet
-        string_field("supersede_key"),  # the same
+        pa.field("evidence_sessions", STRINGS, nullable=False, metadata=mean("distinct sessions that say it")),
+        string_field("dedupe_key", "null: not looked at yet"),
+        string_field("supersede_key", "the same"),
         string_field("topic_id"),
-        string_field("assign_key"),  # null: not assigned yet
+        string_field("assign_key", "null: not assigned yet"),
         *chain_fields(),
     ),
 )
@@ -338,12 +426,12 @@ MERGES = Table(
     name="merges",
     key="merge_id",
     fields=(
-        string_field("merge_id"),  # hash of the pair and the rule
-        string_field("kind", null=False),  # a LedgerKind; of a doubt the loser stands; a judgement is a word on both
+        string_field("merge_id", "hash of the pair and the rule"),
+        string_field("kind", "a LedgerKind; of a doubt the loser stands; a judgement is a word on both", null=False),
         string_field("loser_id", null=False),
         string_field("winner_id", null=False),
-        string_field("rule", null=False),  # exact, token_sort, …; of a judgement the answer
-        pa.field("scores", pa.map_(pa.string(), pa.float32())),  # by scorer, 0 to 100; cosine 0 to 1
+        string_field("rule", "exact, token_sort, …; of a judgement the answer", null=False),
+        pa.field("scores", pa.map_(pa.string(), pa.float32()), metadata=mean("by scorer, 0 to 100; cosine 0 to 1")),
         string_field("reason"),
         pa.field("undone", pa.bool_(), nullable=False),
         string_field("step_key", null=False),
@@ -354,12 +442,14 @@ RELATIONS = Table(
     name="relations",
     key="relation_id",
     fields=(
-        string_field("relation_id"),  # hash of kind and both claims
-        string_field("kind", null=False),  # a RelationKind
-        string_field("from_id", null=False),  # the later claim
-        string_field("to_id", null=False),  # the earlier one
-        pa.field("weight", pa.float32(), nullable=False),  # 0 to 1: how close; of a contradiction how likely
-        string_field("reason"),  # the files or names that both have
+        string_field("relation_id", "hash of kind and both claims"),
+        string_field("kind", "a RelationKind", null=False),
+        string_field("from_id", "the later claim", null=False),
+        string_field("to_id", "the earlier one", null=False),
+        pa.field(
+            "weight", pa.float32(), nullable=False, metadata=mean("0 to 1: how close; of a contradiction how likely")
+        ),
+        string_field("reason", "the files or names that both have"),
         string_field("step_key", null=False),
     ),
 )
@@ -374,22 +464,28 @@ TOPICS = Table(
     fields=(
         string_field("topic_id"),
         string_field("name", null=False),
-        string_field("purpose", null=False),  # what KIND of thing belongs here
+        string_field("purpose", "what KIND of thing belongs here", null=False),
         pa.field("base", pa.bool_(), nullable=False),
-        pa.field("samples", STRINGS, nullable=False),  # ids of the latest members
-        string_field("text"),  # what it comes to; null of fewer than three claims
-        string_field("workspace"),  # where all of its claims are from
+        pa.field("samples", STRINGS, nullable=False, metadata=mean("ids of the latest members")),
+        string_field("text", "what it comes to; null of fewer than three claims"),
+        string_field("workspace", "where all of its claims are from"),
         pa.field("first_at", UTC_US),
         pa.field("last_at", UTC_US),
         pa.field("size", pa.int64(), nullable=False),
-        pa.field("strength", pa.int64()),  # the sessions that say each of its claims, in sum
-        pa.field("sessions", pa.int64()),  # those that say any
-        pa.field("uses", pa.int64()),  # how often any was handed out, when its claims were last looked over
+        pa.field("strength", pa.int64(), metadata=mean("the sessions that say each of its claims, in sum")),
+        pa.field("sessions", pa.int64(), metadata=mean("those that say any")),
+        pa.field(
+            "uses", pa.int64(), metadata=mean("how often any was handed out, when its claims were last looked over")
+        ),
         vector_field("centroid"),  # mean of its claims, by `Limits.alpha`
-        pa.field("cohesion", pa.float32()),  # length of that mean; 1 - it: the spread
-        pa.field("share", pa.float64()),  # of all claims
-        pa.field("overlap", pa.float64()),  # cosine to the nearest other one of its project, or of everyday life
-        string_field("member_hash"),  # hash of the active claims in it
+        pa.field("cohesion", pa.float32(), metadata=mean("length of that mean; 1 - it: the spread")),
+        pa.field("share", pa.float64(), metadata=mean("of all claims")),
+        pa.field(
+            "overlap",
+            pa.float64(),
+            metadata=mean("cosine to the nearest other one of its project, or of everyday life"),
+        ),
+        string_field("member_hash", "hash of the active claims in it"),
         string_field("step_key", null=False),
     ),
 )
@@ -398,13 +494,13 @@ TOPIC_HISTORY = Table(
     name="topic_history",
     key="event_id",
     fields=(
-        string_field("event_id"),  # hash of the kind, both topics and the claims moved
-        string_field("kind", null=False),  # merge, split
-        string_field("topic_id", null=False),  # the topic that went, or that was cut
-        string_field("name", null=False),  # what it was called then
-        string_field("other_id", null=False),  # the topic it went into, or that was cut off it
+        string_field("event_id", "hash of the kind, both topics and the claims moved"),
+        string_field("kind", "merge, split", null=False),
+        string_field("topic_id", "the topic that went, or that was cut", null=False),
+        string_field("name", "what it was called then", null=False),
+        string_field("other_id", "the topic it went into, or that was cut off it", null=False),
         string_field("other_name", null=False),
-        pa.field("claims", STRINGS, nullable=False),  # the claims that moved
+        pa.field("claims", STRINGS, nullable=False, metadata=mean("the claims that moved")),
         string_field("step_key", null=False),
     ),
 )
@@ -414,22 +510,34 @@ SUMMARIES = Table(
     key="summary_id",
     full_text="text",
     fields=(
-        string_field("summary_id"),  # hash of scope, scope_id, tier and member_hash
-        string_field("scope", null=False),  # a SummaryScope
-        string_field("scope_id", null=False),  # topic_id or session_id
-        pa.field("tier", pa.int64(), nullable=False),  # 0: over observations or messages; -1: a session's master
-        pa.field("seq", pa.int64(), nullable=False),  # 0, 1, … within the tier, in order of sealing
+        string_field("summary_id", "hash of scope, scope_id, tier and member_hash"),
+        string_field("scope", "a SummaryScope", null=False),
+        string_field("scope_id", "topic_id or session_id", null=False),
+        pa.field(
+            "tier",
+            pa.int64(),
+            nullable=False,
+            metadata=mean("0: over observations or messages; -1: a session's master"),
+        ),
+        pa.field("seq", pa.int64(), nullable=False, metadata=mean("0, 1, … within the tier, in order of sealing")),
         string_field("title"),
         string_field("text", null=False),
-        pa.field("member_ids", STRINGS, nullable=False),  # observations, messages, or summaries of the tier below
+        pa.field(
+            "member_ids",
+            STRINGS,
+            nullable=False,
+            metadata=mean("observations, messages, or summaries of the tier below"),
+        ),
         string_field("member_hash", null=False),
-        pa.field("sealed", pa.bool_(), nullable=False),  # a sealed group only ever loses members
+        pa.field("sealed", pa.bool_(), nullable=False, metadata=mean("a sealed group only ever loses members")),
         pa.field("first_at", UTC_US),
         pa.field("last_at", UTC_US),
         string_field("workspace"),
         vector_field(),
         string_field("step_key", null=False),
-        pa.field("stale", pa.bool_()),  # written before it lost a member, or grew; the model writes it again
+        pa.field(
+            "stale", pa.bool_(), metadata=mean("written before it lost a member, or grew; the model writes it again")
+        ),
     ),
 )
 
@@ -438,11 +546,11 @@ MARKS = Table(
     name="marks",
     key="mark_id",
     fields=(
-        string_field("mark_id"),  # hash of step and unit
+        string_field("mark_id", "hash of step and unit"),
         string_field("step", null=False),
-        string_field("unit_id", null=False),  # a session_id; of the step `writer` "memory"
-        string_field("input_key", null=False),  # hash of the step's key and of the unit's content when it was done
-        string_field("note"),  # why there is no output, where that is so
+        string_field("unit_id", "a session_id; of the step `writer` 'memory'", null=False),
+        string_field("input_key", "hash of the step's key and of the unit's content when it was done", null=False),
+        string_field("note", "why there is no output, where that is so"),
     ),
 )
 
@@ -451,17 +559,22 @@ COMPLETIONS = Table(
     name="completions",
     key="completion_id",
     fields=(
-        string_field("completion_id"),  # hash of model, messages, schema, sampling and token budget
-        string_field("request_id", null=False),  # who asked first: the step's own id for it
+        string_field("completion_id", "hash of model, messages, schema, sampling and token budget"),
+        string_field("request_id", "who asked first: the step's own id for it", null=False),
         string_field("model", null=False),
         string_field("engine", null=False),
-        string_field("text", null=False),  # as it was generated, also where an error was found in it
-        string_field("error"),  # null, or a lasting error: asking again would give it again
+        string_field("text", "as it was generated, also where an error was found in it", null=False),
+        string_field("error", "null, or a lasting error: asking again would give it again"),
         string_field("reason", null=False),
         string_field("finish_reason", null=False),
         pa.field("prompt_tokens", pa.int64(), nullable=False),
         pa.field("completion_tokens", pa.int64(), nullable=False),
-        pa.field("prefix_tokens", pa.int64(), nullable=False),  # of the prompt's, found in the engine's prefix cache
+        pa.field(
+            "prefix_tokens",
+            pa.int64(),
+            nullable=False,
+            metadata=mean("of the prompt's, found in the engine's prefix cache"),
+        ),
         pa.field("flags", STRINGS, nullable=False),
         pa.field("created_at", UTC_US, nullable=False),
     ),
@@ -473,14 +586,14 @@ QUARANTINE = Table(
     name="quarantine",
     key="quarantine_id",
     fields=(
-        string_field("quarantine_id"),  # hash of step, place and reason
-        string_field("step", null=False),  # read, observe, …
+        string_field("quarantine_id", "hash of step, place and reason"),
+        string_field("step", "read, observe, …", null=False),
         string_field("path"),
         pa.field("line", pa.int64()),
-        string_field("row_id"),  # the row it came from, when it was a row
+        string_field("row_id", "the row it came from, when it was a row"),
         string_field("reason", null=False),
-        string_field("excerpt"),  # the first 2,000 characters, redacted
-        pa.field("resolved", pa.bool_(), nullable=False),  # a later reading found it mended
+        string_field("excerpt", "the first 2,000 characters, redacted"),
+        pa.field("resolved", pa.bool_(), nullable=False, metadata=mean("a later reading found it mended")),
     ),
 )
 
@@ -490,12 +603,17 @@ EXCLUSIONS = Table(
     key="row_id",
     volatile=frozenset({"at"}),
     fields=(
-        string_field("row_id"),  # a session, message or claim that counts for nothing until it is included again
-        string_field("kind", null=False),  # session, message or claim
+        string_field("row_id", "a session, message or claim that counts for nothing until it is included again"),
+        string_field("kind", "session, message or claim", null=False),
         string_field("session_id", null=False),
-        pa.field("inactive", STRINGS, nullable=False),  # of a session: what its transcript had taken back by then
-        string_field("words"),  # of a claim: hash of its workspace and words, so that nobody else's bring it back
-        string_field("why", null=False),  # a person's reason
+        pa.field(
+            "inactive",
+            STRINGS,
+            nullable=False,
+            metadata=mean("of a session: what its transcript had taken back by then"),
+        ),
+        string_field("words", "of a claim: hash of its workspace and words, so that nobody else's bring it back"),
+        string_field("why", "a person's reason", null=False),
         pa.field("at", UTC_US, nullable=False),
     ),
 )
@@ -505,11 +623,11 @@ FORGOTTEN = Table(
     key="forgotten_id",
     volatile=frozenset({"run_id", "at"}),
     fields=(
-        string_field("forgotten_id"),  # hash of kind and row_id
-        string_field("kind", null=False),  # message, title (of a session), quarantine
+        string_field("forgotten_id", "hash of kind and row_id"),
+        string_field("kind", "message, title (of a session), quarantine", null=False),
         string_field("row_id", null=False),
-        string_field("identity"),  # of a message: every version of it stays away
-        string_field("why", null=False),  # what was asked for, by kind; never its words
+        string_field("identity", "of a message: every version of it stays away"),
+        string_field("why", "what was asked for, by kind; never its words", null=False),
         string_field("run_id", null=False),
         pa.field("at", UTC_US, nullable=False),
     ),
@@ -522,12 +640,12 @@ RUNS = Table(
     volatile=frozenset({"run_id", "started_at", "ended_at", "report"}),
     fields=(
         string_field("run_id"),
-        string_field("kind", null=False),  # nightly, reprocess, …
+        string_field("kind", "nightly, reprocess, …", null=False),
         pa.field("started_at", UTC_US, nullable=False),
         pa.field("ended_at", UTC_US),
-        string_field("status", null=False),  # a RunStatus
-        string_field("release_id"),  # that it made; of one that is held back, the one that stays
-        string_field("report", null=False),  # JSON: per step rows in, rows out, seconds, counts by reason
+        string_field("status", "a RunStatus", null=False),
+        string_field("release_id", "that it made; of one that is held back, the one that stays"),
+        string_field("report", "JSON: per step rows in, rows out, seconds, counts by reason", null=False),
     ),
 )
 
@@ -537,15 +655,15 @@ RELEASES = Table(
     volatile=frozenset({"release_id", "created_at", "run_id", "versions"}),
     fields=(
         string_field("release_id"),
-        pa.field("number", pa.int64(), nullable=False),  # 1, 2, 3…: the highest is live
+        pa.field("number", pa.int64(), nullable=False, metadata=mean("1, 2, 3…: the highest is live")),
         pa.field("created_at", UTC_US, nullable=False),
         string_field("run_id"),
-        pa.field("versions", pa.map_(pa.string(), pa.int64()), nullable=False),  # table -> version
-        pa.field("counts", pa.map_(pa.string(), pa.int64()), nullable=False),  # table -> rows
-        string_field("encoder"),  # the model every vector was made with
-        string_field("restores"),  # the release a roll-back went back to
-        string_field("calibration"),  # JSON: what known negatives reach in each table, the scale of relevance
-        string_field("writer"),  # who made its claims, topics and summaries: "rules" or a language model
+        pa.field("versions", pa.map_(pa.string(), pa.int64()), nullable=False, metadata=mean("table -> version")),
+        pa.field("counts", pa.map_(pa.string(), pa.int64()), nullable=False, metadata=mean("table -> rows")),
+        string_field("encoder", "the model every vector was made with"),
+        string_field("restores", "the release a roll-back went back to"),
+        string_field("calibration", "JSON: what known negatives reach in each table, the scale of relevance"),
+        string_field("writer", "who made its claims, topics and summaries: 'rules' or a language model"),
     ),
 )
 

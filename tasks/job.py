@@ -68,6 +68,11 @@ class StepReport:
         """Return the report for the run's row and its JSON."""
         return {**asdict(self), "counts": dict(self.counts), "seconds": round(self.seconds, 3)}
 
+    def list_counts(self) -> list[dict[str, Any]]:
+        """Return a row for each figure: rows, seconds, then each count; nothing of them quotes."""
+        figures = {"rows in": self.rows_in, "rows out": self.rows_out, "seconds": round(self.seconds, 1)}
+        return [{"what": name, "count": n} for name, n in (*figures.items(), *sorted(self.counts.items()))]
+
 
 def parse_steps(report: bytes | str | None) -> list[StepReport]:
     """Return the steps of a run, of the report in its row."""

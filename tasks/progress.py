@@ -70,6 +70,14 @@ def _describe(task: Task) -> str:
     return f"{task.description} {task.completed:,.0f} of {task.total:,.0f}{took}"
 
 
+def measure_progress() -> float:
+    """Return how much of the current work is done, in percent: of the outermost that has a total; 0 if none has."""
+    for task in [*DOING.values()]:
+        if task.total:
+            return min(100.0, 100 * task.completed / task.total)
+    return 0.0
+
+
 @contextmanager
 def spread_progress(advance: Callable[[float], None], items: int, parts: int) -> Iterator[Callable[[float], None]]:
     """Advance a line by `items` in all, a fraction for each of the block's `parts`; call what is yielded with the

@@ -50,9 +50,10 @@ STEPS = "read, passages, gists, boilerplate, habits, observe, dedupe, supersede,
 
 def _add_model_options(given: dict[str, Any], llm: str | None, max_tokens: int | None, **more: Any) -> dict[str, Any]:
     """Return the settings given, and those that options name; `--llm` is the model of every task."""
+    from slowwave.schemas.settings import name_model
+
     named = {
-        "llm": llm,
-        "models": None if llm is None else dict.fromkeys(("extract", "summaries", "topics", "judge", "talk"), ""),
+        **({} if llm is None else name_model(llm)),
         "model": None if max_tokens is None else {"max_tokens": max_tokens},
         **more,
     }

@@ -18,12 +18,10 @@ from slowwave.cli.common import (
 )
 from slowwave.schemas.errors import UsageError
 from slowwave.text.fence import escape_line
-from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
     from slowwave.schemas.settings import Settings
-    from slowwave.store.repair import Checked
 
 
 @command(progress=True)
@@ -44,7 +42,9 @@ def check(
             from slowwave.flows.parts.repair import run_repair
 
         print_report(report := run_repair(settings))
-    checked, messages, damage = _find_damage(settings, quick)
+    from slowwave.flows.parts.check import find_damage
+
+    checked, messages, damage = find_damage(settings, quick=quick)
     if repair and not damage:
         end_run(report)
         return
@@ -58,22 +58,6 @@ def check(
         OUT.print(f"{', '.join(filter(None, (releases, messages)))} checked: {len(damage)} damaged{older}")
     if damage:
         raise typer.Exit(1)
-
-
-def _find_damage(settings: "Settings", quick: bool) -> tuple["Checked", str | None, list[str]]:
-    """Compare a space's files, then the messages' chains if the files are whole; return also how much was looked at."""
-    from slowwave.store.repair import check_store
-
-    checked = check_store(settings.store / settings.space, read=not quick)
-    damage = [str(problem) for problem in checked.damage]
-    if quick or damage:
-        return checked, None, damage
-    from slowwave.store.store import Store
-    from slowwave.tasks.ingest.vault import find_broken_chains
-
-    chains, broken = find_broken_chains(Store.open(settings.store, settings.space))
-    messages = f"{count_noun(chains['messages'], 'message')} in {count_noun(chains['sessions'], 'session')}"
-    return checked, messages, [str(problem) for problem in broken]
 
 
 @command
@@ -141,6 +125,7 @@ def export(
         bool, typer.Option("--encrypted", help="Encrypt Parquet with a passphrase (--key-file, SLOWWAVE_BACKUP_KEY).")
     ] = False,
     key_file: KeyFileOption = None,
+    internal: Annotated[bool, typer.Option("--internal", help="Also columns of use to nights alone.")] = False,
 ) -> None:
     """Write the released tables, or learnings to share with others."""
     # learnings: claims for others
@@ -164,7 +149,7 @@ def export(
     phrase = read_key(key_file) if encrypted or key_file else None
     if encrypted and not phrase:
         raise UsageError("--encrypted needs a passphrase: --key-file or SLOWWAVE_BACKUP_KEY; nothing was written")
-    manifest = export_tables(settings, to, form or "parquet", table or [], release, phrase)
+    manifest = export_tables(settings, to, form or "parquet", table or [], release, phrase, internal=internal)
     for name, facts in manifest["tables"].items():
         OUT.print(f"{facts['rows']:>10,}  {name}")
     how = "written to" if manifest["written"] else "was exported before, and is in"

@@ -68,7 +68,7 @@ def import_prefect_quietly() -> None:
     # What it would log of an error, with a traceback, is raised and printed as a line.
     shown = os.environ.get("PREFECT_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", shown)
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")  # the lines of steps go to the server, not to the terminal
     # With its own five tries, each waiting longer, a server that dies costs a minute at every call.
     os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "2")
     # It remembers the folder it is imported in: there what is spawned, vLLM's engine too, looks for modules.

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.parquet.encryption import create_encryption_properties
 
-from slowwave.schemas.tables import Table
+from slowwave.schemas.tables import INTERNAL, MEANING, Table
 from slowwave.store.private import open_new
 from slowwave.store.releases import Snapshot
 
@@ -20,14 +20,21 @@ MANIFEST = "manifest.json"
 """In a folder of tables; written last."""
 
 
-def write_table(snapshot: Snapshot, table: Table, to: Path, form: str, phrase: str | None = None) -> dict[str, Any]:
-    """Write the table as the release has it; returns rows, file and columns for the manifest.
+def write_table(
+    snapshot: Snapshot, table: Table, to: Path, form: str, phrase: str | None = None, *, internal: bool = False
+) -> dict[str, Any]:
+    """Write the table as the release has it, each column with its meaning as metadata; return rows, file and columns
+    for the manifest.
+
+    Columns of INTERNAL are left out unless `internal`.
 
     With a passphrase a Parquet file is encrypted as its format says; the manifest has the salt of its key.
     """
     # 1. The rows. Marks of Lance's own in the schema mean nothing to whoever reads the export.
     dataset, path = snapshot.open_dataset(table), to / f"{table.name}.{form}"
-    schema = pa.schema([dataset.schema.field(name).remove_metadata() for name in table.schema.names])
+    names = [name for name in table.schema.names if internal or name not in INTERNAL]
+    described = {name: {MEANING: table.meanings[name]} if name in table.meanings else None for name in names}
+    schema = pa.schema([dataset.schema.field(name).with_metadata(described[name]) for name in names])
     batches = (
         pa.RecordBatch.from_arrays([c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)], schema=schema)
         for batch in dataset.to_batches(columns=schema.names)

@@ -1,6 +1,7 @@
 """A store of one night that several files begin with, each test at the same place: nights know their files by path."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from slowwave.tasks.publish.gates import Bounds
 from slowwave.tasks.topics import cluster
 from slowwave.tasks.topics.cluster import TopicLimits
 from tests.talk_files import write_talk
+from tests.waiting import PATIENCE
 
 GIVEN = {"ENCODER": "hash-384", "KEYWORDS__TOP": "0"}
 """The settings of these nights, for a command too."""
@@ -37,6 +39,15 @@ def night_of_fifteen(night_of_twelve: Path) -> Path:
         give(patch)
         run_night([write_talk(folder / "poison.jsonl", 20, 3)], Settings(store=folder / "store")).check_complete()
     return Path(shutil.copytree(folder, folder.with_name("kept of two")))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[None]:
+    """A real Prefect server for a file's tests. They ignore warnings: it gives some at its end, on some machines."""
+    from prefect.testing.utilities import prefect_test_harness  # seconds for whoever collects this file
+
+    with prefect_test_harness(server_startup_timeout=PATIENCE):
+        yield
 
 
 def give(patch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 import errno
 import importlib
 import json
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ from slowwave.schemas.tables import RELEASED
 from slowwave.store.lock import writer_lock
 from tests.command_line import typed
 from tests.talk_files import session
-from tests.waiting import PATIENCE
 
 # Prefect's test server warns at its end, on some machines.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -41,7 +39,7 @@ SAMPLES = ROOT / "data" / "samples" / "codex"
 def test_the_deployments_name_flows_that_are_there() -> None:
     declared = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())
     named = {one["name"]: one for one in declared["deployments"]}
-    assert set(named) == {"nightly", "reprocess", "export"}
+    assert set(named) == {"nightly", "reprocess", "export", "check", "backup", "forget-due"}
     for one in named.values():
         module, _, name = one["entrypoint"].rpartition(".")
         found = getattr(importlib.import_module(module), name)
@@ -49,14 +47,6 @@ def test_the_deployments_name_flows_that_are_there() -> None:
         assert set(one["parameters"]) <= set(found.parameters.properties)
     assert named["nightly"]["schedules"][0]["cron"] == "0 3 * * *"
     assert "concurrency_limit" not in named["nightly"]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[None]:
-    from prefect.testing.utilities import prefect_test_harness  # seconds for whoever collects this file
-
-    with prefect_test_harness(server_startup_timeout=PATIENCE):
-        yield
 
 
 def test_a_night_a_reprocessing_and_an_export_under_prefect(server: None, tmp_path: Path) -> None:
