@@ -1,4 +1,4 @@
-"""Assign a topic to every active claim. Topic figures are computed from the claims, so a crash in between is repaired."""
+"""Assign a topic to each active claim. Figures are computed from the claims, so a crash in between is repaired."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
