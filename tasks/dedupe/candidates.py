@@ -33,8 +33,8 @@ MIN_COSINE = 0.6
 def group_rows(table: pa.Table, *, nameless: bool = False) -> pl.DataFrame:
     """Return the groups of claims that may be duplicates or change each other.
 
-    Groups are each workspace with a claim about work, and all claims of everyday life. With `nameless`, all rows are also
-    a group if one has no workspace, since it may repeat any claim.
+    Groups are each workspace with a claim about work, and all claims of everyday life. With `nameless`, all rows are
+    also a group if one has no workspace, since it may repeat any claim.
 
     table: OBSERVATIONS with workspace and pack. Columns: `group`, `row`, ascending; a row may be in several groups.
     """
@@ -48,7 +48,8 @@ def group_rows(table: pa.Table, *, nameless: bool = False) -> pl.DataFrame:
 
 
 def find_word_pairs(claims: Claims, groups: pl.DataFrame, among: Rows | None = None) -> Pairs:
-    """Return pairs of a group that share one of their rarest words, from blocks sorted by content (sorted neighbourhood).
+    """Return pairs of a group that share one of their rarest words, from blocks sorted by content (sorted
+    neighbourhood).
 
     Follows Hernández & Stolfo (1995) within blocks of Papadakis et al. (2020); a block of n gives at most n·WINDOW.
     With `among`, return only pairs with one of these rows.

@@ -45,7 +45,8 @@ def dedupe(
 
     Args:
         pending: rows of OBSERVATIONS that were not compared yet. Only the columns that are compared are needed.
-        settled: rows that were compared before and are active or superseded by another claim. They stay canonical: a claim
+        settled: rows that were compared before and are active or superseded by another claim. They stay canonical: a
+            claim
             that repeats a superseded one makes that one active again.
         rules: the thresholds.
         step_key: the step's key.
@@ -53,8 +54,8 @@ def dedupe(
         executor: where pairs are compared.
 
     Returns every pending row, and each settled row that gained evidence, with status, reason, canonical_id,
-    evidence_sessions, valid_from and dedupe_key set and the other columns unchanged. A pending row that is not active only
-    gets the key. Equal input in any order gives equal output.
+    evidence_sessions, valid_from and dedupe_key set and the other columns unchanged. A pending row that is not active
+    only gets the key. Equal input in any order gives equal output.
     """
     if not pending.num_rows:
         return Deduped(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
@@ -68,13 +69,18 @@ def dedupe(
     del pending, settled, old, live
     duplicates = find_duplicate_pairs(table, known_count, rules, undone, executor)
     compared = _select_compared(table, duplicates, known_count)
+    changed, merges = _apply_duplicates(table, compared, step_key)
+    return Deduped(pa.concat_tables([changed, passed]), merges)
+
+
+def _apply_duplicates(table: pa.Table, compared: "_Compared", step_key: str) -> tuple[pa.Table, pa.Table]:
+    """Return the new rows and the settled rows that gained a duplicate, and the ledger."""
     joined = compared.assign_canonical_rows()
     keep = sorted({*range(compared.known_count, len(compared.rows)), *joined.values()})
     marked = _mark_duplicates(compared.table, joined, compared.pairs, step_key).take(pa.array(keep, pa.int64()))
     chosen = table.take(pa.array([compared.rows[at] for at in keep], pa.int64()))
     chosen = set_columns(chosen, supersede_key=None, **{name: marked[name] for name in MARKED})
-    merges = _build_merges(compared.table, joined, compared.pairs, step_key)
-    return Deduped(pa.concat_tables([chosen, passed]), merges)
+    return chosen, _build_merges(compared.table, joined, compared.pairs, step_key)
 
 
 @dataclass(frozen=True)
@@ -110,8 +116,8 @@ def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
     """Take a merge back: the duplicate is active again, and the canonical claim loses the evidence that only it gave.
 
     observations: the two claims, and every other duplicate of the canonical claim.
-    Returns the two rows and the merge with `undone` set, or no rows if it was set already. Raises KeyError if there is no
-    such merge of duplicates.
+    Returns the two rows and the merge with `undone` set, or no rows if it was set already. Raises KeyError if there is
+    no such merge of duplicates.
     """
     merge = merges.filter(
         pc.and_(pc.equal(merges["merge_id"], merge_id), pc.equal(merges["kind"], LedgerKind.DUPLICATE))
@@ -165,11 +171,10 @@ def _mark_duplicates(table: pa.Table, joined: dict[int, int], decisions: Found, 
     """Return the table (columns DECIDING) with the columns MARKED set."""
     columns = {name: table[name].to_pylist() for name in MARKED}
     observed, sessions = table["observed_at"].to_pylist(), table["session_id"].to_pylist()
-    evidence = [{*others, own} for others, own in zip(columns["evidence_sessions"], sessions, strict=True)]
+    evidence = [{*known, own} for known, own in zip(columns["evidence_sessions"], sessions, strict=True)]
     columns["dedupe_key"] = [key or step_key for key in columns["dedupe_key"]]
     columns["valid_from"] = [a or b for a, b in zip(columns["valid_from"], observed, strict=True)]
     ids, shared = table["observation_id"].to_pylist(), list(map(is_shared, table["observer"].to_pylist()))
-    begins = columns["valid_from"]
     for row, canonical in joined.items():
         columns["status"][row] = "duplicate"
         columns["canonical_id"][row] = ids[canonical]
@@ -177,10 +182,14 @@ def _mark_duplicates(table: pa.Table, joined: dict[int, int], decisions: Found, 
         if shared[row] and not shared[canonical]:
             continue  # an imported claim is no evidence for a claim made here
         evidence[canonical] |= evidence[row]
-        begins[canonical] = _find_earliest([begins[canonical], begins[row]])
+        _keep_earliest(columns["valid_from"], canonical, row)
     columns["evidence_sessions"] = [sorted(sessions) for sessions in evidence]
     arrays = {name: pa.array(values, table.schema.field(name).type) for name, values in columns.items()}
     return set_columns(table, **arrays)
+
+
+def _keep_earliest(times: list[datetime | None], row: int, other: int) -> None:
+    times[row] = _find_earliest([times[row], times[other]])
 
 
 def _find_earliest(times: Iterable[datetime | None]) -> datetime | None:
@@ -217,11 +226,12 @@ def assign_canonical_rows(
 ) -> dict[int, int]:
     """Return row -> the canonical row that it repeats, for the rows that repeat one.
 
-    Greedy in a fixed order: a row joins the best canonical row that it has itself a decision with, or becomes canonical.
-    There is no chaining: union-find over fuzzy pairs once put 2,575 of 2,787 items into one group at a threshold of .70.
+    Greedy in a fixed order: a row joins the best canonical row that it has itself a decision with, or becomes
+    canonical. There is no chaining: union-find over fuzzy pairs once put 2,575 of 2,787 items into one group at a
+    threshold of .70.
 
-    order: all rows, the first to be canonical first. decisions: row -> row -> decision, both ways. fixed: rows that stay
-    canonical in any case.
+    order: all rows, the first to be canonical first. decisions: row -> row -> decision, both ways. fixed: rows that
+        stay canonical in any case.
     """
     joined: dict[int, int] = {}
     members: dict[int, int] = {}

@@ -98,8 +98,10 @@ def stack_unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
 
 
 def find_exact_pairs(claims: Claims, groups: pl.DataFrame, old: int = 0) -> Pairs:
-    """Return each claim with the first of its group with the same words and speaker, and with the one before it; of
-    those before `old` only what a later one says too.
+    """Return pairs of claims with the same words and speaker in one group.
+
+    Each claim is paired with the first such claim and with the previous one. A claim before `old` counts only if a
+    later one has the same words.
     """
     seen: dict[tuple[int, str, str | None], list[int]] = {}
     new, count = set(claims.stems[old:]), Counter(claims.stems)

@@ -82,7 +82,8 @@ def build_scope(rows: pa.Table, fresh: pa.Array) -> pc.Expression:
 
 
 def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:
-    """Return the rows `after` with the `supersede_key` of `before` (columns OUTCOME and the key) if the outcome is equal.
+    """Return the rows `after` with the `supersede_key` of `before` (columns OUTCOME and the key) if the outcome is
+    equal.
 
     Such claims need not be judged again, which may cost a model's time.
     """

@@ -200,7 +200,7 @@ def _judge_claims(observations: pa.Table, inputs: Inputs, fresh: Set[str] | None
 
 
 def _build_outcome(
-    candidates: CandidateClaims, decisions: Decisions, judged: JudgedPairs, among: Set[int], step_key: str
+    candidates: CandidateClaims, decisions: Decisions, judged: JudgedPairs, among: frozenset[int], step_key: str
 ) -> Superseded:
     """Return the rows that the decisions change, and the ledger."""
     waiting_rows = {row for pair in judged.waiting for row in among.intersection(pair)}

@@ -78,7 +78,7 @@ def _judge_claims(job: Job, report: StepReport) -> None:
         model.record_usage(report)
 
 
-def _collect_judged_rows(claims: pa.Table, outcome: Superseded, fresh: Set[str], key: str) -> pa.Table:
+def _collect_judged_rows(claims: pa.Table, outcome: Superseded, fresh: set[str], key: str) -> pa.Table:
     """Return the changed and the judged claims; those that are settled get the key, the others none."""
     changed = outcome.observations.select(WRITTEN)
     unchanged = fresh.difference(outcome.unsettled, changed["observation_id"].to_pylist())
