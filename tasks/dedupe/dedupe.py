@@ -174,16 +174,16 @@ def _mark_duplicates(table: pa.Table, joined: dict[int, int], decisions: Found, 
     evidence = [{*known, own} for known, own in zip(columns["evidence_sessions"], sessions, strict=True)]
     columns["dedupe_key"] = [key or step_key for key in columns["dedupe_key"]]
     columns["valid_from"] = [a or b for a, b in zip(columns["valid_from"], observed, strict=True)]
-    ids, shared = table["observation_id"].to_pylist(), list(map(is_shared, table["observer"].to_pylist()))
+    ids, observers = table["observation_id"].to_pylist(), table["observer"].to_pylist()
     for row, canonical in joined.items():
         columns["status"][row] = "duplicate"
         columns["canonical_id"][row] = ids[canonical]
         columns["reason"][row] = decisions[row][canonical].reason
-        if shared[row] and not shared[canonical]:
+        if is_shared(observers[row]) and not is_shared(observers[canonical]):
             continue  # an imported claim is no evidence for a claim made here
         evidence[canonical] |= evidence[row]
         _keep_earliest(columns["valid_from"], canonical, row)
-    columns["evidence_sessions"] = [sorted(sessions) for sessions in evidence]
+    columns["evidence_sessions"] = list(map(sorted, evidence))
     arrays = {name: pa.array(values, table.schema.field(name).type) for name, values in columns.items()}
     return set_columns(table, **arrays)
 
