@@ -4,7 +4,7 @@ Exact words → candidates (vector neighbours, shared rare words) → rapidfuzz 
 row. The cost is near-linear in rows; no matrix of all pairs is built. `unmerge` takes one merge back.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind, Status, is_shared
-from slowwave.tasks.dedupe.decide import Decision, Rules
+from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.pairs import Found, Undone, find_duplicate_pairs, select_row, set_columns
 from slowwave.tasks.shards import HERE, Executor
 
@@ -65,7 +65,7 @@ def dedupe(
     canonical = pc.is_in(settled["status"], pa.array(["active", "superseded"]))
     old = OBSERVATIONS.sort_rows(settled, pc.and_(canonical, _mask_absent(settled, pending)))
     known_count = old.num_rows
-    table = pa.concat_tables([old, live]).combine_chunks()  # what is taken from several chunks is copied twice
+    table = pa.concat_tables([old, live]).combine_chunks()  # rows taken from several chunks are copied twice
     del pending, settled, old, live
     duplicates = find_duplicate_pairs(table, known_count, rules, undone, executor)
     compared = _select_compared(table, duplicates, known_count)
@@ -170,10 +170,11 @@ def _rank_rows(table: pa.Table, old: int) -> list[int]:
 def _mark_duplicates(table: pa.Table, joined: dict[int, int], decisions: Found, step_key: str) -> pa.Table:
     """Return the table (columns DECIDING) with the columns MARKED set."""
     columns = {name: table[name].to_pylist() for name in MARKED}
-    observed, sessions = table["observed_at"].to_pylist(), table["session_id"].to_pylist()
-    evidence = [{*known, own} for known, own in zip(columns["evidence_sessions"], sessions, strict=True)]
+    sessions = zip(columns["evidence_sessions"], table["session_id"].to_pylist(), strict=True)
+    evidence = [{*known, own} for known, own in sessions]
+    times = zip(columns["valid_from"], table["observed_at"].to_pylist(), strict=True)
+    columns["valid_from"] = [begin or observed for begin, observed in times]
     columns["dedupe_key"] = [key or step_key for key in columns["dedupe_key"]]
-    columns["valid_from"] = [a or b for a, b in zip(columns["valid_from"], observed, strict=True)]
     ids, observers = table["observation_id"].to_pylist(), table["observer"].to_pylist()
     for row, canonical in joined.items():
         columns["status"][row] = "duplicate"
@@ -221,9 +222,7 @@ MAX_MEMBERS = 500
 """Most rows that join one canonical row by likeness; rows with the same words are not counted."""
 
 
-def assign_canonical_rows(
-    order: Sequence[int], decisions: Mapping[int, dict[int, Decision]], fixed: frozenset[int]
-) -> dict[int, int]:
+def assign_canonical_rows(order: Sequence[int], decisions: Found, fixed: frozenset[int]) -> dict[int, int]:
     """Return row -> the canonical row that it repeats, for the rows that repeat one.
 
     Greedy in a fixed order: a row joins the best canonical row that it has itself a decision with, or becomes

@@ -57,7 +57,7 @@ TOKEN = re.compile(
 CAMEL = re.compile(r"\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z]+[A-Z]\w*\b")
 Change = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 PLAIN: tuple[Change, ...] = (
-    (re.compile(rf"^\W*(?:{'|'.join(CATEGORIES)}):\s+", re.I), ""),  # "Convention: …" says what a claim is, not what of
+    (re.compile(rf"^\W*(?:{'|'.join(CATEGORIES)}):\s+", re.I), ""),  # "Convention: …" is the category, not the content
     (re.compile(r"[’‘´`]"), "'"),
     (re.compile(r"[“”]"), '"'),
     (re.compile(r"[–—]"), "-"),

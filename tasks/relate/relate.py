@@ -33,8 +33,8 @@ SAME_COSINE = 0.65
 NAMED_COSINE = 0.5
 """The same for two claims with a rare name in common."""
 FILE_COSINE = 0.35
-"""The same for two claims of which one names a common file. A file that was only open when the claims were made would
-relate every fourth pair wrongly."""
+"""The same for two claims with a common file that at least one of them names in its text. Files that were only open
+when the claims were made would relate every fourth pair wrongly."""
 
 Shared = dict[tuple[int, int], dict[str, float]]
 """Two rows, the earlier first -> the names that both contain, with their rarity, 0 to 1."""

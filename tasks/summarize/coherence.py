@@ -63,22 +63,21 @@ def measure_coherence(
     """
     stems = {m: extract_stems(members[m].text) for row in rows for m in row["member_ids"] if m in members}
     counts = Counter(stem for words in stems.values() for stem in words)
-    holders = {m: [row["vector"]] for row in rows if row["vector"] is not None for m in row["member_ids"]}
+    holders = {m: row["vector"] for row in rows for m in row["member_ids"]}
     measured = []
     for row in rows:
         own_members = [members[m] for m in row["member_ids"] if m in members]
         context = (before or {}).get(row["summary_id"], "")
         everything = "\n".join([context, *(f"{m.speaker or ''}: {m.text}" for m in own_members)])
         ground = GroundingContext(everything, everything, tuple(m.at for m in own_members if m.at))
-        vectors = [m.vector for m in own_members if m.vector is not None]
         measured.append(
             Coherence(
                 tier=row["tier"],
                 text=row["text"],
                 coverage=None if is_unspaced(everything) else _compute_coverage(row, stems, counts),
                 unfounded=explain_unfounded(row["text"], ground),
-                likeness=_compute_likeness(row["vector"], vectors),
-                above=_compute_likeness(row["vector"], holders.get(row["summary_id"], [])),
+                likeness=_compute_likeness(row["vector"], [m.vector for m in own_members]),
+                above=_compute_likeness(row["vector"], [holders.get(row["summary_id"])]),
             )
         )
     return measured
@@ -95,17 +94,18 @@ def _compute_coverage(row: Mapping[str, Any], stems: Mapping[str, Set[str]], cou
     return covered / sum(weights.values()) if weights else None
 
 
-def _compute_likeness(vector: Vector | None, others: Sequence[Vector]) -> float | None:
-    """Return the cosine of a unit vector to the mean of others, or None without either."""
-    if vector is None or not others:
+def _compute_likeness(vector: Vector | None, others: Sequence[Vector | None]) -> float | None:
+    """Return the cosine of a unit vector to the mean of the others that are known, or None without either."""
+    known = [other for other in others if other is not None]
+    if vector is None or not known:
         return None
-    mean = np.asarray(others, dtype=np.float64).mean(axis=0)
+    mean = np.asarray(known, dtype=np.float64).mean(axis=0)
     length = float(np.linalg.norm(mean))
     return float(np.asarray(vector, dtype=np.float64) @ mean) / length if length else None
 
 
 def count_coherence(summaries: Sequence[Coherence]) -> dict[str, int]:
-    """Return figures for a report by tier: mean percentages, and the number of summaries with unsupported statements."""
+    """Return figures for a report by tier: mean percentages, and the number of summaries that are not founded."""
     figures = {}
     for tier in sorted({summary.tier for summary in summaries}, key=lambda tier: (tier == MASTER, tier)):
         of_tier = [summary for summary in summaries if summary.tier == tier]

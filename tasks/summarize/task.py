@@ -102,6 +102,10 @@ class TopicTalk:
     names: Mapping[str, str]
     sealed: Mapping[str, Pyramid]
 
+    def count_claims(self) -> int:
+        """Return the number of claims of all topics."""
+        return sum(claims.height for claims in self.claims.values())
+
 
 def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
     """Seal and summarise full groups; delete summaries of other settings once their replacements exist.
@@ -112,19 +116,18 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
         model = get_model(job, "summaries")
         key = compute_summaries_key(job, model)
         fill_missing_vectors(job, SUMMARIES, "text", report)
-        pending = every = find_sessions_to_summarise(job, key)
-        if only is not None:
-            pending = pending.filter(pl.col("session_id").is_in(sorted(only)))
+        every = find_sessions_to_summarise(job, key)
+        pending = every if only is None else every.filter(pl.col("session_id").is_in(sorted(only)))
         report.counts["sessions summarised"] = pending.height
         talk = _read_topic_talk(job, key, by_model=model is not None) if only is None else TopicTalk({}, {}, {})
-        report.rows_in = sum(claims.height for claims in talk.claims.values())
+        report.rows_in = talk.count_claims()
         waiting, failed = _grow_all(job, key, pending, model, report, talk)
+        of_topics = {unit: error for unit, error in failed.items() if unit in talk.claims}
         of_sessions = {unit: error for unit, error in failed.items() if unit not in talk.claims}
         note_failed_units(job, report, "session", of_sessions, set(every["session_id"]) - set(pending["session_id"]))
         if only is None:
-            of_topics = {unit: error for unit, error in failed.items() if unit in talk.claims}
             note_failed_units(job, report, "topic", of_topics)
-        _delete_replaced(job.store, key, waiting | failed.keys(), only)
+        _delete_replaced(job.store, key, {*waiting, *failed}, only)
         if only is None:
             _write_topic_texts(job.store)
         report.counts["summaries that wait for a model"] = job.store.count(SUMMARIES, pc.field("stale"))

@@ -34,7 +34,7 @@ class Evidence:
     """Pairs of claims in order of time, as places in the order of the claims' ids."""
 
     pairs: Pairs
-    """Shape (pairs, 2): the one said earlier, the one said later."""
+    """Shape (pairs, 2): the earlier claim, the later claim."""
     likeness: Scores
     """0 to 2: how much the two are about the same thing."""
     apart: Flags

@@ -302,7 +302,7 @@ class Surroundings:
         return total / length if length else total
 
     def _find_beside(self, row: int, stems: frozenset[str]) -> frozenset[str]:
-        """Return those of some stems that other claims of the same turn and the turns next to it have."""
+        """Return the stems, of those given, that another claim of the same turn or a turn next to it has."""
         count, own = self._nearby(*self.places[row]), set(self.claims.stems[row])
         return frozenset(stem for stem in stems if count[stem] > (stem in own))
 

@@ -90,14 +90,14 @@ class Superseded:
 
 
 @dataclass(frozen=True)
-class RowIndex:
+class ClaimRows:
     """The rows of the candidate claims by id, and the pairs of rows whose change the user took back."""
 
     row_of: Mapping[str, int]
     undone: Set[frozenset[int]]
 
     @classmethod
-    def from_table(cls, table: pa.Table, undone: Undone) -> "RowIndex":
+    def from_table(cls, table: pa.Table, undone: Undone) -> "ClaimRows":
         """Index the claims of a table."""
         row_of = {oid: row for row, oid in enumerate(table["observation_id"].to_pylist())}
         return cls(row_of, {frozenset((row_of.get(a, -1), row_of.get(b, -1))) for a, b in undone})
@@ -184,7 +184,7 @@ def _judge_claims(observations: pa.Table, inputs: Inputs, fresh: Set[str] | None
     candidates = _read_candidates(observations)
     if candidates.table.num_rows < 2 and not candidates.reopened:
         return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
-    index = RowIndex.from_table(candidates.table, inputs.undone)
+    index = ClaimRows.from_table(candidates.table, inputs.undone)
     among = _find_rows_to_judge(candidates, index, fresh)
     linked = index.find_rows(inputs.doubts)
     evidence = Evidence.from_candidates(candidates, among, inputs.idf)
@@ -241,14 +241,14 @@ def _read_candidates(observations: pa.Table) -> CandidateClaims:
     return build_candidate_claims(observations, affirmed)
 
 
-def _find_rows_to_judge(candidates: CandidateClaims, index: RowIndex, fresh: Set[str] | None) -> frozenset[int]:
+def _find_rows_to_judge(candidates: CandidateClaims, index: ClaimRows, fresh: Set[str] | None) -> frozenset[int]:
     """Return the rows of fresh claims (all if None), of reopened ones, and of claims that one of these retired."""
     ids = index.row_of if fresh is None else index.row_of.keys() & fresh
     among = frozenset(index.row_of[oid] for oid in ids) | candidates.reopened
     return among | {row for row, by in candidates.retired.items() if by in among}
 
 
-def _guess_changes(evidence: Evidence, index: RowIndex, executor: Executor) -> dict[Rows, float]:
+def _guess_changes(evidence: Evidence, index: ClaimRows, executor: Executor) -> dict[Rows, float]:
     """Return pair -> the classifier's probability of a change; omit undone pairs."""
     guesses: dict[Rows, float] = {}
     for (old, new), likely in zip(evidence.pairs.tolist(), predict_changes(evidence, executor), strict=True):

@@ -237,7 +237,7 @@ def read_scope(store: Store, fresh: set[str], doubts: Doubts) -> tuple[pa.Table,
 
 
 def _list_ties(claims: pa.Table, doubts: Doubts) -> list[tuple[str, str]]:
-    """Return the pairs of claims of which one retired or repeats the other, or which a doubt links."""
+    """Return the pairs of claims in which one retired or repeats the other, or which a doubt links."""
     ties = [*doubts]
     for name in ("superseded_by", "canonical_id"):
         ends = zip(claims["observation_id"].to_pylist(), claims[name].to_pylist(), strict=True)

@@ -23,7 +23,7 @@ OWN = 0.5
 BESIDE = 1 / 3
 """Least weight of a further term, as a share of the first term's weight."""
 ENOUGH = pl.col("len") >= pl.max_horizontal(pl.lit(LEAST), SHARE * pl.col("size"))
-"""Rows of which enough claims (`len`) of a topic (`size`) contain the term."""
+"""A filter for terms that enough claims (`len`) of a topic (`size`) contain."""
 PHRASE = 2.0
 """Weight of a term of several words, relative to a single word."""
 PHRASED = pl.concat_str(pl.lit(" "), pl.col("stems").list.join(" "), pl.lit(" "))
@@ -84,7 +84,7 @@ def _weigh_terms(claims: pl.DataFrame) -> pl.DataFrame:
 
 
 def _select_common_terms(claims: pl.DataFrame) -> pl.DataFrame:
-    """Return the terms of each topic of which enough claims contain all stems: topic_id, size, term, stems, phrase."""
+    """Return the terms of each topic whose stems are all common in it: topic_id, size, term, stems, phrase."""
     stems = claims.select("topic_id", "size", pl.col("stems").list.unique()).explode("stems")
     common = stems.group_by("topic_id", "size", "stems").len().filter(ENOUGH)
     terms = _list_terms(claims)
